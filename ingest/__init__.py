@@ -1,0 +1,1 @@
+"""Building an index: parse, name, verbalise, encode, sort, build, load."""

@@ -1,0 +1,1 @@
+"""Prompt templates and few-shot examples, as data."""

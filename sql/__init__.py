@@ -1,0 +1,1 @@
+"""Schema and queries, as `.sql` files."""
