@@ -1,0 +1,165 @@
+"""One row of an index, safely: `header | zstd(pickle)`.
+
+A row holds a pickle (protocol 5) of one tuple of ints and bytes. A checksum is no proof of origin, and a nine-byte pickle
+can ask for gigabytes, so a row from a database is read in steps that each bound the next one:
+
+1. the header: magic, format version, CRC-32 over key and payload, size of the pickle (at most `MAX_PICKLE_BYTES`);
+2. zstd into exactly that size;
+3. the opcodes of the pickle against an allow-list: ints, bytes, one tuple; no globals, no memo, no lengths beyond the end;
+4. an unpickler whose `find_class` always raises;
+5. the shape: a tuple.
+
+A hostile row is a `CorruptIndexError`, nothing more. Whoever reads the tuple checks what its members mean.
+"""
+
+import io
+import pickle
+import struct
+import threading
+import zlib
+from typing import Any, NoReturn
+
+import zstandard
+
+from refactx.errors import CorruptIndexError, RefactxError
+
+FORMAT_VERSION = 1
+"""Of the rows and of the schema; an index of a newer one is refused with the advice to upgrade."""
+
+MAX_PICKLE_BYTES = 1 << 26
+"""64 MiB, far above any piece that the builder writes (a root of a million children has some 10 MB)."""
+
+Member = int | bytes
+
+_HEADER = struct.Struct(">2sBxII")  # magic, version, pad, CRC-32, pickle size
+_MAGIC = b"RX"
+
+# Opcodes whose argument has a fixed size, and those that carry a length in front of their bytes.
+# Source: CPython, Lib/pickletools.py.
+_FIXED = {
+    pickle.PROTO[0]: 1,
+    pickle.FRAME[0]: 8,
+    pickle.MARK[0]: 0,
+    pickle.TUPLE[0]: 0,
+    pickle.TUPLE1[0]: 0,
+    pickle.TUPLE2[0]: 0,
+    pickle.TUPLE3[0]: 0,
+    pickle.BININT[0]: 4,
+    pickle.BININT1[0]: 1,
+    pickle.BININT2[0]: 2,
+}
+_SIZED = {pickle.SHORT_BINBYTES[0]: 1, pickle.BINBYTES[0]: 4, pickle.LONG1[0]: 1}
+
+
+class _BuiltinsOnly(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> NoReturn:
+        raise pickle.UnpicklingError(f"asks for {module}.{name}")
+
+
+def dump(members: tuple[Member, ...]) -> bytes:
+    """The pickle of a tuple of ints and bytes, without memo opcodes."""
+    out = io.BytesIO()
+    pickler = pickle.Pickler(out, protocol=5)
+    pickler.fast = True  # no memo: the reader's allow-list has no opcode for it
+    pickler.dump(members)
+    return out.getvalue()
+
+
+def check_opcodes(pickled: bytes) -> None:
+    """Raise ValueError unless the pickle is made of allowed opcodes only and ends where it should.
+
+    >>> check_opcodes(dump((1, b"two", 3, b"")))
+    >>> check_opcodes(pickle.dumps([1], 5))
+    Traceback (most recent call last):
+    ValueError: opcode 0x5d at byte 11 is not allowed
+    """
+    position, end = 0, len(pickled)
+    while position < end:
+        opcode = pickled[position]
+        if opcode in _FIXED:
+            position += 1 + _FIXED[opcode]
+        elif opcode in _SIZED:
+            width = _SIZED[opcode]
+            length = int.from_bytes(pickled[position + 1 : position + 1 + width], "little")
+            position += 1 + width + length
+        elif opcode == pickle.STOP[0] and position == end - 1:
+            return
+        else:
+            raise ValueError(f"opcode 0x{opcode:02x} at byte {position} is not allowed")
+    raise ValueError("it ends too early")
+
+
+class RowCodec:
+    """Packs tuples into rows and back, with a zstd dictionary shared by all rows of a segment (empty for none).
+
+    Safe to share between threads.
+
+    >>> codec = RowCodec()
+    >>> codec.unpack(b"key", codec.pack(b"key", (7, b"tokens")), where="row of a test")
+    (7, b'tokens')
+    """
+
+    def __init__(self, dictionary: bytes = b"", level: int = 9) -> None:
+        self._dictionary = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
+        self._level = level
+        if self._dictionary is not None:
+            self._dictionary.precompute_compress(level=level)
+        self._local = threading.local()  # zstandard's (de)compressors are not thread-safe
+
+    def _compressor(self) -> zstandard.ZstdCompressor:
+        if not hasattr(self._local, "compressor"):
+            options: dict[str, Any] = {"dict_data": self._dictionary} if self._dictionary else {}
+            # Size, checksum and dictionary id stand in our own header, or once per segment.
+            self._local.compressor = zstandard.ZstdCompressor(
+                level=self._level, write_content_size=False, write_checksum=False, write_dict_id=False, **options
+            )
+        compressor: zstandard.ZstdCompressor = self._local.compressor
+        return compressor
+
+    def _decompressor(self) -> zstandard.ZstdDecompressor:
+        if not hasattr(self._local, "decompressor"):
+            options: dict[str, Any] = {"dict_data": self._dictionary} if self._dictionary else {}
+            self._local.decompressor = zstandard.ZstdDecompressor(**options)
+        decompressor: zstandard.ZstdDecompressor = self._local.decompressor
+        return decompressor
+
+    def pack(self, key: bytes, members: tuple[Member, ...]) -> bytes:
+        """The row for a tuple under a key (the key goes into the checksum: a row moved to another key is found)."""
+        pickled = dump(members)
+        if len(pickled) > MAX_PICKLE_BYTES:
+            raise RefactxError(f"a piece of the tree has {len(pickled):,} bytes, more than {MAX_PICKLE_BYTES:,}")
+        payload = self._compressor().compress(pickled)
+        return _HEADER.pack(_MAGIC, FORMAT_VERSION, _checksum(key, payload), len(pickled)) + payload
+
+    def unpack(self, key: bytes, row: bytes, where: str) -> tuple[Any, ...]:
+        """The tuple in a row. Raises CorruptIndexError that begins with `where` if it is not one that `pack` made."""
+        try:
+            magic, version, checksum, size = _HEADER.unpack_from(row)
+            if magic != _MAGIC:
+                raise ValueError("it does not begin with RX")
+            if version > FORMAT_VERSION:
+                raise ValueError(f"its format version {version} is newer than {FORMAT_VERSION}: upgrade refactx")
+            payload = row[_HEADER.size :]
+            if checksum != _checksum(key, payload):
+                raise ValueError("its checksum is wrong")
+            if size > MAX_PICKLE_BYTES:
+                raise ValueError(f"it claims {size:,} bytes, more than {MAX_PICKLE_BYTES:,}")
+            # A frame that states its own size would have that much allocated, whatever our limit says.
+            if zstandard.get_frame_parameters(payload).content_size not in (0, zstandard.CONTENTSIZE_UNKNOWN):
+                raise ValueError("its frame states a size of its own")
+            pickled = self._decompressor().decompress(payload, max_output_size=size)
+            if len(pickled) != size:
+                raise ValueError(f"it has {len(pickled):,} bytes where {size:,} were announced")
+            check_opcodes(pickled)
+            members = _BuiltinsOnly(io.BytesIO(pickled)).load()
+            if not (isinstance(members, tuple) and all(type(member) in (int, bytes) for member in members)):
+                raise ValueError("it holds something other than one tuple of ints and bytes")
+        except (ValueError, struct.error, zstandard.ZstdError, pickle.UnpicklingError, IndexError, EOFError) as error:
+            raise CorruptIndexError(
+                f"{where} is damaged: {error}. Run `refactx index verify`, then ingest the index again"
+            ) from error
+        return members
+
+
+def _checksum(key: bytes, payload: bytes) -> int:
+    return zlib.crc32(payload, zlib.crc32(key))

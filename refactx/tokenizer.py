@@ -1,0 +1,123 @@
+"""What ReFactX needs of a tokenizer: text to ids without control tokens, the bytes of every id, and a fingerprint.
+
+Labels are data, never control: a label that reads `<|im_end|>` or `<think>` must not become that token. So encoding is
+done by a copy of the tokenizer without its added tokens and without its post-processor (which adds begin-of-sequence
+tokens). Built on Hugging Face `tokenizers` alone; neither torch nor Transformers is imported here.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from refactx.errors import ModelError
+
+
+class FactTokenizer:
+    """A tokenizer as the index sees it, made from the text of a `tokenizer.json`."""
+
+    def __init__(self, serialized: str) -> None:
+        try:
+            self._form: dict[str, Any] = json.loads(serialized)
+            plain = {**self._form, "added_tokens": [], "post_processor": None, "truncation": None, "padding": None}
+            self._plain = Tokenizer.from_str(json.dumps(plain))
+        except Exception as error:  # tokenizers raises bare Exception
+            raise ModelError(f"this is not a tokenizer.json that the tokenizers library can read: {error}") from error
+        self.serialized = serialized
+
+    @classmethod
+    def from_file(cls, path: Path) -> "FactTokenizer":
+        """Read a `tokenizer.json`."""
+        try:
+            return cls(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise ModelError(f"cannot read {path}: {error}") from error
+
+    @classmethod
+    def from_transformers(cls, tokenizer: Any) -> "FactTokenizer":
+        """From a Transformers tokenizer, which must be one of the fast kind."""
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        if backend is None:
+            raise ModelError(
+                f"{type(tokenizer).__name__} has no fast tokenizer inside; load it with AutoTokenizer and use_fast=True"
+            )
+        return cls(backend.to_str())
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of all that decides how plain text becomes ids: normaliser, pre-tokeniser and model.
+
+        Added tokens are left out on purpose: Qwen2.5 and Qwen3 differ in them only, and share an index.
+        """
+        form = json.loads(self._plain.to_str())  # canonical: the library writes every field with its default
+        decisive = {part: form[part] for part in ("normalizer", "pre_tokenizer", "model")}
+        return hashlib.sha256(json.dumps(decisive, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of plain text."""
+        ids: list[int] = self._plain.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of many texts, on all cores."""
+        return [e.ids for e in self._plain.encode_batch_fast(texts, add_special_tokens=False)]
+
+    def encode_after(self, before: str, text: str) -> list[int]:
+        """The ids of `text` as a model sees them behind `before` (the trigger).
+
+        Raises ModelError where the tokenizer has no boundary there.
+        """
+        head, whole = self.encode(before), self.encode(before + text)
+        if whole[: len(head)] != head:
+            raise ModelError(f"this tokenizer joins {before!r} to what follows it; choose another trigger")
+        return whole[len(head) :]
+
+    @cached_property
+    def token_bytes(self) -> list[bytes]:
+        """The bytes that each id stands for, by id; empty for special tokens and for ids without a token."""
+        special = {entry["id"]: entry for entry in self._form.get("added_tokens") or []}
+        vocabulary: dict[str, int] = self._plain.get_vocab(with_added_tokens=False)
+        size = max([*vocabulary.values(), *special], default=-1) + 1
+        table = [b""] * size
+        to_bytes = _byte_level if "ByteLevel" in json.dumps(self._form.get("decoder")) else _sentence_piece
+        for token, number in vocabulary.items():
+            table[number] = to_bytes(token)
+        for number, entry in special.items():
+            table[number] = b"" if entry["special"] else entry["content"].encode()
+        return table
+
+    def decode_bytes(self, ids: Iterable[int]) -> bytes:
+        """The bytes of a sequence of ids; ids beyond the vocabulary (padding of the model's) add nothing."""
+        table = self.token_bytes
+        return b"".join(table[i] for i in ids if i < len(table))
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of a sequence of ids."""
+        return self.decode_bytes(ids).decode("utf-8", "replace")
+
+
+def _gpt2_bytes() -> dict[str, int]:
+    """GPT-2's printable stand-in for each byte (openai/gpt-2, `bytes_to_unicode`), inverted."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = [byte for byte in range(256) if byte not in set(printable)]
+    return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}
+
+
+_BYTE_OF = _gpt2_bytes()
+
+
+def _byte_level(token: str) -> bytes:
+    try:
+        return bytes(_BYTE_OF[character] for character in token)
+    except KeyError:  # a token outside the byte alphabet is written as it is
+        return token.encode()
+
+
+def _sentence_piece(token: str) -> bytes:
+    if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):
+        return bytes([int(token[3:5], 16)])
+    return token.replace("▁", " ").encode()
