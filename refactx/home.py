@@ -1,0 +1,54 @@
+"""Where ReFactX keeps its data: the folder REFACTX_HOME.
+
+``REFACTX_HOME`` if it is set; else the user's data folder; for root ``/var/lib/refactx``, because root's database
+server runs as another user, who cannot enter ``/root``. Folders that are missing are made; one that exists is never
+changed.
+"""
+
+import os
+from pathlib import Path
+
+from refactx.errors import InputError
+
+ROOT_HOME = Path("/var/lib/refactx")
+
+
+def refactx_home() -> Path:
+    """The folder of ReFactX's own data, made if it is missing; absolute and free of symbolic links.
+
+    Raises :class:`InputError` where it cannot be made or is not a folder.
+    """
+    chosen = os.environ.get("REFACTX_HOME")
+    if chosen:
+        return make_home(Path(chosen))
+    if os.geteuid() == 0:
+        return make_home(ROOT_HOME)
+    from platformdirs import user_data_path  # noqa: PLC0415  # needed by this branch alone
+
+    return make_home(user_data_path("refactx"))
+
+
+def make_home(folder: Path) -> Path:
+    """That folder as a home: made if it is missing, absolute and free of symbolic links.
+
+    Root's new folders can be entered by all whatever the umask, since root's database server is another user.
+    Raises :class:`InputError` where it cannot be made or is not a folder.
+    """
+    try:
+        folder = folder.expanduser().resolve()
+        for missing in reversed([f for f in (folder, *folder.parents) if not f.exists()]):
+            _make(missing)
+    except (OSError, RuntimeError) as error:
+        raise InputError(f"cannot make the folder {folder} ({error}): set REFACTX_HOME to one you can write") from None
+    if not folder.is_dir():
+        raise InputError(f"REFACTX_HOME is {folder}, which is not a folder: set it to a folder")
+    return folder
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir()
+    except FileExistsError:  # another process was faster: theirs, not ours to change
+        return
+    if os.geteuid() == 0:
+        folder.chmod(0o755)

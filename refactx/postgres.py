@@ -1,0 +1,142 @@
+"""PostgreSQL: connections, and the rows of a segment. The only module of inference that speaks to a database.
+
+Connections are pooled, in autocommit, and look rows up by a prepared statement. A server that restarts in mid-use costs a
+lookup that is tried again, never a wrong answer. A pool does not survive `fork`: the child makes its own.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import pq, sql
+from psycopg.rows import dict_row
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from refactx.errors import DatabaseError, IndexNotFoundError, without_password
+from refactx.sql import query
+
+Result = TypeVar("Result")
+
+CONNECT_SECONDS = 10
+"""How long to wait for a server that does not answer, before giving up."""
+
+RETRY_SECONDS = 30
+"""How long a lookup waits for a server that went away (a restart takes some seconds)."""
+
+
+class Database:
+    """A pool of connections to one database. `url` is a libpq URL or connection string."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._lock = threading.Lock()
+        self._pool: ConnectionPool[psycopg.Connection[Any]] | None = None
+        self._process = os.getpid()
+        with self.connection():  # a bad address is told at once
+            pass
+
+    @contextmanager
+    def connection(self) -> Iterator[psycopg.Connection[Any]]:
+        """A connection in autocommit mode. Raises DatabaseError when there is none to be had."""
+        try:
+            with self._own_pool().connection() as connection:
+                yield connection
+        except PoolTimeout as error:
+            raise self._unreachable(error) from None
+
+    def retry(self, action: Callable[[psycopg.Connection[Any]], Result]) -> Result:
+        """Do something that only reads; once more, and again for `RETRY_SECONDS`, if the connection breaks under it."""
+        deadline = time.monotonic() + RETRY_SECONDS
+        while True:
+            try:
+                with self._own_pool().connection(timeout=RETRY_SECONDS) as connection:
+                    return action(connection)
+            except (psycopg.OperationalError, PoolTimeout) as error:
+                if time.monotonic() > deadline or isinstance(error, PoolTimeout):
+                    raise self._unreachable(error) from None
+                self._own_pool().check()
+
+    def close(self) -> None:
+        """Give the connections back."""
+        with self._lock:
+            if self._pool is not None and self._process == os.getpid():
+                self._pool.close()
+            self._pool = None
+
+    def _own_pool(self) -> ConnectionPool[psycopg.Connection[Any]]:
+        with self._lock:
+            if self._pool is None or self._process != os.getpid():
+                # After a fork the inherited sockets are the parent's: they are left alone, neither used nor closed.
+                self._pool, self._process = self._new_pool(), os.getpid()
+            return self._pool
+
+    def _new_pool(self) -> ConnectionPool[psycopg.Connection[Any]]:
+        try:  # one plain connection first: its error says what is wrong, a pool's only that it took too long
+            psycopg.connect(self.url, connect_timeout=CONNECT_SECONDS).close()
+        except psycopg.Error as error:
+            raise self._unreachable(error) from None
+        return ConnectionPool(
+            self.url, min_size=1, max_size=8, open=True, timeout=CONNECT_SECONDS, kwargs={"autocommit": True}
+        )
+
+    def _unreachable(self, error: Exception) -> DatabaseError:
+        reason = " ".join(str(error).split())
+        return DatabaseError(
+            without_password(f"cannot reach the database {self.url}: {reason}. Is it running, and is --db right?")
+        )
+
+
+class SegmentRows:
+    """The rows of one segment in its table: a `RowSource`. `round_trips` counts the queries sent."""
+
+    def __init__(self, database: Database, index: str, segment: int) -> None:
+        self._database, self._index = database, index
+        self._statement = f"refactx_piece_{segment}".encode()
+        self._query = f"SELECT piece FROM refactx.pieces_{segment} WHERE key = $1".encode()
+        self._prepared: dict[int, int] = {}  # backend process id by connection
+        self.round_trips = 0
+
+    def fetch(self, key: bytes) -> bytes | None:
+        """The row under a key; None if there is none."""
+        self.round_trips += 1
+        return self._database.retry(lambda connection: self._lookup(connection.pgconn, key))
+
+    def _lookup(self, pgconn: pq.abc.PGconn, key: bytes) -> bytes | None:
+        # libpq by psycopg's own low-level interface: a cursor for each lookup costs as much again as the lookup.
+        backend = pgconn.backend_pid
+        if self._prepared.get(id(pgconn)) != backend:
+            self._check(pgconn.prepare(self._statement, self._query))
+            self._prepared[id(pgconn)] = backend
+        result = pgconn.exec_prepared(self._statement, [key], [pq.Format.BINARY], pq.Format.BINARY)
+        self._check(result)
+        return result.get_value(0, 0) if result.ntuples else None
+
+    def _check(self, result: pq.abc.PGresult) -> None:
+        if result.status in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK):
+            return
+        state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+        if state == "42P01":  # undefined_table
+            raise IndexNotFoundError(f"index {self._index!r} was dropped or replaced: open it again")
+        if state == "42P05":  # duplicate_prepared_statement: prepared by another object on this connection
+            return
+        message = " ".join(result.error_message.decode("utf-8", "replace").split()) or "the connection broke"
+        if not state or state[:2] in ("08", "57"):
+            raise psycopg.OperationalError(message)
+        raise DatabaseError(f"PostgreSQL refused to read index {self._index!r}: {message}")
+
+
+def list_indexes(connection: psycopg.Connection[Any], name: str | None = None, every: bool = False) -> list[dict[str, Any]]:
+    """The catalogue: a dictionary for each ready index (with `every`, also for those being built), by name."""
+    if connection.execute("SELECT to_regclass('refactx.segments')").fetchone() == (None,):
+        return []
+    with connection.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(query("list_indexes").encode(), {"name": name, "all": every}).fetchall()
+
+
+def table(prefix: str, number: int) -> sql.Identifier:
+    """The name of a segment's or index's table, as an identifier."""
+    return sql.Identifier(f"{prefix}_{number}")
