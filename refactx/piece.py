@@ -10,6 +10,7 @@ shares with the one before (`lcp`) and the rest (`suffix`). A node is a range of
 `lcp` equals its depth, so a piece is walked as it lies, without being unfolded.
 """
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,15 +25,22 @@ TERMINAL, SAME_PIECE, NEW_PIECE = 0, 1, 2
 
 _WIDTHS = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<i8"}
 _TOKEN_BYTES = 3
+_MAX_KEY = 2401  # one byte and 800 tokens
 
 
 def row_key(level: int, prefix: list[int]) -> bytes:
     """The key of a piece: one byte for the level, then three bytes a token, big-endian: byte order is token order.
 
+    A key too long for PostgreSQL's B-tree (2,704 bytes; some 900 tokens that over 256 facts share) ends in a SHA-256 of the
+    whole instead: still unique, and still found by who knows the prefix.
+
     >>> row_key(1, [258, 7]).hex(" ")
     '01 00 01 02 00 00 07'
     """
-    return bytes([level]) + b"".join(token.to_bytes(_TOKEN_BYTES, "big") for token in prefix)
+    key = bytes([level]) + b"".join(token.to_bytes(_TOKEN_BYTES, "big") for token in prefix)
+    if len(key) <= _MAX_KEY:
+        return key
+    return key[: _MAX_KEY - 32] + hashlib.sha256(key).digest()
 
 
 def prefix_of(key: bytes) -> list[int]:

@@ -1,0 +1,161 @@
+"""Literals as people write them: dates, numbers, coordinates; and which language tags count as English."""
+
+import math
+import re
+from decimal import Decimal
+
+_XSD = "http://www.w3.org/2001/XMLSchema#"
+_STRING = _XSD + "string"
+_DATES = frozenset(_XSD + name for name in ("dateTime", "date", "dateTimeStamp"))
+_DECIMALS = frozenset((_XSD + "decimal", _XSD + "integer", _XSD + "long", _XSD + "int", _XSD + "nonNegativeInteger"))
+_FLOATS = frozenset((_XSD + "double", _XSD + "float"))
+_VERBATIM = frozenset(_XSD + name for name in ("boolean", "gYear", "gYearMonth", "time", "duration"))
+_WKT = "http://www.opengis.net/ont/geosparql#wktLiteral"
+
+_DATE = re.compile(r"([+-]?)(\d{4,})-(\d\d)-(\d\d)(?:T(\d\d:\d\d:\d\d(?:\.\d+)?))?(Z|[+-]\d\d:\d\d)?", re.ASCII)
+_DECIMAL = re.compile(r"\s*\+?(-?)(\d+(?:\.\d*)?|\.\d+)\s*", re.ASCII)
+_POINT = re.compile(r"\s*(?:<([^<>\s]*)>\s*)?point\s*\(\s*(\S+)\s+(\S+)\s*\)\s*", re.ASCII | re.IGNORECASE)
+_MIDNIGHT = re.compile(r"00:00:00(?:\.0+)?")
+_FLOAT_DIGITS = 17
+"""No double needs more significant digits (IEEE 754); a longer decimal is the noise of a conversion from one."""
+_GLOBES = {"Q2": "", "Q308": " (Mercury)", "Q313": " (Venus)", "Q405": " (Moon)", "Q111": " (Mars)"}
+
+
+def english_rank(language: str) -> int | None:
+    """How well a language tag fits English, 0 best: `en`, then any `en-...`, then `mul` (all languages); None if not.
+
+    Tags compare without regard to case (BCP 47).
+
+    >>> [english_rank(tag) for tag in ("en", "EN-gb", "mul", "enm", "de")]
+    [0, 1, 2, None, None]
+    """
+    tag = language.lower()
+    if tag == "en":
+        return 0
+    if tag.startswith("en-"):
+        return 1
+    return 2 if tag == "mul" else None
+
+
+def readable(text: str, datatype: str | None) -> str | None:
+    """A literal without a language in the form that people write; None if its datatype or its value can't be read.
+
+    `datatype` is a full IRI, None for a plain string. Strings come back as they are.
+
+    >>> readable("+175", "http://www.w3.org/2001/XMLSchema#decimal")
+    '175'
+    >>> readable("Point(13.38 52.51)", "http://www.opengis.net/ont/geosparql#wktLiteral")
+    '52.51°N, 13.38°E'
+    """
+    if datatype is None or datatype == _STRING or datatype in _VERBATIM:
+        return text
+    if datatype in _DECIMALS:
+        return decimal(text) or double(text)  # real data has decimals such as 2.65e+09, against the letter of XSD
+    if datatype in _DATES:
+        return date(text)
+    if datatype == _WKT:
+        return point(text)
+    return double(text) if datatype in _FLOATS else None
+
+
+def date(text: str) -> str | None:
+    """An xsd:dateTime or xsd:date; None if it is neither.
+
+    A truthy dump has no precision: a year is written as its 1 January, and so is a 1 January. The date is therefore
+    kept whole, unless its month or day is 00, which says that it is a year or a month. Before the common era 1 January
+    is taken to be a year. Years follow XSD 1.1 (https://www.w3.org/TR/xmlschema11-2/#dateTime), as Wikibase's RDF
+    export does: 0000 is 1 BCE, so the year -0199 is 200 BCE. A time of day other than midnight stays.
+
+    >>> [date(t + "T00:00:00Z") for t in ("1956-10-20", "1956-10-00", "1956-00-00", "-0199-01-01", "-0043-03-15")]
+    ['1956-10-20', '1956-10', '1956', '200 BCE', '44-03-15 BCE']
+    >>> date("2001-01-01T12:30:00Z"), date("12345-00-00T00:00:00Z"), date("someday")
+    ('2001-01-01T12:30:00Z', '12345', None)
+    """
+    match = _DATE.fullmatch(text.strip())
+    if match is None:
+        return None
+    sign, year, month, day, time, zone = match.groups()
+    if int(month) > 12 or int(day) > 31:
+        return None
+    number = -int(year) if sign == "-" else int(year)
+    before = number <= 0
+    if before:
+        year = str(1 - number)
+    elif month == "00" or len(year) > 4:
+        year = str(number)
+    clock = "" if time is None or _MIDNIGHT.fullmatch(time) else f"T{time}{zone or ''}"
+    if clock:
+        written = f"{year}-{month}-{day}{clock}"
+    elif month == "00" or (before and month == day == "01"):
+        written = year
+    else:
+        written = f"{year}-{month}" if day == "00" else f"{year}-{month}-{day}"
+    return f"{written} BCE" if before else written
+
+
+def decimal(text: str) -> str | None:
+    """An xsd:decimal without its plus sign and without the noise of a conversion from binary; None if it is none.
+
+    >>> decimal("+0.440"), decimal("-5"), decimal("+19.768000000000000682121026329696178436279296875")
+    ('0.440', '-5', '19.768')
+    """
+    match = _DECIMAL.fullmatch(text)
+    if match is None:
+        return None
+    sign, digits = match.groups()
+    if len(digits) > _FLOAT_DIGITS and "." in digits and len(digits.replace(".", "").lstrip("0")) > _FLOAT_DIGITS:
+        digits = _positional(float(digits))
+    if digits[0] == ".":
+        digits = "0" + digits
+    if digits[-1] == ".":
+        digits = digits[:-1]
+    return digits if not sign or not digits.strip("0.") else sign + digits
+
+
+def double(text: str) -> str | None:
+    """An xsd:double as the shortest decimal that reads back as it; None if it is none.
+
+    >>> double("1.5E3"), double("+0.1"), double("6.02E23"), double("-INF"), double("much")
+    ('1500', '0.1', '6.02e+23', '-INF', None)
+    """
+    if text in ("INF", "+INF", "-INF", "NaN"):
+        return text.lstrip("+")
+    try:
+        number = float(text) if re.fullmatch(r"\s*[-+.\deE]+\s*", text, re.ASCII) else math.nan
+    except ValueError:
+        return None
+    if math.isnan(number) or math.isinf(number):
+        return None
+    if number and not 1e-4 <= abs(number) < 1e16:
+        return repr(number)
+    return _positional(number)
+
+
+def point(text: str) -> str | None:
+    """A WKT point, longitude first, as `latitude, longitude` in degrees; None if it is no point.
+
+    A point on another body than Earth names the body, by its Wikidata id where it is not one of the nearest.
+
+    >>> point("<http://www.wikidata.org/entity/Q405> Point(-15.4 -3)"), point("POINT(0 -0.5)")
+    ('3°S, 15.4°W (Moon)', '0.5°S, 0°E')
+    """
+    match = _POINT.fullmatch(text)
+    if match is None:
+        return None
+    globe, *numbers = match.groups()
+    longitude, latitude = (decimal(n) or double(n) for n in numbers)
+    if longitude is None or latitude is None:
+        return None
+    body = "" if globe is None else _GLOBES.get(name := globe.rpartition("/")[2], f" ({name})")
+    return f"{_degrees(latitude, 'N', 'S')}, {_degrees(longitude, 'E', 'W')}{body}"
+
+
+def _degrees(number: str, positive: str, negative: str) -> str:
+    return f"{number[1:]}°{negative}" if number[0] == "-" else f"{number}°{positive}"
+
+
+def _positional(number: float) -> str:
+    """The shortest decimal of a float, never with an exponent, nor with `.0`; `-0.0` is `0`."""
+    text = format(Decimal(repr(number)), "f")
+    text = text[:-2] if text.endswith(".0") else text
+    return "0" if text == "-0" else text

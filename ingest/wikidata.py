@@ -1,0 +1,244 @@
+"""Wikidata's vocabulary: which lines of a truthy dump are claims, names, descriptions, and why the others are not.
+
+One line at a time and without memory of other lines: what needs the whole input (which label is chosen, which names
+collide, what is a duplicate) is left to the joins in `ingest.names` and `ingest.facts`.
+
+| predicate | what becomes of the line |
+|---|---|
+| `prop/direct/P...` | a claim, if subject and object are of a kept kind |
+| `rdfs:label`, `schema:description` | the name or description of an entity, if in English |
+| `schema:about` of an English Wikipedia page | the title of an entity |
+| `wikibase:propertyType` | says which properties are external identifiers or media files |
+| any other | dropped: `alias`, `duplicate name`, `normalized value`, `not a fact` |
+"""
+
+import re
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from refactx.fact import clean_part
+
+from .ntriples import empty_line, parse_line
+from .parsed import Parsed, decoded_lines, fault
+from .values import english_rank, readable
+
+_DIRECT = ("http://www.wikidata.org/prop/direct/", "https://www.wikidata.org/prop/direct/")
+_PROPERTY = re.compile(r"P[1-9][0-9]{0,17}", re.ASCII)
+_ID = r"[QP][1-9][0-9]{0,17}"
+_ENTITY_IRI = re.compile(rf"https?://www\.wikidata\.org/entity/({_ID})")
+# The form of nearly all lines of a dump; each character class holds only what the grammar allows there. Anything else
+# goes through the whole grammar of `ingest.ntriples`, to the same result.
+_COMMON = re.compile(
+    rf"<http://www\.wikidata\.org/entity/({_ID})> <(http://[A-Za-z0-9:/.#_-]+)> "
+    rf"(?:<http://www\.wikidata\.org/entity/({_ID})>"
+    r'|"([^"\\\r]*)"(?:@([a-zA-Z]+(?:-[a-zA-Z0-9]+)*)|\^\^<(http://[A-Za-z0-9:/.#_-]+)>)?) \.\r?'
+)
+_ENGLISH_TITLE = re.compile(r"https://en\.wikipedia\.org/wiki/(.+)")
+_MEDIA = re.compile(r"https?://commons\.wikimedia\.org/(?:wiki/Special:FilePath|data/main)/")
+_UNKNOWN = ("_:", "http://www.wikidata.org/.well-known/genid/", "https://www.wikidata.org/.well-known/genid/")
+_KINDS = {
+    "http://www.w3.org/2000/01/rdf-schema#label": "label",
+    "http://schema.org/description": "description",
+    "http://schema.org/about": "about",
+    "http://wikiba.se/ontology#propertyType": "property datatype",
+    "http://www.w3.org/2004/02/skos/core#altLabel": "alias",
+    "http://www.w3.org/2004/02/skos/core#prefLabel": "duplicate name",
+    "http://schema.org/name": "duplicate name",
+}
+_LEFT_OUT = {
+    "http://wikiba.se/ontology#ExternalId": "external identifier",
+    "http://wikiba.se/ontology#CommonsMedia": "media file",
+    "http://wikiba.se/ontology#GeoShape": "media file",
+    "http://wikiba.se/ontology#TabularData": "media file",
+}
+LABEL, DESCRIPTION, TITLE = 0, 1, 2
+"""The kinds of a row of `terms`."""
+_TERMS = {"label": LABEL, "description": DESCRIPTION}
+
+
+def parse_block(block: bytes, first_line: int) -> Parsed:
+    """A block of N-Triples lines as rows: `claims`, `terms` and `left_out` (see `ingest.work_database`).
+
+    `first_line` is the number of the block's first line in its file. Entities are still ids in text (`Q42`).
+    """
+    lines = decoded_lines(block)
+    result = Parsed(len(lines))
+    dropped, faults, rows, common = result.dropped, result.faults, _Rows(), _COMMON.fullmatch
+    kinds: dict[str, str] = {}
+    for number, line in enumerate(lines, first_line):
+        if line is None:
+            faults.append((number, "not UTF-8"))
+            continue
+        match = common(line)
+        if match is not None:
+            subject, predicate, entity, text, language, datatype = match.groups()
+            subject_iri = node = None
+        else:
+            triple = parse_line(line.removeprefix("\ufeff") if number == 1 else line)
+            if triple is None:
+                reason = empty_line(line)
+                if reason is None:
+                    faults.append((number, fault("not a triple", line)))
+                else:
+                    dropped[reason] += 1
+                continue
+            subject_iri, predicate, node, text, language, datatype = triple
+            subject = entity_id(subject_iri)
+            entity = entity_id(node) if node else None
+        result.statements += 1
+        kind = kinds.get(predicate)
+        if kind is None:
+            kind = kinds[predicate] = _kind(predicate)
+        if subject is None:
+            reason = rows.add_page(subject_iri or "", kind, entity)
+        elif kind[0] == "P":
+            if entity is not None:
+                rows.add_claim(subject, kind, entity, None)
+                continue
+            if text is None:
+                reason = _object_reason(node or "")
+            else:
+                reason = rows.add_literal(subject, kind, text, language, datatype)
+        elif kind in _TERMS:
+            reason = rows.add_term(subject, _TERMS[kind], text, language)
+        else:
+            reason = rows.add_other(subject, kind, node)
+        if reason is not None:
+            dropped[reason] += 1
+    result.tables = rows.tables()
+    return result
+
+
+def entity_id(iri: str) -> str | None:
+    """The id of an item or property; None for any other IRI.
+
+    >>> entity_id("http://www.wikidata.org/entity/Q42"), entity_id("http://www.wikidata.org/entity/L42")
+    ('Q42', None)
+    """
+    match = _ENTITY_IRI.fullmatch(iri)
+    return match[1] if match else None
+
+
+def title_of(page: str) -> str | None:
+    """The title of an English Wikipedia page, from its address; None for any other.
+
+    >>> title_of("https://en.wikipedia.org/wiki/Caf%C3%A9_au_lait"), title_of("https://de.wikipedia.org/wiki/Kaffee")
+    ('Café au lait', None)
+    """
+    match = _ENGLISH_TITLE.fullmatch(page)
+    return unquote(match[1]).replace("_", " ") if match else None
+
+
+def _kind(predicate: str) -> str:
+    """The property of a claim, else one of the kinds of `_KINDS`, else why such lines are dropped."""
+    for start in _DIRECT:
+        if predicate.startswith(start) and _PROPERTY.fullmatch(predicate, len(start)):
+            return predicate[len(start) :]
+    return "normalized value" if "/prop/direct-normalized/" in predicate else _KINDS.get(predicate, "not a fact")
+
+
+def _object_reason(iri: str) -> str:
+    """Why a claim whose object is this IRI or blank node, no item or property, is dropped."""
+    if iri.startswith(_UNKNOWN):
+        return "unknown value"
+    if _MEDIA.match(iri):
+        return "media file"
+    return "lexeme" if "/entity/L" in iri else "url"
+
+
+class _Rows:
+    """The rows of one block, column by column. Each `add_` gives the reason if the line is dropped instead."""
+
+    def __init__(self) -> None:
+        self._subjects: list[str] = []
+        self._properties: list[str] = []
+        self._objects: list[str | None] = []
+        self._texts: list[str | None] = []
+        self._entities: list[str] = []
+        self._kinds: list[int] = []
+        self._ranks: list[int] = []
+        self._terms: list[str] = []
+        self._left_out: list[tuple[str, str]] = []
+
+    def add_claim(self, subject: str, property_: str, entity: str | None, text: str | None) -> None:
+        self._subjects.append(subject)
+        self._properties.append(property_)
+        self._objects.append(entity)
+        self._texts.append(text)
+
+    def add_literal(
+        self, subject: str, property_: str, text: str, language: str | None, datatype: str | None
+    ) -> str | None:
+        if language is not None:
+            if english_rank(language) is None:
+                return "other language"
+        else:
+            value = readable(text, datatype)
+            if value is None:
+                return "unknown datatype value"
+            text = value
+        text = clean_part(text)
+        if not text:
+            return "empty part"
+        self.add_claim(subject, property_, None, text)
+        return None
+
+    def add_term(self, entity: str, kind: int, text: str | None, language: str | None) -> str | None:
+        if text is None:
+            return "not a fact"
+        rank = english_rank(language) if language is not None else 0
+        if rank is None:
+            return "other language"
+        text = clean_part(text)
+        if not text:
+            return "empty part"
+        self._entities.append(entity)
+        self._kinds.append(kind)
+        self._ranks.append(rank)
+        self._terms.append(text)
+        return None
+
+    def add_page(self, subject: str, kind: str, entity: str | None) -> str | None:
+        """A line whose subject is no item or property: of use only if it ties an English Wikipedia page to one."""
+        if kind == "about" and entity is not None:
+            title = title_of(subject)
+            if title is not None:
+                return self.add_term(entity, TITLE, title, None)
+            return "other wiki" if "/wiki/" in subject and "/entity/" not in subject else "not a fact"
+        if "/entity/L" in subject:
+            return "lexeme"
+        if kind[0] == "P" or kind in _TERMS:
+            return "other subject"
+        return "not a fact" if kind in ("about", "property datatype") else kind
+
+    def add_other(self, subject: str, kind: str, node: str | None) -> str:
+        if kind == "property datatype" and node in _LEFT_OUT:
+            self._left_out.append((subject, _LEFT_OUT[node]))
+        return "not a fact" if kind == "about" else kind
+
+    def tables(self) -> dict[str, pa.Table]:
+        text = pa.large_string()
+        claims = pa.table(
+            {
+                "subject": pa.array(self._subjects, text),
+                "property": pa.array(self._properties, text),
+                "object": pa.array(self._objects, text),
+                "text": pa.array(self._texts, text),
+            }
+        )
+        terms = pa.table(
+            {
+                "entity": pa.array(self._entities, text),
+                "kind": pa.array(self._kinds, pa.uint8()),
+                "rank": pa.array(self._ranks, pa.uint8()),
+                "text": pa.array(self._terms, text),
+            }
+        )
+        left_out = pa.table(
+            {
+                "property": pa.array([p for p, _ in self._left_out], text),
+                "reason": pa.array([r for _, r in self._left_out], text),
+            }
+        )
+        return {"claims": claims, "terms": terms, "left_out": left_out}

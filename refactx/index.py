@@ -1,0 +1,183 @@
+"""A fact index as its users see it: the facts of a knowledge base as one tree for one tokenizer."""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import islice
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import zstandard
+
+from refactx.codec import FORMAT_VERSION, RowCodec
+from refactx.complete import completions, normalise_prefix
+from refactx.errors import CorruptIndexError, IndexNotFoundError, RefactxError
+from refactx.fact import Fact, clean_part, split_fact, verbalise
+from refactx.links import Link, LinkedFact
+from refactx.name_blocks import Named, block_key, find
+from refactx.postgres import Database, SegmentRows, list_indexes
+from refactx.stored_tree import StoredTree
+from refactx.token_codes import TokenCodes
+from refactx.tokenizer import FactTokenizer
+from refactx.tree import Children, SignedSum
+
+CACHE_BYTES = 256 << 20
+"""Default bound of the client's cache: at some 30 bytes a fact it holds the neighbourhood of millions."""
+
+MAX_TOKENIZER_BYTES = 256 << 20
+
+
+class Index:
+    """A ready index, open for reading. Safe to share between threads; a forked child makes its own connections.
+
+    It is a `FactTree` (`children`), a set of facts (`in`), and can be walked by text (`complete`). Close it, or use it in
+    a `with` block.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        entry: dict[str, Any],
+        cache_bytes: int = CACHE_BYTES,
+        on_close: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._database, self._entry, self._on_close = database, entry, on_close
+        self.name: str = entry["name"]
+        self.trigger: str = entry["trigger"]
+        self.terminator: str = entry["terminator"]
+        self.fingerprint: str = entry["fingerprint"]
+        self.facts: int = entry["facts"]
+        self.segments, self.rows = self._open_segments(cache_bytes)
+        self._tree = self.segments[0][1] if [sign for sign, _ in self.segments] == [1] else SignedSum(self.segments)
+        self._names_codec = RowCodec()
+
+    def _open_segments(self, cache_bytes: int) -> tuple[list[tuple[int, StoredTree]], list[SegmentRows]]:
+        stored = self._database.retry(
+            lambda connection: connection.execute(
+                "SELECT id, sign, levels, codes, dictionary FROM refactx.segments WHERE index_id = %s ORDER BY id",
+                [self._entry["id"]],
+            ).fetchall()
+        )
+        if not stored:
+            raise IndexNotFoundError(f"index {self.name!r} was dropped or replaced: open it again")
+        segments, rows = [], []
+        for number, sign, levels, codes, dictionary in stored:
+            source = SegmentRows(self._database, self.name, number)
+            frequent = np.frombuffer(codes, "<i4").astype(np.int32)
+            tree = StoredTree(
+                source, RowCodec(dictionary), TokenCodes(frequent), levels, self.name, cache_bytes // len(stored)
+            )
+            segments.append((sign, tree))
+            rows.append(source)
+        return segments, rows
+
+    def children(self, prefix: Sequence[int]) -> Children:
+        """What may follow `prefix` (token ids behind the trigger): `.tokens` int32[n] ascending, `.leaves` int64[n], how many
+        facts lie under each, and `.terminal`, how many end exactly here. Nothing (total 0) off the tree.
+
+        Raises CorruptIndexError naming index and row if a row is damaged, DatabaseError if PostgreSQL stays away.
+        """
+        return self._tree.children(prefix)
+
+    def __len__(self) -> int:
+        return self.facts
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __contains__(self, fact: object) -> bool:
+        """Whether a fact, with or without its terminator, is in the index: `"<s> <p> <o> ." in index`."""
+        parts = split_fact(fact) if isinstance(fact, str) else None
+        if parts is None:
+            return False
+        tokens = self.tokenizer.encode_after(self.trigger, verbalise(*map(clean_part, parts)))
+        return self.children(tokens).terminal > 0
+
+    def complete(self, prefix: str, limit: int = 20) -> list[tuple[str, int]]:
+        """What may follow a text such as `<Danny Boyle> <`: each text to the end of its next part, with how many facts begin
+        so, most first. For the text of a whole fact: that fact, if it exists.
+
+        The prefix may end inside a token. `limit` bounds the answer.
+        """
+        if split_fact(prefix):
+            parts = split_fact(prefix) or ("", "", "")
+            known = prefix in self
+            return [(verbalise(*map(clean_part, parts)).lstrip() + self.terminator, 1)] if known else []
+        found = completions(self, self.tokenizer, normalise_prefix(prefix))
+        return list(islice(found, limit))
+
+    def links(self, fact: Fact) -> LinkedFact:
+        """A fact's parts with the ids of the triple behind it, where the knowledge base has them."""
+        subject, predicate = self._named(fact.subject), self._named(fact.predicate)
+        kind = predicate.object_kind if predicate else None
+        named = self._named(fact.object) if kind in ("entity", "mixed") else None
+        is_literal = kind == "literal" or fact.predicate == "description" or (kind == "mixed" and named is None)
+        return LinkedFact(
+            Link(fact.subject, subject and subject.id),
+            Link(fact.predicate, predicate and predicate.id),
+            fact.object if is_literal else Link(fact.object, named and named.id),
+        )
+
+    def _named(self, name: str) -> Named | None:
+        table = f"refactx.names_{self._entry['id']}"
+        row = self._database.retry(
+            lambda connection: connection.execute(
+                f"SELECT key, block FROM {table} WHERE key <= %s ORDER BY key DESC LIMIT 1".encode(),
+                [block_key(name)],
+                binary=True,
+            ).fetchone()
+        )
+        if row is None:
+            return None
+        return find(name, row[0], row[1], self._names_codec, f"index {self.name!r}: block of names {row[0]!r}")
+
+    @cached_property
+    def tokenizer(self) -> FactTokenizer:
+        """The tokenizer that the index was built for."""
+        row = self._database.retry(
+            lambda connection: connection.execute(
+                "SELECT serialized FROM refactx.tokenizers WHERE fingerprint = %s", [self.fingerprint]
+            ).fetchone()
+        )
+        if row is None:
+            raise CorruptIndexError(f"index {self.name!r}: its tokenizer is missing. Ingest the index again")
+        try:
+            text = zstandard.ZstdDecompressor().decompress(row[0], max_output_size=MAX_TOKENIZER_BYTES)
+        except zstandard.ZstdError as error:
+            raise CorruptIndexError(f"index {self.name!r}: its tokenizer is damaged: {error}") from error
+        return FactTokenizer(text.decode())
+
+    @property
+    def round_trips(self) -> int:
+        """How many queries for rows of the tree were sent so far."""
+        return sum(rows.round_trips for rows in self.rows)
+
+    def close(self) -> None:
+        """Give the connections back; the embedded server stops when nobody uses it any more."""
+        self._database.close()
+        self._on_close()
+
+    def __enter__(self) -> "Index":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def find_index(database: Database, name: str) -> dict[str, Any]:
+    """The catalogue's entry of a ready index. Raises IndexNotFoundError, or RefactxError if its format is too new."""
+    entries = database.retry(lambda connection: list_indexes(connection, every=True))
+    for entry in entries:
+        if entry["name"] == name and entry["state"] == "ready":
+            if entry["format"] > FORMAT_VERSION:
+                raise RefactxError(
+                    f"index {name!r} has format {entry['format']}, newer than {FORMAT_VERSION}: upgrade refactx"
+                )
+            return entry
+    ready = sorted(entry["name"] for entry in entries if entry["state"] == "ready")
+    if any(entry["name"] == name for entry in entries):
+        raise IndexNotFoundError(f"index {name!r} is not complete: its ingest is running or was killed; run it again")
+    known = f"there are: {', '.join(ready)}" if ready else "there is none yet"
+    raise IndexNotFoundError(f"there is no index {name!r} ({known}): build it with `refactx ingest --index {name}`")

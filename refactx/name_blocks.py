@@ -1,0 +1,81 @@
+"""Names and the ids behind them, in compressed blocks of neighbouring names: one row for some 256 names.
+
+The key of a block is the beginning of its first name in UTF-8, so the block of a name is the last one whose key is not
+greater. A block is packed like a piece of the tree (`refactx.codec`): `(count, names joined by newlines, ids, kinds)`.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from refactx.codec import RowCodec
+from refactx.errors import CorruptIndexError
+
+NAMES_PER_BLOCK = 256
+_KEY_BYTES = 2000  # PostgreSQL's B-tree takes keys of up to 2,704
+_KINDS = (None, "entity", "literal", "mixed")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a name stands for: an id (`Q42`, `P569`), and for a property whether its objects are entities (`entity`), literals
+    (`literal`) or both (`mixed`)."""
+
+    id: str
+    object_kind: str | None
+
+
+def block_key(name: str) -> bytes:
+    """The key under which the block of a name is found.
+
+    >>> block_key("Danny Boyle")
+    b'Danny Boyle'
+    """
+    return name.encode()[:_KEY_BYTES]
+
+
+def pack_blocks(rows: Iterable[tuple[str, Named]], codec: RowCodec) -> Iterator[tuple[bytes, bytes]]:
+    """Keys and blocks of names that come in the order of their UTF-8 bytes."""
+    block: list[tuple[str, Named]] = []
+    for name, named in rows:
+        # A block never begins with a key that the one before could hold too.
+        if len(block) >= NAMES_PER_BLOCK and block_key(name) != block_key(block[-1][0]):
+            yield _packed(block, codec)
+            block = []
+        block.append((name, named))
+    if block:
+        yield _packed(block, codec)
+
+
+def find(name: str, key: bytes, block: bytes, codec: RowCodec, where: str) -> Named | None:
+    """What a name stands for, given the block that would hold it; None if it is not there.
+
+    Raises CorruptIndexError, which begins with `where`, if the block is damaged.
+    """
+    try:
+        return unpack_block(key, block, codec, where)[name]
+    except KeyError:
+        return None
+
+
+def unpack_block(key: bytes, block: bytes, codec: RowCodec, where: str) -> dict[str, Named]:
+    """All names of a block."""
+    count, joined, ids, kinds = codec.unpack(key, block, where)
+    numbers = np.frombuffer(ids, "<i8").tolist()
+    names = joined.decode().split("\n")
+    if not len(names) == len(numbers) == len(kinds) == count:
+        raise CorruptIndexError(f"{where} is damaged: its names and ids differ in number. Ingest the index again")
+    return {name: _named(*parts) for name, *parts in zip(names, numbers, kinds, strict=True)}
+
+
+def _packed(block: list[tuple[str, Named]], codec: RowCodec) -> tuple[bytes, bytes]:
+    key = block_key(block[0][0])
+    numbers = [2 * int(named.id[1:]) + (named.id[0] == "P") for _, named in block]
+    kinds = bytes(_KINDS.index(named.object_kind) for _, named in block)
+    joined = "\n".join(name for name, _ in block).encode()
+    return key, codec.pack(key, (len(block), joined, np.array(numbers, "<i8").tobytes(), kinds))
+
+
+def _named(number: int, kind: int) -> Named:
+    return Named(f"{'P' if number & 1 else 'Q'}{number >> 1}", _KINDS[kind] if kind < len(_KINDS) else None)

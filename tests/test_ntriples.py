@@ -1,0 +1,77 @@
+"""N-Triples: the grammar line by line."""
+
+import pytest
+
+from refactx.ingest.ntriples import Triple, empty_line, parse_line, unescape
+from refactx.ingest.parsed import decoded_lines
+
+OBJECTS = [
+    ("<http://e/o>", Triple("http://e/s", "http://e/p", node="http://e/o")),
+    ("_:b1.x", Triple("http://e/s", "http://e/p", node="_:b1.x")),
+    ('"plain"', Triple("http://e/s", "http://e/p", text="plain")),
+    ('""', Triple("http://e/s", "http://e/p", text="")),
+    ('"colour"@en-GB', Triple("http://e/s", "http://e/p", text="colour", language="en-GB")),
+    ('"1"^^<http://t/int>', Triple("http://e/s", "http://e/p", text="1", datatype="http://t/int")),
+    (r'"a \"quoted\" word"@en', Triple("http://e/s", "http://e/p", text='a "quoted" word', language="en")),
+    (r'"two\nlines\\"', Triple("http://e/s", "http://e/p", text="two\nlines\\")),
+    (r'"\u00e9\U0001F600"', Triple("http://e/s", "http://e/p", text="é😀")),
+    ('"> <http://x> . #"', Triple("http://e/s", "http://e/p", text="> <http://x> . #")),
+    (r"<http://e/\u00e9>", Triple("http://e/s", "http://e/p", node="http://e/é")),
+    ("<http://url%5Cbad?c=привет>", Triple("http://e/s", "http://e/p", node="http://url%5Cbad?c=привет")),
+]
+
+
+@pytest.mark.parametrize(("written", "triple"), OBJECTS)
+@pytest.mark.parametrize("form", ["<http://e/s> <http://e/p> {} .", "\t<http://e/s>\t<http://e/p> {}. # it's so\r"])
+def test_every_kind_of_object_is_read_in_any_white_space(form: str, written: str, triple: Triple) -> None:
+    assert parse_line(form.format(written)) == triple
+
+
+def test_a_subject_may_be_a_blank_node() -> None:
+    assert parse_line("_:s <x:p> <x:o> .") == Triple("_:s", "x:p", "x:o")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "<x:s> <x:p> <x:o>",
+        "<x:s> <x:p> .",
+        "<s> <p> <o> .",
+        '<x:s> <x:p> "open .',
+        r'<x:s> <x:p> "wrong \x escape" .',
+        r'<x:s> <x:p> "beyond \U00110000" .',
+        r'<x:s> <x:p> "half \uD83D a pair" .',
+        "<x:s> <x:p> <with space> .",
+        '<x:s> "p" <x:o> .',
+        "<x:s> <x:p> <x:o> <x:graph> .",
+        '<x:s> <x:p> "1"@ .',
+        "<x:s> <x:p> <x:o> . <x:s> <x:p> <x:o> .",
+    ],
+)
+def test_what_the_grammar_forbids_is_no_triple(line: str) -> None:
+    assert parse_line(line) is None
+    assert empty_line(line) is None
+
+
+def test_a_long_literal_full_of_escapes_is_read() -> None:
+    triple = parse_line('<x:s> <x:p> "' + r"\"" * 1_000_000 + '" .')
+    assert triple is not None
+    assert triple.text == '"' * 1_000_000
+
+
+def test_a_surrogate_pair_is_the_character_it_means() -> None:
+    assert unescape(r"\uD83D\uDE00") == "😀"
+
+
+def test_blank_lines_and_comments_are_told_apart() -> None:
+    assert [empty_line(line) for line in ("", " \t\r", "# x", "  # x", "\ufeff")] == [
+        "blank",
+        "blank",
+        "comment",
+        "comment",
+        "blank",
+    ]
+
+
+def test_only_line_feeds_end_a_line() -> None:
+    assert decoded_lines("a\u2028b\x0bc\nd".encode()) == ["a\u2028b\x0bc", "d"]

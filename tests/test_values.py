@@ -1,0 +1,90 @@
+"""Literals as people write them."""
+
+import pytest
+
+from refactx.ingest.values import english_rank, readable
+
+XSD = "http://www.w3.org/2001/XMLSchema#"
+WKT = "http://www.opengis.net/ont/geosparql#wktLiteral"
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("1956-10-20T00:00:00Z", "1956-10-20"),
+        ("1956-01-01T00:00:00Z", "1956-01-01"),
+        ("+1956-10-20T00:00:00Z", "1956-10-20"),
+        ("1956-10-00T00:00:00Z", "1956-10"),
+        ("1956-00-00T00:00:00Z", "1956"),
+        ("0079-08-24T00:00:00Z", "0079-08-24"),
+        ("0079-00-00T00:00:00Z", "79"),
+        ("-0199-01-01T00:00:00Z", "200 BCE"),
+        ("-0043-03-15T00:00:00Z", "44-03-15 BCE"),
+        ("0000-01-01T00:00:00Z", "1 BCE"),
+        ("-13797999999-01-01T00:00:00Z", "13798000000 BCE"),
+        ("12345-06-07T00:00:00Z", "12345-06-07"),
+        ("2001-02-03T04:05:06Z", "2001-02-03T04:05:06Z"),
+        ("2001-13-03T00:00:00Z", None),
+        ("once", None),
+    ],
+)
+def test_dates(text: str, written: str | None) -> None:
+    assert readable(text, XSD + "dateTime") == written
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("+175", "175"),
+        ("-7", "-7"),
+        ("+0.440", "0.440"),
+        ("-0", "0"),
+        (".5", "0.5"),
+        ("+19.768000000000000682121026329696178436279296875", "19.768"),
+        ("-0.00000100000000000000004", "-0.000001"),
+        ("123456789012345678901234567890", "123456789012345678901234567890"),
+        ("2.65e+09", "2650000000"),
+        ("one", None),
+    ],
+)
+def test_decimals(text: str, written: str | None) -> None:
+    assert readable(text, XSD + "decimal") == written
+
+
+@pytest.mark.parametrize(("text", "written"), [("1.5E3", "1500"), ("35.0", "35"), ("1E-9", "1e-09"), ("x", None)])
+def test_doubles(text: str, written: str | None) -> None:
+    assert readable(text, XSD + "double") == written
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("Point(13.38 52.51)", "52.51°N, 13.38°E"),
+        ("POINT( -70.5  -33.45 )", "33.45°S, 70.5°W"),
+        ("Point(0 0)", "0°N, 0°E"),
+        ("Point(12.1 1.00000000000000005551)", "1°N, 12.1°E"),
+        ("<http://www.wikidata.org/entity/Q405> Point(1 2)", "2°N, 1°E (Moon)"),
+        ("<http://www.wikidata.org/entity/Q999> Point(1 2)", "2°N, 1°E (Q999)"),
+        ("Point(1)", None),
+    ],
+)
+def test_coordinates_read_latitude_first(text: str, written: str | None) -> None:
+    assert readable(text, WKT) == written
+
+
+def test_strings_stay_as_they_are_and_unknown_datatypes_are_not_guessed() -> None:
+    assert readable("+1", None) == readable("+1", XSD + "string") == "+1"
+    assert readable("<math/>", "http://www.w3.org/1998/Math/MathML") is None
+
+
+def test_english_comes_before_its_variants_and_those_before_mul() -> None:
+    assert [english_rank(tag) for tag in ("en", "En", "en-gb", "en-CA", "mul", "fr", "enm", "e")] == [
+        0,
+        0,
+        1,
+        1,
+        2,
+        None,
+        None,
+        None,
+    ]
