@@ -222,8 +222,8 @@ class _LevelCutter:
             if self._level == 0:
                 piece = Piece(0, *shape, code_bytes, np.empty(0, np.uint8), _NONE, _NONE, b"", 0)
             else:
-                counts = (run.kinds[inside], offsets_of(run.leaves[inside]), offsets_of(run.items[inside]))
-                piece = Piece(self._level, *shape, code_bytes, *counts, *below.carried(entry, run.kinds[inside]))
+                kinds, leaves, items = run.kinds[inside], offsets_of(run.leaves[inside]), offsets_of(run.items[inside])
+                piece = Piece(self._level, *shape, code_bytes, kinds, leaves, items, *below.carried(entry, kinds))
             pieces.append((row_key(self._level, prefix), piece))
         return pieces
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
+from typing import Protocol
 
 import duckdb
 import numpy as np
@@ -35,6 +36,14 @@ Progress = Callable[[str, int, int], object]
 """Called with the step, how much of it was done since its last call, and how much there is in all."""
 
 
+class EncodedFacts(SortedFacts, Protocol):
+    """Sorted facts that know how many tokens they have in all (without terminators)."""
+
+    def token_count(self) -> int:
+        """Tokens of all facts."""
+        ...
+
+
 class UnitFacts:
     """Sorted facts as triples of units. `triples`: int32[n, 3], ascending; `unit_tokens`, `unit_offsets`: the units' ids."""
 
@@ -43,6 +52,11 @@ class UnitFacts:
 
     def __len__(self) -> int:
         return len(self._triples)
+
+    def token_count(self) -> int:
+        lengths = np.diff(self._offsets)
+        step = 1_000_000
+        return sum(int(lengths[self._triples[low : low + step]].sum()) for low in range(0, len(self), step))
 
     def read_tokens(self, low: int, high: int) -> tuple[Tokens, Offsets]:
         units = np.array(self._triples[low:high]).ravel()
@@ -61,6 +75,9 @@ class WholeFacts:
     def __len__(self) -> int:
         return len(self._offsets) - 1
 
+    def token_count(self) -> int:
+        return int(self._offsets[-1])
+
     def read_tokens(self, low: int, high: int) -> tuple[Tokens, Offsets]:
         offsets = self._offsets[low : high + 1]
         return np.array(self._tokens[offsets[0] : offsets[-1]]), offsets - offsets[0]
@@ -75,7 +92,7 @@ def encode_facts(
     memory: str = "1GB",
     workers: int = 2,
     progress: Progress = lambda step, done, total: None,
-) -> SortedFacts:
+) -> EncodedFacts:
     """The facts of the knowledge base in the folder `knowledge`, encoded and sorted, distinct by their ids.
 
     Their ids lie in files in `work`, which must live as long as the result. Raises RefactxError when DuckDB cannot go on
@@ -90,7 +107,9 @@ def encode_facts(
             return _whole(database, tokenizer, trigger, work, progress)
     except duckdb.Error as error:
         reason = str(error).partition("\n")[0]
-        raise RefactxError(f"cannot sort the facts in {work}: {reason}: free disk space or allow more memory") from error
+        raise RefactxError(
+            f"cannot sort the facts in {work}: {reason}: free disk space or allow more memory"
+        ) from error
 
 
 def units_join(database: duckdb.DuckDBPyConnection, tokenizer: FactTokenizer, trigger: str) -> bool:
@@ -126,8 +145,12 @@ def _by_unit(
         _insert(database, "encoded", {"unit": units, "ids": _big_endian(ids, lengths)})
         progress("encode", len(units), count)
     # Units with the same ids (a tokenizer that drops what it does not know) are one.
-    database.execute("CREATE TABLE ranked AS SELECT unit, ids, (dense_rank() OVER (ORDER BY ids) - 1)::INTEGER AS rank FROM encoded")
-    tokens, offsets = _write_sorted(database, "SELECT any_value(ids) FROM ranked GROUP BY rank ORDER BY rank", work, "unit")
+    database.execute(
+        "CREATE TABLE ranked AS SELECT unit, ids, (dense_rank() OVER (ORDER BY ids) - 1)::INTEGER AS rank FROM encoded"
+    )
+    tokens, offsets = _write_sorted(
+        database, "SELECT any_value(ids) FROM ranked GROUP BY rank ORDER BY rank", work, "unit"
+    )
     database.execute("CREATE TABLE ranks AS SELECT rank FROM ranked ORDER BY unit")
     database.execute("DROP TABLE encoded; DROP TABLE ranked")
     ranks = np.concatenate([batch["rank"].to_numpy() for batch in _record_batches(database, "FROM ranks")])

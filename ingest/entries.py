@@ -117,4 +117,4 @@ class SpilledEntries:
         offsets = self._offsets[low : high + 1]
         columns = {name: np.array(self._columns[name][low:high]) for name in ("kinds", "leaves", "items")}
         tokens = np.array(self._columns["tokens"][offsets[0] : offsets[-1]])
-        return Run(tokens, offsets - offsets[0], **columns)  # type: ignore[arg-type]  # dtypes of _COLUMNS
+        return Run(tokens, offsets - offsets[0], **columns)

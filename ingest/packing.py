@@ -28,7 +28,7 @@ def learn(facts: SortedFacts, level: int) -> tuple[TokenCodes, bytes]:
     size = min(_DICTIONARY_BYTES, int(len(facts) * _BYTES_PER_FACT))
     if size < 1024:
         return codes, b""
-    samples = [dump(to_members(_piece(codes, *spot))) for spot in spots]
+    samples: list[bytes | bytearray | memoryview] = [dump(to_members(_piece(codes, *spot))) for spot in spots]
     try:
         return codes, zstandard.train_dictionary(size, samples, level=level).as_bytes()
     except zstandard.ZstdError:  # too few samples

@@ -16,7 +16,7 @@ def connect(db: str | None = None) -> tuple[Database, Callable[[], object]]:
     url = db or os.environ.get("REFACTX_DB")
     if url:
         return Database(url), lambda: None
-    from refactx import embedded  # noqa: PLC0415  # only where a server is needed
+    from refactx import embedded  # only where a server is needed
 
     server = embedded.start()
     try:

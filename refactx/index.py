@@ -41,7 +41,7 @@ class Index:
         cache_bytes: int = CACHE_BYTES,
         on_close: Callable[[], object] = lambda: None,
     ) -> None:
-        self._database, self._entry, self._on_close = database, entry, on_close
+        self._database, self.entry, self._on_close = database, entry, on_close
         self.name: str = entry["name"]
         self.trigger: str = entry["trigger"]
         self.terminator: str = entry["terminator"]
@@ -55,7 +55,7 @@ class Index:
         stored = self._database.retry(
             lambda connection: connection.execute(
                 "SELECT id, sign, levels, codes, dictionary FROM refactx.segments WHERE index_id = %s ORDER BY id",
-                [self._entry["id"]],
+                [self.entry["id"]],
             ).fetchall()
         )
         if not stored:
@@ -113,13 +113,13 @@ class Index:
         named = self._named(fact.object) if kind in ("entity", "mixed") else None
         is_literal = kind == "literal" or fact.predicate == "description" or (kind == "mixed" and named is None)
         return LinkedFact(
-            Link(fact.subject, subject and subject.id),
-            Link(fact.predicate, predicate and predicate.id),
-            fact.object if is_literal else Link(fact.object, named and named.id),
+            Link(fact.subject, subject.id if subject else None),
+            Link(fact.predicate, predicate.id if predicate else None),
+            fact.object if is_literal else Link(fact.object, named.id if named else None),
         )
 
     def _named(self, name: str) -> Named | None:
-        table = f"refactx.names_{self._entry['id']}"
+        table = f"refactx.names_{self.entry['id']}"
         row = self._database.retry(
             lambda connection: connection.execute(
                 f"SELECT key, block FROM {table} WHERE key <= %s ORDER BY key DESC LIMIT 1".encode(),

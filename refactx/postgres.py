@@ -94,7 +94,7 @@ class SegmentRows:
     """The rows of one segment in its table: a `RowSource`. `round_trips` counts the queries sent."""
 
     def __init__(self, database: Database, index: str, segment: int) -> None:
-        self._database, self._index = database, index
+        self._database, self._index, self._segment = database, index, segment
         self._statement = f"refactx_piece_{segment}".encode()
         self._query = f"SELECT piece FROM refactx.pieces_{segment} WHERE key = $1".encode()
         self._prepared: dict[int, int] = {}  # backend process id by connection
@@ -104,6 +104,12 @@ class SegmentRows:
         """The row under a key; None if there is none."""
         self.round_trips += 1
         return self._database.retry(lambda connection: self._lookup(connection.pgconn, key))
+
+    def count(self) -> int:
+        """How many rows there are."""
+        statement = f"SELECT count(*) FROM refactx.pieces_{self._segment}".encode()
+        row = self._database.retry(lambda connection: connection.execute(statement).fetchone())
+        return int(row[0]) if row else 0
 
     def _lookup(self, pgconn: pq.abc.PGconn, key: bytes) -> bytes | None:
         # libpq by psycopg's own low-level interface: a cursor for each lookup costs as much again as the lookup.
@@ -129,7 +135,9 @@ class SegmentRows:
         raise DatabaseError(f"PostgreSQL refused to read index {self._index!r}: {message}")
 
 
-def list_indexes(connection: psycopg.Connection[Any], name: str | None = None, every: bool = False) -> list[dict[str, Any]]:
+def list_indexes(
+    connection: psycopg.Connection[Any], name: str | None = None, every: bool = False
+) -> list[dict[str, Any]]:
     """The catalogue: a dictionary for each ready index (with `every`, also for those being built), by name."""
     if connection.execute("SELECT to_regclass('refactx.segments')").fetchone() == (None,):
         return []

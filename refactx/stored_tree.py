@@ -55,8 +55,8 @@ class StoredTree:
     def __init__(
         self, rows: RowSource, codec: RowCodec, codes: TokenCodes, levels: int, name: str, cache_bytes: int = 256 << 20
     ) -> None:
-        self._rows, self._codec, self._codes, self._name = rows, codec, codes, name
-        self._root_key = row_key(levels - 1, [])
+        self._rows, self.codec, self.codes, self.name = rows, codec, codes, name
+        self.root_key = row_key(levels - 1, [])
         self._cache: ByteCache[_Node | Piece] = ByteCache(cache_bytes)
 
     def children(self, prefix: Sequence[int]) -> Children:
@@ -77,7 +77,7 @@ class StoredTree:
         row = self._rows.fetch(key)
         if row is None:
             raise CorruptIndexError(f"{self._where(key)} is missing. Ingest the index again")
-        members = self._codec.unpack(key, row, self._where(key))
+        members = self.codec.unpack(key, row, self._where(key))
         try:
             piece = from_members(members, key[0])
         except (ValueError, OverflowError) as error:
@@ -86,7 +86,7 @@ class StoredTree:
         return piece
 
     def _where(self, key: bytes) -> str:
-        return f"index {self._name!r}: row {key.hex()} (level {key[0]}, prefix {prefix_of(key)})"
+        return f"index {self.name!r}: row {key.hex()} (level {key[0]}, prefix {prefix_of(key)})"
 
     def _damaged(self, key: bytes, what: str) -> CorruptIndexError:
         return CorruptIndexError(f"{self._where(key)} is damaged: {what}. Ingest the index again")
@@ -100,8 +100,8 @@ class StoredTree:
             if node is not None:
                 break
         if not isinstance(node, _Node):
-            root = self.piece(self._root_key)
-            node = self._node(self._root_key, root, 0, len(root), ())
+            root = self.piece(self.root_key)
+            node = self._node(self.root_key, root, 0, len(root), ())
             depth = 0
         while depth < len(key):
             below = self._step(node, key[: depth + 1])
@@ -134,17 +134,17 @@ class StoredTree:
         depth = len(prefix)
         try:
             if path is None:
-                path, base = piece.suffix(low, self._codes), int(piece.lcp[low])
+                path, base = piece.suffix(low, self.codes), int(piece.lcp[low])
             while piece.level and high - low == 1 and base + len(path) == depth and piece.kinds[low] != TERMINAL:
                 key, piece, low, high = self._descend(key, piece, low, prefix)
-                path, base = piece.suffix(low, self._codes), int(piece.lcp[low])
+                path, base = piece.suffix(low, self.codes), int(piece.lcp[low])
             terminal = 0
             if base + len(path) == depth:
                 if piece.level and piece.kinds[low] != TERMINAL:
                     raise ValueError("a subtree of it overlaps another")
                 terminal, low = 1, low + 1
                 if low < high:
-                    path, base = piece.suffix(low, self._codes), int(piece.lcp[low])
+                    path, base = piece.suffix(low, self.codes), int(piece.lcp[low])
             if low == high:
                 tokens, leaves, bounds = NO_TOKENS, NO_LEAVES, np.array([low])
             else:
@@ -165,7 +165,7 @@ class StoredTree:
         tokens = np.empty(len(starts), np.int32)
         tokens[0] = first
         if len(starts) > 1:
-            tokens[1:] = piece.first_tokens(starts[1:], self._codes)
+            tokens[1:] = piece.first_tokens(starts[1:], self.codes)
             if not (tokens[:-1] < tokens[1:]).all():
                 raise ValueError("its children are not in order")
         tokens.setflags(write=False)
@@ -178,7 +178,7 @@ class StoredTree:
         if begins is None:
             below_key = piece.carried_key
         else:
-            below_key = row_key(piece.level - 1, piece.sequence(begins, self._codes, entry, prefix))
+            below_key = row_key(piece.level - 1, piece.sequence(begins, self.codes, entry, prefix))
         if below_key[:1] != bytes([piece.level - 1]):
             raise ValueError("it leads to no row of the level below")
         below = self.piece(below_key)
@@ -191,7 +191,7 @@ class StoredTree:
             or shared >= len(prefix)
             or (high < len(below) and below.lcp[high] >= len(prefix))
             or below.lcp[low + 1 : high].min(initial=len(prefix)) < len(prefix)
-            or tuple(below.suffix(low, self._codes)[: len(prefix) - shared]) != prefix[shared:]
+            or tuple(below.suffix(low, self.codes)[: len(prefix) - shared]) != prefix[shared:]
         ):
             raise ValueError(f"it does not agree with {self._where(below_key)}")
         return below_key, below, low, high

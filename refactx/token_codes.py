@@ -90,6 +90,4 @@ class TokenCodes:
         known = len(self._tokens)
         if known == 0:
             return number.astype(np.int32)
-        return np.where(
-            number < known, self.frequent[np.minimum(number, known - 1)], number - known
-        ).astype(np.int32)
+        return np.where(number < known, self.frequent[np.minimum(number, known - 1)], number - known).astype(np.int32)

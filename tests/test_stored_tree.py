@@ -108,7 +108,7 @@ def test_a_cold_walk_reads_one_row_a_level_and_a_warm_one_none() -> None:
     stored, rows = build(sequences, shape)
     levels = len({key[0] for key in rows})
     for sequence in sequences[:50]:
-        stored, rows = StoredTree(rows, stored._codec, stored._codes, levels, "test"), rows
+        stored = StoredTree(rows, stored.codec, stored.codes, levels, "test")
         rows.fetched = 0
         for depth in range(len(sequence) + 1):
             stored.children(sequence[:depth])

@@ -1,0 +1,53 @@
+"""ReFactX: language models that write facts from a knowledge base, and only facts that exist.
+
+>>> import refactx
+>>> sorted(refactx.__all__)[:3]
+['Children', 'Fact', 'FactLogitsProcessor']
+
+What needs torch and Transformers is imported when it is first used, so that walking an index starts at once.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from refactx.connect import open_index
+    from refactx.errors import RefactxError
+    from refactx.fact import Fact
+    from refactx.hf import FactLogitsProcessor, GroundedModel, ground
+    from refactx.index import Index
+    from refactx.tree import Children, FactTree
+
+_HOMES = {
+    "Children": "refactx.tree",
+    "Fact": "refactx.fact",
+    "FactLogitsProcessor": "refactx.hf",
+    "FactTree": "refactx.tree",
+    "GroundedModel": "refactx.hf",
+    "Index": "refactx.index",
+    "RefactxError": "refactx.errors",
+    "ground": "refactx.hf",
+    "open_index": "refactx.connect",
+}
+
+__all__ = [
+    "Children",
+    "Fact",
+    "FactLogitsProcessor",
+    "FactTree",
+    "GroundedModel",
+    "Index",
+    "RefactxError",
+    "ground",
+    "open_index",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("refactx")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'refactx' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,5 @@
+"""`python -m refactx`."""
+
+from refactx.cli import main
+
+main()

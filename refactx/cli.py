@@ -1,0 +1,267 @@
+"""The command line: a thin layer over the library.
+
+Results go to standard output, progress and logs to standard error. A mistake of the user's is one line and exit code 2.
+Whatever is slow to import is imported by the command that needs it.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from refactx.errors import RefactxError, without_password
+
+JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+DB = click.option(
+    "--db",
+    metavar="URL",
+    help="PostgreSQL, e.g. postgresql://me@host/kb; default: $REFACTX_DB, else the embedded server.",
+)
+INDEX = click.option("--index", default="default", show_default=True, metavar="NAME", help="Name of the index.")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(package_name="refactx", prog_name="refactx")
+def cli() -> None:
+    """Language models that write facts from a knowledge base, and only facts that exist."""
+
+
+@cli.command()
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=click.Path(path_type=Path))
+@click.option(
+    "--tokenizer", required=True, metavar="ID_OR_FOLDER", help="Hugging Face id, folder, tokenizer.json or GGUF."
+)
+@INDEX
+@DB
+@click.option("--replace", is_flag=True, help="Build anew an index that exists; readers see the old one until then.")
+@click.option("--strict", is_flag=True, help="Stop at the first malformed line instead of counting it.")
+@click.option("--memory", default="1GB", show_default=True, help="Bound for joins and sorts.")
+@click.option("--workers", default=os.cpu_count() or 2, show_default=True, help="Threads.")
+@click.option("--work-dir", type=click.Path(path_type=Path), help="Temporary files; default: work/ in REFACTX_HOME.")
+@JSON
+def ingest(
+    sources: tuple[Path, ...],
+    tokenizer: str,
+    index: str,
+    db: str | None,
+    replace: bool,
+    strict: bool,
+    memory: str,
+    workers: int,
+    work_dir: Path | None,
+    as_json: bool,
+) -> None:
+    """Build an index from SOURCES: Wikidata N-Triples (.nt, .nt.gz) or facts, `<subject> <predicate> <object> .` a line."""
+    from refactx.connect import database
+    from refactx.home import refactx_home
+    from refactx.ingest.run import Options, ingest
+    from refactx.models import load_tokenizer
+
+    fact_tokenizer, name = load_tokenizer(tokenizer)
+    options = Options(
+        index, fact_tokenizer, name, replace=replace, strict=strict, memory=memory, workers=workers, quiet=False
+    )
+    with database(db) as opened:
+        result = ingest(sources, opened, work_dir or refactx_home() / "work", options)
+    if as_json:
+        return _print_json(result.to_json())
+    report = result.report
+    click.echo(
+        f"index {index}: {report.facts:,} facts ({report.claims:,} claims, {report.descriptions:,} descriptions)"
+    )
+    click.echo(f"lines: {report.lines_read:,} read, {report.kept:,} kept")
+    for reason, count in report.dropped.items():
+        click.echo(f"  {count:>12,} dropped: {reason}")
+    for fault in report.malformed:
+        click.echo(f"  {fault}")
+    if report.cut:
+        click.echo(f"  {report.cut:,} parts were cut at 1,000 characters")
+    click.echo(
+        f"{result.size:,} bytes, {result.size / report.facts:.1f} a fact, in {sum(result.seconds.values()):.1f} s"
+    )
+    return None
+
+
+@cli.command()
+@click.argument("questions", nargs=-1, required=True, metavar="QUESTION...")
+@click.option(
+    "--model", required=True, metavar="ID_OR_FOLDER", help="Hugging Face id, folder or GGUF file; `demo`: SmolLM2."
+)
+@INDEX
+@DB
+@click.option("--num-beams", default=1, show_default=True, type=click.IntRange(1), help="Beams over the whole text.")
+@click.option("--max-new-tokens", default=512, show_default=True, type=click.IntRange(1))
+@click.option("--free", is_flag=True, help="The same model and prompt without constraint (no index is read).")
+@JSON
+def ask(
+    questions: tuple[str, ...],
+    model: str,
+    index: str,
+    db: str | None,
+    num_beams: int,
+    max_new_tokens: int,
+    free: bool,
+    as_json: bool,
+) -> None:
+    """Answer QUESTIONS with facts of the index as proof."""
+    from contextlib import ExitStack
+
+    from refactx.connect import open_index
+    from refactx.prompt import check_question
+
+    for question in questions:
+        check_question(question)
+    with ExitStack() as stack:
+        opened = None if free else stack.enter_context(open_index(index, db))
+        from refactx.answer_text import render
+        from refactx.ask import Asker
+        from refactx.models import load_model
+        from refactx.prompt import load_prompt
+
+        asker = Asker(*load_model(model), opened, load_prompt())
+        for question in questions:
+            answer = asker.ask(question, num_beams=num_beams, max_new_tokens=max_new_tokens, free=free)
+            if as_json:
+                _print_json(answer.to_json())
+            else:
+                click.echo(render(answer, color=sys.stdout.isatty()))
+
+
+@cli.command()
+@click.argument("prefix")
+@INDEX
+@DB
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="Most continuations shown.")
+@JSON
+def facts(prefix: str, index: str, db: str | None, limit: int, as_json: bool) -> None:
+    """What may follow PREFIX, such as "<Danny Boyle> <", to the end of the next part, with how many facts lie behind it."""
+    from refactx.connect import open_index
+
+    with open_index(index, db) as opened:
+        found = opened.complete(prefix, limit)
+    if as_json:
+        completions = [{"text": text, "leaves": leaves} for text, leaves in found]
+        return _print_json({"index": index, "prefix": prefix, "completions": completions})
+    for text, leaves in found:
+        click.echo(f"{leaves:>12,}  {text}")
+    if not found:
+        click.echo(f"no fact of index {index!r} begins with {prefix!r}", err=True)
+    return None
+
+
+@cli.group()
+def index() -> None:
+    """List, show, verify and drop indexes."""
+
+
+@index.command("list")
+@DB
+@click.option("--all", "every", is_flag=True, help="Also those being built, and what killed ingests left.")
+@JSON
+def list_(db: str | None, every: bool, as_json: bool) -> None:
+    """List the indexes."""
+    from refactx.connect import database
+    from refactx.describe import described
+    from refactx.postgres import list_indexes
+
+    with database(db) as opened, opened.connection() as connection:
+        found = [described(entry) for entry in list_indexes(connection, every=every)]
+    if as_json:
+        return _print_json(found)
+    for entry in found:
+        state = "" if entry["state"] == "ready" else f"  [{entry['state']}]"
+        click.echo(
+            f"{entry['name']:<24} {entry['facts']:>14,} facts  {entry['bytes_per_fact'] or 0:>6.1f} bytes a fact"
+            f"  {entry['tokenizer']}{state}"
+        )
+    return None
+
+
+@index.command()
+@click.argument("name")
+@DB
+@JSON
+def show(name: str, db: str | None, as_json: bool) -> None:
+    """Show what an index holds and what it takes."""
+    from refactx.connect import open_index
+    from refactx.describe import described, shape_of
+
+    with open_index(name, db) as opened:
+        found = described(opened.entry) | shape_of(opened)
+    if as_json:
+        return _print_json(found)
+    for key, value in found.items():
+        if not isinstance(value, dict):
+            click.echo(f"{key:<20} {f'{value:,}' if isinstance(value, int) else value}")
+    return None
+
+
+@index.command()
+@click.argument("name")
+@DB
+@JSON
+def verify(name: str, db: str | None, as_json: bool) -> None:
+    """Walk everything of an index; exit code 1, with the first faults, if anything is wrong."""
+    from tqdm import tqdm
+
+    from refactx.connect import open_index
+    from refactx.verify import verify as walk
+
+    with open_index(name, db) as opened, tqdm(total=opened.facts, unit=" facts", unit_scale=True, disable=None) as bar:
+        verdict = walk(opened, bar.update)
+    if as_json:
+        _print_json(
+            {
+                "index": name,
+                "sound": verdict.sound,
+                "faults": verdict.faults,
+                "rows": verdict.rows,
+                "facts": verdict.facts,
+                "tokens": verdict.tokens,
+                "sampled": verdict.sampled,
+            }
+        )
+    elif verdict.sound:
+        click.echo(
+            f"index {name}: sound ({verdict.rows:,} rows, {verdict.facts:,} facts, {verdict.sampled:,} read back)"
+        )
+    else:
+        for fault in verdict.faults:
+            click.echo(fault)
+    if not verdict.sound:
+        sys.exit(1)
+
+
+@index.command()
+@click.argument("name")
+@DB
+@JSON
+def drop(name: str, db: str | None, as_json: bool) -> None:
+    """Drop an index, or what a killed ingest left of it."""
+    from refactx.connect import database
+    from refactx.ingest.catalogue import drop as drop_index
+
+    with database(db) as opened, opened.connection() as connection:
+        drop_index(connection, name)
+    if as_json:
+        return _print_json({"dropped": name})
+    click.echo(f"dropped {name}")
+    return None
+
+
+def _print_json(document: Any) -> None:
+    click.echo(json.dumps(document, ensure_ascii=False, default=str))
+
+
+def main() -> None:
+    """Run the command line; errors of ours become one line on standard error and exit code 2."""
+    try:
+        cli(standalone_mode=True)
+    except RefactxError as error:
+        click.echo(f"refactx: {without_password(' '.join(str(error).split()))}", err=True)
+        sys.exit(2)
+    except BrokenPipeError:
+        os._exit(141)  # the reader of our output went away: nothing more to say, and no flush at exit
