@@ -203,7 +203,7 @@ def test_an_assistant_model_changes_nothing(grounded: GroundedModel) -> None:
     assert len(grounded.facts(out)[0]) > 2
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     texts=st.lists(st.sampled_from(["so", "hello", "a b c", "in"]), min_size=1, max_size=3),
     facts=st.sets(st.sampled_from(FACTS), min_size=1),

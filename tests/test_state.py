@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_model import MemoryIndex, allowed_by_brute_force, ids, tiny_fact_tokenizer, tiny_index
 
@@ -291,6 +291,7 @@ PART = st.sampled_from(["Ann", "b", "p", "Fact:", "in", ".", "é", " "]).map(lam
 SOME_FACTS = st.sets(st.tuples(PART, PART, PART).map(lambda f: f"<{f[0]}> <{f[1]}> <{f[2]}>"), min_size=1, max_size=5)
 
 
+@settings(deadline=None)
 @given(SOME_FACTS, st.lists(st.integers(0, 999), max_size=120), st.integers(0, 9))
 def test_the_mask_is_the_brute_force_one_along_any_walk(facts: set[str], choices: list[int], stray: int) -> None:
     index = tiny_index(facts)

@@ -133,7 +133,9 @@ def allowed_by_brute_force(index: MemoryIndex, written: Sequence[int], text: byt
             piece = bytes_of.get(number, b"")
             text += piece
             head = text[: len(text) - len(piece) + len(piece.rstrip())]
-            if piece.strip() and head.endswith(trigger) and not head[: -len(trigger)][-1:].isalpha() and left:
+            last = head[: -len(trigger)].decode("utf-8", "replace")[-1:]
+            in_word = last.upper() != last.lower() or last.isdigit() or last == "_"
+            if piece.strip() and head.endswith(trigger) and not in_word and left:
                 fact, ending = (), b""
         elif not ending and any(f[: len(fact) + 1] == (*fact, number) for f in left):
             fact = (*fact, number)

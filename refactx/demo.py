@@ -1,0 +1,62 @@
+"""`make demo`: the whole job on the committed sample of Wikidata, with a model small enough for any machine."""
+
+from importlib.resources import as_file, files
+
+import click
+from tqdm import tqdm
+
+from refactx.answer_text import render
+from refactx.ask import Asker
+from refactx.connect import database, open_index
+from refactx.demo_model import demo_model_folder
+from refactx.errors import IndexNotFoundError, RefactxError
+from refactx.home import refactx_home
+from refactx.index import find_index
+from refactx.models import load_model, load_tokenizer
+from refactx.postgres import Database
+from refactx.prompt import load_prompt
+
+INDEX = "demo"
+QUESTIONS = (
+    "What is the capital of Switzerland?",
+    "What is the continent of Ethiopia?",
+    "What is the occupation of Nancy Pelosi?",
+)
+
+
+def main() -> None:
+    """Get the model, build the index if it is not there yet, and ask."""
+    try:
+        model = str(demo_model_folder())
+        # The server is held for the whole demo: it would stop and start between the steps otherwise.
+        with database() as opened:
+            try:
+                find_index(opened, INDEX)
+            except IndexNotFoundError:
+                _ingest(opened, model)
+            _ask(model)
+    except RefactxError as error:
+        raise SystemExit(f"refactx: {error}") from None
+
+
+def _ingest(database: Database, model: str) -> None:
+    from refactx.ingest.run import Options, ingest
+
+    tokenizer, _ = load_tokenizer(model)
+    sample = files("refactx") / "data" / "wikidata-sample.nt.gz"
+    with as_file(sample) as path:
+        options = Options(INDEX, tokenizer, "SmolLM2-135M-Instruct")
+        result = ingest([path], database, refactx_home() / "work", options)
+    click.echo(f"Index {INDEX!r}: {result.report.facts:,} facts, {result.size / result.report.facts:.1f} bytes each.\n")
+
+
+def _ask(model: str) -> None:
+    click.echo("The demo model has 135 million parameters: its facts are true, its answers often are not.\n")
+    with open_index(INDEX) as index:
+        asker = Asker(*load_model(model), index, load_prompt())
+        for question in tqdm(QUESTIONS, desc="questions", disable=None, leave=False):
+            tqdm.write(render(asker.ask(question), color=click.get_text_stream("stdout").isatty()))
+
+
+if __name__ == "__main__":
+    main()

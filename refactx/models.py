@@ -1,0 +1,160 @@
+"""Models and tokenizers by name: a Hugging Face id, a folder, a GGUF file, or `demo` (see `refactx.demo_model`).
+
+A tokenizer alone is read by the `tokenizers` library where a `tokenizer.json` is there; Transformers, which takes
+seconds to import, only comes in where it must. Whatever goes wrong is a ModelError of one sentence.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from refactx.demo_model import demo_model_folder
+from refactx.errors import ModelError
+from refactx.tokenizer import FactTokenizer
+
+if TYPE_CHECKING:
+    import torch
+
+DEMO = "demo"
+FLOAT32_PARAMETERS = 2_000_000_000
+"""Up to here (8 GB) a model runs in float32 on a CPU."""
+
+
+def load_tokenizer(name: str) -> tuple[FactTokenizer, str]:
+    """The tokenizer of `name`, and the name to show and to keep: a path is made absolute.
+
+    `name`: a Hugging Face id, a folder (with only a `tokenizer.json`, say), a `tokenizer.json`, a GGUF file, or `demo`.
+    Raises ModelError.
+    """
+    path = _local(name)
+    if path is None:
+        return FactTokenizer.from_transformers(_load(name, None, _auto_tokenizer)), name
+    shown = name if name == DEMO else str(path.resolve())
+    if path.is_dir() and (path / "tokenizer.json").is_file():
+        return FactTokenizer.from_file(path / "tokenizer.json"), shown
+    if path.suffix == ".json":
+        return FactTokenizer.from_file(path), shown
+    return FactTokenizer.from_transformers(_load(name, path, _auto_tokenizer)), shown
+
+
+def load_model(name: str, device: str | None = None, dtype: "torch.dtype | str | None" = None) -> tuple[Any, Any]:
+    """A causal language model in evaluation mode, and its Transformers tokenizer, which has a chat template.
+
+    `name`: a Hugging Face id, a folder, a GGUF file (it is dequantised), or `demo`. `device`: `cuda` if there is one,
+    else `cpu`. `dtype`: on a GPU bfloat16. On a CPU float32 up to 2 billion parameters, else the checkpoint's own:
+    few CPUs compute in bfloat16 (SmolLM2 on 2 cores of an AMD EPYC without avx512_bf16: a prompt of 450 tokens takes
+    7.1 s in bfloat16 and 1.1 s in float32, a token after it 44 ms and 59 ms). A quantised checkpoint stays as it is.
+    Raises ModelError.
+    """
+    path = _local(name)
+    if path is not None and path.is_file() and path.suffix != ".gguf":
+        raise ModelError(f"{path} is not a model: give a folder, a .gguf file or a Hugging Face id")
+    tokenizer = _load(name, path, _auto_tokenizer)
+    check_chat_template(tokenizer)
+    return _load(name, path, lambda source, options: _auto_model(source, options, device, dtype)), tokenizer
+
+
+def check_chat_template(tokenizer: Any) -> None:
+    """Raise ModelError unless the (Transformers) tokenizer knows how to write a conversation."""
+    if not getattr(tokenizer, "chat_template", None):
+        name = getattr(tokenizer, "name_or_path", "") or "the model"
+        raise ModelError(f"{name} has no chat template: choose an instruct model, such as Qwen/Qwen2.5-1.5B-Instruct")
+
+
+def _local(name: str) -> Path | None:
+    """The folder or file that `name` means; None if it can only be a Hugging Face id."""
+    if not name.strip() or "\0" in name:
+        raise ModelError("the model's name is empty: give a Hugging Face id, a folder or a .gguf file")
+    if name == DEMO:
+        return demo_model_folder()
+    path = Path(name).expanduser()
+    if path.exists():
+        return path
+    if path.is_absolute() or name[0] in ".~" or name.count("/") > 1 or path.suffix in (".gguf", ".json"):
+        raise ModelError(f"there is no folder or file {name}; give one that exists, or a Hugging Face id")
+    return None
+
+
+def _load(name: str, path: Path | None, load: "Callable[[str, dict[str, Any]], Any]") -> Any:
+    """Call `load` with what Transformers wants for `name`, quietly, and make its errors ours."""
+    source, options = (name, {}) if path is None else _source(path)
+    with _quiet(bars=path is None):  # the bars of a download stay
+        try:
+            return load(source, options)
+        except ModelError:
+            raise
+        except MemoryError as error:
+            raise ModelError(f"{name} does not fit into memory; choose a smaller model") from error
+        except Exception as error:  # Transformers raises anything from OSError to KeyError and bare Exception
+            raise ModelError(_sentence(name, path, error)) from error
+
+
+def _source(path: Path) -> tuple[str, dict[str, Any]]:
+    if path.is_file():
+        return str(path.parent), {"gguf_file": path.name}
+    packed = list(path.glob("*.gguf"))
+    if packed and not (path / "config.json").exists():
+        if len(packed) > 1:
+            raise ModelError(f"{path} holds {len(packed)} .gguf files; give the path of one of them")
+        return str(path), {"gguf_file": packed[0].name}
+    if not any((path / file).exists() for file in ("config.json", "tokenizer.json", "tokenizer_config.json")):
+        raise ModelError(f"{path} holds no model: there is no config.json, tokenizer.json or .gguf file in it")
+    return str(path), {}
+
+
+def _auto_tokenizer(source: str, options: dict[str, Any]) -> Any:
+    from transformers import AutoTokenizer  # noqa: PLC0415  # seconds
+
+    return AutoTokenizer.from_pretrained(source, **options)
+
+
+def _auto_model(source: str, options: dict[str, Any], device: str | None, dtype: "torch.dtype | str | None") -> Any:
+    import torch  # noqa: PLC0415  # seconds
+    from transformers import AutoModelForCausalLM, GgufConfig  # noqa: PLC0415
+
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if options:
+        options = {**options, "quantization_config": GgufConfig(dequantize=True)}
+        dtype = dtype or torch.bfloat16  # what the packed numbers become; "auto" would be float32
+    on_cpu = torch.device(device).type == "cpu"
+    kind = dtype or ("auto" if on_cpu else torch.bfloat16)
+    model: Any = AutoModelForCausalLM.from_pretrained(source, dtype=kind, **options)
+    if options:  # dequantised: a model like any other
+        model.config.__dict__.pop("quantization_config", None)
+        model.is_quantized, model.hf_quantizer = False, None
+    return model
+
+
+def _sentence(name: str, path: Path | None, error: Exception) -> str:
+    said = " ".join(str(error).split())
+    if path is None:
+        return _hub_sentence(name, said)
+    if "Unrecognized configuration class" in said:
+        return f"{name} is not a causal language model; choose a decoder-only instruct model"
+    return f"cannot load {name} as a model: {_first(said) or type(error).__name__}"
+
+
+def _hub_sentence(name: str, said: str) -> str:
+    return said
+
+
+def _first(text: str) -> str:
+    return text
+
+
+@contextmanager
+def _quiet(bars: bool) -> Iterator[None]:
+    """Transformers without warnings, and without its progress bars unless `bars`; its settings are put back."""
+    from transformers.utils import logging  # noqa: PLC0415  # seconds
+
+    verbosity, shown = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    if not bars:
+        logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if shown:
+            logging.enable_progress_bar()
