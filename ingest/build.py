@@ -216,19 +216,28 @@ class _LevelCutter:
         for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
             entry = int(stored[low])
             prefix = [] if self._is_root else run.tokens[run.offsets[entry] :][: int(depths[entry]) + 1].tolist()
-            shape = (lcp[low:high].astype(np.uint32), byte_ends[low : high + 1] - byte_ends[low])
+            shape = (lcp[low:high].astype(np.uint32), (byte_ends[low : high + 1] - byte_ends[low]).astype(np.int32))
             code_bytes = data[byte_ends[low] : byte_ends[high]]
             inside = stored[low:high]
             if self._level == 0:
-                piece = Piece(0, *shape, code_bytes, np.empty(0, np.uint8), _NONE, _NONE, b"", 0)
+                piece = Piece(0, *shape, code_bytes, _NO_KINDS, _NO_COUNTS, _NO_COUNTS, b"", 0)
             else:
-                kinds, leaves, items = run.kinds[inside], offsets_of(run.leaves[inside]), offsets_of(run.items[inside])
-                piece = Piece(self._level, *shape, code_bytes, kinds, leaves, items, *below.carried(entry, kinds))
+                kinds, leaves, items = run.kinds[inside], run.leaves[inside], run.items[inside]
+                piece = Piece(
+                    self._level,
+                    *shape,
+                    code_bytes,
+                    kinds,
+                    leaves.astype(np.uint64),
+                    items.astype(np.uint64),
+                    *below.carried(entry, kinds),
+                )
             pieces.append((row_key(self._level, prefix), piece))
         return pieces
 
 
-_NONE = np.empty(0, np.int64)
+_NO_KINDS = np.empty(0, np.uint8)
+_NO_COUNTS = np.empty(0, np.uint64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

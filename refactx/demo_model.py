@@ -47,7 +47,9 @@ def demo_model_folder() -> Path:
                 with tempfile.TemporaryDirectory(prefix=f"{NAME}.partial-", dir=models) as staging:
                     _make(Path(staging)).rename(folder)
     except OSError as error:
-        raise ModelError(f"cannot put the demo model into {folder}: {error}; free space or set XDG_CACHE_HOME") from error
+        raise ModelError(
+            f"cannot put the demo model into {folder}: {error}; free space or set XDG_CACHE_HOME"
+        ) from error
     return folder
 
 

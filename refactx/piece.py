@@ -18,12 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.codec import Member
-from refactx.token_codes import Bytes, TokenCodes
+from refactx.token_codes import TokenCodes
 
 TERMINAL, SAME_PIECE, NEW_PIECE = 0, 1, 2
 """Kinds of entries above level 0: a fact ends here; a subtree in the same lower piece as the one before; in a new one."""
 
-_WIDTHS = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<i8"}
+Unsigned = NDArray[np.unsignedinteger]
+
+NEVER = 1 << 30
+"""A depth that no sequence has."""
+
+_WIDTHS = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<u8"}
+_IMPOSSIBLE = 1 << 50  # more facts or entries than there can be
+_NO_KINDS = np.empty(0, np.uint8)
+_NO_COUNTS: Unsigned = np.empty(0, np.uint8)
 _TOKEN_BYTES = 3
 _MAX_KEY = 2401  # one byte and 800 tokens
 
@@ -52,19 +60,19 @@ def prefix_of(key: bytes) -> list[int]:
 class Piece:
     """One piece in memory, about as large as its pickle.
 
-    For its n entries: `lcp` uint[n]; `ends` int64[n + 1], where the codes of each entry's suffix end (with a 0 in
-    front); `codes`, the suffixes' token codes. Above level 0 also `kinds` uint8[n]; `leaves` int64[n + 1] and `items`
-    int64[n + 1], running sums (with a 0 in front) of the facts and of the entries of the level below under each entry;
-    and for the first subtree the lower piece it continues: `carried_key` and how many entries of it come before.
+    For its n entries: `lcp` uint[n]; `ends` int32[n + 1], where the codes of each entry's suffix end (with a 0 in front);
+    `codes`, the suffixes' token codes. Above level 0 also `kinds` uint8[n]; `leaves` uint[n] and `items` uint[n], how many
+    facts and how many entries of the level below lie under each entry; and for the first subtree the lower piece that it
+    continues: `carried_key`, and how many of that one's entries come before.
     """
 
     level: int
-    lcp: NDArray[np.unsignedinteger]
-    ends: NDArray[np.int64]
+    lcp: Unsigned
+    ends: NDArray[np.int32]
     codes: bytes
-    kinds: Bytes
-    leaves: NDArray[np.int64]
-    items: NDArray[np.int64]
+    kinds: NDArray[np.uint8]
+    leaves: Unsigned
+    items: Unsigned
     carried_key: bytes
     carried_items: int
 
@@ -101,40 +109,42 @@ class Piece:
         begins = np.flatnonzero(self.kinds[: entry + 1] == NEW_PIECE)
         if len(begins):
             first = int(begins[-1])
-            return first, int(self.items[entry] - self.items[first])
-        return None, self.carried_items + int(self.items[entry])
+            return first, int(self.items[first:entry].sum())
+        return None, self.carried_items + int(self.items[:entry].sum())
 
-    def child_starts(self, low: int, high: int, depth: int) -> NDArray[np.int64]:
-        """The entries at which the children of node [low, high) begin, the first of which is `low`."""
-        if high - low == 1:
-            return np.array([low])
-        inner = np.flatnonzero(self.lcp[low + 1 : high] == depth)
-        inner += low + 1
-        return np.concatenate([np.array([low]), inner])
+    def branch_depth(self, low: int, high: int) -> int:
+        """The depth down to which all entries [low, high) are one path; beyond any length if there is only one."""
+        return int(self.lcp[low + 1 : high].min()) if high - low > 1 else NEVER
+
+    def children_bounds(self, low: int, high: int, depth: int) -> NDArray[np.int64]:
+        """The entries at which the children of node [low, high) begin, the first of which is `low`; and `high`."""
+        starts = (self.lcp[low + 1 : high] == depth).nonzero()[0]
+        bounds = np.empty(len(starts) + 2, np.int64)
+        bounds[0], bounds[-1] = low, high
+        np.add(starts, low + 1, out=bounds[1:-1])
+        return bounds
 
     def first_tokens(self, starts: NDArray[np.int64], codes: TokenCodes) -> NDArray[np.int32]:
         """The first token of the suffix of each of some entries."""
         return codes.decode_at(np.frombuffer(self.codes, np.uint8), self.ends[starts])
 
     def leaves_between(self, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
-        """How many facts lie between consecutive entries of `bounds`."""
+        """How many facts lie between consecutive entries of `bounds` (int64, ascending)."""
         if self.level == 0:
-            return np.diff(bounds)
-        return np.diff(self.leaves[bounds])
+            return bounds[1:] - bounds[:-1]
+        low, high = int(bounds[0]), int(bounds[-1])
+        if high - low == len(bounds) - 1:  # an entry each
+            return self.leaves[low:high].astype(np.int64)
+        return np.add.reduceat(self.leaves[low:high], bounds[:-1] - low, dtype=np.int64)
 
 
 def to_members(piece: Piece) -> tuple[Member, ...]:
     """The tuple that is pickled for a piece."""
-    lengths = _packed(np.diff(piece.ends))
-    lcp = _packed(piece.lcp.astype(np.int64))
+    shape = (piece.level, len(piece), _packed(piece.lcp), _packed(np.diff(piece.ends)), piece.codes)
     if piece.level == 0:
-        return (0, len(piece), lcp, lengths, piece.codes)
-    leaves, items = np.diff(piece.leaves), np.diff(piece.items)
-    return (
-        *(piece.level, len(piece), lcp, lengths, piece.codes),
-        *(piece.kinds.tobytes(), _packed(leaves), b"" if np.array_equal(leaves, items) else _packed(items)),
-        *(piece.carried_key, piece.carried_items),
-    )
+        return shape
+    items = b"" if np.array_equal(piece.leaves, piece.items) else _packed(piece.items)
+    return (*shape, piece.kinds.tobytes(), _packed(piece.leaves), items, piece.carried_key, piece.carried_items)
 
 
 def from_members(members: tuple[Member, ...], level: int) -> Piece:
@@ -143,43 +153,37 @@ def from_members(members: tuple[Member, ...], level: int) -> Piece:
         raise ValueError(f"it is not a piece of level {level}")
     count = _integer(members[1])
     lcp, lengths = _unpacked(members[2], count), _unpacked(members[3], count)
-    ends = _running(lengths)
     codes = _bytes(members[4])
-    if count < 1 or lcp[0] != 0 or int(ends[-1]) != len(codes) or lengths.min() < 0:
+    if count < 1 or lcp[0] != 0 or int(lengths.sum(dtype=np.int64)) != len(codes) or not codes or codes[-1] >= 0x80:
         raise ValueError("its suffixes do not add up")
-    if codes and codes[-1] >= 0x80:
-        raise ValueError("its token codes end within an id")
+    ends = np.empty(count + 1, np.int32)
+    ends[0] = 0
+    lengths.cumsum(dtype=np.int32, out=ends[1:])
     if level == 0:
-        empty = np.empty(0, np.int64)
-        return Piece(0, lcp, ends, codes, np.empty(0, np.uint8), empty, empty, b"", 0)
+        return Piece(0, lcp, ends, codes, _NO_KINDS, _NO_COUNTS, _NO_COUNTS, b"", 0)
     kinds = np.frombuffer(_bytes(members[5]), np.uint8)
-    leaves = _unpacked(members[6], count).astype(np.int64)
-    items = _unpacked(members[7], count).astype(np.int64) if members[7] else leaves
-    if len(kinds) != count or kinds.max() > NEW_PIECE or leaves.min() < 1 or items.min() < 0 or leaves.max() > 1 << 50:
-        raise ValueError("its counts are impossible")
-    return Piece(
-        level, lcp, ends, codes, kinds, _running(leaves), _running(items), _bytes(members[8]), _integer(members[9])
-    )
+    leaves = _unpacked(members[6], count)
+    items = _unpacked(members[7], count) if members[7] else leaves
+    if len(kinds) != count:
+        raise ValueError("its entries and their kinds differ in number")
+    return Piece(level, lcp, ends, codes, kinds, leaves, items, _bytes(members[8]), _integer(members[9]))
 
 
-def _packed(values: NDArray[np.int64]) -> bytes:
+def _packed(values: NDArray[np.integer]) -> bytes:
     """Values in the narrowest width that holds them, which goes in front as one byte."""
     largest = int(values.max(initial=0))
     width = next(w for w in _WIDTHS if w == 8 or largest < 1 << 8 * w)
     return bytes([width]) + values.astype(_WIDTHS[width]).tobytes()
 
 
-def _unpacked(packed: Member, count: int) -> NDArray[np.unsignedinteger]:
+def _unpacked(packed: Member, count: int) -> Unsigned:
     data = _bytes(packed)
     if not data or data[0] not in _WIDTHS or len(data) != 1 + data[0] * count:
         raise ValueError(f"an array of it does not have {count} members")
-    return np.frombuffer(data, _WIDTHS[data[0]], offset=1)
-
-
-def _running(values: NDArray[np.unsignedinteger] | NDArray[np.int64]) -> NDArray[np.int64]:
-    sums = np.zeros(len(values) + 1, np.int64)
-    np.cumsum(values, out=sums[1:])
-    return sums
+    values: Unsigned = np.frombuffer(data, _WIDTHS[data[0]], offset=1)
+    if data[0] == 8 and int(values.max()) >= _IMPOSSIBLE:
+        raise ValueError("a count of it is impossible")
+    return values
 
 
 def _bytes(member: Member) -> bytes:
@@ -189,6 +193,6 @@ def _bytes(member: Member) -> bytes:
 
 
 def _integer(member: Member) -> int:
-    if not isinstance(member, int) or not 0 <= member < 1 << 62:
+    if not isinstance(member, int) or not 0 <= member < _IMPOSSIBLE:
         raise ValueError("a number of it is impossible")
     return member

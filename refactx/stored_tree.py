@@ -5,7 +5,6 @@ cache bounded in bytes; a node that is still there costs one dictionary look-up.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -30,19 +29,21 @@ class RowSource(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class _Node:
-    """A prefix in its piece: entries [low, high), of which `bounds` are where its children begin (and the last end).
+    """A prefix in its piece: the entries `low` to `bounds[-1] - 1`, of which `bounds` are where its children begin.
 
-    `path` is the suffix of entry `low`, from depth `base` on: on it lie the tokens of the first child, and, where there is
-    only one, of all that follow."""
+    `path` (int32) is the suffix of entry `low`, from depth `base` on: on it lie the tokens of the first child, and, down to
+    depth `forks`, of all that follow. (A plain class: one is made for every token of a walk.)
+    """
 
-    children: Children
-    piece_key: bytes
-    bounds: NDArray[np.int64]
-    path: list[int]
-    base: int
-    nbytes: int
+    __slots__ = ("base", "bounds", "children", "forks", "nbytes", "path", "piece_key")
+
+    def __init__(
+        self, children: Children, piece_key: bytes, bounds: NDArray[np.int64], path: Tokens, base: int, forks: int
+    ) -> None:
+        self.children, self.piece_key, self.bounds = children, piece_key, bounds
+        self.path, self.base, self.forks = path, base, forks
+        self.nbytes = 700 + 20 * len(children.tokens)
 
 
 class StoredTree:
@@ -112,10 +113,22 @@ class StoredTree:
 
     def _step(self, node: _Node, prefix: tuple[int, ...]) -> _Node | None:
         """The node one token below `node`."""
-        tokens = node.children.tokens
-        at = int(tokens.searchsorted(prefix[-1])) if len(tokens) != 1 else 0
-        if at == len(tokens) or tokens[at] != prefix[-1]:
-            return None
+        tokens, token = node.children.tokens, prefix[-1]
+        if len(tokens) == 1:
+            if tokens[0] != token:
+                return None
+            at, depth = 0, len(prefix)
+            if depth < node.forks:  # on the only path: nothing to look up
+                position = depth - node.base
+                # All entries under the parent lie under this node too, so its leaves are the parent's.
+                below = Children(node.path[position : position + 1], node.children.leaves, 0)
+                new = _Node(below, node.piece_key, node.bounds, node.path, node.base, node.forks)
+                self._cache.put(prefix, new)
+                return new
+        else:
+            at = int(tokens.searchsorted(token))
+            if at == len(tokens) or tokens[at] != token:
+                return None
         low, high = int(node.bounds[at]), int(node.bounds[at + 1])
         piece = self.piece(node.piece_key)
         path = node.path if at == 0 else None
@@ -128,49 +141,58 @@ class StoredTree:
         low: int,
         high: int,
         prefix: tuple[int, ...],
-        path: list[int] | None = None,
+        path: Tokens | None = None,
         base: int = 0,
     ) -> _Node:
         depth = len(prefix)
         try:
             if path is None:
-                path, base = piece.suffix(low, self.codes), int(piece.lcp[low])
+                path, base = self._path(piece, low)
             while piece.level and high - low == 1 and base + len(path) == depth and piece.kinds[low] != TERMINAL:
                 key, piece, low, high = self._descend(key, piece, low, prefix)
-                path, base = piece.suffix(low, self.codes), int(piece.lcp[low])
+                path, base = self._path(piece, low)
             terminal = 0
             if base + len(path) == depth:
                 if piece.level and piece.kinds[low] != TERMINAL:
                     raise ValueError("a subtree of it overlaps another")
                 terminal, low = 1, low + 1
                 if low < high:
-                    path, base = piece.suffix(low, self.codes), int(piece.lcp[low])
+                    path, base = self._path(piece, low)
             if low == high:
-                tokens, leaves, bounds = NO_TOKENS, NO_LEAVES, np.array([low])
+                node = _Node(Children(NO_TOKENS, NO_LEAVES, terminal), key, np.array([low]), path, base, 0)
             else:
-                tokens, leaves, bounds = self._branches(piece, low, high, depth, path[depth - base])
+                node = self._inner_node(key, piece, low, high, depth, terminal, path, base)
         except (ValueError, IndexError) as error:
             raise self._damaged(key, str(error)) from error
-        size = tokens.nbytes + leaves.nbytes + bounds.nbytes + 8 * depth + 600
-        node = _Node(Children(tokens, leaves, terminal), key, bounds, path, base, size)
         self._cache.put(prefix, node)
         return node
 
-    def _branches(
-        self, piece: Piece, low: int, high: int, depth: int, first: int
-    ) -> tuple[Tokens, Counts, NDArray[np.int64]]:
-        starts = piece.child_starts(low, high, depth)
-        bounds = np.append(starts, high)
-        leaves = piece.leaves_between(bounds) if high - low > 1 or piece.level else _ONE
-        tokens = np.empty(len(starts), np.int32)
-        tokens[0] = first
-        if len(starts) > 1:
-            tokens[1:] = piece.first_tokens(starts[1:], self.codes)
+    def _inner_node(
+        self, key: bytes, piece: Piece, low: int, high: int, depth: int, terminal: int, path: Tokens, base: int
+    ) -> _Node:
+        """The node of entries [low, high), none of which ends at `depth`."""
+        first = path[depth - base : depth - base + 1]
+        if not len(first):
+            raise ValueError("an entry of it ends too early")
+        forks = piece.branch_depth(low, high)
+        if forks > depth:
+            bounds, tokens = np.array([low, high]), first
+        else:
+            bounds = piece.children_bounds(low, high, depth)
+            tokens = np.concatenate([first, piece.first_tokens(bounds[1:-1], self.codes)])
             if not (tokens[:-1] < tokens[1:]).all():
                 raise ValueError("its children are not in order")
-        tokens.setflags(write=False)
+            tokens.setflags(write=False)
+        leaves = _ONE if piece.level == 0 and high - low == 1 else piece.leaves_between(bounds)
         leaves.setflags(write=False)
-        return tokens, leaves, bounds
+        # The path ends with its entry, where a fact may end or the walk go on in a lower piece.
+        return _Node(Children(tokens, leaves, terminal), key, bounds, path, base, min(forks, base + len(path)))
+
+    def _path(self, piece: Piece, entry: int) -> tuple[Tokens, int]:
+        """The suffix of an entry, and the depth at which it begins."""
+        path = np.array(piece.suffix(entry, self.codes), np.int32)
+        path.setflags(write=False)
+        return path, int(piece.lcp[entry])
 
     def _descend(self, key: bytes, piece: Piece, entry: int, prefix: tuple[int, ...]) -> tuple[bytes, Piece, int, int]:
         """From the entry of a subtree to its entries in the piece below, checking that both tell the same."""
@@ -182,12 +204,12 @@ class StoredTree:
         if below_key[:1] != bytes([piece.level - 1]):
             raise ValueError("it leads to no row of the level below")
         below = self.piece(below_key)
-        high = low + int(piece.items[entry + 1] - piece.items[entry])
-        leaves = int(piece.leaves[entry + 1] - piece.leaves[entry])
+        high = low + int(piece.items[entry])
+        leaves = int(piece.leaves[entry])
         shared = int(below.lcp[low]) if low < len(below) else len(prefix)
         if (
             not low < high <= len(below)
-            or leaves != int(below.leaves_between(np.array([low, high]))[0])
+            or leaves != (high - low if below.level == 0 else int(below.leaves[low:high].sum(dtype=np.int64)))
             or shared >= len(prefix)
             or (high < len(below) and below.lcp[high] >= len(prefix))
             or below.lcp[low + 1 : high].min(initial=len(prefix)) < len(prefix)

@@ -77,17 +77,21 @@ class TokenCodes:
             raise ValueError("token codes end within an id")
         return tokens
 
-    def decode_at(self, data: Bytes, starts: NDArray[np.int64]) -> Tokens:
+    def decode_at(self, data: Bytes, starts: NDArray[np.int32]) -> Tokens:
         """The ids whose codes begin at `starts`: int32[len(starts)]; no id may have more than five bytes."""
-        number = np.zeros(len(starts), np.int64)
-        pending = np.arange(len(starts))
-        for position in range(5):
-            byte = data[starts[pending] + position].astype(np.int64)
-            number[pending] |= (byte & 0x7F) << (7 * position)
-            pending = pending[byte >= 0x80]
-            if not len(pending):
+        numbers = data[starts].astype(np.int64)
+        more = (numbers >= 0x80).nonzero()[0]
+        for position in range(1, 5):
+            if not len(more):
                 break
+            byte = data[starts[more] + position].astype(np.int64)
+            # The bit that announced this byte goes, and its own comes one place higher.
+            numbers[more] += (byte << 7 * position) - (1 << 7 * position)
+            more = more[byte >= 0x80]
         known = len(self._tokens)
         if known == 0:
-            return number.astype(np.int32)
-        return np.where(number < known, self.frequent[np.minimum(number, known - 1)], number - known).astype(np.int32)
+            return numbers.astype(np.int32)
+        tokens = self.frequent[np.minimum(numbers, known - 1)]
+        rare = (numbers >= known).nonzero()[0]
+        tokens[rare] = numbers[rare] - known
+        return tokens

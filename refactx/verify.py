@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+import numpy as np
+
 from refactx.errors import CorruptIndexError
 from refactx.fact import split_fact, unit
 from refactx.index import Index
-from refactx.piece import TERMINAL, Piece, row_key
+from refactx.piece import NEW_PIECE, TERMINAL, Piece, row_key
 from refactx.stored_tree import StoredTree
 
 SAMPLE_EVERY = 997
@@ -104,6 +106,8 @@ class _Segment:
         if piece.level == 0:
             self._look_at(sequences)
             return
+        if piece.kinds.max() > NEW_PIECE or piece.leaves.min() < 1:
+            verdict.add(f"{where}: a kind or count of it is impossible")
         open_key, done = piece.carried_key, piece.carried_items
         for entry, sequence in enumerate(sequences):
             if piece.kinds[entry] == TERMINAL:
@@ -111,8 +115,8 @@ class _Segment:
                 continue
             if piece.lower_piece(entry)[0] == entry:
                 open_key, done = row_key(piece.level - 1, list(sequence)), 0
-            items = int(piece.items[entry + 1] - piece.items[entry])
-            leaves = int(piece.leaves[entry + 1] - piece.leaves[entry])
+            items = int(piece.items[entry])
+            leaves = int(piece.leaves[entry])
             yield open_key, _Expected(sequence, done, done + items, leaves)
             done += items
 
@@ -131,7 +135,7 @@ class _Segment:
             inside = sequences[part.low : part.high]
             leaves = part.high - part.low
             if piece.level:
-                leaves = int(piece.leaves[part.high] - piece.leaves[part.low])
+                leaves = int(piece.leaves[part.low : part.high].sum(dtype=np.int64))
             if leaves != part.leaves:
                 self._verdict.add(f"{where}: {leaves:,} facts under {list(part.prefix)}, {part.leaves:,} said above")
             if any(sequence[: len(part.prefix)] != part.prefix for sequence in inside):

@@ -7,10 +7,13 @@ must be allowed to create databases). Whatever a test starts by itself goes to t
 
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import psycopg
@@ -95,3 +98,41 @@ def db_url(postgresql: "psycopg.Connection[tuple[object, ...]]") -> str:
     if info.password:
         parts["password"] = info.password
     return f"postgresql:///{info.dbname}?{urlencode(parts)}"
+
+
+def run_refactx(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[str]":
+    """The command line as a user types it, in a process of its own and without a terminal."""
+    command = [str(Path(sys.executable).with_name("refactx")), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)
+
+
+@pytest.fixture(scope="session")
+def smollm2_folder() -> Path:
+    """The demo model, SmolLM2-135M-Instruct, as a Hugging Face folder; from the cache, or made there."""
+    from refactx.demo_model import demo_model_folder
+
+    return demo_model_folder()
+
+
+@pytest.fixture(scope="session")
+def sample() -> Path:
+    """The committed sample of Wikidata."""
+    return Path(__file__).parent.parent / "refactx" / "data" / "wikidata-sample.nt.gz"
+
+
+@pytest.fixture(scope="session")
+def sample_url(database_server: DatabaseServer, smollm2_folder: Path, sample: Path) -> Iterator[str]:
+    """The URL of a database with the sample ingested for the demo model, as index `default`; tests only read it."""
+    name = f"refactx_sample_{os.getpid()}"
+    parts = {"host": database_server.host, "port": str(database_server.port), "user": database_server.user}
+    if database_server.password:
+        parts["password"] = database_server.password
+    server = f"postgresql:///{database_server.maintenance_dbname}?{urlencode(parts)}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"'.encode())
+    url = f"postgresql:///{name}?{urlencode(parts)}"
+    done = run_refactx("ingest", sample, "--tokenizer", smollm2_folder, "--db", url)
+    assert done.returncode == 0, done.stderr
+    yield url
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())

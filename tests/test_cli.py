@@ -1,0 +1,194 @@
+"""The command line as a user types it: the contract of its output, and one clear line for each mistake."""
+
+import json
+from pathlib import Path
+
+import psycopg
+import pytest
+from conftest import run_refactx
+
+FACTS = """\
+<Ann Lee> <date of birth> <1970-01-02> .
+<Ann Lee> <occupation> <painter> .
+<Ann Lee>   <occupation>\t<painter> .
+<Ann Lee> <occupation> <potter> .
+<Bo Li> <spouse> <Ann Lee> .
+this is not a fact
+"""
+
+
+@pytest.fixture
+def facts_file(tmp_path: Path) -> Path:
+    file = tmp_path / "facts.txt"
+    file.write_text(FACTS)
+    return file
+
+
+def complains(*arguments: object) -> str:
+    """What a command says on standard error, given that it fails as it should: one line, exit code 2, nothing printed."""
+    done = run_refactx(*arguments)
+    assert done.returncode == 2, (done.stdout, done.stderr)
+    assert done.stdout == ""
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1, lines
+    assert "Traceback" not in done.stderr
+    return lines[0]
+
+
+def test_version() -> None:
+    assert run_refactx("--version").stdout.startswith("refactx, version 0.")
+
+
+def test_ingest_prints_one_document_whose_totals_add_up(db_url: str, smollm2_folder: Path, facts_file: Path) -> None:
+    done = run_refactx("ingest", facts_file, "--tokenizer", smollm2_folder, "--db", db_url, "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["index"] == "default"
+    assert (report["facts"], report["claims"], report["descriptions"], report["derived"]) == (4, 4, 0, 0)
+    assert report["lines_read"] == 6 == report["kept"] + sum(report["dropped"].values())
+    assert report["dropped"] == {"duplicate": 1, "malformed": 1}
+    assert "facts.txt:6" in report["malformed"][0]
+    assert report["bytes"] > 0
+    assert report["seconds"] > 0
+
+
+def test_facts_shows_what_may_follow_also_inside_a_token(db_url: str, smollm2_folder: Path, facts_file: Path) -> None:
+    assert run_refactx("ingest", facts_file, "--tokenizer", smollm2_folder, "--db", db_url).returncode == 0
+
+    def follow(prefix: str) -> list[tuple[str, int]]:
+        done = run_refactx("facts", prefix, "--db", db_url, "--json")
+        return [(entry["text"], entry["leaves"]) for entry in json.loads(done.stdout)["completions"]]
+
+    assert follow("<") == [("<Ann Lee>", 3), ("<Bo Li>", 1)]
+    assert follow("<An") == [("<Ann Lee>", 3)]
+    assert follow("<Ann Lee> <") == [("<Ann Lee> <occupation>", 2), ("<Ann Lee> <date of birth>", 1)]
+    assert follow("<Ann Lee>") == follow("<Ann Lee> <")
+    assert follow("<Ann Lee> <occ") == [("<Ann Lee> <occupation>", 2)]
+    assert sorted(follow("<Ann Lee> <occupation> <p")) == [
+        ("<Ann Lee> <occupation> <painter>", 1),
+        ("<Ann Lee> <occupation> <potter>", 1),
+    ]
+    assert follow("<Ann Lee> <occupation> <potter> .") == [("<Ann Lee> <occupation> <potter> .", 1)]
+    assert follow("<Ann Lee> <occupation> <king> .") == []
+
+
+def test_index_list_show_verify_drop(db_url: str, smollm2_folder: Path, facts_file: Path) -> None:
+    ingest = ("ingest", facts_file, "--tokenizer", smollm2_folder, "--index", "people", "--db", db_url)
+    assert run_refactx(*ingest).returncode == 0
+    assert "index 'people' exists: give --replace" in complains(*ingest)
+    assert run_refactx(*ingest, "--replace").returncode == 0
+    listed = json.loads(run_refactx("index", "list", "--db", db_url, "--json").stdout)
+    assert [(entry["name"], entry["facts"]) for entry in listed] == [("people", 4)]
+    shown = json.loads(run_refactx("index", "show", "people", "--db", db_url, "--json").stdout)
+    assert shown["bytes"] == shown["table_bytes"] + shown["index_bytes"] + shown["toast_bytes"]
+    assert shown["segments"] == 1
+    verdict = json.loads(run_refactx("index", "verify", "people", "--db", db_url, "--json").stdout)
+    assert verdict["sound"]
+    assert verdict["facts"] == 4
+    assert run_refactx("index", "drop", "people", "--db", db_url).returncode == 0
+    assert run_refactx("index", "list", "--all", "--db", db_url).stdout == ""
+    with psycopg.connect(db_url) as connection:
+        tables = connection.execute("SELECT relname FROM pg_class WHERE relname ~ '^(pieces|names)_'").fetchall()
+    assert tables == [], "nothing is left behind"
+
+
+def test_verify_finds_a_row_changed_by_hand(db_url: str, smollm2_folder: Path, facts_file: Path) -> None:
+    run_refactx("ingest", facts_file, "--tokenizer", smollm2_folder, "--db", db_url)
+    with psycopg.connect(db_url) as connection:
+        found = connection.execute("SELECT relname FROM pg_class WHERE relname ~ '^pieces_[0-9]+$'").fetchone()
+        assert found is not None
+        connection.execute(
+            f"UPDATE refactx.{found[0]} SET piece = set_byte(piece, 20, 255 - get_byte(piece, 20))".encode()
+        )
+    done = run_refactx("index", "verify", "default", "--db", db_url)
+    assert done.returncode == 1
+    assert "index 'default': row 00" in done.stdout
+    assert "checksum" in done.stdout
+    assert "row 00" in complains("facts", "<", "--db", db_url)
+
+
+def test_the_sample_holds_real_facts_that_can_be_walked(sample_url: str) -> None:
+    done = run_refactx("facts", "<Switzerland", "--db", sample_url, "--json")
+    (subject,) = json.loads(done.stdout)["completions"][:1]
+    predicates = json.loads(
+        run_refactx("facts", subject["text"] + " <", "--db", sample_url, "--json", "--limit", 500).stdout
+    )
+    assert sum(entry["leaves"] for entry in predicates["completions"]) == subject["leaves"]
+    assert f"{subject['text']} <capital>" in [entry["text"] for entry in predicates["completions"]]
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "expected"),
+    [
+        (None, "none.nt", "none.nt"),
+        (b"", "empty.nt", "empty"),
+        (b"hello\nworld\n", "hello.nt", "N-Triples"),
+        (b"only words\n", "words.txt", "no fact"),
+    ],
+)
+def test_a_source_that_cannot_be_used(
+    db_url: str, smollm2_folder: Path, tmp_path: Path, content: bytes | None, name: str, expected: str
+) -> None:
+    file = tmp_path / name
+    if content is not None:
+        file.write_bytes(content)
+    assert expected in complains("ingest", file, "--tokenizer", smollm2_folder, "--db", db_url)
+    assert run_refactx("index", "list", "--all", "--db", db_url).stdout == "", "nothing half-written"
+
+
+def test_strict_stops_at_the_first_malformed_line(db_url: str, smollm2_folder: Path, facts_file: Path) -> None:
+    said = complains("ingest", facts_file, "--tokenizer", smollm2_folder, "--db", db_url, "--strict")
+    assert "facts.txt:6" in said
+
+
+def test_a_database_that_cannot_be_reached_is_told_without_its_password() -> None:
+    said = complains("facts", "<", "--db", "postgresql://me:secret@127.0.0.1:1/kb")
+    assert "cannot reach the database postgresql://me:***@127.0.0.1:1/kb" in said
+    assert "secret" not in said
+
+
+def test_an_unknown_index_is_told_with_those_there_are(sample_url: str) -> None:
+    assert "no index 'nope' (there are: default)" in complains("facts", "<", "--index", "nope", "--db", sample_url)
+    assert "no index 'nope'" in complains("index", "verify", "nope", "--db", sample_url)
+    assert "no index 'nope'" in complains("index", "drop", "nope", "--db", sample_url)
+
+
+def test_a_tokenizer_that_does_not_exist_is_told(db_url: str, facts_file: Path, tmp_path: Path) -> None:
+    assert "tokenizer" in complains("ingest", facts_file, "--tokenizer", tmp_path, "--db", db_url)
+
+
+def test_a_question_of_white_space_is_told_before_anything_is_loaded(sample_url: str) -> None:
+    assert "question" in complains("ask", "  \n", "--model", "demo", "--db", sample_url)
+
+
+def test_ask_answers_with_facts_that_the_index_holds(sample_url: str, smollm2_folder: Path) -> None:
+    command = ("ask", "What is the capital of Switzerland?", "--model", smollm2_folder, "--db", sample_url)
+    done = run_refactx(*command, "--max-new-tokens", 150, "--json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert set(answer) == {"question", "answer", "text", "facts", "tokens", "forward_passes", "seconds"}
+    assert answer["facts"], answer["text"]
+    for fact in answer["facts"]:
+        confirmed = run_refactx("facts", fact["text"], "--db", sample_url, "--json")
+        assert json.loads(confirmed.stdout)["completions"] == [{"text": fact["text"], "leaves": 1}]
+        assert fact["subject"]["url"].startswith("https://www.wikidata.org/wiki/Q")
+        assert fact["inverse"] is False
+    plain = run_refactx(*command, "--max-new-tokens", 150)
+    for fact in answer["facts"]:
+        assert fact["text"] in plain.stdout.splitlines()
+
+
+def test_free_asks_without_an_index(smollm2_folder: Path) -> None:
+    done = run_refactx("ask", "Who are you?", "--model", smollm2_folder, "--free", "--max-new-tokens", 8, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["facts"] == []
+
+
+def test_ask_refuses_an_index_of_another_tokenizer(
+    db_url: str, smollm2_folder: Path, facts_file: Path, tmp_path: Path
+) -> None:
+    other = json.loads((smollm2_folder / "tokenizer.json").read_text())
+    other["normalizer"] = {"type": "Lowercase"}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(other))
+    assert run_refactx("ingest", facts_file, "--tokenizer", tmp_path, "--db", db_url).returncode == 0
+    assert "tokenizer" in complains("ask", "Who?", "--model", smollm2_folder, "--db", db_url)
