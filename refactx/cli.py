@@ -110,18 +110,18 @@ def ask(
     from contextlib import ExitStack
 
     from refactx.connect import open_index
-    from refactx.prompt import check_question
+    from refactx.prompt import load_prompt
 
+    prompt = load_prompt()
     for question in questions:
-        check_question(question)
+        prompt.messages(question)  # an empty one is told before anything is loaded
     with ExitStack() as stack:
         opened = None if free else stack.enter_context(open_index(index, db))
         from refactx.answer_text import render
         from refactx.ask import Asker
         from refactx.models import load_model
-        from refactx.prompt import load_prompt
 
-        asker = Asker(*load_model(model), opened, load_prompt())
+        asker = Asker(*load_model(model), opened, prompt)
         for question in questions:
             answer = asker.ask(question, num_beams=num_beams, max_new_tokens=max_new_tokens, free=free)
             if as_json:
