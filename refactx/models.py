@@ -31,10 +31,12 @@ def load_tokenizer(name: str) -> tuple[FactTokenizer, str]:
     if path is None:
         return FactTokenizer.from_transformers(_load(name, None, _auto_tokenizer)), name
     shown = name if name == DEMO else str(path.resolve())
-    if path.is_dir() and (path / "tokenizer.json").is_file():
-        return FactTokenizer.from_file(path / "tokenizer.json"), shown
-    if path.suffix == ".json":
-        return FactTokenizer.from_file(path), shown
+    file = path / "tokenizer.json" if path.is_dir() else path
+    if file.suffix == ".json" and file.is_file():
+        try:
+            return FactTokenizer.from_file(file), shown
+        except ModelError as error:
+            raise ModelError(f"cannot use {file}: {error}") from error
     return FactTokenizer.from_transformers(_load(name, path, _auto_tokenizer)), shown
 
 
@@ -78,7 +80,10 @@ def _local(name: str) -> Path | None:
 
 def _load(name: str, path: Path | None, load: "Callable[[str, dict[str, Any]], Any]") -> Any:
     """Call `load` with what Transformers wants for `name`, quietly, and make its errors ours."""
-    source, options = (name, {}) if path is None else _source(path)
+    if path is not None:
+        source, options = _source(path)
+    else:
+        source, options = name, ({} if _check_hub(name) else {"local_files_only": True})
     with _quiet(bars=path is None):  # the bars of a download stay
         try:
             return load(source, options)
@@ -104,50 +109,75 @@ def _source(path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def _auto_tokenizer(source: str, options: dict[str, Any]) -> Any:
-    from transformers import AutoTokenizer  # noqa: PLC0415  # seconds
+    from transformers import AutoTokenizer  # seconds
 
     return AutoTokenizer.from_pretrained(source, **options)
 
 
 def _auto_model(source: str, options: dict[str, Any], device: str | None, dtype: "torch.dtype | str | None") -> Any:
-    import torch  # noqa: PLC0415  # seconds
-    from transformers import AutoModelForCausalLM, GgufConfig  # noqa: PLC0415
+    import torch  # seconds
+    from transformers import AutoModelForCausalLM, GgufConfig
 
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    if options:
+    packed = "gguf_file" in options
+    if packed:
         options = {**options, "quantization_config": GgufConfig(dequantize=True)}
-        dtype = dtype or torch.bfloat16  # what the packed numbers become; "auto" would be float32
     on_cpu = torch.device(device).type == "cpu"
-    kind = dtype or ("auto" if on_cpu else torch.bfloat16)
-    model: Any = AutoModelForCausalLM.from_pretrained(source, dtype=kind, **options)
-    if options:  # dequantised: a model like any other
+    first = dtype or (torch.bfloat16 if packed or not on_cpu else "auto")  # (a GGUF's "auto" is float32, of any size)
+    model: Any = AutoModelForCausalLM.from_pretrained(source, dtype=first, **options)
+    if packed:  # it is dequantised, a model like any other
         model.config.__dict__.pop("quantization_config", None)
         model.is_quantized, model.hf_quantizer = False, None
-    return model
+    quantised = getattr(model.config, "quantization_config", None) is not None
+    if dtype is None and on_cpu and not quantised and model.num_parameters() <= FLOAT32_PARAMETERS:
+        model = model.float()
+    return (model if quantised else model.to(device)).eval()
+
+
+def _check_hub(name: str) -> bool:
+    """Whether the Hugging Face hub can be asked; if so it has `name`. Raises ModelError if it says no.
+
+    One request without retries: Transformers would try for most of a minute to reach a hub that isn't there.
+    """
+    from huggingface_hub import HfApi  # seconds
+    from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
+
+    try:
+        HfApi().model_info(name, timeout=10)
+    except HFValidationError as error:
+        raise ModelError(f"{name!r} is neither a folder or file here nor a Hugging Face id") from error
+    except GatedRepoError as error:
+        raise ModelError(
+            f"{name} asks for consent: accept its terms on huggingface.co and run: hf auth login"
+        ) from error
+    except RepositoryNotFoundError as error:
+        raise ModelError(
+            f"there is no folder {name} here and no public model {name} on Hugging Face; check the spelling"
+        ) from error
+    except Exception:  # no network, no certificate, offline mode, a proxy's page, ...
+        return False
+    return True
 
 
 def _sentence(name: str, path: Path | None, error: Exception) -> str:
     said = " ".join(str(error).split())
-    if path is None:
-        return _hub_sentence(name, said)
     if "Unrecognized configuration class" in said:
         return f"{name} is not a causal language model; choose a decoder-only instruct model"
-    return f"cannot load {name} as a model: {_first(said) or type(error).__name__}"
-
-
-def _hub_sentence(name: str, said: str) -> str:
-    return said
-
-
-def _first(text: str) -> str:
-    return text
+    if path is None and ("connect to" in said or "offline" in said.lower()):
+        return (
+            f"there is no folder {name} here, and Hugging Face can't be reached to look for a model {name}; "
+            "check the network, or give a folder, a .gguf file or demo"
+        )
+    said = said if len(said) <= 200 else said[:200] + "..."
+    return f"cannot load {name}: {said or type(error).__name__}"
 
 
 @contextmanager
 def _quiet(bars: bool) -> Iterator[None]:
     """Transformers without warnings, and without its progress bars unless `bars`; its settings are put back."""
-    from transformers.utils import logging  # noqa: PLC0415  # seconds
+    from transformers.utils import logging as module  # seconds
 
+    logging: Any = module  # it has no types
     verbosity, shown = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     if not bars:

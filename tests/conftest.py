@@ -21,6 +21,9 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 from pytest_postgresql import factories
 
+# Before torch is imported: OpenMP's threads spin while they wait, and tests run side by side.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 
 @dataclass(frozen=True)
 class DatabaseServer:
@@ -103,7 +106,7 @@ def db_url(postgresql: "psycopg.Connection[tuple[object, ...]]") -> str:
 def run_refactx(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[str]":
     """The command line as a user types it, in a process of its own and without a terminal."""
     command = [str(Path(sys.executable).with_name("refactx")), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
 
 
 @pytest.fixture(scope="session")

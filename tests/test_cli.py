@@ -108,7 +108,7 @@ def test_verify_finds_a_row_changed_by_hand(db_url: str, smollm2_folder: Path, f
 
 
 def test_the_sample_holds_real_facts_that_can_be_walked(sample_url: str) -> None:
-    done = run_refactx("facts", "<Switzerland", "--db", sample_url, "--json")
+    done = run_refactx("facts", "<Alaska", "--db", sample_url, "--json")
     (subject,) = json.loads(done.stdout)["completions"][:1]
     predicates = json.loads(
         run_refactx("facts", subject["text"] + " <", "--db", sample_url, "--json", "--limit", 500).stdout
@@ -123,7 +123,7 @@ def test_the_sample_holds_real_facts_that_can_be_walked(sample_url: str) -> None
         (None, "none.nt", "none.nt"),
         (b"", "empty.nt", "empty"),
         (b"hello\nworld\n", "hello.nt", "N-Triples"),
-        (b"only words\n", "words.txt", "no fact"),
+        (b"only words\n", "words.txt", "ready-made facts"),
     ],
 )
 def test_a_source_that_cannot_be_used(
@@ -162,8 +162,8 @@ def test_a_question_of_white_space_is_told_before_anything_is_loaded(sample_url:
 
 
 def test_ask_answers_with_facts_that_the_index_holds(sample_url: str, smollm2_folder: Path) -> None:
-    command = ("ask", "What is the capital of Switzerland?", "--model", smollm2_folder, "--db", sample_url)
-    done = run_refactx(*command, "--max-new-tokens", 150, "--json")
+    command = ("ask", "What is the capital of Alaska?", "--model", smollm2_folder, "--db", sample_url)
+    done = run_refactx(*command, "--max-new-tokens", 100, "--json")
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert set(answer) == {"question", "answer", "text", "facts", "tokens", "forward_passes", "seconds"}
@@ -173,7 +173,7 @@ def test_ask_answers_with_facts_that_the_index_holds(sample_url: str, smollm2_fo
         assert json.loads(confirmed.stdout)["completions"] == [{"text": fact["text"], "leaves": 1}]
         assert fact["subject"]["url"].startswith("https://www.wikidata.org/wiki/Q")
         assert fact["inverse"] is False
-    plain = run_refactx(*command, "--max-new-tokens", 150)
+    plain = run_refactx(*command, "--max-new-tokens", 100)
     for fact in answer["facts"]:
         assert fact["text"] in plain.stdout.splitlines()
 

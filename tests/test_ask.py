@@ -1,0 +1,223 @@
+"""From a question to an answer with its facts, and how people see it."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_model import MemoryIndex, tiny_fact_tokenizer, tiny_model, tiny_tokenizer
+from transformers import GenerationConfig, PreTrainedTokenizerFast, TextStreamer
+
+from refactx.answer_text import render
+from refactx.ask import Answer, Asker, final_answer
+from refactx.errors import InputError, ModelError
+from refactx.fact import Fact
+from refactx.links import Link, LinkedFact
+from refactx.models import load_model
+from refactx.prompt import Prompt
+from refactx.tokenizer import FactTokenizer
+
+FACTS = ("<Ann> <p> <b>", "<Ann> <p> <c>", "<Bé> <p> <in>")
+
+
+class LinkedIndex(MemoryIndex):
+    """An index in memory that knows ids: Q1 for every subject, P1 for every predicate, objects are literals."""
+
+    def links(self, fact: Fact) -> LinkedFact:
+        return LinkedFact(Link(fact.subject, "Q1"), Link(fact.predicate, "P1"), fact.object)
+
+
+def tiny_asker(model: Any = None, facts: Iterable[str] | None = FACTS) -> Asker:
+    """A random model; its chat template ends right behind the question, so one that ends in `Fact:` begins a fact."""
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=tiny_tokenizer().backend_tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
+    )
+    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] + ' ' }}{% endfor %}"
+    index = None if facts is None else LinkedIndex(tiny_fact_tokenizer(), facts)
+    return Asker(model or tiny_model(), tokenizer, index, Prompt("Be true."))
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_the_facts_of_an_answer_are_in_the_index(num_beams: int) -> None:
+    answer = tiny_asker().ask("Fact:", num_beams=num_beams, max_new_tokens=40)
+    assert answer.facts
+    assert {fact.text for fact in answer.facts} <= {f"{fact} ." for fact in FACTS}
+    assert answer.facts[0].text in answer.text
+    assert [linked.subject.label for linked in answer.links] == [fact.subject for fact in answer.facts]
+
+
+def test_an_answer_is_deterministic_and_silent_whatever_the_generation_config(
+    capfd: pytest.CaptureFixture[str], recwarn: pytest.WarningsRecorder
+) -> None:
+    model = tiny_model()
+    model.generation_config = GenerationConfig(
+        do_sample=True, temperature=5.0, top_k=3, min_p=0.1, repetition_penalty=3.0, max_length=30, eos_token_id=[2]
+    )
+    before = model.generation_config.to_dict()
+    first, plain = tiny_asker(model).ask("Fact:", max_new_tokens=30), tiny_asker().ask("Fact:", max_new_tokens=30)
+    assert (first.text, first.facts) == (plain.text, plain.facts)
+    assert model.generation_config.to_dict() == before
+    assert capfd.readouterr() == ("", "")
+    assert not [warning for warning in recwarn if "transformers" in str(warning.filename)]
+
+
+def test_forward_passes_and_tokens_are_counted_and_the_model_is_left_as_it_was() -> None:
+    model = tiny_model()
+    asker = tiny_asker(model)
+    answer = asker.ask("Fact:", max_new_tokens=20)
+    assert answer.tokens == answer.forward_passes == 20
+    assert asker.ask("Fact:", max_new_tokens=20).forward_passes == 20
+    assert not model._forward_pre_hooks
+    assert answer.seconds > 0
+
+
+def test_generation_stops_at_the_end_of_sequence_of_the_tokenizer_too() -> None:
+    asker = tiny_asker()
+    long = asker.ask("Fact:", max_new_tokens=40)
+    ids = asker._tokenizer.encode(long.text, add_special_tokens=False)
+    model = tiny_model()
+    model.generation_config.eos_token_id = None
+    model.get_output_embeddings().weight.data[asker._tokenizer.eos_token_id] *= 100
+    short = tiny_asker(model).ask("Fact:", max_new_tokens=200)
+    assert len(ids) >= 30
+    assert short.tokens < 200
+    assert "</s>" not in short.text
+
+
+def test_free_text_has_no_facts() -> None:
+    asker = tiny_asker()
+    answer = asker.ask("Fact:", max_new_tokens=20, free=True)
+    assert (answer.facts, answer.links) == ((), ())
+    assert answer.text == tiny_asker(facts=None).ask("Fact:", max_new_tokens=20, free=True).text
+    assert answer.text != asker.ask("Fact:", max_new_tokens=20).text
+
+
+def test_a_streamer_gets_the_text_as_it_comes(capsys: pytest.CaptureFixture[str]) -> None:
+    asker = tiny_asker()
+    streamer = TextStreamer(asker._tokenizer, skip_prompt=True, skip_special_tokens=True)
+    answer = asker.ask("Fact:", max_new_tokens=20, streamer=streamer)
+    assert capsys.readouterr().out.strip() == answer.text
+
+
+def test_what_cannot_be_asked_is_refused() -> None:
+    asker = tiny_asker()
+    for options in ({"num_beams": 0}, {"max_new_tokens": 0}, {"num_beams": 2, "streamer": object()}):
+        with pytest.raises(InputError):
+            asker.ask("What?", **options)
+    with pytest.raises(InputError, match="question is empty"):
+        asker.ask(" ")
+    with pytest.raises(InputError, match="ask more briefly"):
+        asker.ask("long " * 600)
+    with pytest.raises(InputError, match="no index"):
+        tiny_asker(facts=None).ask("What?")
+    with pytest.raises(ModelError, match="chat template"):
+        Asker(tiny_model(), tiny_tokenizer(), None)
+
+
+def test_the_final_answer_is_what_follows_the_last_marker() -> None:
+    fact = Fact("Answer: x", "p", "o", "<Answer: x> <p> <o> .", (0, 1))
+    assert final_answer("Answer: a\nAnswer:  b \nmore", "Answer:") == "b"
+    assert final_answer("**Answer**: a\n", "Answer:") == ""
+    assert final_answer("so **Answer: a**", "Answer:") == "a"
+    assert final_answer("no marker", "Answer:") == ""
+    assert final_answer(f"Answer: a\nFact: {fact.text}", "Answer:", [fact]) == "a"
+    assert final_answer("Answer:\nnext line", "Answer:") == ""
+
+
+def test_smollm2_writes_the_fact_that_it_is_asked_for(smollm2_folder: Path) -> None:
+    model, tokenizer = load_model(str(smollm2_folder))
+    country = "<Switzerland (country in Central Europe)>"
+    facts = [f"{country} <capital> <Bern (capital of Switzerland)>", f"{country} <inception> <1291-08-01>"]
+    facts += ["<Ethiopia (country in East Africa)> <capital> <Addis Ababa (capital city of Ethiopia)>"]
+    index = LinkedIndex(FactTokenizer.from_transformers(tokenizer), facts)
+    answer = Asker(model, tokenizer, index).ask("What is the capital of Switzerland?", max_new_tokens=40)
+    assert answer.facts[0].text == f"{facts[0]} ."
+    assert "<|" not in answer.text
+
+
+BERN = Fact("Switzerland", "capital", "Bern", "<Switzerland> <capital> <Bern> .", (3, 9))
+YEAR = Fact("Switzerland", "inception", "1291", "<Switzerland> <inception> <1291> .", (12, 18))
+ANSWER = Answer(
+    question="What\x1b[2J is it?",
+    answer="Bern\x07",
+    text="I look.\nFact: <Switzerland> <capital> <Bern> .\nFact: <Switzerland> <inception> <1291> .\nAnswer: Bern\x07",
+    facts=(BERN, YEAR),
+    links=(
+        LinkedFact(Link("Switzerland", "Q39"), Link("capital", "P36"), Link("Bern", "Q70")),
+        LinkedFact(Link("Switzerland", "Q39"), Link("inception"), "1291", inverse=True),
+    ),
+    tokens=30,
+    forward_passes=20,
+    seconds=1.23456,
+)
+WIKI = "https://www.wikidata.org/wiki/"
+
+
+def test_the_json_of_an_answer() -> None:
+    switzerland = {"label": "Switzerland", "id": "Q39", "url": f"{WIKI}Q39"}
+    assert json.loads(json.dumps(ANSWER.to_json())) == {
+        "question": ANSWER.question,
+        "answer": ANSWER.answer,
+        "text": ANSWER.text,
+        "facts": [
+            {
+                "text": BERN.text,
+                "subject": switzerland,
+                "predicate": {"label": "capital", "id": "P36", "url": f"{WIKI}Property:P36"},
+                "object": {"label": "Bern", "id": "Q70", "url": f"{WIKI}Q70"},
+                "inverse": False,
+            },
+            {
+                "text": YEAR.text,
+                "subject": switzerland,
+                "predicate": {"label": "inception", "id": None, "url": None},
+                "object": {"literal": "1291"},
+                "inverse": True,
+            },
+        ],
+        "tokens": 30,
+        "forward_passes": 20,
+        "seconds": 1.235,
+    }
+
+
+def test_plainly_each_fact_is_a_line_of_its_own() -> None:
+    assert render(ANSWER, color=False) == (
+        "Question: What[2J is it?\n"
+        "  I look.\n"
+        "  Fact: <Switzerland> <capital> <Bern> .\n"
+        "  Fact: <Switzerland> <inception> <1291> .\n"
+        "  Answer: Bern\n"
+        "<Switzerland> <capital> <Bern> .\n"
+        "<Switzerland> <inception> <1291> .\n"
+        "Answer: Bern\n"
+        f"Link: Switzerland {WIKI}Q39\n"
+        f"Link: capital {WIKI}Property:P36\n"
+        f"Link: Bern {WIKI}Q70\n"
+    )
+
+
+def test_on_a_terminal_facts_are_blue_and_underlined() -> None:
+    blue, bold, end = "\x1b[34m\x1b[4m", "\x1b[1m", "\x1b[0m"
+    assert render(ANSWER, color=True) == (
+        f"{bold}What[2J is it?{end}\n\n"
+        "I look.\n"
+        f"Fact: {blue}<Switzerland> <capital> <Bern> .{end}\n"
+        f"Fact: {blue}<Switzerland> <inception> <1291> .{end}\n"
+        "Answer: Bern\n\n"
+        f"{bold}Answer: {end}\x1b[32m{bold}Bern{end}\n\n"
+        "Facts:\n"
+        f"  1. {blue}<Switzerland> <capital> <Bern> .{end}\n"
+        f"     {WIKI}Q39  Switzerland\n"
+        f"     {WIKI}Property:P36  capital\n"
+        f"     {WIKI}Q70  Bern\n"
+        f"  2. {blue}<Switzerland> <inception> <1291> .{end}\n"
+        f"     {WIKI}Q39  Switzerland\n"
+    )
+
+
+def test_without_an_answer_that_is_said() -> None:
+    nothing = Answer("Q?", "", "", (), (), 1, 1, 0.1)
+    assert render(nothing, color=False) == "Question: Q?\nAnswer: (none)\n"
+    assert "came to no answer" in render(nothing, color=True)

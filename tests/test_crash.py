@@ -1,0 +1,158 @@
+"""Killed at any moment, an ingest leaves the old index or none, and the same command run again finishes the job."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from conftest import new_home, remove_home, run_refactx
+
+FACTS = 120_000
+
+
+@pytest.fixture(scope="module")
+def many_facts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of facts that takes some seconds to ingest."""
+    file = tmp_path_factory.mktemp("crash") / "facts.txt"
+    with file.open("w") as out:
+        for number in range(FACTS):
+            out.write(f"<subject {number // 3}> <property {number % 3}> <value {number * 7 % 1000}> .\n")
+    return file
+
+
+def start(*arguments: object, **options: Any) -> "subprocess.Popen[str]":
+    command = [str(Path(sys.executable).with_name("refactx")), *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+
+
+def state_of(url: str) -> str | None:
+    """The state of the newest index, None if there is none."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        if connection.execute("SELECT to_regclass('refactx.indexes')").fetchone() == (None,):
+            return None
+        row = connection.execute("SELECT state FROM refactx.indexes ORDER BY id DESC LIMIT 1").fetchone()
+        return row[0] if row else None
+
+
+def tables(url: str) -> int:
+    with psycopg.connect(url) as connection:
+        row = connection.execute("SELECT count(*) FROM pg_class WHERE relname ~ '^(pieces|names)_[0-9]+$'").fetchone()
+        return int(row[0]) if row else 0
+
+
+def kill(process: "subprocess.Popen[str]") -> None:
+    process.kill()
+    process.communicate()
+
+
+def test_killed_while_loading_it_leaves_no_index_and_the_next_run_finishes(
+    db_url: str, smollm2_folder: Path, many_facts: Path, session_home: Path
+) -> None:
+    command = ("ingest", many_facts, "--tokenizer", smollm2_folder, "--db", db_url)
+    process = start(*command)
+    wait_for(lambda: state_of(db_url) == "building")
+    kill(process)
+    assert run_refactx("index", "list", "--db", db_url).stdout == ""
+    assert "[building]" in run_refactx("index", "list", "--all", "--db", db_url).stdout
+    assert "not complete" in run_refactx("facts", "<", "--db", db_url).stderr
+    done = run_refactx(*command)
+    assert done.returncode == 0, done.stderr
+    assert run_refactx("index", "verify", "default", "--db", db_url).returncode == 0
+    assert tables(db_url) == 2, "what the killed one left is gone"
+    assert list((session_home / "work").iterdir()) == []
+
+
+def test_what_a_killed_ingest_left_can_be_dropped(db_url: str, smollm2_folder: Path, many_facts: Path) -> None:
+    process = start("ingest", many_facts, "--tokenizer", smollm2_folder, "--db", db_url)
+    wait_for(lambda: state_of(db_url) == "building")
+    kill(process)
+
+    def dropped() -> bool:  # the killed session holds the name until PostgreSQL notices
+        return run_refactx("index", "drop", "default", "--db", db_url).returncode == 0
+
+    wait_for(dropped)
+    assert tables(db_url) == 0
+
+
+def test_killed_while_replacing_the_old_index_stays(
+    db_url: str, smollm2_folder: Path, many_facts: Path, tmp_path: Path
+) -> None:
+    old = tmp_path / "old.txt"
+    old.write_text("<old> <is> <gold> .\n")
+    assert run_refactx("ingest", old, "--tokenizer", smollm2_folder, "--db", db_url).returncode == 0
+    process = start("ingest", many_facts, "--tokenizer", smollm2_folder, "--db", db_url, "--replace")
+    wait_for(lambda: state_of(db_url) == "building")
+    process.send_signal(signal.SIGSTOP)
+    assert "<old>" in run_refactx("facts", "<", "--db", db_url).stdout, "readers see the old one meanwhile"
+    kill(process)
+    assert "<old>" in run_refactx("facts", "<", "--db", db_url).stdout
+
+
+def test_of_two_ingests_into_one_name_one_wins_and_the_other_is_told(
+    db_url: str, smollm2_folder: Path, many_facts: Path
+) -> None:
+    command = ("ingest", many_facts, "--tokenizer", smollm2_folder, "--db", db_url, "--replace")
+    both = [start(*command), start(*command)]
+    outputs = [process.communicate(timeout=300) for process in both]
+    assert sorted(process.returncode for process in both) == [0, 2]
+    loser = next(output for process, output in zip(both, outputs, strict=True) if process.returncode == 2)
+    assert "another process is writing index 'default'" in loser[1]
+    assert run_refactx("index", "verify", "default", "--db", db_url).returncode == 0
+
+
+def test_a_server_killed_under_an_ingest_is_an_error_and_the_next_run_finishes(
+    smollm2_folder: Path, many_facts: Path
+) -> None:
+    from refactx import embedded
+
+    home = new_home()
+    environment = {**os.environ, "REFACTX_HOME": str(home)}
+    command = ("ingest", many_facts, "--tokenizer", smollm2_folder)
+    try:
+        with embedded.start(home) as server:
+            process = start(*command, env=environment)
+            wait_for(lambda: state_of(server.url) == "building")
+            os.kill(int((home / "embedded/data/postmaster.pid").read_text().splitlines()[0]), signal.SIGKILL)
+            _, said = process.communicate(timeout=120)
+        assert process.returncode == 2
+        assert len(said.strip().splitlines()) == 1, said
+        assert "Traceback" not in said
+        done = run_refactx(*command, env=environment)
+        assert done.returncode == 0, done.stderr
+        assert run_refactx("index", "verify", "default", env=environment).returncode == 0
+    finally:
+        remove_home(home)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(15))
+def test_killed_at_any_moment(db_url: str, smollm2_folder: Path, many_facts: Path, seed: int) -> None:
+    command = ("ingest", many_facts, "--tokenizer", smollm2_folder, "--db", db_url, "--replace")
+    process = start(*command)
+    try:
+        process.communicate(timeout=random.Random(seed).uniform(0.3, 6))
+    except subprocess.TimeoutExpired:
+        kill(process)
+    assert state_of(db_url) in (None, "building", "ready")
+    if state_of(db_url) == "ready":
+        assert run_refactx("index", "verify", "default", "--db", db_url).returncode == 0
+
+    def finished() -> bool:
+        return run_refactx(*command).returncode == 0
+
+    wait_for(finished, 120)
+    assert tables(db_url) == 2
+    assert run_refactx("index", "verify", "default", "--db", db_url).returncode == 0
