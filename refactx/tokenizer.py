@@ -12,6 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from refactx.errors import ModelError
@@ -89,6 +91,11 @@ class FactTokenizer:
         for number, entry in special.items():
             table[number] = b"" if entry["special"] else entry["content"].encode()
         return table
+
+    @cached_property
+    def begins_with_space(self) -> NDArray[np.bool_]:
+        """By id, whether its bytes begin with a space: bool[vocabulary size]."""
+        return np.array([token[:1] == b" " for token in self.token_bytes])
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """The bytes of a sequence of ids; ids beyond the vocabulary (padding of the model's) add nothing."""

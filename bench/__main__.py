@@ -1,0 +1,45 @@
+"""`make bench`: build an index of each source and tokenizer, and print the figures of docs/benchmarks.md."""
+
+import tempfile
+from pathlib import Path
+
+import click
+
+from bench import data, ingest, walks
+from refactx.connect import database
+
+
+def main() -> None:
+    """Print a table of figures for each source and tokenizer."""
+    with tempfile.TemporaryDirectory() as work, database() as opened:
+        tokenizers = data.tokenizers(Path(work))
+        cold: dict[str, tuple[int, float]] = {}
+        for source in data.sources():
+            for name, folder in tokenizers.items():
+                measured = ingest.measure(source, folder, "bench", opened.url)
+                walked = walks.measure(opened, "bench")
+                click.echo(f"\n{source.name}, {name}: {measured.facts:,} facts")
+                show("bytes per fact, tree (table + B-tree + TOAST)", measured.report["bytes_per_fact"])
+                show("bytes per fact, names beside it", measured.report["names_bytes"] / measured.facts)
+                show("ingest facts/s over the bare tokenizer's", measured.rate_ratio)
+                show("ingest facts/s", measured.facts / measured.seconds)
+                show("peak memory of the ingest, GB", measured.peak / 1e9)
+                for figure, value in walked.ratios().items():
+                    show(figure, value)
+                show("bare SELECT, µs", walked.select)
+                smaller = cold.get(name)
+                if smaller and measured.facts > 10 * smaller[0]:
+                    show(
+                        f"cold walk over that at {smaller[0]:,} facts, in SELECTs",
+                        walked.cold / walked.select / smaller[1],
+                    )
+                cold[name] = (measured.facts, walked.cold / walked.select)
+
+
+def show(figure: str, value: float) -> None:
+    """One line of the table."""
+    click.echo(f"  {figure:<52} {value:>12,.3f}")
+
+
+if __name__ == "__main__":
+    main()

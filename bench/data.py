@@ -1,0 +1,37 @@
+"""Which data and tokenizers there are to measure with.
+
+Without `REFACTX_BENCH_DATA` the committed sample and the demo model's tokenizer. With it, a folder: every `*.nt.gz`, `*.nt`,
+`*.txt` and `*.txt.gz` in it or one folder below, and every `tokenizer.json`, also gzipped.
+"""
+
+import gzip
+import os
+from pathlib import Path
+
+from refactx.demo_model import demo_model_folder
+
+SOURCES = ("*.nt.gz", "*.nt", "*.txt", "*.txt.gz")
+SAMPLE = Path(__file__).parent.parent / "refactx" / "data" / "wikidata-sample.nt.gz"
+
+
+def sources() -> list[Path]:
+    """The sources to ingest, smallest first."""
+    folder = os.environ.get("REFACTX_BENCH_DATA")
+    if not folder:
+        return [SAMPLE]
+    found = {path for pattern in SOURCES for depth in ("", "*/") for path in Path(folder).glob(depth + pattern)}
+    return sorted(found, key=lambda path: path.stat().st_size)
+
+
+def tokenizers(work: Path) -> dict[str, Path]:
+    """Names and folders of tokenizers; gzipped ones are unpacked in `work`."""
+    found = {"smollm2": demo_model_folder()}
+    folder = os.environ.get("REFACTX_BENCH_DATA")
+    if folder:
+        for path in sorted(Path(folder).glob("**/tokenizer.json.gz")):
+            target = work / path.parent.name
+            target.mkdir(exist_ok=True)
+            (target / "tokenizer.json").write_bytes(gzip.decompress(path.read_bytes()))
+            found[path.parent.name] = target
+        found |= {path.parent.name: path.parent for path in sorted(Path(folder).glob("**/tokenizer.json"))}
+    return found
