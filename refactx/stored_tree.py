@@ -86,6 +86,11 @@ class StoredTree:
         self._cache.put(key, piece)
         return piece
 
+    @property
+    def cached_bytes(self) -> int:
+        """Bytes of memory that the cache holds."""
+        return self._cache.nbytes
+
     def _where(self, key: bytes) -> str:
         return f"index {self.name!r}: row {key.hex()} (level {key[0]}, prefix {prefix_of(key)})"
 
