@@ -33,7 +33,7 @@ class Shape:
     `worthwhile`: a node with very many children (all first tokens) cannot be cut, since `children` must list them.
     """
 
-    facts: int = 256
+    facts: int = 512
     inner: int = 4096
     root: int = 8192
     code_bytes: int = 32_768

@@ -16,7 +16,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from refactx.codec import FORMAT_VERSION
-from refactx.errors import IndexExistsError, IndexNotFoundError
+from refactx.errors import IndexExistsError, IndexNotFoundError, InputError
 from refactx.postgres import list_indexes, table
 from refactx.sql import query
 from refactx.tokenizer import FactTokenizer
@@ -55,6 +55,12 @@ def name_lock(connection: Connection, name: str) -> Iterator[None]:
     finally:
         if not connection.broken:
             connection.execute("SELECT pg_advisory_unlock(hashtext('refactx'), hashtext(%s))", [name])
+
+
+def check_name(name: str) -> None:
+    """Raise InputError unless a name is one that can be read and typed."""
+    if not name or name != name.strip() or not name.isprintable():
+        raise InputError(f"{name!r} is no name for an index: give --index a word without space at its ends")
 
 
 def check_free(connection: Connection, name: str, replace: bool) -> None:

@@ -125,7 +125,8 @@ def words_join(database: duckdb.DuckDBPyConnection, tokenizer: FactTokenizer, tr
     head = len(tokenizer.encode(trigger))
     whole = [ids[head:] for ids in tokenizer.encode_batch([trigger + fact for fact in facts])]
     joined, lengths = encode_by_word(tokenizer, pa.array([fact[1:] for fact in facts]))
-    return lengths.tolist() == list(map(len, whole)) and joined.tolist() == list(chain.from_iterable(whole))
+    same_lengths: bool = lengths.tolist() == list(map(len, whole))
+    return same_lengths and joined.tolist() == list(chain.from_iterable(whole))
 
 
 def encode_by_word(tokenizer: FactTokenizer, texts: pa.Array) -> tuple[Tokens, Offsets]:
@@ -175,9 +176,10 @@ def _by_unit(
     tokens, offsets = _write_sorted(
         database, "SELECT any_value(ids) FROM ranked GROUP BY rank ORDER BY rank", work, "unit"
     )
-    database.execute("CREATE TABLE ranks AS SELECT rank FROM ranked ORDER BY unit")
+    ranks = np.empty(count, np.int32)
+    for batch in _record_batches(database, "SELECT unit, rank FROM ranked"):
+        ranks[batch["unit"].to_numpy()] = batch["rank"].to_numpy()
     database.execute("DROP TABLE encoded; DROP TABLE ranked")
-    ranks = np.concatenate([batch["rank"].to_numpy() for batch in _record_batches(database, "FROM ranks")])
     return UnitFacts(_sorted_triples(database, ranks, work, progress), tokens, offsets)
 
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,13 @@ from pyarrow import parquet
 from tqdm import tqdm
 
 from refactx.codec import RowCodec
-from refactx.errors import DatabaseError, without_password
+from refactx.errors import DatabaseError, RefactxError, without_password
 from refactx.name_blocks import Named, pack_blocks
 from refactx.postgres import Database, list_indexes
 from refactx.tokenizer import FactTokenizer
 
 from .build import Packing, Row, SegmentBuilder, Shape
-from .catalogue import Header, begin, check_free, copy_rows, discard, name_lock, publish
+from .catalogue import Header, begin, check_free, check_name, copy_rows, discard, name_lock, publish
 from .encode import encode_facts
 from .knowledge_base import KnowledgeBase, build_knowledge_base
 from .packing import learn
@@ -86,6 +86,7 @@ def ingest(sources: Sequence[Path], database: Database, work: Path, options: Opt
     Readers see the index when it is complete, or never. Raises InputError (sources), IndexExistsError (the name is taken or
     being written), DatabaseError (PostgreSQL refused, its disk is full, say).
     """
+    check_name(options.index)
     try:
         # A session of its own, not the pool's: it holds the lock on the name.
         with psycopg.connect(database.url, autocommit=True) as connection, name_lock(connection, options.index):
@@ -95,6 +96,10 @@ def ingest(sources: Sequence[Path], database: Database, work: Path, options: Opt
     except psycopg.Error as error:
         reason = without_password(" ".join(str(error).split()))
         raise DatabaseError(f"PostgreSQL could not take index {options.index!r}: {reason}") from error
+    except OSError as error:
+        raise RefactxError(
+            f"cannot write in {work} ({error}): free disk space there, or give another --work-dir"
+        ) from error
 
 
 def _ingest(sources: Sequence[Path], connection: psycopg.Connection[Any], work: Path, options: Options) -> Result:
@@ -133,8 +138,7 @@ def _ingest(sources: Sequence[Path], connection: psycopg.Connection[Any], work: 
                 "codes": codes.frequent.astype("<i4").tobytes(),
                 "dictionary": dictionary,
             }
-            account = Result(options.index, report, tokens, clock.seconds, 0, 0).to_json()
-            publish(connection, begun, segment, account, options.replace)
+            publish(connection, begun, segment, asdict(report), options.replace)
     except BaseException:
         if not connection.broken and not connection.closed:
             discard(connection, [begun.index])
@@ -150,7 +154,11 @@ def _without_merged(report: Report, facts: int) -> Report:
     if not merged:
         return report
     dropped = dict(sorted({**report.dropped, "same tokens": merged}.items()))
-    return replace(report, facts=facts, claims=report.claims - merged, kept=report.kept - merged, dropped=dropped)
+    claims = max(0, report.claims - merged)
+    descriptions = facts - report.derived - claims
+    return replace(
+        report, facts=facts, claims=claims, descriptions=descriptions, kept=report.kept - merged, dropped=dropped
+    )
 
 
 def _name_rows(knowledge: KnowledgeBase) -> Iterator[Row]:

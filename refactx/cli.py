@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -40,7 +40,7 @@ def cli() -> None:
 @click.option("--replace", is_flag=True, help="Build anew an index that exists; readers see the old one until then.")
 @click.option("--strict", is_flag=True, help="Stop at the first malformed line instead of counting it.")
 @click.option("--memory", default="1GB", show_default=True, help="Bound for joins and sorts.")
-@click.option("--workers", default=os.cpu_count() or 2, show_default=True, help="Threads.")
+@click.option("--workers", default=os.cpu_count() or 2, show_default=True, type=click.IntRange(1), help="Threads.")
 @click.option("--work-dir", type=click.Path(path_type=Path), help="Temporary files; default: work/ in REFACTX_HOME.")
 @JSON
 def ingest(
@@ -109,6 +109,9 @@ def ask(
 ) -> None:
     """Answer QUESTIONS with facts of the index as proof."""
     from contextlib import ExitStack
+    from functools import partial
+
+    from tqdm import tqdm
 
     from refactx.connect import open_index
     from refactx.prompt import load_prompt
@@ -120,10 +123,13 @@ def ask(
         opened = None if free else stack.enter_context(open_index(index, db))
         from refactx.answer_text import render
         from refactx.ask import Asker
+        from refactx.hf import check_tokenizer
         from refactx.models import load_model
 
-        asker = Asker(*load_model(model), opened, prompt)
-        for question in questions:
+        check = partial(check_tokenizer, opened) if opened else lambda tokenizer: None
+        loaded = load_model(model, check=check)
+        asker = Asker(*loaded, opened, prompt)
+        for question in tqdm(questions, desc="questions", disable=None, leave=False):
             answer = asker.ask(question, num_beams=num_beams, max_new_tokens=max_new_tokens, free=free)
             if as_json:
                 _print_json(answer.to_json())
@@ -263,9 +269,15 @@ def main() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     logging.getLogger("psycopg").setLevel(logging.ERROR)  # our own message tells what came of a lost connection
     try:
-        cli(standalone_mode=True)
+        sys.exit(cli(standalone_mode=False))
     except RefactxError as error:
-        click.echo(f"refactx: {without_password(' '.join(str(error).split()))}", err=True)
-        sys.exit(2)
-    except BrokenPipeError:
-        os._exit(141)  # the reader of our output went away: nothing more to say, and no flush at exit
+        _complain(str(error))
+    except click.ClickException as error:  # a wrong option, say
+        _complain(f"{error.format_message()} (`refactx --help` tells more)")
+    except click.Abort:
+        sys.exit(130)  # Ctrl-C
+
+
+def _complain(message: str) -> NoReturn:
+    click.echo(f"refactx: {without_password(' '.join(message.split()))}", err=True)
+    sys.exit(2)

@@ -17,7 +17,7 @@ def normalise_prefix(text: str) -> str:
     >>> normalise_prefix("<Danny  Boyle> <")
     ' <Danny Boyle> <'
     """
-    return " " + re.sub(r"\s+", " ", unicodedata.normalize("NFC", text)).lstrip()
+    return " " + re.sub(r"\s+", " ", unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode())).lstrip()
 
 
 def completions(tree: FactTree, tokenizer: FactTokenizer, prefix: str) -> Iterator[tuple[str, int]]:

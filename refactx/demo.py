@@ -39,7 +39,8 @@ def main() -> None:
                 _ingest(opened, model)
             _ask(model)
     except RefactxError as error:
-        raise SystemExit(f"refactx: {error}") from None
+        click.echo(f"refactx: {error}", err=True)
+        sys.exit(2)
 
 
 def _ingest(database: Database, model: str) -> None:

@@ -43,8 +43,8 @@ def check_tokenizer(index: FactSource, tokenizer: Any) -> None:
     expected = index.tokenizer.fingerprint
     if found != expected:
         raise TokenizerMismatchError(
-            f"the index was built for another tokenizer (fingerprint {expected[:12]}) than the model's "
-            f"({found[:12]}); use a model with that tokenizer, or ingest again with this model's"
+            f"the index was built for another tokenizer ({getattr(index, 'tokenizer_name', 'unnamed')}, fingerprint "
+            f"{expected[:12]}) than the model's ({found[:12]}); use a model with that tokenizer, or ingest again with this one's"
         )
 
 
@@ -215,6 +215,10 @@ class GroundedModel:
         if name == "_model":  # not there yet, as in copy.copy: no endless recursion
             raise AttributeError(name)
         return getattr(self._model, name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The model's own forward pass."""
+        return self._model(*args, **kwargs)
 
     def generate(self, inputs: Any = None, *args: Any, logits_processor: Any = None, **kwargs: Any) -> Any:
         """Call the model's `generate` with the facts' processor behind any others given; returns what it returns.

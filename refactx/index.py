@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import zstandard
+from numpy.typing import NDArray
 
 from refactx.codec import FORMAT_VERSION, RowCodec
 from refactx.complete import completions, normalise_prefix
 from refactx.errors import CorruptIndexError, IndexNotFoundError, RefactxError
 from refactx.fact import Fact, clean_part, split_fact, verbalise
 from refactx.links import Link, LinkedFact
-from refactx.name_blocks import Named, block_key, find
+from refactx.name_blocks import Named, block_key, find, unpack_block
 from refactx.postgres import Database, SegmentRows, list_indexes
 from refactx.stored_tree import StoredTree
 from refactx.token_codes import TokenCodes
@@ -47,29 +48,46 @@ class Index:
         self.terminator: str = entry["terminator"]
         self.fingerprint: str = entry["fingerprint"]
         self.facts: int = entry["facts"]
-        self.segments, self.rows = self._open_segments(cache_bytes)
+        self.tokenizer_name: str = entry["tokenizer"]
+        self.segments, self.rows, self._packed_tokenizer = self._open_segments(cache_bytes)
         self._tree = self.segments[0][1] if [sign for sign, _ in self.segments] == [1] else SignedSum(self.segments)
         self._names_codec = RowCodec()
 
-    def _open_segments(self, cache_bytes: int) -> tuple[list[tuple[int, StoredTree]], list[SegmentRows]]:
+    def _open_segments(self, cache_bytes: int) -> tuple[list[tuple[int, StoredTree]], list[SegmentRows], bytes]:
         stored = self._database.retry(
             lambda connection: connection.execute(
                 "SELECT id, sign, levels, codes, dictionary FROM refactx.segments WHERE index_id = %s ORDER BY id",
                 [self.entry["id"]],
             ).fetchall()
         )
-        if not stored:
+        tokenizer = self._database.retry(
+            lambda connection: connection.execute(
+                "SELECT serialized FROM refactx.tokenizers WHERE fingerprint = %s", [self.fingerprint]
+            ).fetchone()
+        )
+        if not stored or tokenizer is None:
             raise IndexNotFoundError(f"index {self.name!r} was dropped or replaced: open it again")
         segments, rows = [], []
         for number, sign, levels, codes, dictionary in stored:
             source = SegmentRows(self._database, self.name, number)
-            frequent = np.frombuffer(codes, "<i4").astype(np.int32)
+            frequent = self._frequent(codes)
             tree = StoredTree(
                 source, RowCodec(dictionary), TokenCodes(frequent), levels, self.name, cache_bytes // len(stored)
             )
             segments.append((sign, tree))
             rows.append(source)
-        return segments, rows
+        return segments, rows, tokenizer[0]
+
+    def _frequent(self, codes: bytes) -> NDArray[np.int32]:
+        """The token ids that a segment has short codes for."""
+        whole = codes[: len(codes) // 4 * 4]
+        frequent = np.frombuffer(whole, "<i4").astype(np.int32)
+        if whole != codes or len(np.unique(frequent)) != len(frequent) or not self._are_tokens(frequent):
+            raise CorruptIndexError(f"index {self.name!r}: its table of token codes is damaged. Ingest the index again")
+        return frequent
+
+    def _are_tokens(self, tokens: NDArray[np.int32]) -> bool:
+        return bool(((tokens >= 0) & (tokens < self.entry["vocabulary_size"])).all())
 
     def children(self, prefix: Sequence[int]) -> Children:
         """What may follow `prefix` (token ids behind the trigger): `.tokens` int32[n] ascending, `.leaves` int64[n], how many
@@ -99,8 +117,8 @@ class Index:
 
         The prefix may end inside a token. `limit` bounds the answer.
         """
-        if split_fact(prefix):
-            parts = split_fact(prefix) or ("", "", "")
+        parts = split_fact(prefix)
+        if parts:
             known = prefix in self
             return [(verbalise(*map(clean_part, parts)).lstrip() + self.terminator, 1)] if known else []
         found = completions(self, self.tokenizer, normalise_prefix(prefix))
@@ -118,6 +136,18 @@ class Index:
             fact.object if is_literal else Link(fact.object, named.id if named else None),
         )
 
+    def name_rows(self) -> list[tuple[bytes, bytes]]:
+        """Keys and blocks of all names, in the order of the keys."""
+        statement = f"SELECT key, block FROM refactx.names_{self.entry['id']} ORDER BY key".encode()
+        return self._database.retry(lambda connection: connection.execute(statement, binary=True).fetchall())
+
+    def unpack_names(self, key: bytes, block: bytes) -> dict[str, Named]:
+        """All names of a block."""
+        return unpack_block(key, block, self._names_codec, self._block(key))
+
+    def _block(self, key: bytes) -> str:
+        return f"index {self.name!r}: block of names {key!r}"
+
     def _named(self, name: str) -> Named | None:
         table = f"refactx.names_{self.entry['id']}"
         row = self._database.retry(
@@ -129,23 +159,15 @@ class Index:
         )
         if row is None:
             return None
-        return find(name, row[0], row[1], self._names_codec, f"index {self.name!r}: block of names {row[0]!r}")
+        return find(name, row[0], row[1], self._names_codec, self._block(row[0]))
 
     @cached_property
     def tokenizer(self) -> FactTokenizer:
         """The tokenizer that the index was built for."""
-        row = self._database.retry(
-            lambda connection: connection.execute(
-                "SELECT serialized FROM refactx.tokenizers WHERE fingerprint = %s", [self.fingerprint]
-            ).fetchone()
-        )
-        if row is None:
-            raise CorruptIndexError(f"index {self.name!r}: its tokenizer is missing. Ingest the index again")
         try:
-            text = zstandard.ZstdDecompressor().decompress(row[0], max_output_size=MAX_TOKENIZER_BYTES)
-        except zstandard.ZstdError as error:
+            return FactTokenizer(unpack_tokenizer(self._packed_tokenizer))
+        except (zstandard.ZstdError, ValueError, RefactxError) as error:
             raise CorruptIndexError(f"index {self.name!r}: its tokenizer is damaged: {error}") from error
-        return FactTokenizer(text.decode())
 
     @property
     def round_trips(self) -> int:
@@ -164,6 +186,13 @@ class Index:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def unpack_tokenizer(packed: bytes) -> str:
+    """The tokenizer.json that the catalogue keeps compressed. Raises ZstdError or ValueError if it is damaged."""
+    if zstandard.get_frame_parameters(packed).content_size > MAX_TOKENIZER_BYTES:
+        raise ValueError(f"it claims more than {MAX_TOKENIZER_BYTES:,} bytes")
+    return zstandard.ZstdDecompressor().decompress(packed, max_output_size=MAX_TOKENIZER_BYTES).decode()
 
 
 def find_index(database: Database, name: str) -> dict[str, Any]:

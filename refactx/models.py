@@ -40,20 +40,26 @@ def load_tokenizer(name: str) -> tuple[FactTokenizer, str]:
     return FactTokenizer.from_transformers(_load(name, path, _auto_tokenizer)), shown
 
 
-def load_model(name: str, device: str | None = None, dtype: "torch.dtype | str | None" = None) -> tuple[Any, Any]:
+def load_model(
+    name: str,
+    device: str | None = None,
+    dtype: "torch.dtype | str | None" = None,
+    check: "Callable[[Any], object]" = lambda tokenizer: None,
+) -> tuple[Any, Any]:
     """A causal language model in evaluation mode, and its Transformers tokenizer, which has a chat template.
 
     `name`: a Hugging Face id, a folder, a GGUF file (it is dequantised), or `demo`. `device`: `cuda` if there is one,
     else `cpu`. `dtype`: on a GPU bfloat16. On a CPU float32 up to 2 billion parameters, else the checkpoint's own:
     few CPUs compute in bfloat16 (SmolLM2 on 2 cores of an AMD EPYC without avx512_bf16: a prompt of 450 tokens takes
     7.1 s in bfloat16 and 1.1 s in float32, a token after it 44 ms and 59 ms). A quantised checkpoint stays as it is.
-    Raises ModelError.
+    `check` is called with the tokenizer before the weights are loaded, and may raise. Raises ModelError.
     """
     path = _local(name)
     if path is not None and path.is_file() and path.suffix != ".gguf":
         raise ModelError(f"{path} is not a model: give a folder, a .gguf file or a Hugging Face id")
     tokenizer = _load(name, path, _auto_tokenizer)
     check_chat_template(tokenizer)
+    check(tokenizer)
     return _load(name, path, lambda source, options: _auto_model(source, options, device, dtype)), tokenizer
 
 

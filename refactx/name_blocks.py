@@ -61,12 +61,15 @@ def find(name: str, key: bytes, block: bytes, codec: RowCodec, where: str) -> Na
 
 def unpack_block(key: bytes, block: bytes, codec: RowCodec, where: str) -> dict[str, Named]:
     """All names of a block."""
-    count, joined, ids, kinds = codec.unpack(key, block, where)
-    numbers = np.frombuffer(ids, "<i8").tolist()
-    names = joined.decode().split("\n")
-    if not len(names) == len(numbers) == len(kinds) == count:
-        raise CorruptIndexError(f"{where} is damaged: its names and ids differ in number. Ingest the index again")
-    return {name: _named(*parts) for name, *parts in zip(names, numbers, kinds, strict=True)}
+    try:
+        count, joined, ids, kinds = codec.unpack(key, block, where)
+        numbers = np.frombuffer(ids, "<i8").tolist()
+        names = joined.decode().split("\n")
+        if not len(names) == len(numbers) == len(kinds) == count:
+            raise ValueError("its names and ids differ in number")
+        return {name: _named(*parts) for name, *parts in zip(names, numbers, kinds, strict=True)}
+    except (ValueError, TypeError, AttributeError) as error:  # members of another kind than `pack_blocks` writes
+        raise CorruptIndexError(f"{where} is damaged: {error}. Ingest the index again") from error
 
 
 def _packed(block: list[tuple[str, Named]], codec: RowCodec) -> tuple[bytes, bytes]:

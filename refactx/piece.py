@@ -52,7 +52,7 @@ def row_key(level: int, prefix: list[int]) -> bytes:
 
 
 def prefix_of(key: bytes) -> list[int]:
-    """The prefix in a row's key: the inverse of `row_key`."""
+    """The prefix in a row's key, for people to read (of a key too long for PostgreSQL only the beginning is right)."""
     return [int.from_bytes(key[at : at + _TOKEN_BYTES], "big") for at in range(1, len(key), _TOKEN_BYTES)]
 
 
@@ -154,11 +154,11 @@ def from_members(members: tuple[Member, ...], level: int) -> Piece:
     count = _integer(members[1])
     lcp, lengths = _unpacked(members[2], count), _unpacked(members[3], count)
     codes = _bytes(members[4])
-    if count < 1 or lcp[0] != 0 or int(lengths.sum(dtype=np.int64)) != len(codes) or not codes or codes[-1] >= 0x80:
-        raise ValueError("its suffixes do not add up")
-    ends = np.empty(count + 1, np.int32)
-    ends[0] = 0
+    ends = np.zeros(count + 1, np.int32)
     lengths.cumsum(dtype=np.int32, out=ends[1:])
+    # (The bytes of an entry of at most 64 MiB cannot wrap the sum around to the right one: it would have to pass 2**32.)
+    if count < 1 or lcp[0] != 0 or int(ends[-1]) != len(codes) or not codes or codes[-1] >= 0x80:
+        raise ValueError("its suffixes do not add up")
     if level == 0:
         return Piece(0, lcp, ends, codes, _NO_KINDS, _NO_COUNTS, _NO_COUNTS, b"", 0)
     kinds = np.frombuffer(_bytes(members[5]), np.uint8)

@@ -16,7 +16,7 @@ from psycopg import pq, sql
 from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from refactx.errors import DatabaseError, IndexNotFoundError, without_password
+from refactx.errors import DatabaseError, IndexNotFoundError, InputError, without_password
 from refactx.sql import query
 
 Result = TypeVar("Result")
@@ -32,6 +32,9 @@ class Database:
     """A pool of connections to one database. `url` is a libpq URL or connection string."""
 
     def __init__(self, url: str) -> None:
+        authority = url.partition("://")[2].partition("/")[0]
+        if authority.count("@") > 1:  # libpq would take half of the password for a host, and print it
+            raise InputError("the database's address has more than one @: write an @ in the password as %40")
         self.url = url
         self._lock = threading.Lock()
         self._pool: ConnectionPool[psycopg.Connection[Any]] | None = None
@@ -45,8 +48,10 @@ class Database:
         try:
             with self._own_pool().connection() as connection:
                 yield connection
-        except PoolTimeout as error:
+        except (psycopg.OperationalError, PoolTimeout) as error:
             raise self._unreachable(error) from None
+        except psycopg.Error as error:
+            raise _refused(error) from error
 
     def retry(self, action: Callable[[psycopg.Connection[Any]], Result]) -> Result:
         """Do something that only reads; once more, and again for `RETRY_SECONDS`, if the connection breaks under it."""
@@ -59,6 +64,10 @@ class Database:
                 if time.monotonic() > deadline or isinstance(error, PoolTimeout):
                     raise self._unreachable(error) from None
                 self._own_pool().check()
+            except psycopg.errors.UndefinedTable:
+                raise IndexNotFoundError("the index was dropped or replaced: open it again") from None
+            except psycopg.Error as error:
+                raise _refused(error) from error
 
     def close(self) -> None:
         """Give the connections back."""
@@ -84,10 +93,15 @@ class Database:
         )
 
     def _unreachable(self, error: Exception) -> DatabaseError:
-        reason = " ".join(str(error).split())
+        reason = " ".join(str(error).split()).rstrip(".?!")
         return DatabaseError(
             without_password(f"cannot reach the database {self.url}: {reason}. Is it running, and is --db right?")
         )
+
+
+def _refused(error: psycopg.Error) -> DatabaseError:
+    reason = without_password(" ".join(str(error).split()))
+    return DatabaseError(f"PostgreSQL refused: {reason}. Has the user of --db the rights it needs?")
 
 
 class SegmentRows:

@@ -14,6 +14,7 @@ import numpy as np
 from refactx.errors import CorruptIndexError
 from refactx.fact import split_fact, unit
 from refactx.index import Index
+from refactx.name_blocks import block_key
 from refactx.piece import NEW_PIECE, TERMINAL, Piece, row_key
 from refactx.stored_tree import StoredTree
 
@@ -32,7 +33,7 @@ class Verdict:
     facts: int = 0
     tokens: int = 0
     sampled: int = 0
-    deepest: int = 0
+    names: int = 0
 
     @property
     def sound(self) -> bool:
@@ -63,15 +64,31 @@ def verify(index: Index, progress: Callable[[int], object] = lambda facts: None)
         try:
             whole = _Segment(tree, index, verdict, progress)
             whole.walk()
-        except CorruptIndexError as error:
+        except (CorruptIndexError, ValueError, IndexError, OverflowError) as error:
             verdict.add(str(error))
             continue
         stored = rows.count()
         if stored != verdict.rows - before:
             verdict.add(f"{stored:,} rows are stored, but {verdict.rows - before:,} are reached from the root")
+    _verify_names(index, verdict)
     if verdict.sound and verdict.facts != index.facts and all(sign > 0 for sign, _ in index.segments):
         verdict.add(f"it holds {verdict.facts:,} facts, but its catalogue entry says {index.facts:,}")
     return verdict
+
+
+def _verify_names(index: Index, verdict: Verdict) -> None:
+    """Read all blocks of names: each in the order of its names, behind the block before it, under the key of its first."""
+    before = ""
+    for key, block in index.name_rows():
+        try:
+            names = list(index.unpack_names(key, block))
+        except CorruptIndexError as error:
+            verdict.add(str(error))
+            continue
+        if not names or block_key(names[0]) != key or any(one >= other for one, other in pairwise([before, *names])):
+            verdict.add(f"block of names {key!r}: its names are not in order")
+        before = names[-1] if names else before
+        verdict.names += len(names)
 
 
 class _Segment:
@@ -115,6 +132,8 @@ class _Segment:
                 continue
             if piece.lower_piece(entry)[0] == entry:
                 open_key, done = row_key(piece.level - 1, list(sequence)), 0
+            if open_key[:1] != bytes([piece.level - 1]):
+                raise CorruptIndexError(f"{where}: entry {entry} leads to no row of the level below")
             items = int(piece.items[entry])
             leaves = int(piece.leaves[entry])
             yield open_key, _Expected(sequence, done, done + items, leaves)
@@ -149,7 +168,6 @@ class _Segment:
         for fact in facts:
             verdict.facts += 1
             verdict.tokens += len(fact)
-            verdict.deepest = max(verdict.deepest, len(fact))
             if verdict.facts % SAMPLE_EVERY == 1:
                 self._read_back(fact)
         self._progress(len(facts))

@@ -6,9 +6,11 @@ import resource
 import struct
 import tracemalloc
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -73,8 +75,8 @@ class Stored:
     truth: Answers
 
     def tree(self, changed: dict[bytes, bytes]) -> StoredTree:
-        """The tree with some rows changed, nothing cached."""
-        return StoredTree(DictRows(self.rows | changed), self.codec, self.codes, self.levels, "test", 0)
+        """The tree with some rows changed, nothing cached yet."""
+        return StoredTree(DictRows(self.rows | changed), self.codec, self.codes, self.levels, "test")
 
     def keys(self, level: int) -> list[bytes]:
         return [key for key in self.rows if key[0] == level]
@@ -82,14 +84,14 @@ class Stored:
     def piece(self, key: bytes) -> Piece:
         return from_members(self.codec.unpack(key, self.rows[key], "test"), key[0])
 
-    def errors(self, key: bytes, piece: Piece) -> int:
+    def errors(self, key: bytes, piece: Piece, named: str | None = None) -> int:
         """How many prefixes raise once the row under `key` holds another piece, packed as by its own builder."""
         tree = self.tree({key: self.codec.pack(key, to_members(piece))})
-        return errors_of(tree, self.truth, key.hex())
+        return errors_of(tree, self.truth, named or key.hex())
 
 
 def stored_of(sequences: Sequences) -> Stored:
-    tree, rows = build(sequences, Shape(facts=8, inner=12, root=16))
+    tree, rows = build(sequences, Shape(facts=4, inner=6, root=8))
     truth = {prefix: answer(tree.children(prefix)) for prefix in prefixes_of(sequences)}
     return Stored(rows, tree.codec, tree.codes, tree.root_key[0] + 1, truth)
 
@@ -97,8 +99,8 @@ def stored_of(sequences: Sequences) -> Stored:
 @pytest.fixture(scope="module")
 def stored() -> Stored:
     """Three levels or more, with facts that are token-prefixes of others, some of which end above level 0."""
-    facts = random_sequences(300, 11)
-    made = stored_of(facts + [fact[:3] for fact in facts[:40]] + [facts[0][:1], facts[1][:2]])
+    facts = random_sequences(120, 11)
+    made = stored_of(facts + [fact[:3] for fact in facts[:20]] + [facts[0][:1], facts[1][:2]])
     assert made.levels >= 3
     return made
 
@@ -266,12 +268,14 @@ def test_a_hostile_pickle_is_an_error_that_costs_nothing(stored: Stored, kind: s
 
 
 @pytest.mark.parametrize(
-    "repeated", [b"\x85", b"(", b"K\x00", b"C\x00", b"(t", b"\x8a\x00"], ids=["nest", "marks", "ints", "bytes", "tuples", "longs"]
+    "repeated",
+    [b"\x85", b"(", b"K\x00", b"C\x00", b"(t", b"\x8a\x00"],
+    ids=["nest", "marks", "ints", "bytes", "tuples", "longs"],
 )
 def test_many_small_values_take_no_more_memory_than_they_announce(stored: Stored, repeated: bytes) -> None:
     # A few hundred bytes once compressed; of the 64 MiB that a row may announce, these would take gigabytes.
-    pickled = b"\x80\x05K\x00(K\x00" + repeated * (MEGABYTE // len(repeated)) + b"t\x86."
-    refused(stored, lambda key: row_with(key, pickled), 4 * MEGABYTE)
+    pickled = b"\x80\x05K\x00(K\x00" + repeated * (MEGABYTE // 8 // len(repeated)) + b"t\x86."
+    refused(stored, lambda key: row_with(key, pickled), MEGABYTE // 2)
 
 
 def frame_that_states(size: int, single: bool) -> bytes:
@@ -309,6 +313,10 @@ def changed(values: NDArray[np.unsignedinteger], at: int, value: int) -> NDArray
     return copy
 
 
+def with_counts(piece: Piece, field: str, values: NDArray[np.uint64]) -> Piece:
+    return replace(piece, leaves=values) if field == "leaves" else replace(piece, items=values)
+
+
 def upper_entries(stored: Stored, level: int) -> Iterator[tuple[bytes, Piece, int]]:
     for key in stored.keys(level)[:3]:
         piece = stored.piece(key)
@@ -326,8 +334,9 @@ def test_a_wrong_count_below_the_root_is_never_a_wrong_answer(stored: Stored, fi
         for key, piece, entry in upper_entries(stored, level):
             values = getattr(piece, field)
             for count in other_counts(int(values[entry])):
-                wrong = replace(piece, **{field: changed(values, entry, count)})
-                assert stored.errors(key, wrong) > 0, (level, entry, count)
+                wrong = with_counts(piece, field, changed(values, entry, count))
+                # A fact that ends here has no items: what it says of them is not read.
+                assert stored.errors(key, wrong) > 0 or piece.kinds[entry] == TERMINAL, (level, entry, count)
 
 
 def test_a_wrong_number_of_items_in_the_root_is_never_a_wrong_answer(stored: Stored) -> None:
@@ -356,8 +365,8 @@ def test_a_wrong_carried_key_is_never_a_wrong_answer(stored: Stored) -> None:
                 others = [b"", key, piece.carried_key[:-1], *stored.keys(level - 1)[:1]]
                 for other in others:
                     if other != piece.carried_key:
-                        assert stored.errors(key, replace(piece, carried_key=other)) > 0
-                assert stored.errors(key, replace(piece, carried_items=piece.carried_items + 1)) > 0
+                        assert stored.errors(key, replace(piece, carried_key=other), "row ") > 0
+                assert stored.errors(key, replace(piece, carried_items=piece.carried_items + 1), "row ") > 0
     assert seen
 
 
@@ -372,8 +381,11 @@ def sequences_in(piece: Piece, codes: TokenCodes) -> Sequences:
 def with_sequences(piece: Piece, sequences: Sequences, codes: TokenCodes) -> Piece:
     """The piece with its entries spelled otherwise, front-coded again."""
     lcp, suffixes = [0], [codes.encode(np.array(sequences[0], np.int32))[0].tobytes()]
-    for before, sequence in zip(sequences, sequences[1:], strict=False):
-        shared = len(os.path.commonprefix([before, sequence]))
+    for before, sequence in pairwise(sequences):
+        shared = next(
+            (n for n, (a, b) in enumerate(zip(before, sequence, strict=False)) if a != b),
+            min(len(before), len(sequence)),
+        )
         lcp.append(shared)
         suffixes.append(codes.encode(np.array(sequence[shared:], np.int32))[0].tobytes())
     ends = np.cumsum([0, *map(len, suffixes)]).astype(np.int32)
@@ -390,7 +402,9 @@ def test_entries_out_of_order_are_never_a_wrong_answer(stored: Stored) -> None:
                 if first < second < len(found):
                     swapped = found.copy()
                     swapped[first], swapped[second] = found[second], found[first]
-                    assert stored.errors(key, with_sequences(piece, swapped, stored.codes)) > 0, (level, first, second)
+                    spelled = with_sequences(piece, swapped, stored.codes)
+                    # A key made of the wrong spelling is missing: the error names that one.
+                    assert stored.errors(key, spelled, "row ") > 0, (level, first, second)
 
 
 def test_a_fact_twice_is_never_a_wrong_answer(stored: Stored) -> None:
@@ -425,11 +439,180 @@ def test_token_codes_that_stand_for_no_token_are_an_error(stored: Stored) -> Non
                 assert stored.errors(key, replace(piece, codes=codes, ends=ends)) > 0, (level, number, entry)
 
 
-@dataclass
-class Counted:
-    """The rows of a segment, as `verify` counts them."""
+# --- A real index, in PostgreSQL
 
-    rows: int
 
-    def count(self) -> int:
-        return self.rows
+def database_url(server: DatabaseServer, name: str) -> str:
+    parts = {"host": server.host, "port": str(server.port), "user": server.user}
+    if server.password:
+        parts["password"] = server.password
+    return f"postgresql:///{name}?{urlencode(parts)}"
+
+
+@pytest.fixture(scope="module")
+def url(
+    database_server: DatabaseServer, smollm2_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """A database with 7,000 facts as index `hostile`, of several levels and with a zstd dictionary."""
+    name = f"refactx_hostile_{os.getpid()}"
+    server, work = database_url(database_server, database_server.maintenance_dbname), tmp_path_factory.mktemp("hostile")
+    source = work / "facts.txt"
+    source.write_text("".join(f"<S{n % 700}> <p{n % 7}> <o{n // 7}> .\n" for n in range(7000)))
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"'.encode())
+    made = Database(database_url(database_server, name))
+    tokenizer = FactTokenizer.from_file(smollm2_folder / "tokenizer.json")
+    shape = Shape(facts=64, inner=64, root=64)
+    ingest([source], made, work, Options("hostile", tokenizer, "smollm2", shape=shape, quiet=True))
+    made.close()
+    yield database_url(database_server, name)
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
+
+
+@pytest.fixture(scope="module")
+def index(url: str) -> Iterator[Index]:
+    with open_index("hostile", url, cache_bytes=0) as opened:
+        assert verify(opened).sound
+        yield opened
+
+
+@contextmanager
+def altered(url: str, table: str, column: str, where: str, value: object) -> Iterator[None]:
+    """One value of the database changed for the length of a block."""
+    with psycopg.connect(url, autocommit=True) as connection:
+
+        def write(new: object) -> None:
+            connection.execute(f"UPDATE refactx.{table} SET {column} = %s WHERE {where}".encode(), [new])
+
+        row = connection.execute(f"SELECT {column} FROM refactx.{table} WHERE {where}".encode()).fetchone()
+        assert row is not None
+        write(value)
+        try:
+            yield
+        finally:
+            write(row[0])
+
+
+def value_of(url: str, table: str, column: str, where: str = "true") -> bytes:
+    with psycopg.connect(url) as connection:
+        row = connection.execute(f"SELECT {column} FROM refactx.{table} WHERE {where} LIMIT 1".encode()).fetchone()
+    assert row is not None
+    return bytes(row[0])
+
+
+def probes(index: Index) -> Answers:
+    """Every tenth subject's facts, prefix by prefix."""
+    prefixes: set[Prefix] = {()}
+    for number in range(0, 700, 70):
+        tokens = tuple(index.tokenizer.encode_after(index.trigger, f" <S{number}> <p{number % 7}> <o{number // 7}>"))
+        prefixes |= {tokens[:depth] for depth in range(len(tokens) + 1)}
+    return {prefix: answer(index.children(prefix)) for prefix in sorted(prefixes)}
+
+
+def with_piece(index: Index, url: str, key: bytes, change: Callable[[Piece], Piece]) -> tuple[str, bytes]:
+    tree = index.segments[0][1]
+    where = f"key = '\\x{key.hex()}'::bytea"
+    return where, tree.codec.pack(key, to_members(change(tree.piece(key))))
+
+
+def upper_keys(url: str) -> list[bytes]:
+    with psycopg.connect(url) as connection:
+        rows = connection.execute("SELECT key FROM refactx.pieces_1 WHERE get_byte(key, 0) > 0 ORDER BY key DESC")
+        return [bytes(key) for (key,) in rows]
+
+
+@pytest.mark.parametrize("field", ["leaves", "items"])
+@pytest.mark.parametrize("more", [-1, 1])
+def test_verify_finds_every_wrong_count_and_names_its_row(index: Index, url: str, field: str, more: int) -> None:
+    for key in upper_keys(url)[:3]:
+
+        def wrong(piece: Piece) -> Piece:
+            values = getattr(piece, field)
+            return with_counts(piece, field, changed(values, 0, int(values[0]) + more))
+
+        where, row = with_piece(index, url, key, wrong)
+        with altered(url, "pieces_1", "piece", where, row):
+            verdict = verify(index)
+        assert not verdict.sound
+        assert any("row" in fault for fault in verdict.faults)
+    assert verify(index).sound
+
+
+def test_a_wrong_count_in_the_root_is_never_a_wrong_answer(index: Index, url: str) -> None:
+    truth, key = probes(index), index.segments[0][1].root_key
+    where, row = with_piece(index, url, key, lambda piece: replace(piece, leaves=changed(piece.leaves, 0, 1 << 20)))
+    with altered(url, "pieces_1", "piece", where, row), open_index("hostile", url, cache_bytes=0) as reopened:
+        assert errors_of(reopened, truth, key.hex()) > 0
+
+
+def test_verify_finds_an_entry_that_shares_more_than_there_is(index: Index, url: str) -> None:
+    key = next(key for key in upper_keys(url) if key[0] == 1)
+    tree = index.segments[0][1]
+    for entry in (1, 2):
+        lcp = changed(tree.piece(key).lcp, entry, 999)
+        where, row = with_piece(index, url, key, partial(replace, lcp=lcp))
+        with altered(url, "pieces_1", "piece", where, row):
+            assert not verify(index).sound
+
+
+@pytest.mark.parametrize("column", ["codes", "dictionary"])
+def test_a_changed_numbering_or_dictionary_is_never_a_wrong_answer(index: Index, url: str, column: str) -> None:
+    truth, stored = probes(index), value_of(url, "segments", column)
+    assert stored
+    for at in range(0, len(stored), max(1, len(stored) // 40)):
+        flipped = bytearray(stored)
+        flipped[at] ^= 1
+        with altered(url, "segments", column, "true", bytes(flipped)):
+            try:
+                with open_index("hostile", url, cache_bytes=0) as reopened:
+                    errors_of(reopened, truth, "index 'hostile'")
+            except CorruptIndexError as error:
+                assert "index 'hostile'" in str(error)
+
+
+def limited() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+
+
+def complains(url: str, *command: object) -> str:
+    done = run_refactx(*command, "--db", url, preexec_fn=limited)
+    assert done.returncode == 2, (done.stdout, done.stderr)
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    return done.stderr
+
+
+def test_a_numbering_that_asks_for_gigabytes_is_an_error_of_one_line(index: Index, url: str) -> None:
+    codes = (2**31 - 1).to_bytes(4, "little") + value_of(url, "segments", "codes")[4:]
+    with altered(url, "segments", "codes", "true", codes):
+        assert "index 'hostile'" in complains(url, "facts", "<S", "--index", "hostile")
+
+
+def test_a_stored_tokenizer_that_states_a_huge_size_is_an_error_of_one_line(index: Index, url: str) -> None:
+    with altered(url, "tokenizers", "serialized", "true", frame_that_states(1 << 40, True)):
+        assert "index 'hostile'" in complains(url, "facts", "<S", "--index", "hostile")
+
+
+def test_a_stored_tokenizer_that_is_another_is_an_error(index: Index, url: str) -> None:
+    text = index.tokenizer.serialized.replace('"ByteLevel"', '"Metaspace"')
+    for other in (b"{}", text.encode(), b"\xff"):
+        serialized = zstandard.ZstdCompressor().compress(other)
+        with altered(url, "tokenizers", "serialized", "true", serialized):
+            assert "index 'hostile'" in complains(url, "facts", "<S", "--index", "hostile")
+
+
+def test_a_hostile_row_is_one_line_of_the_command_line_and_a_fault_of_verify(index: Index, url: str) -> None:
+    key = index.segments[0][1].root_key
+    where, row = f"key = '\\x{key.hex()}'::bytea", row_with(key, b"\x80\x05\x95" + b"\xff" * 8 + b".")
+    with altered(url, "pieces_1", "piece", where, row):
+        assert f"index 'hostile': row {key.hex()}" in complains(url, "facts", "<S", "--index", "hostile")
+        done = run_refactx("index", "verify", "hostile", "--db", url)
+    assert done.returncode == 1, done.stderr
+    assert f"row {key.hex()}" in done.stdout
+
+
+def test_an_index_of_a_newer_format_is_told_to_upgrade(index: Index, url: str) -> None:
+    with altered(url, "indexes", "format", "true", FORMAT_VERSION + 1):
+        with pytest.raises(RefactxError, match=r"index 'hostile' .*upgrade refactx"):
+            open_index("hostile", url)
+        assert "upgrade refactx" in complains(url, "index", "verify", "hostile")
