@@ -11,7 +11,7 @@ import psycopg
 from pyarrow import parquet
 from tqdm import tqdm
 
-from refactx.codec import RowCodec
+from refactx.codec import RowCodec, shared_seed
 from refactx.errors import DatabaseError, RefactxError, without_password
 from refactx.name_blocks import Named, pack_blocks
 from refactx.postgres import Database, list_indexes
@@ -124,8 +124,15 @@ def _ingest(sources: Sequence[Path], connection: psycopg.Connection[Any], work: 
     begun = begin(connection, header)
     try:
         with clock.step("load"), progress, connection.transaction():
+            code_bytes = codes.frequent.astype("<i4").tobytes()
             builder = SegmentBuilder(
-                *(facts, Packing(codes, RowCodec(dictionary, ZSTD_LEVEL)), work, options.shape, options.workers),
+                *(
+                    facts,
+                    Packing(codes, RowCodec(dictionary, ZSTD_LEVEL, shared_seed(code_bytes, dictionary))),
+                    work,
+                    options.shape,
+                    options.workers,
+                ),
                 progress=lambda done: progress.advance("load", done, len(facts)),
             )
             copy_rows(connection, "pieces", begun.segment, builder.rows())
@@ -135,7 +142,7 @@ def _ingest(sources: Sequence[Path], connection: psycopg.Connection[Any], work: 
                 "cut": options.shape.facts,
                 "facts": len(facts),
                 "tokens": tokens,
-                "codes": codes.frequent.astype("<i4").tobytes(),
+                "codes": code_bytes,
                 "dictionary": dictionary,
             }
             publish(connection, begun, segment, asdict(report), options.replace)

@@ -29,6 +29,9 @@ FORMAT_VERSION = 1
 MAX_PICKLE_BYTES = 1 << 26
 """64 MiB, far above any piece that the builder writes (a root of a million children has some 10 MB)."""
 
+MAX_OPCODES = 64
+"""A piece needs fewer than 20. Small values without number would take many times their announced size in memory."""
+
 Member = int | bytes
 
 _HEADER = struct.Struct(">2sBxII")  # magic, version, pad, CRC-32, pickle size
@@ -49,6 +52,12 @@ _FIXED = {
     pickle.BININT2[0]: 2,
 }
 _SIZED = {pickle.SHORT_BINBYTES[0]: 1, pickle.BINBYTES[0]: 4, pickle.LONG1[0]: 1}
+
+
+_DAMAGE = (
+    *(ValueError, IndexError, OverflowError, EOFError, MemoryError),
+    *(struct.error, zstandard.ZstdError, pickle.UnpicklingError),
+)
 
 
 class _BuiltinsOnly(pickle.Unpickler):
@@ -74,7 +83,9 @@ def check_opcodes(pickled: bytes) -> None:
     ValueError: opcode 0x5d at byte 11 is not allowed
     """
     position, end = 0, len(pickled)
-    while position < end:
+    for _ in range(MAX_OPCODES):
+        if position >= end:
+            break
         opcode = pickled[position]
         if opcode in _FIXED:
             position += 1 + _FIXED[opcode]
@@ -86,24 +97,23 @@ def check_opcodes(pickled: bytes) -> None:
             return
         else:
             raise ValueError(f"opcode 0x{opcode:02x} at byte {position} is not allowed")
-    raise ValueError("it ends too early")
+    raise ValueError("it ends too early, or holds too much")
 
 
 class RowCodec:
     """Packs tuples into rows and back, with a zstd dictionary shared by all rows of a segment (empty for none).
 
-    Safe to share between threads.
+    `seed` begins every checksum: what rows depend on beside their bytes goes in there (`shared_seed`). Safe to share
+    between threads.
 
     >>> codec = RowCodec()
     >>> codec.unpack(b"key", codec.pack(b"key", (7, b"tokens")), where="row of a test")
     (7, b'tokens')
     """
 
-    def __init__(self, dictionary: bytes = b"", level: int = 9) -> None:
+    def __init__(self, dictionary: bytes = b"", level: int = 9, seed: int = 0) -> None:
         self._dictionary = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
-        self._level = level
-        if self._dictionary is not None:
-            self._dictionary.precompute_compress(level=level)
+        self._level, self._seed = level, seed
         self._local = threading.local()  # zstandard's (de)compressors are not thread-safe
 
     def _compressor(self) -> zstandard.ZstdCompressor:
@@ -129,7 +139,7 @@ class RowCodec:
         if len(pickled) > MAX_PICKLE_BYTES:
             raise RefactxError(f"a piece of the tree has {len(pickled):,} bytes, more than {MAX_PICKLE_BYTES:,}")
         payload = self._compressor().compress(pickled)
-        return _HEADER.pack(_MAGIC, FORMAT_VERSION, _checksum(key, payload), len(pickled)) + payload
+        return _HEADER.pack(_MAGIC, FORMAT_VERSION, self._checksum(key, payload), len(pickled)) + payload
 
     def unpack(self, key: bytes, row: bytes, where: str) -> tuple[Any, ...]:
         """The tuple in a row. Raises CorruptIndexError that begins with `where` if it is not one that `pack` made."""
@@ -138,9 +148,11 @@ class RowCodec:
             if magic != _MAGIC:
                 raise ValueError("it does not begin with RX")
             if version > FORMAT_VERSION:
-                raise ValueError(f"its format version {version} is newer than {FORMAT_VERSION}: upgrade refactx")
+                raise CorruptIndexError(
+                    f"{where} has format version {version} (this is {FORMAT_VERSION}): upgrade refactx"
+                )
             payload = row[_HEADER.size :]
-            if checksum != _checksum(key, payload):
+            if checksum != self._checksum(key, payload):
                 raise ValueError("its checksum is wrong")
             if size > MAX_PICKLE_BYTES:
                 raise ValueError(f"it claims {size:,} bytes, more than {MAX_PICKLE_BYTES:,}")
@@ -154,12 +166,16 @@ class RowCodec:
             members = _BuiltinsOnly(io.BytesIO(pickled)).load()
             if not (isinstance(members, tuple) and all(type(member) in (int, bytes) for member in members)):
                 raise ValueError("it holds something other than one tuple of ints and bytes")
-        except (ValueError, struct.error, zstandard.ZstdError, pickle.UnpicklingError, IndexError, EOFError) as error:
+        except _DAMAGE as error:
             raise CorruptIndexError(
                 f"{where} is damaged: {error}. Run `refactx index verify`, then ingest the index again"
             ) from error
         return members
 
+    def _checksum(self, key: bytes, payload: bytes) -> int:
+        return zlib.crc32(payload, zlib.crc32(key, self._seed))
 
-def _checksum(key: bytes, payload: bytes) -> int:
-    return zlib.crc32(payload, zlib.crc32(key))
+
+def shared_seed(codes: bytes, dictionary: bytes) -> int:
+    """The seed of a segment's checksums: a changed table of token codes or dictionary makes every row wrong."""
+    return zlib.crc32(dictionary, zlib.crc32(codes))

@@ -17,7 +17,10 @@ def normalise_prefix(text: str) -> str:
     >>> normalise_prefix("<Danny  Boyle> <")
     ' <Danny Boyle> <'
     """
-    return " " + re.sub(r"\s+", " ", unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode())).lstrip()
+    text = text.encode("utf-8", "replace").decode()  # what a shell passed that is no UTF-8
+    # Bracket by bracket: NFC joins a bracket with a mark behind it.
+    parts = [unicodedata.normalize("NFC", part) for part in re.split("([<>])", text)]
+    return " " + re.sub(r"\s+", " ", "".join(parts)).lstrip()
 
 
 def completions(tree: FactTree, tokenizer: FactTokenizer, prefix: str) -> Iterator[tuple[str, int]]:

@@ -35,7 +35,21 @@ def clean_part(text: str) -> str:
     if _PLAIN.fullmatch(text):  # plain ASCII, the common case: nothing to do
         return text
     text = _CONTROL_OR_SPACE.sub(" ", _REMOVED.sub("", text)).translate(_BRACKETS)
-    return unicodedata.normalize("NFC", text).strip()
+    text = unicodedata.normalize("NFC", text).strip()
+    # A mark or joiner with nothing before it would join the `<`: Unicode has a ≮.
+    while text and unicodedata.category(text[0]) in ("Mn", "Mc", "Me", "Cf"):
+        text = text[1:].lstrip()
+    return text
+
+
+def written_part(text: str) -> str:
+    """A part as an ingest writes it: clean, and cut to `MAX_PART_CHARACTERS` with `…` as the last of them.
+
+    >>> len(written_part("a" * 2000)), written_part("a" * 2000)[-2:]
+    (1000, 'a…')
+    """
+    part = clean_part(text)
+    return part if len(part) <= MAX_PART_CHARACTERS else part[: MAX_PART_CHARACTERS - 1].rstrip() + "…"
 
 
 def unit(part: str) -> str:

@@ -44,7 +44,7 @@ def check_tokenizer(index: FactSource, tokenizer: Any) -> None:
     if found != expected:
         raise TokenizerMismatchError(
             f"the index was built for another tokenizer ({getattr(index, 'tokenizer_name', 'unnamed')}, fingerprint "
-            f"{expected[:12]}) than the model's ({found[:12]}); use a model with that tokenizer, or ingest again with this one's"
+            f"{expected[:12]}) than the model's ({found[:12]}); use a model with that tokenizer, or ingest again"
         )
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from refactx.codec import FORMAT_VERSION, RowCodec
+from refactx.codec import FORMAT_VERSION, RowCodec, shared_seed
 from refactx.complete import completions, normalise_prefix
 from refactx.errors import CorruptIndexError, IndexNotFoundError, RefactxError
-from refactx.fact import Fact, clean_part, split_fact, verbalise
+from refactx.fact import Fact, split_fact, verbalise, written_part
 from refactx.links import Link, LinkedFact
 from refactx.name_blocks import Named, block_key, find, unpack_block
 from refactx.postgres import Database, SegmentRows, list_indexes
@@ -56,7 +56,7 @@ class Index:
     def _open_segments(self, cache_bytes: int) -> tuple[list[tuple[int, StoredTree]], list[SegmentRows], bytes]:
         stored = self._database.retry(
             lambda connection: connection.execute(
-                "SELECT id, sign, levels, codes, dictionary FROM refactx.segments WHERE index_id = %s ORDER BY id",
+                "SELECT id, sign, levels, facts, codes, dictionary FROM refactx.segments WHERE index_id = %s ORDER BY id",
                 [self.entry["id"]],
             ).fetchall()
         )
@@ -68,11 +68,17 @@ class Index:
         if not stored or tokenizer is None:
             raise IndexNotFoundError(f"index {self.name!r} was dropped or replaced: open it again")
         segments, rows = [], []
-        for number, sign, levels, codes, dictionary in stored:
+        for number, sign, levels, facts, codes, dictionary in stored:
             source = SegmentRows(self._database, self.name, number)
             frequent = self._frequent(codes)
+            try:
+                codec = RowCodec(dictionary, seed=shared_seed(codes, dictionary))
+            except zstandard.ZstdError as error:
+                raise CorruptIndexError(
+                    f"index {self.name!r}: its dictionary is damaged. Ingest the index again"
+                ) from error
             tree = StoredTree(
-                source, RowCodec(dictionary), TokenCodes(frequent), levels, self.name, cache_bytes // len(stored)
+                *(source, codec, TokenCodes(frequent), levels, facts, self.name), cache_bytes=cache_bytes // len(stored)
             )
             segments.append((sign, tree))
             rows.append(source)
@@ -108,7 +114,7 @@ class Index:
         parts = split_fact(fact) if isinstance(fact, str) else None
         if parts is None:
             return False
-        tokens = self.tokenizer.encode_after(self.trigger, verbalise(*map(clean_part, parts)))
+        tokens = self.tokenizer.encode_after(self.trigger, verbalise(*map(written_part, parts)))
         return self.children(tokens).terminal > 0
 
     def complete(self, prefix: str, limit: int = 20) -> list[tuple[str, int]]:
@@ -120,7 +126,7 @@ class Index:
         parts = split_fact(prefix)
         if parts:
             known = prefix in self
-            return [(verbalise(*map(clean_part, parts)).lstrip() + self.terminator, 1)] if known else []
+            return [(verbalise(*map(written_part, parts)).lstrip() + self.terminator, 1)] if known else []
         found = completions(self, self.tokenizer, normalise_prefix(prefix))
         return list(islice(found, limit))
 

@@ -112,6 +112,10 @@ class Piece:
             return first, int(self.items[first:entry].sum())
         return None, self.carried_items + int(self.items[:entry].sum())
 
+    def total(self) -> int:
+        """How many facts lie under all entries."""
+        return int(self.leaves.sum(dtype=np.int64)) if self.level else len(self)
+
     def branch_depth(self, low: int, high: int) -> int:
         """The depth down to which all entries [low, high) are one path; beyond any length if there is only one."""
         return int(self.lcp[low + 1 : high].min()) if high - low > 1 else NEVER
@@ -164,8 +168,10 @@ def from_members(members: tuple[Member, ...], level: int) -> Piece:
     kinds = np.frombuffer(_bytes(members[5]), np.uint8)
     leaves = _unpacked(members[6], count)
     items = _unpacked(members[7], count) if members[7] else leaves
-    if len(kinds) != count:
-        raise ValueError("its entries and their kinds differ in number")
+    if len(kinds) != count or kinds.max() > NEW_PIECE or not leaves.all():
+        raise ValueError("its kinds and counts are impossible")
+    if not ((kinds == TERMINAL) == (items == 0)).all():
+        raise ValueError("its kinds and counts contradict each other")
     return Piece(level, lcp, ends, codes, kinds, leaves, items, _bytes(members[8]), _integer(members[9]))
 
 

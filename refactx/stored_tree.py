@@ -21,6 +21,10 @@ _ONE: Counts = np.ones(1, np.int64)
 _ONE.setflags(write=False)
 
 
+LONGEST_FACT = 16_384
+"""No fact has as many tokens: three parts of 1,000 characters, of at most 4 bytes each."""
+
+
 class RowSource(Protocol):
     """Where the rows of one segment are kept."""
 
@@ -49,13 +53,22 @@ class _Node:
 class StoredTree:
     """The tree in the rows of one segment. Safe to share between threads.
 
-    `levels`: how many levels the segment has; `name`: how errors call it; `cache_bytes`: bound of the cache.
+    `levels` and `facts`: how many levels and facts the segment has; `name`: how errors call it; `cache_bytes`: bound of
+    the cache.
     Every method may raise CorruptIndexError, which names the row, and what `rows.fetch` raises.
     """
 
     def __init__(
-        self, rows: RowSource, codec: RowCodec, codes: TokenCodes, levels: int, name: str, cache_bytes: int = 256 << 20
+        self,
+        rows: RowSource,
+        codec: RowCodec,
+        codes: TokenCodes,
+        levels: int,
+        facts: int,
+        name: str,
+        cache_bytes: int = 256 << 20,
     ) -> None:
+        self._facts = facts
         self._rows, self.codec, self.codes, self.name = rows, codec, codes, name
         self.root_key = row_key(levels - 1, [])
         self._cache: ByteCache[_Node | Piece] = ByteCache(cache_bytes)
@@ -83,6 +96,8 @@ class StoredTree:
             piece = from_members(members, key[0])
         except (ValueError, OverflowError) as error:
             raise self._damaged(key, str(error)) from error
+        if key == self.root_key and piece.total() != self._facts:
+            raise self._damaged(key, f"it counts {piece.total():,} facts, the catalogue {self._facts:,}")
         self._cache.put(key, piece)
         return piece
 
@@ -99,6 +114,8 @@ class StoredTree:
 
     def _walk(self, key: tuple[int, ...]) -> _Node | None:
         depth = len(key)
+        if depth > LONGEST_FACT:
+            return None
         node = None
         while depth:  # the nearest ancestor that is still known: while decoding it is the parent
             depth -= 1
@@ -152,17 +169,17 @@ class StoredTree:
         depth = len(prefix)
         try:
             if path is None:
-                path, base = self._path(piece, low)
+                path, base = self._path(key, piece, low)
             while piece.level and high - low == 1 and base + len(path) == depth and piece.kinds[low] != TERMINAL:
                 key, piece, low, high = self._descend(key, piece, low, prefix)
-                path, base = self._path(piece, low)
+                path, base = self._path(key, piece, low)
             terminal = 0
             if base + len(path) == depth:
                 if piece.level and piece.kinds[low] != TERMINAL:
                     raise ValueError("a subtree of it overlaps another")
                 terminal, low = 1, low + 1
                 if low < high:
-                    path, base = self._path(piece, low)
+                    path, base = self._path(key, piece, low)
             if low == high:
                 node = _Node(Children(NO_TOKENS, NO_LEAVES, terminal), key, np.array([low]), path, base, 0)
             else:
@@ -193,9 +210,12 @@ class StoredTree:
         # The path ends with its entry, where a fact may end or the walk go on in a lower piece.
         return _Node(Children(tokens, leaves, terminal), key, bounds, path, base, min(forks, base + len(path)))
 
-    def _path(self, piece: Piece, entry: int) -> tuple[Tokens, int]:
-        """The suffix of an entry, and the depth at which it begins."""
-        path = np.array(piece.suffix(entry, self.codes), np.int32)
+    def _path(self, key: bytes, piece: Piece, entry: int) -> tuple[Tokens, int]:
+        """The suffix of an entry of the piece under `key`, and the depth at which it begins."""
+        try:
+            path = np.array(piece.suffix(entry, self.codes), np.int32)
+        except ValueError as error:
+            raise self._damaged(key, str(error)) from error
         path.setflags(write=False)
         return path, int(piece.lcp[entry])
 
@@ -211,14 +231,13 @@ class StoredTree:
         below = self.piece(below_key)
         high = low + int(piece.items[entry])
         leaves = int(piece.leaves[entry])
-        shared = int(below.lcp[low]) if low < len(below) else len(prefix)
+        shared = int(below.lcp[low]) if low < high <= len(below) else len(prefix)
         if (
-            not low < high <= len(below)
+            shared >= len(prefix)
             or leaves != (high - low if below.level == 0 else int(below.leaves[low:high].sum(dtype=np.int64)))
-            or shared >= len(prefix)
             or (high < len(below) and below.lcp[high] >= len(prefix))
             or below.lcp[low + 1 : high].min(initial=len(prefix)) < len(prefix)
-            or tuple(below.suffix(low, self.codes)[: len(prefix) - shared]) != prefix[shared:]
+            or tuple(self._path(below_key, below, low)[0][: len(prefix) - shared].tolist()) != prefix[shared:]
         ):
             raise ValueError(f"it does not agree with {self._where(below_key)}")
         return below_key, below, low, high

@@ -13,6 +13,9 @@ from refactx.tree import Tokens
 FREQUENT = 1 << 14
 """Ids with a number of one or two bytes: all that two LEB128 bytes can count."""
 
+MAX_TOKEN = 1 << 24
+"""Ids are below this: a row's key has three bytes for each. No vocabulary has a tenth as many."""
+
 Bytes = NDArray[np.uint8]
 
 
@@ -31,6 +34,8 @@ class TokenCodes:
     """
 
     def __init__(self, frequent: Tokens) -> None:
+        if len(frequent) and not 0 <= int(frequent.min()) <= int(frequent.max()) < MAX_TOKEN:
+            raise ValueError(f"a token id is not below {MAX_TOKEN:,}")
         self.frequent = frequent
         self._rank = np.empty(0, np.int64)
         if len(frequent):
@@ -70,11 +75,15 @@ class TokenCodes:
             number |= (byte & 0x7F) << shift
             if byte & 0x80:
                 shift += 7
+                if shift > 28:
+                    raise ValueError("a token code has more than five bytes")
             else:
                 tokens.append(frequent[number] if number < known else number - known)
                 number = shift = 0
         if shift:
             raise ValueError("token codes end within an id")
+        if tokens and max(tokens) >= MAX_TOKEN:
+            raise ValueError(f"a token id is not below {MAX_TOKEN:,}")
         return tokens
 
     def decode_at(self, data: Bytes, starts: NDArray[np.int32]) -> Tokens:
@@ -89,6 +98,8 @@ class TokenCodes:
             numbers[more] += (byte << 7 * position) - (1 << 7 * position)
             more = more[byte >= 0x80]
         known = len(self._tokens)
+        if len(numbers) and int(numbers.max()) >= known + MAX_TOKEN:
+            raise ValueError(f"a token id is not below {MAX_TOKEN:,}")
         if known == 0:
             return numbers.astype(np.int32)
         tokens = self.frequent[np.minimum(numbers, known - 1)]

@@ -42,7 +42,7 @@ OBJECTS = {
     "non-joiner": (PERSIAN, PERSIAN),
     "emoji": (f"{FAMILY} family", f"{FAMILY} family"),
     "two code points": ("cafe\u0301", "café"),
-    "combining mark first": ("\u0338slash", "\u0338slash"),
+    "combining mark first": ("\u0338slash", "slash"),
     "full stop": ("Inc.", "Inc."),
     "fact inside": ("> . <", "› . ‹"),
     "terminator": (" .", "."),
@@ -171,6 +171,8 @@ def test_a_part_of_a_ready_made_fact(ready: Ingested, kind: str) -> None:
 def test_a_literal_and_a_label_of_n_triples(triples: Ingested, kind: str) -> None:
     held(triples.index, ("thing", "says", OBJECTS[kind][1]))
     written, clean = OBJECTS[kind]
+    if kind == "combining mark first":  # it is not first in a label that begins with an L
+        clean = written
     label = f"L {clean}" if len(written) < MAX_PART_CHARACTERS else f"L {clean}"[: MAX_PART_CHARACTERS - 1] + "…"
     held(triples.index, ("thing", "knows", label))
 

@@ -53,7 +53,7 @@ def build(sequences: Sequences, shape: Shape, cache_bytes: int = 1 << 20) -> tup
         rows = list(builder.rows())
     assert [key for key, _ in rows] == sorted({key for key, _ in rows}), "keys are unique and ascend"
     source = DictRows(rows)
-    return StoredTree(source, codec, codes, builder.levels, "test", cache_bytes), source
+    return StoredTree(source, codec, codes, builder.levels, len(facts), "test", cache_bytes), source
 
 
 def agree(stored: StoredTree, sequences: Sequences) -> None:
@@ -108,7 +108,7 @@ def test_a_cold_walk_reads_one_row_a_level_and_a_warm_one_none() -> None:
     stored, rows = build(sequences, shape)
     levels = len({key[0] for key in rows})
     for sequence in sequences[:50]:
-        stored = StoredTree(rows, stored.codec, stored.codes, levels, "test")
+        stored = StoredTree(rows, stored.codec, stored.codes, levels, len(set(sequences)), "test")
         rows.fetched = 0
         for depth in range(len(sequence) + 1):
             stored.children(sequence[:depth])
