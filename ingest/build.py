@@ -34,7 +34,7 @@ class Shape:
     """
 
     facts: int = 512
-    inner: int = 4096
+    inner: int = 2048
     root: int = 8192
     code_bytes: int = 32_768
     worthwhile: float = 0.7
@@ -208,9 +208,11 @@ class _LevelCutter:
             return []
         stored, lcp = suffixes.stored[: bounds[-1]], suffixes.lcp[: bounds[-1]].copy()
         lcp[bounds[:-1]] = 0  # a piece begins with a whole sequence
-        lengths = np.diff(run.offsets)[stored] - lcp
-        codes, sizes = self._codes.encode(run.tokens[ragged(run.offsets[stored] + lcp, lengths)])
-        byte_ends = offsets_of(sizes.astype(np.int64))[offsets_of(lengths)]
+        starts, lengths = run.offsets[stored] + lcp, np.diff(run.offsets)[stored] - lcp
+        heads = run.tokens[starts].astype(np.uint32)
+        in_codes = int(self._level > 0)  # above the facts a suffix's first token is kept in `heads`
+        codes, sizes = self._codes.encode(run.tokens[ragged(starts + in_codes, lengths - in_codes)])
+        byte_ends = offsets_of(sizes.astype(np.int64))[offsets_of(lengths - in_codes)]
         data = codes.tobytes()
         pieces = []
         for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
@@ -220,13 +222,14 @@ class _LevelCutter:
             code_bytes = data[byte_ends[low] : byte_ends[high]]
             inside = stored[low:high]
             if self._level == 0:
-                piece = Piece(0, *shape, code_bytes, _NO_KINDS, _NO_COUNTS, _NO_COUNTS, b"", 0)
+                piece = Piece.of_facts(*shape, code_bytes)
             else:
                 kinds, leaves, items = run.kinds[inside], run.leaves[inside], run.items[inside]
                 piece = Piece(
                     self._level,
                     *shape,
                     code_bytes,
+                    heads[low:high],
                     kinds,
                     leaves.astype(np.uint64),
                     items.astype(np.uint64),
@@ -234,10 +237,6 @@ class _LevelCutter:
                 )
             pieces.append((row_key(self._level, prefix), piece))
         return pieces
-
-
-_NO_KINDS = np.empty(0, np.uint8)
-_NO_COUNTS = np.empty(0, np.uint64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -51,7 +51,4 @@ def _front_coded(facts: SortedFacts, start: int) -> tuple[Tokens, NDArray[np.int
 def _piece(codes: TokenCodes, tokens: Tokens, lcp: NDArray[np.int64], lengths: NDArray[np.int64]) -> Piece:
     data, sizes = codes.encode(tokens)
     ends = offsets_of(sizes.astype(np.int64))[offsets_of(lengths)]
-    none = np.empty(0, np.uint64)
-    return Piece(
-        0, lcp.astype(np.uint32), ends.astype(np.int32), data.tobytes(), np.empty(0, np.uint8), none, none, b"", 0
-    )
+    return Piece.of_facts(lcp.astype(np.uint32), ends.astype(np.int32), data.tobytes())

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.codec import Member
-from refactx.token_codes import TokenCodes
+from refactx.token_codes import MAX_TOKEN, TokenCodes
 
 TERMINAL, SAME_PIECE, NEW_PIECE = 0, 1, 2
 """Kinds of entries above level 0: a fact ends here; a subtree in the same lower piece as the one before; in a new one."""
@@ -61,20 +61,27 @@ class Piece:
     """One piece in memory, about as large as its pickle.
 
     For its n entries: `lcp` uint[n]; `ends` int32[n + 1], where the codes of each entry's suffix end (with a 0 in front);
-    `codes`, the suffixes' token codes. Above level 0 also `kinds` uint8[n]; `leaves` uint[n] and `items` uint[n], how many
-    facts and how many entries of the level below lie under each entry; and for the first subtree the lower piece that it
-    continues: `carried_key`, and how many of that one's entries come before.
+    `codes`, the suffixes' token codes. Above level 0, where a node may have thousands of children, the first token of each
+    suffix is not among its codes but in `heads` uint[n]. There are also `kinds` uint8[n]; `leaves` uint[n] and `items`
+    uint[n], how many facts and how many entries of the level below lie under each entry; and for the first subtree the lower
+    piece that it continues: `carried_key`, and how many of that one's entries come before.
     """
 
     level: int
     lcp: Unsigned
     ends: NDArray[np.int32]
     codes: bytes
+    heads: Unsigned
     kinds: NDArray[np.uint8]
     leaves: Unsigned
     items: Unsigned
     carried_key: bytes
     carried_items: int
+
+    @classmethod
+    def of_facts(cls, lcp: Unsigned, ends: NDArray[np.int32], codes: bytes) -> "Piece":
+        """A piece of level 0."""
+        return cls(0, lcp, ends, codes, _NO_COUNTS, _NO_KINDS, _NO_COUNTS, _NO_COUNTS, b"", 0)
 
     def __len__(self) -> int:
         return len(self.lcp)
@@ -82,12 +89,13 @@ class Piece:
     @property
     def nbytes(self) -> int:
         """Bytes of memory, for the cache's account."""
-        arrays = (self.lcp, self.ends, self.kinds, self.leaves, self.items)
+        arrays = (self.lcp, self.ends, self.heads, self.kinds, self.leaves, self.items)
         return sum(array.nbytes for array in arrays) + len(self.codes) + 600
 
     def suffix(self, entry: int, codes: TokenCodes) -> list[int]:
         """The token ids of an entry behind its first `lcp[entry]`."""
-        return codes.decode(self.codes[self.ends[entry] : self.ends[entry + 1]])
+        tokens = codes.decode(self.codes[self.ends[entry] : self.ends[entry + 1]])
+        return tokens if self.level == 0 else [int(self.heads[entry]), *tokens]
 
     def sequence(self, entry: int, codes: TokenCodes, later: int, known: Sequence[int]) -> list[int]:
         """All token ids of `entry`, given those (`known`) of an entry at or behind it (`later`)."""
@@ -105,7 +113,7 @@ class Piece:
         return list(known[:need]) + tokens
 
     def lower_piece(self, entry: int) -> tuple[int | None, int]:
-        """Where a subtree lies below: the entry that begins its piece (None: the carried one), and its first item there."""
+        """Where a subtree lies below: the entry that begins its piece (None: the carried one), and its first item."""
         begins = np.flatnonzero(self.kinds[: entry + 1] == NEW_PIECE)
         if len(begins):
             first = int(begins[-1])
@@ -130,6 +138,8 @@ class Piece:
 
     def first_tokens(self, starts: NDArray[np.int64], codes: TokenCodes) -> NDArray[np.int32]:
         """The first token of the suffix of each of some entries."""
+        if self.level:
+            return self.heads[starts].astype(np.int32)
         return codes.decode_at(np.frombuffer(self.codes, np.uint8), self.ends[starts])
 
     def leaves_between(self, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -148,12 +158,13 @@ def to_members(piece: Piece) -> tuple[Member, ...]:
     if piece.level == 0:
         return shape
     items = b"" if np.array_equal(piece.leaves, piece.items) else _packed(piece.items)
-    return (*shape, piece.kinds.tobytes(), _packed(piece.leaves), items, piece.carried_key, piece.carried_items)
+    counts = (piece.kinds.tobytes(), _packed(piece.leaves), items)
+    return (*shape, _packed(piece.heads), *counts, piece.carried_key, piece.carried_items)
 
 
 def from_members(members: tuple[Member, ...], level: int) -> Piece:
     """The piece in an unpickled tuple. Raises ValueError where its members contradict each other."""
-    if len(members) != (5 if level == 0 else 10) or members[0] != level:
+    if len(members) != (5 if level == 0 else 11) or members[0] != level:
         raise ValueError(f"it is not a piece of level {level}")
     count = _integer(members[1])
     lcp, lengths = _unpacked(members[2], count), _unpacked(members[3], count)
@@ -161,18 +172,21 @@ def from_members(members: tuple[Member, ...], level: int) -> Piece:
     ends = np.zeros(count + 1, np.int32)
     lengths.cumsum(dtype=np.int32, out=ends[1:])
     # (The bytes of an entry of at most 64 MiB cannot wrap the sum around to the right one: it would have to pass 2**32.)
-    if count < 1 or lcp[0] != 0 or int(ends[-1]) != len(codes) or not codes or codes[-1] >= 0x80:
+    if count < 1 or lcp[0] != 0 or int(ends[-1]) != len(codes) or codes[-1:] >= b"\x80":
         raise ValueError("its suffixes do not add up")
     if level == 0:
-        return Piece(0, lcp, ends, codes, _NO_KINDS, _NO_COUNTS, _NO_COUNTS, b"", 0)
-    kinds = np.frombuffer(_bytes(members[5]), np.uint8)
-    leaves = _unpacked(members[6], count)
-    items = _unpacked(members[7], count) if members[7] else leaves
+        return Piece.of_facts(lcp, ends, codes)
+    heads = _unpacked(members[5], count)
+    kinds = np.frombuffer(_bytes(members[6]), np.uint8)
+    leaves = _unpacked(members[7], count)
+    items = _unpacked(members[8], count) if members[8] else leaves
     if len(kinds) != count or kinds.max() > NEW_PIECE or not leaves.all():
         raise ValueError("its kinds and counts are impossible")
     if not ((kinds == TERMINAL) == (items == 0)).all():
         raise ValueError("its kinds and counts contradict each other")
-    return Piece(level, lcp, ends, codes, kinds, leaves, items, _bytes(members[8]), _integer(members[9]))
+    if int(heads.max()) >= MAX_TOKEN:
+        raise ValueError(f"a token id is not below {MAX_TOKEN:,}")
+    return Piece(level, lcp, ends, codes, heads, kinds, leaves, items, _bytes(members[9]), _integer(members[10]))
 
 
 def _packed(values: NDArray[np.integer]) -> bytes:

@@ -379,16 +379,19 @@ def sequences_in(piece: Piece, codes: TokenCodes) -> Sequences:
 
 def with_sequences(piece: Piece, sequences: Sequences, codes: TokenCodes) -> Piece:
     """The piece with its entries spelled otherwise, front-coded again."""
-    lcp, suffixes = [0], [codes.encode(np.array(sequences[0], np.int32))[0].tobytes()]
+    lcp, rest = [0], [sequences[0]]
     for before, sequence in pairwise(sequences):
         shared = next(
             (n for n, (a, b) in enumerate(zip(before, sequence, strict=False)) if a != b),
             min(len(before), len(sequence)),
         )
         lcp.append(shared)
-        suffixes.append(codes.encode(np.array(sequence[shared:], np.int32))[0].tobytes())
+        rest.append(sequence[shared:])
+    heads = np.array([(suffix or (0,))[0] for suffix in rest], np.uint32) if piece.level else piece.heads
+    in_codes = [suffix[1:] if piece.level else suffix for suffix in rest]
+    suffixes = [codes.encode(np.array(suffix, np.int32))[0].tobytes() for suffix in in_codes]
     ends = np.cumsum([0, *map(len, suffixes)]).astype(np.int32)
-    return replace(piece, lcp=np.array(lcp, np.uint32), ends=ends, codes=b"".join(suffixes))
+    return replace(piece, lcp=np.array(lcp, np.uint32), ends=ends, codes=b"".join(suffixes), heads=heads)
 
 
 def test_entries_out_of_order_are_never_a_wrong_answer(stored: Stored) -> None:
