@@ -32,7 +32,7 @@ from .sequences import Offsets, offsets_of, ragged
 SAMPLE = 2_000
 """Facts on which encoding by word is checked: a twentieth of a second at the rate of encoding whole ones."""
 
-_BATCH = 200_000
+_BATCH = 1_000_000
 _WORDS_A_TEXT = 256
 Progress = Callable[[str, int, int], object]
 """Called with the step, how much of it was done since its last call, and how much there is in all."""

@@ -1,0 +1,25 @@
+"""Counts are additive and signed: segments, retractions and written facts are one mechanism."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refactx.tree import MemoryTree, SignedSum
+
+sequence = st.lists(st.integers(0, 3), min_size=1, max_size=4).map(tuple)
+sets = st.sets(sequence, max_size=25)
+
+
+@given(sets, sets, sets)
+def test_a_signed_sum_of_segments_is_the_tree_of_what_survives(
+    first: set[tuple[int, ...]], second: set[tuple[int, ...]], taken: set[tuple[int, ...]]
+) -> None:
+    second -= first  # appending adds a fact only where it is not there yet,
+    taken &= first | second  # forgetting takes it only where it is
+    summed = SignedSum([(+1, MemoryTree(first)), (+1, MemoryTree(second)), (-1, MemoryTree(taken))])
+    expected = MemoryTree((first | second) - taken)
+    for prefix in {fact[:depth] for fact in first | second for depth in range(len(fact) + 1)} | {()}:
+        got, true = summed.children(prefix), expected.children(prefix)
+        assert got.tokens.tolist() == true.tokens.tolist()
+        assert got.leaves.tolist() == true.leaves.tolist()
+        assert got.terminal == true.terminal
+        assert got.total == true.total
