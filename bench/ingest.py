@@ -17,7 +17,7 @@ from refactx.index import Index
 from refactx.models import load_tokenizer
 from refactx.tokenizer import FactTokenizer
 
-SPEED_FACTS = 100_000
+SPEED_FACTS = 30_000
 """Whole facts that the bare tokenizer encodes, before the ingest and after it."""
 
 

@@ -54,6 +54,8 @@ _FIXED = {
 _SIZED = {pickle.SHORT_BINBYTES[0]: 1, pickle.BINBYTES[0]: 4, pickle.LONG1[0]: 1}
 
 
+_EMPTY_FRAME = zstandard.ZstdCompressor(write_content_size=False).compress(b"")
+
 _DAMAGE = (
     *(ValueError, IndexError, OverflowError, EOFError, MemoryError),
     *(struct.error, zstandard.ZstdError, pickle.UnpicklingError),
@@ -115,6 +117,10 @@ class RowCodec:
         self._dictionary = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
         self._level, self._seed = level, seed
         self._local = threading.local()  # zstandard's (de)compressors are not thread-safe
+
+    def prepare(self) -> None:
+        """Take in the dictionary now, for this thread, rather than with the first row (it costs as much as a lookup)."""
+        self._decompressor().decompress(_EMPTY_FRAME, max_output_size=1)
 
     def _compressor(self) -> zstandard.ZstdCompressor:
         if not hasattr(self._local, "compressor"):

@@ -73,6 +73,7 @@ class Index:
             frequent = self._frequent(codes)
             try:
                 codec = RowCodec(dictionary, seed=shared_seed(codes, dictionary))
+                codec.prepare()
             except zstandard.ZstdError as error:
                 raise CorruptIndexError(
                     f"index {self.name!r}: its dictionary is damaged. Ingest the index again"
