@@ -34,8 +34,8 @@ class Shape:
     """
 
     facts: int = 512
-    inner: int = 2048
-    root: int = 8192
+    inner: int = 4096
+    root: int = 24_576
     code_bytes: int = 32_768
     worthwhile: float = 0.7
 

@@ -56,9 +56,10 @@ def build(sequences: Sequences, shape: Shape, cache_bytes: int = 1 << 20) -> tup
     return StoredTree(source, codec, codes, builder.levels, len(facts), "test", cache_bytes), source
 
 
-def agree(stored: StoredTree, sequences: Sequences) -> None:
+def agree(stored: StoredTree, sequences: Sequences, every: int = 1) -> None:
+    """Both answer alike along every so manieth sequence."""
     memory = MemoryTree(sequences)
-    prefixes = {sequence[:depth] for sequence in sequences for depth in range(len(sequence) + 1)}
+    prefixes = {sequence[:depth] for sequence in sequences[::every] for depth in range(len(sequence) + 1)}
     for prefix in sorted(prefixes, reverse=True) + sorted(prefixes):
         got, expected = stored.children(prefix), memory.children(prefix)
         assert got.tokens.tolist() == expected.tokens.tolist(), prefix
@@ -99,7 +100,7 @@ def test_a_tree_of_several_runs_and_levels_equals_the_tree_in_memory() -> None:
     sequences = random_sequences(100_000, 1)
     stored, rows = build(sequences, Shape(facts=64, inner=128, root=200))
     assert max(key[0] for key in rows) >= 2
-    agree(stored, sequences)
+    agree(stored, sequences, every=10)
 
 
 def test_a_cold_walk_reads_one_row_a_level_and_a_warm_one_none() -> None:
