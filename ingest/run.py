@@ -26,7 +26,7 @@ from .report import Report
 from .work_folder import work_folder
 
 ZSTD_LEVEL = 9
-"""4% larger rows than level 19 at a tenth of its time (docs/benchmarks.md)."""
+"""2% larger rows than at level 19, built in half the time (docs/benchmarks.md)."""
 
 
 @dataclass(frozen=True, slots=True)
