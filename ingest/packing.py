@@ -17,7 +17,7 @@ from .sequences import offsets_of, ragged, shared_lengths
 
 _SPOTS = 500
 _FACTS_PER_SPOT = 256
-_DICTIONARY_BYTES = 112 * 1024  # zstd's own default (`zstd --train`); a larger one gained nothing
+_DICTIONARY_BYTES = 112 * 1024  # zstd's own default (`zstd --train`)
 _BYTES_PER_FACT = 0.15  # of a dictionary: it must cost less than it saves in a small index
 
 

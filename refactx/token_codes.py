@@ -1,8 +1,8 @@
 """Token ids as bytes: frequent tokens in one byte, the next 16,256 in two, the rest in three.
 
 Each id becomes a number, small if the token is frequent in the segment, and the number is written as LEB128 (DWARF 5,
-section 7.6: seven bits a byte, low bits first, high bit set on all but the last byte). Against three-byte ids this saves
-a fifth of an index even behind zstd, since zstd models bytes (docs/benchmarks.md).
+section 7.6: seven bits a byte, low bits first, high bit set on all but the last byte). Against ids in their own
+order this saves a seventh of an index even behind zstd, since zstd models bytes (docs/benchmarks.md).
 """
 
 import numpy as np

@@ -1,0 +1,75 @@
+"""`python -m bench.breakdown [INDEX]`: where the time of a cold walk goes, in microseconds, beside a bare SELECT.
+
+Each of 60 random facts is walked five times, cold; the fastest counts; medians over the facts. Steps nest (`_descend` and
+`_inner_node` lie in `_step`), and taking their times adds some.
+"""
+
+import functools
+import sys
+import time
+from collections import defaultdict
+from statistics import median
+from typing import Any
+
+import click
+import psycopg
+
+from bench.walks import _select, _some_keys, _timed, _walk, random_facts
+from refactx import stored_tree
+from refactx.codec import RowCodec
+from refactx.connect import database
+from refactx.index import Index, find_index
+from refactx.postgres import SegmentRows
+
+STEPS = (
+    (SegmentRows, "fetch"),
+    (RowCodec, "unpack"),
+    (stored_tree, "from_members"),
+    (stored_tree.StoredTree, "_path"),
+    (stored_tree.StoredTree, "_inner_node"),
+    (stored_tree.StoredTree, "_descend"),
+    (stored_tree.StoredTree, "_step"),
+)
+
+
+def main(name: str = "default") -> None:
+    """Print the median time of each step."""
+    spent: defaultdict[str, float] = defaultdict(float)
+    for owner, step in STEPS:
+        setattr(owner, step, _clocked(getattr(owner, step), step, spent))
+    with database() as opened, psycopg.connect(opened.url, autocommit=True) as connection:
+        entry = find_index(opened, name)
+        walks = []
+        for fact in random_facts(Index(opened, entry), 60):
+            walks.append(min((_cold(opened, entry, fact, spent) for _ in range(5)), key=lambda walk: walk["walk"]))
+        keys = _some_keys(connection, entry["id"])
+        selects = [min(_timed(lambda n=n: _select(connection, keys, n)) for _ in range(5)) for n in range(60)]
+    for step in ("walk", *(step for _, step in STEPS)):
+        click.echo(f"{step:<14} {median(walk[step] for walk in walks):>8.0f}")
+    click.echo(f"{'bare SELECT':<14} {median(selects):>8.0f}")
+
+
+def _cold(
+    opened: Any, entry: dict[str, Any], fact: tuple[int, ...], spent: defaultdict[str, float]
+) -> dict[str, float]:
+    index = Index(opened, entry)
+    index.rows[0].fetch(b"none")  # prepares the statement
+    spent.clear()
+    total = _timed(lambda: _walk(index, fact))
+    return dict.fromkeys((step for _, step in STEPS), 0.0) | spent | {"walk": total}
+
+
+def _clocked(function: Any, step: str, spent: defaultdict[str, float]) -> Any:
+    @functools.wraps(function)
+    def clocked(*args: Any, **kwargs: Any) -> Any:
+        start = time.perf_counter()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            spent[step] += (time.perf_counter() - start) * 1e6
+
+    return clocked
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
