@@ -14,19 +14,20 @@ if TYPE_CHECKING:
     from refactx.connect import open_index
     from refactx.errors import RefactxError
     from refactx.fact import Fact
-    from refactx.hf import FactLogitsProcessor, GroundedModel, ground
+    from refactx.grounded import GroundedModel, ground
+    from refactx.processor import FactLogitsProcessor
     from refactx.index import Index
     from refactx.tree import Children, FactTree
 
 _HOMES = {
     "Children": "refactx.tree",
     "Fact": "refactx.fact",
-    "FactLogitsProcessor": "refactx.hf",
+    "FactLogitsProcessor": "refactx.processor",
     "FactTree": "refactx.tree",
-    "GroundedModel": "refactx.hf",
+    "GroundedModel": "refactx.grounded",
     "Index": "refactx.index",
     "RefactxError": "refactx.errors",
-    "ground": "refactx.hf",
+    "ground": "refactx.grounded",
     "open_index": "refactx.connect",
 }
 

@@ -119,7 +119,7 @@ class Asker:
     def __init__(self, model: Any, tokenizer: Any, index: FactIndex | None, prompt: Prompt | None = None) -> None:
         import transformers  # seconds
 
-        from refactx.hf import ground  # imports torch and transformers
+        from refactx.grounded import ground  # imports torch and transformers
 
         check_chat_template(tokenizer)
         self._tokenizer, self._index, self._prompt = tokenizer, index, prompt or load_prompt()

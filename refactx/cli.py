@@ -123,7 +123,7 @@ def ask(
         opened = None if free else stack.enter_context(open_index(index, db))
         from refactx.answer_text import render
         from refactx.ask import Asker
-        from refactx.hf import check_tokenizer
+        from refactx.processor import check_tokenizer
         from refactx.models import load_model
 
         check = partial(check_tokenizer, opened) if opened else lambda tokenizer: None

@@ -1,4 +1,9 @@
-"""Which tokens may follow a state."""
+"""Which tokens may follow a state.
+
+>>> from refactx.state import Free
+>>> allowed(None, Free()) is None, forced(None, Free()) is None  # outside facts, any
+(True, True)
+"""
 
 import numpy as np
 
@@ -16,7 +21,7 @@ def allowed(machine: Machine, state: State) -> Tokens | None:
         case Free():
             return None
         case InFact():
-            children = machine.children(state)
+            children = state.children
             if children.terminal == 0:
                 return children.tokens
             return np.union1d(children.tokens, machine.terminator.tokens[0])
@@ -24,3 +29,19 @@ def allowed(machine: Machine, state: State) -> Tokens | None:
             return machine.terminator.tokens[state.done]
         case Dead():
             return NO_TOKENS
+
+
+def forced(machine: Machine, state: State) -> int | None:
+    """The id that has to come next, where exactly one may; else None.
+
+    More than four of five ids of a fact are forced: they need no forward pass of the model (`refactx.loop`).
+    """
+    match state:
+        case InFact():
+            children = state.children
+            return int(children.tokens[0]) if len(children.tokens) == 1 and children.terminal == 0 else None
+        case InTerminator():
+            tokens = machine.terminator.tokens[state.done]
+            return int(tokens[0]) if len(tokens) == 1 else None
+        case _:
+            return None

@@ -16,7 +16,7 @@ beam search kept a row that was ruled out.
 import logging
 from collections import Counter
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -25,7 +25,7 @@ from refactx.errors import CorruptIndexError, ModelError
 from refactx.fact import Fact, split_fact
 from refactx.terminator import Terminator, Trigger
 from refactx.tokenizer import FactTokenizer
-from refactx.tree import Children, add
+from refactx.tree import OFF_TREE, Children, add
 
 _log = logging.getLogger(__name__)
 
@@ -75,12 +75,15 @@ class Free:
 
 @dataclass(frozen=True, slots=True)
 class InFact:
-    """Behind the trigger. `prefix`: the fact's ids so far; `rivals`: the facts of `facts` that start with `prefix`."""
+    """Behind the trigger. `prefix`: the fact's ids so far; `rivals`: the facts of `facts` that start with `prefix`;
+    `children`: what may follow in the tree, less the rivals (it follows from the others, so it is not compared).
+    """
 
     prefix: tuple[int, ...]
     start: int
     facts: tuple[Written, ...] = ()
     rivals: tuple[tuple[int, ...], ...] = ()
+    children: Children = field(default=OFF_TREE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,19 +128,14 @@ class Machine:
         """The bytes of an id; empty for special tokens and for ids beyond the vocabulary."""
         return self.token_bytes[token] if token < len(self.token_bytes) else b""
 
-    def children(self, state: InFact) -> Children:
-        """What may follow inside the fact: the tree, less the facts that this sequence has already written."""
-        tree = self.source.children(state.prefix)
-        if not state.rivals:
-            return tree
-        depth = len(state.prefix)
-        written = sorted(Counter(rival[depth] for rival in state.rivals if len(rival) > depth).items())
-        own = Children(
-            np.array([token for token, _ in written], np.int32),
-            np.array([leaves for _, leaves in written], np.int64),
-            sum(len(rival) == depth for rival in state.rivals),
-        )
-        return add([(+1, tree), (-1, own)])
+    def begin(self, position: int, facts: tuple[Written, ...] = ()) -> InFact:
+        """The state right behind a trigger, at `position` in a sequence that has completed `facts`."""
+        return self._inside((), position, facts, tuple(fact.tokens for fact in facts))
+
+    def _inside(
+        self, prefix: tuple[int, ...], start: int, facts: tuple[Written, ...], rivals: tuple[tuple[int, ...], ...]
+    ) -> InFact:
+        return InFact(prefix, start, facts, rivals, _net(self.source.children(prefix), rivals, len(prefix)))
 
     def advance(self, state: State, token: int, position: int) -> State:
         """The state after one more token, which stands at `position` in the sequence."""
@@ -159,8 +157,8 @@ class Machine:
         after = Free(self.trigger.tail(state.tail + piece), state.facts)
         if not self.trigger.completed(state.tail, piece):
             return after
-        fact = InFact((), position + 1, state.facts, tuple(fact.tokens for fact in state.facts))
-        if self.children(fact).total > 0:
+        fact = self.begin(position + 1, state.facts)
+        if fact.children.total > 0:
             return fact
         if not self._warned:
             self._warned = True
@@ -170,11 +168,12 @@ class Machine:
         return after
 
     def _in_fact(self, state: InFact, token: int, position: int) -> State:
-        children = self.children(state)
+        children, rivals = state.children, state.rivals
         if children.leaves_of(token):  # a token that is both goes on in the tree: ids, not text, tell facts apart
-            depth = len(state.prefix)
-            rivals = tuple(rival for rival in state.rivals if rival[depth : depth + 1] == (token,))
-            return InFact((*state.prefix, token), state.start, state.facts, rivals)
+            if rivals:
+                depth = len(state.prefix)
+                rivals = tuple(rival for rival in rivals if rival[depth : depth + 1] == (token,))
+            return self._inside((*state.prefix, token), state.start, state.facts, rivals)
         done = self.terminator.steps[0].get(token) if children.terminal > 0 else None
         if done is None:
             return Dead(state.facts)
@@ -215,16 +214,16 @@ class Machine:
 
     def _walk(self, prompt: Sequence[int], first: int, stop: int) -> tuple[State, int]:
         """Walk the tree from `first`: the state where the prompt ends, the fact ends or the tree is left, and where."""
-        state: State = InFact((), first)
+        state: State = self.begin(first)
         for position in range(first, stop):
             token = prompt[position]
             after = self.advance(state, token, position)
             if isinstance(after, Dead) and state == InFact((), position) and self.bytes_of(token).isspace():
-                after = InFact((), position + 1)  # white space right behind the trigger
+                after = self.begin(position + 1)  # white space right behind the trigger
             state = after
             if not isinstance(state, InFact | InTerminator):
                 return state, position
-        if isinstance(state, InFact) and self.children(state).total == 0:  # an index without facts
+        if isinstance(state, InFact) and state.children.total == 0:  # an index without facts
             return Free(), stop
         return state, stop
 
@@ -250,3 +249,16 @@ class Machine:
         subject, predicate, object_ = parts
         line = f"<{subject}> <{predicate}> <{object_}>{self.source.terminator}"
         return Fact(subject, predicate, object_, line, (written.start, written.stop))
+
+
+def _net(tree: Children, rivals: Sequence[tuple[int, ...]], depth: int) -> Children:
+    """What the tree allows at `depth`, less the facts that this sequence has already written."""
+    if not rivals:
+        return tree
+    written = sorted(Counter(rival[depth] for rival in rivals if len(rival) > depth).items())
+    own = Children(
+        np.array([token for token, _ in written], np.int32),
+        np.array([leaves for _, leaves in written], np.int64),
+        sum(len(rival) == depth for rival in rivals),
+    )
+    return add([(+1, tree), (-1, own)])

@@ -32,7 +32,8 @@ from transformers import (
 
 from refactx.errors import InputError, ModelError, RefactxError, TokenizerMismatchError
 from refactx.fact import Fact
-from refactx.hf import FactLogitsProcessor, GroundedModel, ground
+from refactx.grounded import GroundedModel, ground
+from refactx.processor import FactLogitsProcessor
 
 FACTS = (
     "<Ann> <p> <b>",

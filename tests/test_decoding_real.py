@@ -9,7 +9,7 @@ import torch
 from tiny_model import MemoryIndex
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from refactx.hf import GroundedModel, ground
+from refactx.grounded import GroundedModel, ground
 from refactx.mask import allowed
 from refactx.state import InFact, Machine
 from refactx.tokenizer import FactTokenizer
@@ -89,7 +89,7 @@ def test_a_fact_is_walked_as_the_model_would_tokenise_it(tokenizer: Any, index: 
 
 def test_a_fact_may_end_in_every_way_the_tokenizer_has(index: MemoryIndex) -> None:
     machine = Machine(index)
-    state: Any = InFact((), 0)
+    state: Any = machine.begin(0)
     for number in min(index.sequences):
         state = machine.advance(state, number, 0)
     tokens = allowed(machine, state)

@@ -1,0 +1,111 @@
+"""A causal model with its cache, fed several ids a row at once, of each row as many as there are.
+
+Rows of one batch may be fed chunks of different lengths: short ones are padded on the left, the padding is masked for
+good, and positions are given explicitly, so that each row sees its own ids only, at their own places. What padding
+leaves in the cache is never attended to.
+
+The ways into Transformers are those of its own loops: `prepare_inputs_for_generation` with `next_sequence_length`, and
+the cache's `batch_select_indices`.
+"""
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+
+_KNOWN_INPUTS = {"attention_mask", "position_ids", "past_key_values", "use_cache", "logits_to_keep"}
+
+
+def can_be_fed_in_chunks(model: Any, model_kwargs: Mapping[str, Any], rows: int) -> bool:
+    """Whether a model, with the inputs that `generate` prepared for it, computes the same chunk by chunk.
+
+    It needs a dynamic cache of keys and values (a state-space model keeps a state that padding would change; a static
+    cache has room for the text alone) and inputs that this module knows. Several rows need position ids, and no sliding
+    window, which would count the padding too.
+    """
+    cache = model_kwargs.get("past_key_values")
+    if model.config.is_encoder_decoder or not model_kwargs.get("use_cache") or type(cache) is not DynamicCache:
+        return False
+    if any(value is not None and name not in _KNOWN_INPUTS for name, value in model_kwargs.items()):
+        return False
+    positions = model_kwargs.get("position_ids")
+    if positions is not None and positions.dim() != 2:
+        return False
+    if rows == 1:
+        return all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in cache.layers)
+    return positions is not None and all(type(layer) is DynamicLayer for layer in cache.layers)
+
+
+class ChunkedModel:
+    """A model behind its prompt. `model_kwargs`: its inputs as `generate` prepared them, the prompt's cache among them."""
+
+    def __init__(self, model: Any, model_kwargs: Mapping[str, Any], prompt_shape: tuple[int, int]) -> None:
+        self._model, self._device = model, model.device
+        self.rows, length = prompt_shape
+        self._cache: DynamicCache = model_kwargs["past_key_values"]
+        self._only_last = "logits_to_keep" in model_kwargs
+        mask, positions = model_kwargs.get("attention_mask"), model_kwargs.get("position_ids")
+        self._mask: torch.Tensor | None = mask  # int64[rows, fed]; None: all ones
+        if mask is None and self.rows > 1:
+            self._mask = torch.ones((self.rows, length), dtype=torch.long, device=self._device)
+        self._next: torch.Tensor | None = None  # int64[rows, 1], the position of each row's next id
+        if positions is not None:
+            self._next = (positions[:, -1:] + 1).to(self._device).expand(self.rows, 1)
+
+    def feed(self, chunks: Sequence[Sequence[int]], every: bool = False) -> torch.Tensor:
+        """Run the model once over a chunk of ids for each row; a chunk may be empty, but not all of them.
+
+        Returns the logits behind each row's last id, [rows, 1, vocabulary]; with `every` those behind each of its ids,
+        [rows, width, vocabulary], on the right: row r has them in its last `len(chunks[r])` columns.
+        """
+        width = max(map(len, chunks))
+        ids = torch.tensor([[0] * (width - len(chunk)) + list(chunk) for chunk in chunks], device=self._device)
+        inputs: dict[str, Any] = {"past_key_values": self._cache, "use_cache": True}
+        if self._next is not None:
+            inputs["position_ids"] = self._place(chunks, width)
+        inputs["attention_mask"] = self._unmask(chunks, width)
+        if self._only_last:
+            inputs["logits_to_keep"] = width if every else 1
+        prepared = self._model.prepare_inputs_for_generation(ids, next_sequence_length=width, **inputs)
+        logits: torch.Tensor = self._model(**prepared, return_dict=True).logits
+        return logits if every else logits[:, -1:]
+
+    def branch(self) -> "ChunkedModel":
+        """Another that goes on from here by itself. Shares the cache's tensors, which are replaced, never written to."""
+        other = copy.copy(self)
+        other._cache = copy.copy(self._cache)
+        other._cache.layers = [copy.copy(layer) for layer in self._cache.layers]
+        return other
+
+    def select(self, rows: Sequence[int]) -> None:
+        """Go on with these rows in this order; one may come several times."""
+        if list(rows) == list(range(self.rows)):
+            return
+        index = torch.tensor(rows, device=self._device)
+        self._cache.batch_select_indices(index)
+        self._mask = None if self._mask is None else self._mask[index]
+        self._next = None if self._next is None else self._next[index]
+        self.rows = len(rows)
+
+    def _place(self, chunks: Sequence[Sequence[int]], width: int) -> torch.Tensor:
+        """Position ids, int64[rows, width]; padding gets 0."""
+        assert self._next is not None
+        sizes = torch.tensor([[len(chunk)] for chunk in chunks], device=self._device)
+        places = torch.arange(width, device=self._device) - width + sizes + self._next
+        self._next = self._next + sizes
+        return places.clamp_min(0)
+
+    def _unmask(self, chunks: Sequence[Sequence[int]], width: int) -> torch.Tensor | None:
+        """The attention mask over all that was and is fed; None if nothing of it is masked."""
+        even = all(len(chunk) == width for chunk in chunks)
+        if self._mask is None and even:
+            return None
+        if self._mask is None:
+            fed = self._cache.get_seq_length()
+            self._mask = torch.ones((self.rows, fed), dtype=torch.long, device=self._device)
+        new = [[0] * (width - len(chunk)) + [1] * len(chunk) for chunk in chunks]
+        self._mask = torch.cat([self._mask, torch.tensor(new, dtype=self._mask.dtype, device=self._device)], dim=1)
+        return self._mask

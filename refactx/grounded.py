@@ -1,0 +1,187 @@
+"""A model whose `generate` writes only facts of the index: the processor, and where it can, the loop of forced tokens."""
+
+import weakref
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import torch
+from transformers import LogitsProcessorList
+from transformers.generation import GenerationMode
+
+from refactx.errors import InputError, RefactxError
+from refactx.fact import Fact
+from refactx.fact_beams import FactBeams
+from refactx.loop import ForcedTokens
+from refactx.prefix import Prefix, prefill
+from refactx.processor import FactLogitsProcessor, check_tokenizer, padding_of
+from refactx.state import FactSource, Machine
+
+_NO_CONTINUOUS_BATCHING = (
+    "continuous batching (generate_batch, cache_implementation='paged') would drop the facts' logits processor and "
+    "leave the text unconstrained; use generate() instead"
+)
+
+
+class GroundedModel:
+    """A model whose `generate` writes only facts of the index; everything else is the model's own."""
+
+    def __init__(self, model: Any, tokenizer: Any, index: FactSource) -> None:
+        check_tokenizer(index, tokenizer)
+        self._model, self._machine, self._padding = model, Machine(index), padding_of(tokenizer)
+        self._prompt_lengths: dict[int, int] = {}  # by id(); an output's entry goes when the output does
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_model":  # not there yet, as in copy.copy: no endless recursion
+            raise AttributeError(name)
+        return getattr(self._model, name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The model's own forward pass."""
+        return self._model(*args, **kwargs)
+
+    def generate(
+        self,
+        inputs: Any = None,
+        *args: Any,
+        logits_processor: Any = None,
+        fact_beams: int | FactBeams | None = None,
+        prefix: Prefix | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Call the model's `generate` with the facts' processor behind any others given; returns what it returns.
+
+        Greedy decoding and sampling append forced tokens without a forward pass (`refactx.loop`); all other modes run
+        Transformers' own loops. `fact_beams`: search each fact with so many beams (`FactBeams` for more options), rows
+        one after another. `prefix`: what `prefill` computed of the beginning of all rows.
+
+        Raises RefactxError where Transformers would switch to continuous batching, InputError for fact beams where the
+        text itself is not greedy or sampled, or for rows that do not begin with the prefix.
+        """
+        if len(args) > 1:
+            raise InputError("give generate's logits_processor and what follows it by name")
+        config = args[0] if args else kwargs.pop("generation_config", None)
+        for cache in (kwargs.get("cache_implementation"), getattr(config, "cache_implementation", None)):
+            if cache == "paged":
+                raise RefactxError(_NO_CONTINUOUS_BATCHING)
+        kwargs["generation_config"] = config
+        prompt = inputs if inputs is not None else kwargs.get("input_ids")
+        length = None if prompt is None or self._is_encoder_decoder else int(prompt.shape[1])
+        beams = FactBeams(fact_beams) if isinstance(fact_beams, int) else fact_beams
+        if beams is not None and prompt is not None and len(prompt) > 1:
+            return self._one_by_one(prompt, logits_processor, beams, prefix, kwargs)
+        keeps_cache = kwargs.get("past_key_values") is not None or self._setting("return_dict_in_generate", kwargs)
+        if prefix is not None:
+            kwargs["past_key_values"] = prefix.cache_for(prompt)
+        processor = FactLogitsProcessor.of(self._machine, self._padding, length)
+        kwargs["logits_processor"] = LogitsProcessorList([*(logits_processor or []), processor])
+        if self._is_stepwise(kwargs):
+            kwargs["custom_generate"] = ForcedTokens(
+                self._machine, self._padding, length, kwargs.get("streamer"), beams, bool(keeps_cache)
+            )
+        elif beams is not None:
+            raise InputError("fact beams search within greedy or sampled text: leave out num_beams and its like")
+        out = self._model.generate(inputs, **kwargs)
+        length = length if length is not None else processor.prompt_length
+        if length is not None:
+            self._remember(out, length)
+        return out
+
+    def prefill(self, input_ids: Any) -> Prefix:
+        """Compute the beginning that prompts share, int64[1, length], once: for `generate(prefix=...)`, any number of times.
+
+        Raises ModelError for a model whose cache cannot be shared.
+        """
+        return prefill(self._model, input_ids)
+
+    @property
+    def _is_encoder_decoder(self) -> bool:
+        return bool(getattr(self._model.config, "is_encoder_decoder", False))
+
+    def _setting(self, name: str, kwargs: dict[str, Any]) -> Any:
+        """A setting of this call: from its arguments, its generation config or the model's."""
+        configs = (kwargs["generation_config"], self._model.generation_config)
+        return kwargs.get(name, next((v for c in configs if (v := getattr(c, name, None)) is not None), None))
+
+    def _is_stepwise(self, kwargs: dict[str, Any]) -> bool:
+        """Whether this call is plain greedy decoding or sampling, all of which our own loop knows."""
+        if self._is_encoder_decoder or any(
+            kwargs.get(name) is not None for name in ("custom_generate", "synced_gpus", "tokenizer", "assistant_model")
+        ):
+            return False
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            return False
+        given = {name: value for name, value in kwargs.items() if name not in _NOT_OF_THE_CONFIG}
+        config, _ = self._model._prepare_generation_config(**given)
+        if config.stop_strings is not None:
+            return False
+        return config.get_generation_mode() in (GenerationMode.GREEDY_SEARCH, GenerationMode.SAMPLE)
+
+    def _one_by_one(
+        self, prompt: Any, logits_processor: Any, beams: FactBeams, prefix: Prefix | None, kwargs: dict[str, Any]
+    ) -> Any:
+        """Rows one after another, put together as `generate` would."""
+        mask = kwargs.pop("attention_mask", None)
+        kwargs.pop("input_ids", None)
+        if kwargs.get("streamer") is not None or self._setting("return_dict_in_generate", kwargs):
+            raise InputError("fact beams over several rows neither stream nor return a dictionary: give one row at a time")
+        rows = []
+        for n in range(len(prompt)):
+            own = None if mask is None else mask[n : n + 1]
+            rows.append(
+                self.generate(
+                    prompt[n : n + 1],
+                    logits_processor=logits_processor,
+                    fact_beams=beams,
+                    prefix=prefix,
+                    attention_mask=own,
+                    **kwargs,
+                )[0]
+            )
+        pad = min(self._padding or {0})
+        out = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=self._pad(kwargs, pad))
+        self._remember(out, int(prompt.shape[1]))
+        return out
+
+    def _pad(self, kwargs: dict[str, Any], otherwise: int) -> int:
+        pad = self._setting("pad_token_id", kwargs)
+        return otherwise if pad is None else int(pad)
+
+    def _remember(self, out: Any, prompt_length: int) -> None:
+        for returned in {id(o): o for o in (out, getattr(out, "sequences", out))}.values():
+            self._prompt_lengths[id(returned)] = prompt_length
+            weakref.finalize(returned, self._prompt_lengths.pop, id(returned), None).atexit = False
+
+    def facts(self, out: Any, prompt_length: int | None = None) -> list[list[Fact]]:
+        """The facts that each sequence of `out` completed, `out` being what `generate` returned, or ids [rows, length].
+
+        `prompt_length`: how many ids of each are the prompt; None: what it was in the call that returned `out`.
+        Raises InputError if that is not known.
+        """
+        length = self._prompt_lengths.get(id(out)) if prompt_length is None else prompt_length
+        if length is None:
+            raise InputError("these ids are not what generate() returned; pass facts(out, prompt_length=...)")
+        sequences: Sequence[Any] = getattr(out, "sequences", out)
+        rows = sequences.tolist() if hasattr(sequences, "tolist") else sequences
+        return [self._machine.facts(row, length, self._padding) for row in rows]
+
+    def generate_batch(self, *_: Any, **__: Any) -> NoReturn:
+        """Blocked: raises RefactxError, since continuous batching would leave the text unconstrained."""
+        raise RefactxError(_NO_CONTINUOUS_BATCHING)
+
+    init_continuous_batching = generate_batch
+    continuous_batching_context_manager = generate_batch
+
+
+_NOT_OF_THE_CONFIG = {
+    *("logits_processor", "stopping_criteria", "prefix_allowed_tokens_fn", "streamer", "inputs", "input_ids"),
+    *("negative_prompt_ids", "negative_prompt_attention_mask", "custom_generate", "trust_remote_code"),
+    *("tokenizer", "assistant_tokenizer", "assistant_model", "synced_gpus"),
+}
+
+
+def ground(model: Any, tokenizer: Any, index: FactSource) -> GroundedModel:
+    """Wrap a language model so that its `generate` writes only facts of the index.
+
+    Raises TokenizerMismatchError if the index is for another tokenizer.
+    """
+    return GroundedModel(model, tokenizer, index)

@@ -1,0 +1,214 @@
+"""Greedy decoding and sampling where forced tokens need no forward pass of their own.
+
+More than four of five ids of a fact have no alternative in the tree. They are appended at once, in a chain, and the
+model runs over the whole chain, which takes little longer than over one id: a text takes as many passes as it has
+unforced ids, and one more. Under greedy decoding the ids are those of Transformers' own loop; under sampling the
+distribution is the same, and for a single row also the ids for the same seed.
+
+`ForcedTokens` is what `generate` takes as `custom_generate=`: Transformers prepares inputs, cache, processors and
+stopping criteria, and this replaces the loop (`GenerationMixin._sample`) alone. Where a model or a call has something
+that this loop does not know (`can_be_fed_in_chunks`, scores or attentions asked for), it calls that one.
+
+Rows of a batch run apart, each with the ids that it has pending, in passes of at most `MAX_CHUNK` ids a row; they are
+padded to one length at the end.
+"""
+
+from collections.abc import Container
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import LogitsProcessorList
+from transformers.generation.stopping_criteria import MaxLengthCriteria
+
+from refactx.chunks import ChunkedModel, can_be_fed_in_chunks
+from refactx.errors import ModelError
+from refactx.fact_beams import FactBeams, best_fact
+from refactx.mask import allowed, forced
+from refactx.processor import FactLogitsProcessor, RowMasks
+from refactx.state import InFact, InTerminator, Machine, State
+
+MAX_CHUNK = 8
+"""Most ids of a row in one pass, in a batch: the other rows are padded to it (docs/benchmarks.md, "Decoding")."""
+
+_NO_FACT_BEAMS = (
+    "fact beams need a decoder-only model with position ids, a dynamic cache of keys and values without a sliding window, "
+    "and no scores or attentions returned; leave fact_beams out here, or use num_beams"
+)
+
+
+class _Row:
+    """One sequence as it is written. `pending`: its last ids, through which the model has not run."""
+
+    __slots__ = ("done", "ids", "length", "pending", "state")
+
+    def __init__(self, ids: torch.Tensor, length: int, state: State) -> None:
+        self.ids, self.length, self.state = ids, length, state
+        self.pending: list[int] = []
+        self.done = False
+
+    @property
+    def written(self) -> torch.Tensor:
+        """Its ids so far, prompt and all: int64[1, length]."""
+        return self.ids[:, : self.length]
+
+
+class ForcedTokens:
+    """The loop over one index: a callable for `generate(custom_generate=...)`, for one call.
+
+    `streamer`: as `generate` takes it (which does not hand it to callables). `beams`: search each fact with beams, for
+    a single row. `keeps_cache`: whether the caller will go on with the cache, which several rows would leave with gaps.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        padding: Container[int] | None,
+        prompt_length: int | None = None,
+        streamer: Any = None,
+        beams: FactBeams | None = None,
+        keeps_cache: bool = False,
+    ) -> None:
+        self._machine, self._padding, self._prompt_length = machine, padding, prompt_length
+        self._streamer, self._beams, self._keeps_cache = streamer, beams, keeps_cache
+
+    def __call__(
+        self,
+        model: Any,
+        input_ids: torch.Tensor,
+        logits_processor: LogitsProcessorList,
+        stopping_criteria: Any,
+        generation_config: Any,
+        **model_kwargs: Any,
+    ) -> Any:
+        """As `GenerationMixin._sample`: ids int64[rows, length], or an output that holds them, prompts included."""
+        if not self._knows(model, len(input_ids), stopping_criteria, generation_config, model_kwargs):
+            if self._beams is not None:
+                raise ModelError(_NO_FACT_BEAMS)
+            return type(model)._sample(
+                *(model, input_ids, logits_processor, stopping_criteria, generation_config),
+                streamer=self._streamer,
+                **model_kwargs,
+            )
+        masks = RowMasks()
+        processors = LogitsProcessorList(
+            masks if isinstance(processor, FactLogitsProcessor) else processor for processor in logits_processor
+        )
+        run = _Run(self._machine, self._streamer, self._beams, masks, processors, stopping_criteria, generation_config)
+        prompt_length = input_ids.shape[1] if self._prompt_length is None else self._prompt_length
+        rows = [self._row(prompt, prompt_length, generation_config.max_length) for prompt in input_ids.split(1)]
+        first = model._prefill(input_ids, generation_config, model_kwargs).logits[:, -1:]
+        chunked = ChunkedModel(model, model_kwargs, (input_ids.shape[0], input_ids.shape[1]))
+        run.write(rows, chunked, first)
+        if self._streamer is not None:
+            self._streamer.end()
+        ids = _padded_together(rows, generation_config._pad_token_tensor).to(input_ids.device)
+        if not generation_config.return_dict_in_generate:
+            return ids
+        from transformers.generation.utils import GenerateDecoderOnlyOutput
+
+        return GenerateDecoderOnlyOutput(sequences=ids, past_key_values=model_kwargs["past_key_values"])
+
+    def _knows(self, model: Any, rows: int, criteria: Any, config: Any, model_kwargs: dict[str, Any]) -> bool:
+        returned = (config.output_scores, config.output_logits, config.output_attentions, config.output_hidden_states)
+        width = rows if self._beams is None else max(rows, self._beams.beams)
+        if any(returned) or not can_be_fed_in_chunks(model, model_kwargs, width):
+            return False
+        if rows == 1:
+            return True
+        # Without an end of sequence, rows that are done are not padded: they go on until all are.
+        ends = any(hasattr(criterion, "eos_token_id") for criterion in criteria)
+        return not self._keeps_cache and (ends or all(isinstance(c, MaxLengthCriteria) for c in criteria))
+
+    def _row(self, prompt: torch.Tensor, prompt_length: int, max_length: int) -> _Row:
+        length = prompt.shape[1]
+        ids = torch.zeros((1, max(max_length, length + 1)), dtype=torch.long)
+        ids[:, :length] = prompt
+        return _Row(ids, length, self._machine.run(prompt[0].tolist(), prompt_length, self._padding))
+
+
+class _Run:
+    """One run of the loop: what stays the same from pass to pass."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        streamer: Any,
+        beams: FactBeams | None,
+        masks: RowMasks,
+        processors: LogitsProcessorList,
+        criteria: Any,
+        config: Any,
+    ) -> None:
+        self._machine, self._streamer, self._beams = machine, streamer, beams
+        self._masks, self._processors, self._criteria = masks, processors, criteria
+        self._sampling, self._max_length = bool(config.do_sample), config.max_length
+
+    def write(self, rows: list[_Row], chunked: ChunkedModel, logits: torch.Tensor) -> None:
+        """Write every row to its end, from the logits behind the prompts, [rows, 1, vocabulary]."""
+        chunk = self._max_length if len(rows) == 1 else MAX_CHUNK
+        while True:
+            self._choose([n for n, row in enumerate(rows) if not (row.done or row.pending)], rows, chunked, logits)
+            if all(row.done for row in rows):
+                return
+            logits = chunked.feed([[] if row.done else row.pending[:chunk] for row in rows])
+            for row in rows:
+                row.pending = row.pending[chunk:]
+
+    def _choose(self, ready: list[int], rows: list[_Row], chunked: ChunkedModel, logits: torch.Tensor) -> None:
+        """The next id of each row that the model has read to its end, and the forced ones behind it."""
+        if self._beams is not None and isinstance(state := rows[0].state, InFact | InTerminator):
+            room = self._max_length - rows[0].length
+            for token in best_fact(self._machine, state, rows[0].length, chunked, logits, self._beams, room):
+                self._append(rows[0], token)
+            return
+        for group in self._groups(ready, rows):
+            scores = logits[group, -1].to(copy=True, dtype=torch.float32)
+            self._masks.allowed = [allowed(self._machine, rows[n].state) for n in group]
+            ids = torch.cat([rows[n].written for n in group]).to(scores.device)
+            scores = self._processors(ids, scores)
+            for n, token in zip(group, self._pick(scores).tolist(), strict=True):
+                self._append(rows[n], token)
+                self._go_on(rows[n], scores[:1], alone=len(rows) == 1)
+
+    def _groups(self, ready: list[int], rows: list[_Row]) -> list[list[int]]:
+        """Rows by length: processors get rectangles of ids."""
+        by_length: dict[int, list[int]] = {}
+        for n in ready:
+            by_length.setdefault(rows[n].length, []).append(n)
+        return list(by_length.values())
+
+    def _go_on(self, row: _Row, scores: torch.Tensor, alone: bool) -> None:
+        """Append what is forced. Fact beams are for whole facts: with them a fact is left to the search."""
+        while not row.done and (token := forced(self._machine, row.state)) is not None:
+            if self._beams is not None:
+                return
+            if self._sampling and alone:  # the other loop draws for every id: so the same seed gives the same text
+                self._pick(torch.zeros_like(scores))
+            self._append(row, token)
+
+    def _pick(self, scores: torch.Tensor) -> torch.Tensor:
+        """One id a row, int64[rows], as `GenerationMixin._sample` picks it."""
+        if not self._sampling:
+            return scores.argmax(dim=-1)
+        return torch.multinomial(scores.softmax(dim=-1), num_samples=1).squeeze(1)
+
+    def _append(self, row: _Row, token: int) -> None:
+        if row.done:
+            return
+        row.ids[0, row.length] = token
+        row.state = self._machine.advance(row.state, token, row.length)
+        row.length += 1
+        row.pending.append(token)
+        if self._streamer is not None:
+            self._streamer.put(torch.tensor([token]))
+        row.done = bool(self._criteria(row.written, None).item())
+
+
+def _padded_together(rows: list[_Row], pad: torch.Tensor | None) -> torch.Tensor:
+    length = max(row.length for row in rows)
+    number = 0 if pad is None else int(pad)
+    ids = np.full((len(rows), length), number, np.int64)
+    for n, row in enumerate(rows):
+        ids[n, : row.length] = row.written[0].numpy()
+    return torch.from_numpy(ids)

@@ -1,0 +1,214 @@
+"""A logits processor for Hugging Face Transformers' own decoding loops.
+
+The state of a row is looked up by its ids, never by its number: beam search reorders rows at every step, assisted
+decoding takes ids back, finished rows are padded. The processor remembers the ids and states of its last few calls;
+a row is one of those plus one id, or it is replayed from its prompt. So the memo changes nothing but the time taken.
+
+Continuous batching (`generate_batch`, `cache_implementation="paged"`) hands processors only the last ids, and
+Transformers drops this one there with a warning, which leaves the text unconstrained: `refactx.grounded` blocks it, and
+who uses the bare processor must not use it so.
+"""
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from transformers import LogitsProcessor
+
+from refactx.errors import TokenizerMismatchError
+from refactx.mask import allowed
+from refactx.state import Dead, FactSource, Free, Machine, State
+from refactx.tokenizer import FactTokenizer
+from refactx.tree import Tokens
+
+# The fingerprint of a tokenizer, by the tokenizer: it takes seconds for a vocabulary of 150,000, and a processor is
+# made for each generate call. Weak keys: it keeps no tokenizer alive.
+_fingerprints: "weakref.WeakKeyDictionary[Any, str]" = weakref.WeakKeyDictionary()
+
+
+def check_tokenizer(index: FactSource, tokenizer: Any) -> None:
+    """Raise TokenizerMismatchError unless `tokenizer` (Transformers, fast) encodes as the index's tokenizer does."""
+    found = _fingerprints.get(tokenizer)
+    if found is None:
+        found = _fingerprints[tokenizer] = FactTokenizer.from_transformers(tokenizer).fingerprint
+    expected = index.tokenizer.fingerprint
+    if found != expected:
+        raise TokenizerMismatchError(
+            f"the index was built for another tokenizer ({getattr(index, 'tokenizer_name', 'unnamed')}, fingerprint "
+            f"{expected[:12]}) than the model's ({found[:12]}); use a model with that tokenizer, or ingest again"
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Step:
+    """One call: its ids, int64[rows, length], and the state of each row."""
+
+    ids: NDArray[np.int64]
+    states: Sequence[State]
+
+
+class FactLogitsProcessor(LogitsProcessor):
+    """Lets a model write nothing but facts of the index behind the trigger, and none twice in a sequence.
+
+    Give it last in `generate(logits_processor=[...])`. `prompt_length`: how many ids of each row are the prompt,
+    padding included; None: as many as the first call has. Such a processor serves one `generate` call; call `reset()`
+    before the next (one with other prompts is noticed by itself, one whose prompts only go on from the last is not).
+    `memo_size`: how many calls are remembered; any number gives the same result, 0 replays every row at every step.
+    The default covers the drafts of assisted decoding. Several threads need a processor each; they may share the index.
+
+    Raises TokenizerMismatchError if `tokenizer` is not the index's.
+    """
+
+    supports_continuous_batching = False
+
+    def __init__(
+        self, index: FactSource, tokenizer: Any, prompt_length: int | None = None, memo_size: int = 64
+    ) -> None:
+        check_tokenizer(index, tokenizer)
+        self._setup(Machine(index), padding_of(tokenizer), prompt_length, memo_size)
+
+    @classmethod
+    def of(
+        cls, machine: Machine, padding: frozenset[int] | None, prompt_length: int | None = None, memo_size: int = 64
+    ) -> "FactLogitsProcessor":
+        """A processor over a machine that is there already (`padding`: the ids that pad rows)."""
+        processor = cls.__new__(cls)
+        processor._setup(machine, padding, prompt_length, memo_size)
+        return processor
+
+    def _setup(
+        self, machine: Machine, padding: frozenset[int] | None, prompt_length: int | None, memo_size: int
+    ) -> None:
+        self._machine, self._padding, self._memo_size = machine, padding, memo_size
+        self._given_length = prompt_length
+        self.reset()
+
+    def reset(self) -> None:
+        """Make ready for another `generate` call."""
+        self._length = self._given_length
+        self._prompts: frozenset[bytes] = frozenset()
+        self._steps: list[_Step] = []  # the latest last
+
+    @property
+    def prompt_length(self) -> int | None:
+        """How many ids of each row are the prompt; None before the first call unless it was given."""
+        return self._length
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+        """Mask the scores, [rows, vocabulary], of the id that follows each row of `input_ids`, int64[rows, length].
+
+        Rows outside facts keep their scores bit for bit; if all are, `scores` itself is returned. In a fact all but
+        the allowed ids get minus infinity. A row off the tree, where beam search has more beams than continuations,
+        gets nothing but minus infinity (but for its padding, if it is padded).
+        """
+        ids: NDArray[np.int64] = input_ids.numpy(force=True)
+        states = self._states(ids)
+        if all(type(state) is Free for state in states):
+            return scores
+        masks = [
+            ids[row, -1:].astype(np.int32) if self._padded(state, ids[row]) else allowed(self._machine, state)
+            for row, state in enumerate(states)
+        ]
+        return masked(scores, masks)
+
+    def _states(self, ids: NDArray[np.int64]) -> Sequence[State]:
+        for step in reversed(self._steps):  # the same ids again, as prompt look-up asks: nothing new to remember
+            if step.ids.shape == ids.shape and np.array_equal(step.ids, ids):
+                return step.states
+        own = ids.copy()  # beam search writes on in the tensor that it hands out
+        states = self._recall(own)
+        missing = [row for row, state in enumerate(states) if state is None]
+        if missing:
+            length = self._prompt_length_of(own, missing)
+            for row in missing:
+                states[row] = self._machine.run(own[row].tolist(), length, self._padding)
+        found = [state for state in states if state is not None]
+        self._steps.append(_Step(own, found))
+        del self._steps[: len(self._steps) - self._memo_size]
+        return found
+
+    def _recall(self, ids: NDArray[np.int64]) -> list[State | None]:
+        """The state of each row that is a remembered row with one id more."""
+        rows, length = ids.shape
+        states: list[State | None] = [None] * rows
+        if self._length is None or length <= self._length:  # prompts are read as prompts, not id by id
+            return states
+        before, advance = ids[:, :-1], self._machine.advance
+        missing = set(range(rows))
+        for number, step in reversed(list(enumerate(self._steps))):
+            if step.ids.shape[1] != length - 1:
+                continue
+            if len(step.ids) == rows and np.array_equal(step.ids, before):  # nearly always, and one comparison
+                parents: dict[int, int] = {row: row for row in missing}
+                self._steps[number] = _Step(before, step.states)  # both on the same memory
+            else:
+                numbers = {row.tobytes(): number for number, row in enumerate(step.ids)}
+                keys = {row: numbers.get(before[row].tobytes()) for row in missing}
+                parents = {row: number for row, number in keys.items() if number is not None}
+            for row, parent in parents.items():
+                states[row] = advance(step.states[parent], int(ids[row, -1]), length - 1)
+            missing -= parents.keys()
+            if not missing:
+                break
+        return states
+
+    def _prompt_length_of(self, ids: NDArray[np.int64], missing: list[int]) -> int:
+        """The prompt's length: as given, or as now if this is the first call or begins one with other prompts."""
+        if self._given_length is not None:
+            return self._given_length
+        length = self._length
+        # (ids shorter than the prompts are no prompt either, so that their bytes are not among them)
+        if length is None or any(ids[row, :length].tobytes() not in self._prompts for row in missing):
+            self.reset()
+            self._length = length = ids.shape[1]
+            self._prompts = frozenset(row.tobytes() for row in ids)
+        return length
+
+    def _padded(self, state: State, row: NDArray[np.int64]) -> bool:
+        # A row that a stopping criterion ended inside a fact is padded from there on: more padding is all that may
+        # follow. What it gets is not read, but sampling raises over a row of minus infinities. A beam off the tree that
+        # looks the same has a score of minus infinity already (padding is masked in a fact), whatever is added.
+        return isinstance(state, Dead) and self._padding is not None and int(row[-1]) in self._padding
+
+
+class RowMasks(LogitsProcessor):
+    """Masks each row by `allowed`, which the loop that knows the rows' states sets before each call (`refactx.loop`)."""
+
+    def __init__(self) -> None:
+        self.allowed: Sequence[Tokens | None] = ()
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+        """As `FactLogitsProcessor`."""
+        return scores if all(tokens is None for tokens in self.allowed) else masked(scores, self.allowed)
+
+
+def padding_of(tokenizer: Any) -> frozenset[int] | None:
+    """The ids that `generate` pads rows with; None if the tokenizer names none."""
+    ids = (getattr(tokenizer, "pad_token_id", None), getattr(tokenizer, "eos_token_id", None))
+    return frozenset(number for number in ids if number is not None) or None
+
+
+def masked(scores: torch.FloatTensor, allowed: Sequence[Tokens | None]) -> torch.FloatTensor:
+    """A copy of `scores`, [rows, vocabulary], with minus infinity for all but the allowed ids (int32[n], ascending) of
+    each row; a row with None stays as it is.
+
+    Where other processors left none of the ids, they get 0: sampling raises over a row of minus infinities, and
+    argmax takes id 0.
+    """
+    every_row = all(tokens is not None for tokens in allowed)
+    out = torch.full_like(scores, -torch.inf) if every_row else scores.clone()
+    for row, tokens in enumerate(allowed):
+        if tokens is None:
+            continue
+        if len(tokens) and tokens[-1] >= scores.shape[1]:
+            tokens = tokens[tokens < scores.shape[1]]  # noqa: PLW2901
+        ids = torch.from_numpy(tokens.astype(np.int64)).to(scores.device)
+        kept = scores[row].index_select(0, ids)
+        if not every_row:
+            out[row] = -torch.inf
+        out[row].index_copy_(0, ids, kept.masked_fill(torch.isneginf(kept).all(), 0.0))
+    return out  # type: ignore[return-value]
