@@ -2,7 +2,7 @@
 
 >>> import refactx
 >>> sorted(refactx.__all__)[:3]
-['Children', 'Fact', 'FactLogitsProcessor']
+['Children', 'Fact', 'FactBeams']
 
 What needs torch and Transformers is imported when it is first used, so that walking an index starts at once.
 """
@@ -14,14 +14,16 @@ if TYPE_CHECKING:
     from refactx.connect import open_index
     from refactx.errors import RefactxError
     from refactx.fact import Fact
+    from refactx.fact_beams import FactBeams
     from refactx.grounded import GroundedModel, ground
-    from refactx.processor import FactLogitsProcessor
     from refactx.index import Index
+    from refactx.processor import FactLogitsProcessor
     from refactx.tree import Children, FactTree
 
 _HOMES = {
     "Children": "refactx.tree",
     "Fact": "refactx.fact",
+    "FactBeams": "refactx.fact_beams",
     "FactLogitsProcessor": "refactx.processor",
     "FactTree": "refactx.tree",
     "GroundedModel": "refactx.grounded",
@@ -34,6 +36,7 @@ _HOMES = {
 __all__ = [
     "Children",
     "Fact",
+    "FactBeams",
     "FactLogitsProcessor",
     "FactTree",
     "GroundedModel",

@@ -7,11 +7,11 @@ tokens count, since penalties and sampling there were chosen for chat and would 
 import copy
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from refactx.errors import InputError
+from refactx.errors import InputError, ModelError
 from refactx.fact import Fact
 from refactx.links import Link, LinkedFact
 from refactx.models import check_chat_template
@@ -136,6 +136,7 @@ class Asker:
             pad_token_id=pad if pad is not None else min(self._stop, default=None),
         )
         self._grounded = None if index is None else ground(self._model, tokenizer, index)
+        self._prefix: Any = None  # False: there is none
 
     def ask(
         self,
@@ -144,13 +145,16 @@ class Asker:
         max_new_tokens: int = MAX_NEW_TOKENS,
         free: bool = False,
         streamer: Any = None,
+        fact_beams: Any = None,
     ) -> Answer:
         """Ask one question. `free`: the same model and prompt without constraint, and so without facts.
 
-        `streamer`: a Transformers streamer, for greedy decoding only. Raises InputError for a question without visible
-        text, one too long for the model, numbers below 1, a streamer with beams, or no index where one is needed.
+        `streamer`: a Transformers streamer, for greedy decoding only. `fact_beams`: search each fact with beams (a number,
+        or `refactx.FactBeams`). The beginning of the prompt, the same for all questions, is computed with the first
+        alone. Raises InputError for a question without visible text, one too long for the model, numbers below 1, a
+        streamer with beams, both kinds of beams, or no index where one is needed.
         """
-        self._check(num_beams, max_new_tokens, free, streamer)
+        self._check(num_beams, max_new_tokens, free, streamer, fact_beams)
         started = time.perf_counter()
         inputs = self._prompt.encode(self._tokenizer, question)
         length = inputs["input_ids"].shape[1]
@@ -158,10 +162,14 @@ class Asker:
         if room is not None and length >= room:
             raise InputError(f"question and prompt are {length} tokens, and the model takes {room}: ask more briefly")
         inputs = {name: tensor.to(self._model.device) for name, tensor in inputs.items()}
-        writer: Any = self._model if free else self._grounded
-        options = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "do_sample": False}
+        options = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "do_sample": False, "streamer": streamer}
+        prefix = self._shared(inputs["input_ids"])
         with _forward_passes(self._model) as passes:
-            out = writer.generate(**inputs, **options, streamer=streamer)
+            if free or self._grounded is None:
+                cache = None if prefix is None else prefix.cache_for(inputs["input_ids"], num_beams)
+                out = self._model.generate(**inputs, **options, past_key_values=cache)
+            else:
+                out = self._grounded.generate(**inputs, **options, fact_beams=fact_beams, prefix=prefix)
         facts = () if free or self._grounded is None else tuple(self._grounded.facts(out)[0])
         ids = self._written(out[0, length:].tolist())
         text = self._tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False).strip()
@@ -177,11 +185,29 @@ class Asker:
             seconds=time.perf_counter() - started,
         )
 
-    def _check(self, num_beams: int, max_new_tokens: int, free: bool, streamer: Any) -> None:
+    def _shared(self, ids: Any) -> Any:
+        """What all prompts have in front of their questions, computed once; None where that can't be."""
+        from refactx.prefix import prefill
+
+        if self._prefix is None:
+            self._prefix = False
+            one, other = (self._prompt.encode(self._tokenizer, text)["input_ids"][0].tolist() for text in ("0", "?"))
+            length = next((n for n, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), 0)
+            if length and ids[0, :length].tolist() == one[:length]:
+                with suppress(ModelError):
+                    self._prefix = prefill(self._model, ids[:, :length])
+        begins = self._prefix and self._prefix.ids.shape[1] < ids.shape[1]
+        if not begins or (ids[:, : self._prefix.ids.shape[1]].cpu() != self._prefix.ids).any():
+            return None
+        return self._prefix
+
+    def _check(self, num_beams: int, max_new_tokens: int, free: bool, streamer: Any, fact_beams: Any) -> None:
         if num_beams < 1 or max_new_tokens < 1:
             raise InputError(f"{num_beams} beams and {max_new_tokens} new tokens: both must be at least 1")
         if streamer is not None and num_beams > 1:
             raise InputError("beam search cannot stream, since it decides at the end: use num_beams=1")
+        if fact_beams is not None and (free or num_beams > 1):
+            raise InputError("fact beams search each fact within greedy text: leave out num_beams and free")
         if not free and self._index is None:
             raise InputError("there is no index to take facts from: give one, or ask freely (free=True)")
 

@@ -65,7 +65,7 @@ class ChunkedModel:
         ids = torch.tensor([[0] * (width - len(chunk)) + list(chunk) for chunk in chunks], device=self._device)
         inputs: dict[str, Any] = {"past_key_values": self._cache, "use_cache": True}
         if self._next is not None:
-            inputs["position_ids"] = self._place(chunks, width)
+            inputs["position_ids"] = self._place(self._next, chunks, width)
         inputs["attention_mask"] = self._unmask(chunks, width)
         if self._only_last:
             inputs["logits_to_keep"] = width if every else 1
@@ -90,12 +90,11 @@ class ChunkedModel:
         self._next = None if self._next is None else self._next[index]
         self.rows = len(rows)
 
-    def _place(self, chunks: Sequence[Sequence[int]], width: int) -> torch.Tensor:
-        """Position ids, int64[rows, width]; padding gets 0."""
-        assert self._next is not None
+    def _place(self, first: torch.Tensor, chunks: Sequence[Sequence[int]], width: int) -> torch.Tensor:
+        """Position ids, int64[rows, width], of chunks that begin at `first`; padding gets 0."""
         sizes = torch.tensor([[len(chunk)] for chunk in chunks], device=self._device)
-        places = torch.arange(width, device=self._device) - width + sizes + self._next
-        self._next = self._next + sizes
+        places = torch.arange(width, device=self._device) - width + sizes + first
+        self._next = first + sizes
         return places.clamp_min(0)
 
     def _unmask(self, chunks: Sequence[Sequence[int]], width: int) -> torch.Tensor | None:

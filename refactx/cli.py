@@ -94,6 +94,16 @@ def ingest(
 @INDEX
 @DB
 @click.option("--num-beams", default=1, show_default=True, type=click.IntRange(1), help="Beams over the whole text.")
+@click.option(
+    "--fact-beams", type=click.IntRange(1), metavar="N", help="Search each fact with N beams; the text stays greedy."
+)
+@click.option(
+    "--fact-length-penalty",
+    default=0.0,
+    show_default=True,
+    type=click.FloatRange(0),
+    help="With --fact-beams: a fact's score is its log-probability over its length to this power.",
+)
 @click.option("--max-new-tokens", default=512, show_default=True, type=click.IntRange(1))
 @click.option("--free", is_flag=True, help="The same model and prompt without constraint (no index is read).")
 @JSON
@@ -103,6 +113,8 @@ def ask(
     index: str,
     db: str | None,
     num_beams: int,
+    fact_beams: int | None,
+    fact_length_penalty: float,
     max_new_tokens: int,
     free: bool,
     as_json: bool,
@@ -123,14 +135,18 @@ def ask(
         opened = None if free else stack.enter_context(open_index(index, db))
         from refactx.answer_text import render
         from refactx.ask import Asker
-        from refactx.processor import check_tokenizer
+        from refactx.fact_beams import FactBeams
         from refactx.models import load_model
+        from refactx.processor import check_tokenizer
 
         check = partial(check_tokenizer, opened) if opened else lambda tokenizer: None
         loaded = load_model(model, check=check)
         asker = Asker(*loaded, opened, prompt)
+        beams = FactBeams(fact_beams, length_penalty=fact_length_penalty) if fact_beams else None
         for question in tqdm(questions, desc="questions", disable=None, leave=False):
-            answer = asker.ask(question, num_beams=num_beams, max_new_tokens=max_new_tokens, free=free)
+            answer = asker.ask(
+                question, num_beams=num_beams, max_new_tokens=max_new_tokens, free=free, fact_beams=beams
+            )
             if as_json:
                 _print_json(answer.to_json())
             else:

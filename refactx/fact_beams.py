@@ -48,7 +48,7 @@ class FactBeams:
         >>> FactBeams(3, length_penalty=1.0).score(-6.0, 12)
         -0.5
         """
-        return total / length**self.length_penalty
+        return float(total / length**self.length_penalty)
 
 
 @dataclass(slots=True)
@@ -124,7 +124,7 @@ class _Search:
                 token, score = hypothesis.ahead[0]
                 options.append((-(hypothesis.total + score), number, token))
             else:
-                tokens, scores = self._choices(hypothesis)
+                tokens, scores = self._choices(hypothesis.state, hypothesis.scores)
                 totals = (-(hypothesis.total + scores.astype(np.float64))).tolist()
                 options += zip(totals, [number] * len(totals), tokens.tolist(), strict=True)
         options.sort()
@@ -144,18 +144,20 @@ class _Search:
                 grown.append(child)
         return grown
 
-    def _choices(self, hypothesis: _Hypothesis) -> tuple[Tokens, NDArray[np.float32]]:
-        """The ids worth looking at, with their log-probabilities: as many as there are beams, and all that may end it."""
-        tokens = allowed(self._machine, hypothesis.state)
-        assert tokens is not None
-        assert hypothesis.scores is not None
-        tokens = tokens[tokens < len(hypothesis.scores)]
-        scores = hypothesis.scores[tokens]
+    def _choices(self, state: State, scores: NDArray[np.float32] | None) -> tuple[Tokens, NDArray[np.float32]]:
+        """The ids worth looking at behind a state, of the `scores` of all: as many as there are beams, and all that may
+        end the fact.
+        """
+        tokens = allowed(self._machine, state)
+        if tokens is None or scores is None:  # free text, or not read: `_grow` has neither
+            raise ValueError("a hypothesis stands where no choice is to be made")
+        tokens = tokens[tokens < len(scores)]
+        scores = scores[tokens]
         if self._options.renormalise:
             scores = scores - np.logaddexp.reduce(scores)
         if len(tokens) > self._options.beams:
             best = np.argpartition(-scores, self._options.beams - 1)[: self._options.beams]
-            ends = [at for at, token in enumerate(tokens.tolist()) if token in self._endings(hypothesis.state)]
+            ends = [at for at, token in enumerate(tokens.tolist()) if token in self._endings(state)]
             kept = np.union1d(best, ends).astype(np.int64)
             tokens, scores = tokens[kept], scores[kept]
         return tokens, scores

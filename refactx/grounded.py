@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import torch
 from transformers import LogitsProcessorList
-from transformers.generation import GenerationMode
+from transformers.generation.configuration_utils import GenerationMode
 
 from refactx.errors import InputError, RefactxError
 from refactx.fact import Fact
@@ -71,7 +71,8 @@ class GroundedModel:
             return self._one_by_one(prompt, logits_processor, beams, prefix, kwargs)
         keeps_cache = kwargs.get("past_key_values") is not None or self._setting("return_dict_in_generate", kwargs)
         if prefix is not None:
-            kwargs["past_key_values"] = prefix.cache_for(prompt)
+            copies = [self._setting(name, kwargs) or 1 for name in ("num_beams", "num_return_sequences")]
+            kwargs["past_key_values"] = prefix.cache_for(prompt, max(copies))
         processor = FactLogitsProcessor.of(self._machine, self._padding, length)
         kwargs["logits_processor"] = LogitsProcessorList([*(logits_processor or []), processor])
         if self._is_stepwise(kwargs):
@@ -123,7 +124,9 @@ class GroundedModel:
         mask = kwargs.pop("attention_mask", None)
         kwargs.pop("input_ids", None)
         if kwargs.get("streamer") is not None or self._setting("return_dict_in_generate", kwargs):
-            raise InputError("fact beams over several rows neither stream nor return a dictionary: give one row at a time")
+            raise InputError(
+                "fact beams over several rows neither stream nor return a dictionary: give one row at a time"
+            )
         rows = []
         for n in range(len(prompt)):
             own = None if mask is None else mask[n : n + 1]

@@ -14,7 +14,7 @@ padded to one length at the end.
 """
 
 from collections.abc import Container
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -96,7 +96,8 @@ class ForcedTokens:
         )
         run = _Run(self._machine, self._streamer, self._beams, masks, processors, stopping_criteria, generation_config)
         prompt_length = input_ids.shape[1] if self._prompt_length is None else self._prompt_length
-        rows = [self._row(prompt, prompt_length, generation_config.max_length) for prompt in input_ids.split(1)]
+        prompts = [input_ids[n : n + 1] for n in range(len(input_ids))]
+        rows = [self._row(prompt, prompt_length, generation_config.max_length) for prompt in prompts]
         first = model._prefill(input_ids, generation_config, model_kwargs).logits[:, -1:]
         chunked = ChunkedModel(model, model_kwargs, (input_ids.shape[0], input_ids.shape[1]))
         run.write(rows, chunked, first)
@@ -107,7 +108,7 @@ class ForcedTokens:
             return ids
         from transformers.generation.utils import GenerateDecoderOnlyOutput
 
-        return GenerateDecoderOnlyOutput(sequences=ids, past_key_values=model_kwargs["past_key_values"])
+        return GenerateDecoderOnlyOutput(sequences=cast(Any, ids), past_key_values=model_kwargs["past_key_values"])
 
     def _knows(self, model: Any, rows: int, criteria: Any, config: Any, model_kwargs: dict[str, Any]) -> bool:
         returned = (config.output_scores, config.output_logits, config.output_attentions, config.output_hidden_states)
@@ -166,7 +167,7 @@ class _Run:
             scores = logits[group, -1].to(copy=True, dtype=torch.float32)
             self._masks.allowed = [allowed(self._machine, rows[n].state) for n in group]
             ids = torch.cat([rows[n].written for n in group]).to(scores.device)
-            scores = self._processors(ids, scores)
+            scores = self._processors(cast(Any, ids), cast(Any, scores))
             for n, token in zip(group, self._pick(scores).tolist(), strict=True):
                 self._append(rows[n], token)
                 self._go_on(rows[n], scores[:1], alone=len(rows) == 1)

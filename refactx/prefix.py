@@ -18,18 +18,21 @@ class Prefix:
     ids: torch.Tensor
     cache: DynamicCache
 
-    def cache_for(self, prompts: Any) -> DynamicCache:
-        """A cache for prompts, int64[rows, length], each of which begins with the prefix and goes on.
+    def cache_for(self, prompts: Any, copies: int = 1) -> DynamicCache:
+        """A cache for prompts, int64[rows, length], each of which begins with the prefix and goes on; `copies` of each,
+        as beam search needs them.
 
         Padding comes behind the prefix, with zeros in the attention mask. Raises InputError for other prompts.
         """
         length = self.ids.shape[1]
         if prompts is None or prompts.shape[1] <= length or not (prompts[:, :length].cpu() == self.ids).all():
-            raise InputError(f"with prefix= each prompt must begin with the prefix's {length} ids and go on behind them")
+            raise InputError(
+                f"with prefix= each prompt must begin with the prefix's {length} ids and go on behind them"
+            )
         cache = copy.copy(self.cache)  # its tensors are replaced as the text grows, never written to
         cache.layers = [copy.copy(layer) for layer in self.cache.layers]
-        if len(prompts) > 1:
-            cache.batch_repeat_interleave(len(prompts))
+        if len(prompts) * copies > 1:
+            cache.batch_repeat_interleave(len(prompts) * copies)
         return cache
 
 

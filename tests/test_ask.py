@@ -66,8 +66,11 @@ def test_forward_passes_and_tokens_are_counted_and_the_model_is_left_as_it_was()
     model = tiny_model()
     asker = tiny_asker(model)
     answer = asker.ask("Fact:", max_new_tokens=20)
-    assert answer.tokens == answer.forward_passes == 20
-    assert asker.ask("Fact:", max_new_tokens=20).forward_passes == 20
+    assert answer.tokens == 20
+    assert answer.forward_passes < 20  # what is forced in a fact needs none
+    assert asker.ask("Fact:", max_new_tokens=20).forward_passes == answer.forward_passes
+    free = asker.ask("Fact:", max_new_tokens=20, free=True)
+    assert free.tokens == free.forward_passes == 20
     assert not model._forward_pre_hooks
     assert answer.seconds > 0
 
@@ -91,6 +94,31 @@ def test_free_text_has_no_facts() -> None:
     assert (answer.facts, answer.links) == ((), ())
     assert answer.text == tiny_asker(facts=None).ask("Fact:", max_new_tokens=20, free=True).text
     assert answer.text != asker.ask("Fact:", max_new_tokens=20).text
+
+
+def test_fact_beams_find_facts_of_the_index_and_go_with_greedy_text_only() -> None:
+    asker = tiny_asker()
+    answer = asker.ask("Fact:", max_new_tokens=40, fact_beams=3)
+    assert {fact.text for fact in answer.facts} <= {f"{fact} ." for fact in FACTS}
+    assert answer.facts
+    for options in ({"num_beams": 2}, {"free": True}):
+        with pytest.raises(InputError, match="fact beams"):
+            asker.ask("Fact:", fact_beams=3, **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"free": True}, {"num_beams": 2}, {"fact_beams": 2}])
+def test_the_beginning_that_prompts_share_is_computed_once(options: dict[str, Any]) -> None:
+    """The second question costs the model only what is its own, and the answer is that of an asker of its own."""
+    model, asked = tiny_model(), []
+    asker = tiny_asker(model)
+    asker.ask("hello", max_new_tokens=4, **options)
+    model.register_forward_pre_hook(
+        lambda _, args, kwargs: asked.append(kwargs["input_ids"].shape[1]), with_kwargs=True
+    )
+    second = asker.ask("What? Fact:", max_new_tokens=30, **options)
+    assert asked[0] < 20
+    alone = tiny_asker().ask("What? Fact:", max_new_tokens=30, **options)
+    assert (second.text, second.facts) == (alone.text, alone.facts)
 
 
 def test_a_streamer_gets_the_text_as_it_comes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from refactx.grounded import GroundedModel, ground
 from refactx.mask import allowed
-from refactx.state import InFact, Machine
+from refactx.state import Machine
 from refactx.tokenizer import FactTokenizer
 
 PEOPLE = ("Danny Boyle", "Marie Curie", "Édith Piaf", "Ada Lovelace (mathematician)", "Akira Kurosawa (黒澤明)")
