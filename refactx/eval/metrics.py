@@ -4,7 +4,7 @@ Of one answer with the items P (`refactx.eval.answer_set`) to a question with th
 
 | metric | formula | edge cases |
 |---|---|---|
-| hit | some g in G is an item of P, or stands in the answer in whole tokens | text in parentheses explains, and does not count |
+| hit | some g in G is an item of P, or stands in the answer in whole tokens | text in parentheses does not count |
 | exact | every item of P is in G and every g in G is among P | order, repetition and form don't matter |
 | F1 | 2pr / (p + r), p = items of P that are in G / P, r = gold answers found / G | 0 where nothing is found |
 
