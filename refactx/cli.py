@@ -297,6 +297,39 @@ def drop(name: str, db: str | None, as_json: bool) -> None:
     return None
 
 
+@cli.group()
+def bench() -> None:
+    """Measurements."""
+
+
+@bench.command()
+@click.option("--model", required=True, metavar="ID_OR_FOLDER", help="As in `ask`.")
+@INDEX
+@DB
+@click.option("--tokens", default=4000, show_default=True, type=click.IntRange(1), help="Written in each run.")
+@click.option("--out", default="refactx-throughput", show_default=True, type=click.Path(path_type=Path), help="Folder.")
+@JSON
+def throughput(model: str, index: str, db: str | None, tokens: int, out: Path, as_json: bool) -> None:
+    """The paper's generation-time experiment: tokens constrained all the way against free ones, with a plot."""
+    from functools import partial
+
+    from refactx.connect import open_index
+
+    with open_index(index, db) as opened:
+        from refactx.eval.throughput import throughput as measure
+        from refactx.eval.throughput import write_throughput
+        from refactx.hf import check_tokenizer
+        from refactx.models import load_model
+
+        timed = measure(*load_model(model, check=partial(check_tokenizer, opened)), opened, tokens)
+    document = write_throughput(out, {"model": model, "index": index}, timed)
+    if as_json:
+        return _print_json(document)
+    click.echo((out / "throughput.md").read_text(encoding="utf-8").rstrip())
+    click.echo(f"plot: {out / 'throughput.svg'}")
+    return None
+
+
 def _print_json(document: Any) -> None:
     click.echo(json.dumps(document, ensure_ascii=False, default=str))
 

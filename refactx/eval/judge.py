@@ -31,7 +31,6 @@ MAX_REPLY_TOKENS = 1024
 """Room for a judge that reasons first."""
 
 _SECONDS = 120.0
-_RETRIES = 4
 
 Reply = Callable[[Prompt, str], str]
 """From the judge's prompt and a user's message to what the model writes."""
@@ -102,10 +101,11 @@ def local_judge(name: str) -> Reply:
     return reply
 
 
-def remote_judge(name: str, url: str, key: str | None = None) -> Reply:
+def remote_judge(name: str, url: str, key: str | None = None, retries: int = 4) -> Reply:
     """A judge behind an OpenAI-compatible URL such as http://127.0.0.1:8000/v1; `key`: default $REFACTX_JUDGE_KEY.
 
-    Requests that fail for a while (no connection, time-out, 429, 5xx) are tried again. Raises InputError for a URL that
+    Requests that fail for a while (no connection, time-out, 429, 5xx) are tried again, `retries` times, at growing
+    intervals. Raises InputError for a URL that
     is none; the reply raises ModelError where the server cannot be reached or refuses.
     """
     parts = urlsplit(url)
@@ -116,7 +116,7 @@ def remote_judge(name: str, url: str, key: str | None = None) -> Reply:
     shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
     # a server that wants no key takes any; the client wants one
     client = openai.OpenAI(
-        api_key=key or os.environ.get(KEY_VARIABLE) or "none", base_url=url, timeout=_SECONDS, max_retries=_RETRIES
+        api_key=key or os.environ.get(KEY_VARIABLE) or "none", base_url=url, timeout=_SECONDS, max_retries=retries
     )
 
     def reply(prompt: Prompt, message: str) -> str:

@@ -36,6 +36,7 @@ _STYLE = {
     "ytick.color": _INK,
     "xtick.major.size": 0,
     "ytick.major.size": 0,
+    "ytick.major.pad": 8,
     "grid.color": _RULE,
     "grid.linewidth": 0.8,
     "lines.linewidth": 2,
@@ -83,9 +84,15 @@ def failures_plot(runs: Mapping[str, Any]) -> str:
             lengths = [count.get(reason, 0) for reason in reasons]
             axes.barh(places, lengths, height * 0.86, color=COLOURS[way], label=LABELS[way])
             for place, length in zip(places, lengths, strict=True):
-                axes.annotate(
-                    str(length), (length, place), xytext=(4, 0), textcoords="offset points", va="center", fontsize=9.5
-                )
+                if length:
+                    axes.annotate(
+                        str(length),
+                        (length, place),
+                        xytext=(4, 0),
+                        textcoords="offset points",
+                        va="center",
+                        fontsize=9.5,
+                    )
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
         axes.set_xlabel("questions", color=_MUTED)
         return _finished(figure, axes, reasons, len(counts), "failures")
@@ -154,7 +161,7 @@ def _dots(labels: Sequence[str], values: Mapping[str, Sequence[Mapping[str, Any]
                     va="center",
                     fontsize=9.5,
                 )
-        axes.set_xlim(0, 1.09)
+        axes.set_xlim(-0.02, 1.09)
         axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
         return _finished(figure, axes, labels, len(values), name)
 
