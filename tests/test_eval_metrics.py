@@ -83,6 +83,10 @@ def test_a_qualifier_counts_only_where_both_have_one() -> None:
     assert same("Jackie Simpson (linebacker)", "Jackie Simpson")
     assert same("Jackie Simpson", "Jackie Simpson (linebacker)")
     assert not same("Jackie Simpson (linebacker)", "Jackie Simpson (actor)")
+    assert same("Günter Grass", "Günter Grass (German novelist, poet (1927-2015))")
+    assert same("Wake Up (Hilary Duff song)", "Wake Up (Hilary Duff song) (2005 single)")
+    assert not same("Wake Up (Hilary Duff song)", "Wake Up (novel) (2005 single)")
+    assert same("Oslo (", "Oslo")
 
 
 def test_items_are_cut_at_separators_but_not_inside_names_dates_numbers_and_parentheses() -> None:
@@ -95,6 +99,10 @@ def test_items_are_cut_at_separators_but_not_inside_names_dates_numbers_and_pare
         "washington, d.c.",
         "trinidad and tobago",
     ]
+    assert items("Grass (novelist, poet (1927, 2015)), Böll") == ["grass (novelist, poet (1927, 2015))", "boll"]
+    assert items("Bern (city, Zug") == ["bern (city", "zug"], (
+        "a parenthesis that is never closed holds nothing together"
+    )
     assert items("Bern, BERN, the Bern") == ["bern"]
     assert items(" , and .") == []
 

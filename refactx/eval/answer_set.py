@@ -15,8 +15,6 @@ from dataclasses import dataclass
 
 from refactx.eval.normalise import Tokens, agrees, fold, is_quantity, normalise, with_iso_dates
 
-_QUALIFIER = re.compile(r"\s*\([^()]*\)\s*$")
-_IN_PARENTHESES = re.compile(r"\([^()]*\)")
 _SEPARATOR = re.compile(r"\s*(?:[;\n|•]|,(?!\d{3}(?!\d)))\s*(?:(?:and\b|&)\s*)?|\s+(?:and|&|/)\s+")
 _WIDEST = 8
 """So many neighbouring parts are tried as one name; `the London School of Economics, Political Science and ...`."""
@@ -42,10 +40,32 @@ class Gold:
 def unqualified(text: str) -> str:
     """A name without the text in parentheses at its end, if something else is left.
 
-    >>> unqualified("Bern (capital of Switzerland)"), unqualified("(What) (x)"), unqualified("(x)")
+    >>> unqualified("Bern (capital (of Switzerland))"), unqualified("(What) (x)"), unqualified("(x)")
     ('Bern', '(What)', '(x)')
     """
-    return _QUALIFIER.sub("", text) or text
+    spans = _parentheses(text)
+    if not spans or text[spans[-1][1] :].strip():
+        return text
+    return text[: spans[-1][0]].rstrip() or text
+
+
+def _parentheses(text: str) -> list[tuple[int, int]]:
+    """Where the outermost pairs of parentheses begin and end; one that is never closed is no pair.
+
+    >>> _parentheses("a (b (c)) (d")
+    [(2, 9)]
+    """
+    spans: list[tuple[int, int]] = []
+    opened: list[int] = []
+    for at, sign in enumerate(text):
+        if sign == "(":
+            opened.append(at)
+        elif sign == ")" and opened:
+            start = opened.pop()
+            while spans and spans[-1][0] > start:  # inside this pair
+                spans.pop()
+            spans.append((start, at + 1))
+    return spans
 
 
 def same(gold: str, said: str) -> bool:
@@ -58,10 +78,22 @@ def same(gold: str, said: str) -> bool:
     """
     if _agree(normalise(gold), normalise(said)):
         return True
-    bare_gold, bare_said = unqualified(gold), unqualified(said)
-    if (bare_gold != gold) == (bare_said != said):  # both have a qualifier, or neither
-        return False
-    return _agree(normalise(bare_gold), normalise(bare_said))
+    return any(_agree(normalise(gold), normalise(bare)) for bare in _peeled(said)) or any(
+        _agree(normalise(bare), normalise(said)) for bare in _peeled(gold)
+    )
+
+
+def _peeled(name: str) -> list[str]:
+    """A name without its last qualifier, without the last two, and so on.
+
+    >>> _peeled("Wake Up (Hilary Duff song) (2005 single)")
+    ['Wake Up (Hilary Duff song)', 'Wake Up']
+    """
+    peeled = []
+    while (bare := unqualified(name)) != name:
+        peeled.append(bare)
+        name = bare
+    return peeled
 
 
 def _agree(gold: Tokens, said: Tokens) -> bool:
@@ -92,10 +124,15 @@ def contains(gold: str, said: str) -> bool:
 
 def without_parentheses(text: str) -> str:
     """`text` without what stands in parentheses, unless nothing is left."""
-    before, left = None, text
-    while left != before:
-        before, left = left, _IN_PARENTHESES.sub(" ", left)
+    left = _with_parentheses_as(text, " ")
     return left if normalise(left) else text
+
+
+def _with_parentheses_as(text: str, sign: str) -> str:
+    """`text`, as long as before, with `sign` for every character in parentheses."""
+    for start, end in _parentheses(text):
+        text = text[:start] + sign * (end - start) + text[end:]
+    return text
 
 
 def _within(gold: Tokens, said: Tokens) -> bool:
@@ -112,13 +149,13 @@ def items(answer: str, known: Iterable[str] = ()) -> list[str]:
     (['1956-10-20', '1,234'], ['trinidad and tobago', 'cuba'])
     """
     text = with_iso_dates(fold(answer))
-    masked = _masked(text)
+    masked = _with_parentheses_as(text, "x")
     spans, start = [], 0
     for cut in _SEPARATOR.finditer(masked):
         spans.append((start, cut.start()))
         start = cut.end()
     spans = [(a, b) for a, b in [*spans, (start, len(text))] if normalise(text[a:b])]
-    names = {normalise(name) for name in known} | {normalise(unqualified(name)) for name in known}
+    names = {normalise(form) for name in known for form in (name, *_peeled(name))}
     found, at = [], 0
     while at < len(spans):
         widths = range(min(_WIDEST, len(spans) - at), 1, -1)
@@ -129,15 +166,7 @@ def items(answer: str, known: Iterable[str] = ()) -> list[str]:
 
 
 def _known(text: str, names: set[Tokens]) -> bool:
-    return normalise(text) in names or normalise(unqualified(text)) in names
-
-
-def _masked(text: str) -> str:
-    """The text with what stands in parentheses blotted out, at the same length."""
-    before, masked = None, text
-    while masked != before:
-        before, masked = masked, _IN_PARENTHESES.sub(lambda match: "x" * len(match[0]), masked)
-    return masked
+    return any(normalise(form) in names for form in (text, *_peeled(text)))
 
 
 def distinct(golds: Sequence[Gold]) -> list[Gold]:

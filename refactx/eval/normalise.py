@@ -9,6 +9,7 @@ bare year, since a truthy Wikidata dump writes a year as its 1 January (`agrees`
 import re
 import unicodedata
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 
 Tokens = tuple[str, ...]
 
@@ -142,6 +143,7 @@ def _iso(match: re.Match[str]) -> str:
     return written if day is None else f"{written}-{int(day):02}"
 
 
+@lru_cache(1 << 14)  # the same names are compared with many items
 def normalise(text: str) -> Tokens:
     """The normal form of an answer: its tokens; empty if nothing but punctuation is left.
 
