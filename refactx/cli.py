@@ -153,6 +153,44 @@ def ask(
                 click.echo(render(answer, color=sys.stdout.isatty()))
 
 
+@cli.command("eval")
+@click.argument("questions", type=click.Path(path_type=Path))
+@click.option("--model", required=True, metavar="ID_OR_FOLDER", help="As in `ask`.")
+@INDEX
+@DB
+@click.option("--free", is_flag=True, help="Ask everything without constraint too, and compare.")
+@click.option("--judge", metavar="MODEL", help="Let a language model judge the answers too.")
+@click.option("--judge-url", metavar="URL", help="An OpenAI-compatible server of the judge's; key: $REFACTX_JUDGE_KEY.")
+@click.option("--split", default="all", show_default=True, type=click.Choice(["all", "tune", "report"]), help="Half.")
+@click.option("--kinds", default="", metavar="KIND,...", help="Only questions of these kinds, such as single,multi.")
+@click.option("--limit", type=click.IntRange(1), help="So many questions, always the same.")
+@click.option("--prompt", default="wikidata", show_default=True, metavar="NAME_OR_FILE", help="The prompt.")
+@click.option("--num-beams", default=1, show_default=True, type=click.IntRange(1), help="Beams over the whole text.")
+@click.option("--max-new-tokens", default=512, show_default=True, type=click.IntRange(1))
+@click.option("--out", type=click.Path(path_type=Path), help="The run's folder; default: in ./refactx-eval.")
+@JSON
+def eval_(as_json: bool, kinds: str, **given: Any) -> None:
+    """Ask the QUESTIONS of a file (Mintaka, 2WikiMultiHopQA, WebQSP, QALD, or JSON lines) and report how right the answers are.
+
+    Stop it whenever you like: the same command goes on.
+    """
+    from refactx.eval.command import Options, evaluate
+    from refactx.eval.page import lines
+
+    options = Options(kinds=tuple(kind.strip() for kind in kinds.split(",") if kind.strip()), **given)
+    try:
+        report = evaluate(options)
+    except KeyboardInterrupt:
+        click.echo(f"stopped; the same command goes on from {options.folder}", err=True)
+        raise
+    if as_json:
+        return _print_json(report)
+    for line in lines(report):
+        click.echo(line)
+    click.echo(f"report: {options.folder / 'report.html'}, report.md and report.json beside it")
+    return None
+
+
 @cli.command()
 @click.argument("prefix")
 @INDEX
@@ -272,6 +310,39 @@ def drop(name: str, db: str | None, as_json: bool) -> None:
     if as_json:
         return _print_json({"dropped": name})
     click.echo(f"dropped {name}")
+    return None
+
+
+@cli.group()
+def bench() -> None:
+    """Measurements."""
+
+
+@bench.command()
+@click.option("--model", required=True, metavar="ID_OR_FOLDER", help="As in `ask`.")
+@INDEX
+@DB
+@click.option("--tokens", default=4000, show_default=True, type=click.IntRange(1), help="Written in each run.")
+@click.option("--out", default="refactx-throughput", show_default=True, type=click.Path(path_type=Path), help="Folder.")
+@JSON
+def throughput(model: str, index: str, db: str | None, tokens: int, out: Path, as_json: bool) -> None:
+    """The paper's generation-time experiment: tokens constrained all the way against free ones, with a plot."""
+    from functools import partial
+
+    from refactx.connect import open_index
+
+    with open_index(index, db) as opened:
+        from refactx.eval.throughput import throughput as measure
+        from refactx.eval.throughput import write_throughput
+        from refactx.hf import check_tokenizer
+        from refactx.models import load_model
+
+        timed = measure(*load_model(model, check=partial(check_tokenizer, opened)), opened, tokens)
+    document = write_throughput(out, {"model": model, "index": index}, timed)
+    if as_json:
+        return _print_json(document)
+    click.echo((out / "throughput.md").read_text(encoding="utf-8").rstrip())
+    click.echo(f"plot: {out / 'throughput.svg'}")
     return None
 
 

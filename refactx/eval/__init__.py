@@ -1,0 +1,1 @@
+"""Measuring answers: questions, runs, metrics, a judge, reports and the generation-time experiment."""

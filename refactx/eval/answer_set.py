@@ -1,0 +1,178 @@
+"""A final answer as a set of items, and when an item is a gold answer.
+
+**Splitting.** An answer is cut at line ends, `;`, `|`, `•`, `/` with spaces around it, `and`, `&`, and at commas that
+are not inside a number; never inside parentheses or a date. Where neighbouring parts together are a known name (a gold
+answer, or a part of a fact that the answer rests on), they are one item: `Trinidad and Tobago`, `Washington, D.C.`.
+
+**Equality.** An item is a gold answer if its normal form (`refactx.eval.normalise`) is that of the gold answer or of
+one of its aliases. A qualifier, text in parentheses at the end, counts only where both have one: `Bern (capital of
+Switzerland)` is `Bern`, and is not `Bern (Indiana)`. A number with a unit is the bare number, and not another unit's.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from refactx.eval.normalise import Tokens, agrees, fold, is_quantity, normalise, with_iso_dates
+
+_SEPARATOR = re.compile(r"\s*(?:[;\n|•]|,(?!\d{3}(?!\d)))\s*(?:(?:and\b|&)\s*)?|\s+(?:and|&|/)\s+")
+_WIDEST = 8
+"""So many neighbouring parts are tried as one name; `the London School of Economics, Political Science and ...`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gold:
+    """An answer that counts as right: its text, other names of it, and its id in the knowledge base if known.
+
+    `text` is empty where a data set gives only an id; then the aliases are what counts.
+    """
+
+    text: str
+    id: str | None = None
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name of it that has any visible text."""
+        return tuple(name for name in (self.text, *self.aliases) if normalise(name))
+
+
+def unqualified(text: str) -> str:
+    """A name without the text in parentheses at its end, if something else is left.
+
+    >>> unqualified("Bern (capital (of Switzerland))"), unqualified("(What) (x)"), unqualified("(x)")
+    ('Bern', '(What)', '(x)')
+    """
+    spans = _parentheses(text)
+    if not spans or text[spans[-1][1] :].strip():
+        return text
+    return text[: spans[-1][0]].rstrip() or text
+
+
+def _parentheses(text: str) -> list[tuple[int, int]]:
+    """Where the outermost pairs of parentheses begin and end; one that is never closed is no pair.
+
+    >>> _parentheses("a (b (c)) (d")
+    [(2, 9)]
+    """
+    spans: list[tuple[int, int]] = []
+    opened: list[int] = []
+    for at, sign in enumerate(text):
+        if sign == "(":
+            opened.append(at)
+        elif sign == ")" and opened:
+            start = opened.pop()
+            while spans and spans[-1][0] > start:  # inside this pair
+                spans.pop()
+            spans.append((start, at + 1))
+    return spans
+
+
+def same(gold: str, said: str) -> bool:
+    """Whether an item of an answer is a gold answer.
+
+    >>> same("Bern", "Bern (capital of Switzerland)"), same("Bern (Indiana)", "Bern (capital of Switzerland)")
+    (True, False)
+    >>> same("170", "170 cm"), same("170 kg", "170 cm"), same("1956-10-20", "20 October 1956")
+    (True, False, True)
+    """
+    if _agree(normalise(gold), normalise(said)):
+        return True
+    return any(_agree(normalise(gold), normalise(bare)) for bare in _peeled(said)) or any(
+        _agree(normalise(bare), normalise(said)) for bare in _peeled(gold)
+    )
+
+
+def _peeled(name: str) -> list[str]:
+    """A name without its last qualifier, without the last two, and so on.
+
+    >>> _peeled("Wake Up (Hilary Duff song) (2005 single)")
+    ['Wake Up (Hilary Duff song)', 'Wake Up']
+    """
+    peeled = []
+    while (bare := unqualified(name)) != name:
+        peeled.append(bare)
+        name = bare
+    return peeled
+
+
+def _agree(gold: Tokens, said: Tokens) -> bool:
+    if not gold or not said:
+        return False
+    if len(gold) == len(said):
+        return all(map(agrees, gold, said))
+    if is_quantity(said) and len(gold) == 1:
+        return gold[0] == said[0]
+    return is_quantity(gold) and len(said) == 1 and gold[0] == said[0]
+
+
+def contains(gold: str, said: str) -> bool:
+    """Whether a gold answer stands in a longer text, in whole tokens, one behind the other.
+
+    Text in parentheses counts only for a gold answer that has parentheses itself, since the names of a knowledge base
+    explain themselves there.
+
+    >>> contains("Bern", "The capital is Bern."), contains("Bern", "Bernard"), contains("Switzerland", "Bern (in Switzerland)")
+    (True, False, False)
+    """
+    if "(" in gold:
+        return _within(normalise(gold), normalise(said)) or (
+            "(" not in said and _within(normalise(unqualified(gold)), normalise(said))
+        )
+    return _within(normalise(gold), normalise(without_parentheses(said)))
+
+
+def without_parentheses(text: str) -> str:
+    """`text` without what stands in parentheses, unless nothing is left."""
+    left = _with_parentheses_as(text, " ")
+    return left if normalise(left) else text
+
+
+def _with_parentheses_as(text: str, sign: str) -> str:
+    """`text`, as long as before, with `sign` for every character in parentheses."""
+    for start, end in _parentheses(text):
+        text = text[:start] + sign * (end - start) + text[end:]
+    return text
+
+
+def _within(gold: Tokens, said: Tokens) -> bool:
+    width = len(gold)
+    return width > 0 and any(all(map(agrees, gold, said[at : at + width])) for at in range(len(said) - width + 1))
+
+
+def items(answer: str, known: Iterable[str] = ()) -> list[str]:
+    """The items of an answer, in order, each once (by its normal form). `known`: names that are not cut.
+
+    >>> items("Finnish and Swedish (North Germanic, spoken in Finland)")
+    ['finnish', 'swedish (north germanic, spoken in finland)']
+    >>> items("October 20, 1956; 1,234"), items("Trinidad and Tobago, Cuba", ["Trinidad and Tobago"])
+    (['1956-10-20', '1,234'], ['trinidad and tobago', 'cuba'])
+    """
+    text = with_iso_dates(fold(answer))
+    masked = _with_parentheses_as(text, "x")
+    spans, start = [], 0
+    for cut in _SEPARATOR.finditer(masked):
+        spans.append((start, cut.start()))
+        start = cut.end()
+    spans = [(a, b) for a, b in [*spans, (start, len(text))] if normalise(text[a:b])]
+    names = {normalise(form) for name in known for form in (name, *_peeled(name))}
+    found, at = [], 0
+    while at < len(spans):
+        widths = range(min(_WIDEST, len(spans) - at), 1, -1)
+        width = next((w for w in widths if _known(text[spans[at][0] : spans[at + w - 1][1]], names)), 1)
+        found.append(text[spans[at][0] : spans[at + width - 1][1]].strip())
+        at += width
+    return list({normalise(item): item for item in reversed(found)}.values())[::-1]
+
+
+def _known(text: str, names: set[Tokens]) -> bool:
+    return any(normalise(form) in names for form in (text, *_peeled(text)))
+
+
+def distinct(golds: Sequence[Gold]) -> list[Gold]:
+    """The gold answers without those that repeat another's normal form, and without those that have no name."""
+    kept: dict[Tokens, Gold] = {}
+    for gold in golds:
+        if gold.names:
+            kept.setdefault(normalise(gold.names[0]), gold)
+    return list(kept.values())

@@ -1,0 +1,228 @@
+"""Published question sets, told apart by what is in them.
+
+| format | file | told by | kind |
+|---|---|---|---|
+| ReFactX's own | one object a line, `id, source, question, answers, answer_ids, kind, sparql` | `answers`, a list | `kind` |
+| Mintaka | list, `id, question, answer: {answerType, answer, mention}, complexityType` | `complexityType` | that |
+| 2WikiMultiHopQA | list, `_id, type, question, answer` (from v1.1 `answer_id`) | `_id` | `type` |
+| WebQSP | `{"Version", "Questions": [{QuestionId, RawQuestion, Parses}]}` | `Questions` | relations in the chain |
+| QALD 9, 10 | `{"dataset": {"id"}, "questions": [{id, question, query, answers}]}` | `questions` | the SPARQL query |
+
+Gold answers are the English labels where the set has them, else ids, which `refactx.eval.questions.with_names` turns
+into names. WebQSP's are the union over all parses. A count in Mintaka is its number (`answerNum`), not what is counted.
+2WikiMultiHopQA's other names of an answer are in `id_aliases.json`, read if it lies beside the file.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from refactx.errors import InputError
+from refactx.eval.answer_set import Gold
+from refactx.eval.questions import Question
+
+_EXPECTED = "expected Mintaka, 2WikiMultiHopQA, WebQSP, QALD, or one object a line with id, question and answers"
+_ENTITY = re.compile(r"https?://www\.wikidata\.org/entity/([QPL]\d+)")
+_RESOURCE = re.compile(r"https?://(?:[a-z]+\.)?dbpedia\.org/resource/(.+)")
+_MID = re.compile(r"[mg]\.[0-9a-z_]+")
+_PATTERN = re.compile(r"\b(?:wdt|p|ps|dbo|dbp|rdf):[A-Za-z]\w*")
+
+
+def questions_of(document: Any, path: Path) -> list[Question]:
+    """The questions of a JSON document, those without gold answers too. Raises InputError, naming the record at fault."""
+    reader, records = _sniffed(document, path)
+    questions = []
+    for number, record in enumerate(records, 1):
+        try:
+            questions.append(reader(record, path))
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            what = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+            name = reader.__name__.removeprefix("_")
+            raise InputError(f"{path}: record {number} is not as in {_NAMES[name]}: {what}") from error
+    return questions
+
+
+_NAMES = {
+    "own": "ReFactX's format",
+    "mintaka": "Mintaka",
+    "two_wiki": "2WikiMultiHopQA",
+    "webqsp": "WebQSP",
+    "qald": "QALD",
+}
+
+
+def _sniffed(document: Any, path: Path) -> tuple[Callable[[Any, Path], Question], list[Any]]:
+    if isinstance(document, dict):
+        for field, reader in (("Questions", _webqsp), ("questions", _qald)):
+            if isinstance(document.get(field), list):
+                return reader, document[field]
+        document = [document]
+    first = document[0] if isinstance(document, list) and document else None
+    if isinstance(first, dict):
+        if isinstance(first.get("answers"), list):
+            return _own, document
+        if "complexityType" in first:
+            return _mintaka, document
+        if "_id" in first:
+            aliases = _aliases(path.with_name("id_aliases.json"))
+            return _with_aliases(aliases), document
+        raise InputError(f"{path} has records with {', '.join(sorted(map(str, first))[:8])}: {_EXPECTED}")
+    raise InputError(f"{path} has no questions: {_EXPECTED}")
+
+
+def _own(record: Any, path: Path) -> Question:
+    return Question(
+        id=_text(record["id"]),
+        source=_text(record.get("source") or path.stem),
+        text=_question(record["question"]),
+        answers=_golds(Gold(_text(answer)) for answer in record["answers"]),
+        kind=_text(record.get("kind") or "all"),
+        answer_ids=tuple(_text(number) for number in record.get("answer_ids") or ()),
+        sparql=_text(record.get("sparql") or ""),
+    )
+
+
+def _mintaka(record: Any, path: Path) -> Question:
+    given, kind = record["answer"], record["complexityType"]
+    if kind == "count" and given.get("answerNum") is not None:
+        golds = [Gold(_text(given["answerNum"]))]
+    elif given["answer"] is None:
+        golds = [Gold(_text(given.get("mention") or ""))]
+    else:
+        golds = [_mintaka_gold(answer) for answer in given["answer"]]
+    return Question(
+        id=_text(record["id"]),
+        source="mintaka",
+        text=_question(record["question"]),
+        answers=_golds(golds),
+        kind=_text(kind),
+    )
+
+
+def _mintaka_gold(answer: Any) -> Gold:
+    if not isinstance(answer, dict):
+        return Gold(("yes" if answer else "no") if isinstance(answer, bool) else _text(answer))
+    label = answer.get("label")  # a text, or texts by language
+    return Gold(_text((label.get("en") if isinstance(label, dict) else label) or ""), _text(answer["name"]))
+
+
+def _with_aliases(aliases: dict[str, tuple[str, ...]]) -> Callable[[Any, Path], Question]:
+    def two_wiki(record: Any, path: Path) -> Question:
+        number = record.get("answer_id")
+        answer = record.get("answer")  # the test set comes without
+        gold = Gold(_text(answer), number, aliases.get(number, ())) if answer is not None else Gold("")
+        return Question(
+            id=_text(record["_id"]),
+            source="2wikimultihopqa",
+            text=_question(record["question"]),
+            answers=_golds([gold]),
+            kind=_text(record["type"]),
+        )
+
+    return two_wiki
+
+
+def _aliases(path: Path) -> dict[str, tuple[str, ...]]:
+    """By id, from lines such as `{"Q_id": "Q1", "aliases": [...], "demonyms": [...]}`."""
+    if not path.is_file():
+        return {}
+    try:
+        with path.open(encoding="utf-8") as lines:
+            records = [json.loads(line) for line in lines if line.strip()]
+        return {record["Q_id"]: (*record["aliases"], *record.get("demonyms", ())) for record in records}
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{path} is not 2WikiMultiHopQA's file of aliases ({error}): mend it or move it away"
+        ) from error
+
+
+def _webqsp(record: Any, path: Path) -> Question:
+    parses = record["Parses"]
+    golds = []
+    for parse in parses:
+        for answer in parse["Answers"]:
+            argument = _text(answer["AnswerArgument"])
+            if answer["AnswerType"] == "Entity":
+                golds.append(Gold(_text(answer.get("EntityName") or ("" if _MID.fullmatch(argument) else argument))))
+            else:
+                golds.append(Gold(argument))
+    chains = [parse.get("InferentialChain") or [] for parse in parses]
+    hops = [len(chain) + len(parse.get("Constraints") or []) for chain, parse in zip(chains, parses, strict=True)]
+    return Question(
+        id=_text(record["QuestionId"]),
+        source="webqsp",
+        text=_question(record.get("RawQuestion") or record["ProcessedQuestion"]),
+        answers=_golds(golds),
+        kind="single" if min(hops, default=1) <= 1 else "multi",
+        sparql=_text(parses[0].get("Sparql") or "") if parses else "",
+    )
+
+
+def _qald(record: Any, path: Path) -> Question:
+    texts = {entry["language"]: entry.get("string") for entry in record["question"]}
+    if not texts.get("en"):
+        raise ValueError(f"it has no English question, only {', '.join(sorted(texts))}")
+    golds = []
+    for result in record["answers"]:
+        if "boolean" in result:
+            golds.append(Gold("yes" if result["boolean"] else "no"))
+        for binding in result.get("results", {}).get("bindings", ()):
+            golds += [_qald_gold(_text(term["value"])) for term in binding.values()]
+    sparql = _text((record.get("query") or {}).get("sparql") or "")
+    return Question(
+        id=_text(record["id"]),
+        source="qald",
+        text=_question(texts["en"]),
+        answers=_golds(golds),
+        kind=kind_of(sparql),
+        sparql=sparql,
+    )
+
+
+def _qald_gold(value: str) -> Gold:
+    if match := _ENTITY.fullmatch(value):
+        return Gold("", match[1])
+    if match := _RESOURCE.fullmatch(value):
+        return Gold(unquote(match[1]).replace("_", " "))
+    return Gold(value)
+
+
+def kind_of(sparql: str) -> str:
+    """How a SPARQL query asks: `ask`, `count`, `superlative`, `single` (one triple pattern) or `multi`; `all` without one.
+
+    >>> kind_of("SELECT DISTINCT ?x WHERE { wd:Q761383 wdt:P138 ?x. }"), kind_of("ASK { wd:Q1 wdt:P1 wd:Q2 }")
+    ('single', 'ask')
+    >>> kind_of("SELECT ?x WHERE { ?x wdt:P31 wd:Q5; wdt:P569 ?d } ORDER BY ?d LIMIT 1")
+    'superlative'
+    """
+    upper = sparql.upper()
+    if not sparql.strip():
+        return "all"
+    if re.search(r"\bASK\b", upper):
+        return "ask"
+    if "COUNT" in upper:
+        return "count"
+    if re.search(r"\bORDER\s+BY\b|\bMAX\s*\(|\bMIN\s*\(", upper):
+        return "superlative"
+    return "single" if len(_PATTERN.findall(sparql)) <= 1 else "multi"
+
+
+def _golds(golds: Iterable[Gold]) -> tuple[Gold, ...]:
+    """Each gold answer once, without those that have neither text nor id."""
+    return tuple(dict.fromkeys(gold for gold in golds if gold.text.strip() or gold.id))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise TypeError(f"{value!r} stands where a text is expected")
+    return str(value)
+
+
+def _question(value: Any) -> str:
+    text = _text(value).strip()
+    if not text:
+        raise ValueError("its question is empty")
+    return text

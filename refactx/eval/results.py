@@ -1,0 +1,161 @@
+"""What came of each question, and why it failed if it did.
+
+The reasons, the first that holds:
+
+| reason | when |
+|---|---|
+| not asked | the question could not be put to the model, being too long, say |
+| cut off | the limit of tokens came before the end of the final answer |
+| I don't know | the model said so |
+| no final answer | the text ended without one |
+| list incomplete | right, but gold answers are missing |
+| more than asked | right, with other items or words around it |
+| fact not used | a gold answer is part of a fact, and is not in the final answer in any form that is known |
+| no fact | an answer without a fact, where facts could be written |
+| wrong subject | no fact is about an entity of the gold query |
+| wrong predicate | facts about such an entity, none with a property of the gold query |
+| wrong object | both are right, the answer is not |
+| wrong answer | there are no ids to compare: no gold query, no ids in the knowledge base, or no facts by design |
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from refactx.eval.answer_set import same
+from refactx.eval.metrics import NOTHING, Outcome, Score, outcome, score
+from refactx.eval.questions import Question
+
+REASONS = (
+    "not asked",
+    "cut off",
+    "I don't know",
+    "no final answer",
+    "list incomplete",
+    "more than asked",
+    "fact not used",
+    "no fact",
+    "wrong subject",
+    "wrong predicate",
+    "wrong object",
+    "wrong answer",
+)
+_OF_OUTCOME: dict[Outcome, str] = {
+    "failed": "not asked",
+    "cut off": "cut off",
+    "unknown": "I don't know",
+    "none": "no final answer",
+}
+_ENTITY = re.compile(r"\bwd:(Q\d+)|/entity/(Q\d+)>")
+_PROPERTY = re.compile(r"\b(?:wdt|p|ps|wdtn|psv):(P\d+)|/prop/(?:\w+/)*(P\d+)>")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One question asked in one way, and how right the answer is.
+
+    `answer`: the final answer; `text`: all that the model wrote; `facts`: as `refactx ask --json` prints them;
+    `verdict`: the judge's, None where it gave none or was not asked; `reason`: None where the answer is exact.
+    """
+
+    question: Question
+    answer: str
+    text: str
+    facts: tuple[Mapping[str, Any], ...]
+    outcome: Outcome
+    score: Score
+    reason: str | None
+    verdict: bool | None
+    tokens: int
+    forward_passes: int
+    seconds: float
+
+    @property
+    def given(self) -> bool:
+        """Whether it counts for precision."""
+        return self.outcome == "given"
+
+
+def result(
+    question: Question,
+    record: Mapping[str, Any],
+    *,
+    grounded: bool,
+    max_new_tokens: int,
+    unknown: str,
+    verdict: bool | None = None,
+) -> Result:
+    """The result of a line of `answers.jsonl` or `free.jsonl`. `grounded`: facts could be written."""
+    answer = record.get("answer")
+    if answer is None:
+        return Result(question, "", record.get("error", ""), (), "failed", NOTHING, "not asked", None, 0, 0, 0.0)
+    said, text, facts = answer["answer"], answer["text"], tuple(answer["facts"])
+    # the end of the text is the answer itself, or nothing was answered: what the limit cut is the answer
+    at_limit = answer["tokens"] >= max_new_tokens and (not said or text.endswith(said))
+    came = outcome(said, at_limit, unknown)
+    parts = [name for fact in facts for _, name in _parts(fact)]
+    scored = score(said, question.answers, parts) if came == "given" else NOTHING
+    return Result(
+        question=question,
+        answer=said,
+        text=text,
+        facts=facts,
+        outcome=came,
+        score=scored,
+        reason=_reason(question, facts, came, scored, grounded),
+        verdict=verdict if came == "given" else None,
+        tokens=answer["tokens"],
+        forward_passes=answer["forward_passes"],
+        seconds=answer["seconds"],
+    )
+
+
+def _reason(
+    question: Question, facts: Sequence[Mapping[str, Any]], came: Outcome, scored: Score, grounded: bool
+) -> str | None:
+    if came != "given":
+        return _OF_OUTCOME[came]
+    if scored.exact:
+        return None
+    if scored.hit:
+        return "list incomplete" if 0 < scored.recall < 1 else "more than asked"
+    if not grounded:
+        return "wrong answer"
+    if not facts:
+        return "no fact"
+    if _holds_gold(question, facts):
+        return "fact not used"
+    entities, properties = _ids(_ENTITY, question.sparql), _ids(_PROPERTY, question.sparql)
+    subjects = [_id(fact.get("subject")) for fact in facts]
+    if not entities or not properties or not any(subjects):
+        return "wrong answer"
+    about = [fact for fact, subject in zip(facts, subjects, strict=True) if subject in entities]
+    if not about:
+        return "wrong subject"
+    return "wrong object" if any(_id(fact.get("predicate")) in properties for fact in about) else "wrong predicate"
+
+
+def _holds_gold(question: Question, facts: Iterable[Mapping[str, Any]]) -> bool:
+    ids = {gold.id for gold in question.answers if gold.id} | set(question.answer_ids)
+    names = [name for gold in question.answers for name in gold.names]
+    parts = [part for fact in facts for part in _parts(fact)]
+    return any(number in ids or any(same(name, text) for name in names) for number, text in parts)
+
+
+def _parts(fact: Mapping[str, Any]) -> list[tuple[str | None, str]]:
+    """Id and text of a fact's subject and object."""
+    found = []
+    for part in (fact.get("subject"), fact.get("object")):
+        if isinstance(part, Mapping):
+            found.append((_id(part), str(part.get("label") or part.get("literal") or "")))
+    return found
+
+
+def _id(part: Any) -> str | None:
+    number = part.get("id") if isinstance(part, Mapping) else None
+    return number if isinstance(number, str) else None
+
+
+def _ids(pattern: re.Pattern[str], sparql: str) -> set[str]:
+    return {number for match in pattern.finditer(sparql) for number in match.groups() if number}

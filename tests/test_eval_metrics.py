@@ -1,0 +1,220 @@
+"""The metrics of answers, on examples worked out by hand."""
+
+import math
+
+import pytest
+
+from refactx.eval.answer_set import Gold, contains, items, same
+from refactx.eval.intervals import mean, proportion, ratio
+from refactx.eval.metrics import NOTHING, accuracy, outcome, precision, score
+from refactx.eval.normalise import normalise
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("1956-10-20", "October 20, 1956"),
+        ("1956-10-20", "20 October 1956"),
+        ("1956-10-20", "the 20th of Oct. 1956"),
+        ("1956-10-20T00:00:00Z", "Oct 20 1956"),
+        ("1956-10", "October 1956"),
+        ("200 BCE", "200 B.C."),
+        ("AD 79", "79"),
+        ("1,234,567", "1234567"),
+        ("1\u202f234\u202f567", "1234567.0"),
+        ("2.65e+09", "2.65 billion"),
+        ("three", "3"),
+        ("Twenty-one", "21"),
+        ("5 kilometres", "5 km"),
+        ("12 square kilometers", "12 km²"),
+        ("10 per cent", "10%"),
+        ("UTC−05:00", "GMT-5"),
+        ("Dead Man's Chest", "dead mans chest"),
+        ("Washington, D.C.", "Washington DC"),
+        ("J.R.R. Tolkien", "J. R. R. Tolkien"),
+        ("Cats & Dogs", "cats and dogs"),
+        ("São Tomé", "Sao Tome"),
+        ("America/New_York", "america new york"),
+        ("C++", "c++"),
+    ],
+)
+def test_two_ways_to_write_the_same(one: str, other: str) -> None:
+    assert normalise(one) == normalise(other) != ()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("UTC+5", "UTC-5"),
+        ("-21", "21"),
+        ("C++", "C"),
+        ("1956-10-20", "1956-10-21"),
+        ("08650", "8650"),
+        ("1.5", "15"),
+        ("May", "March"),
+        ("200 BC", "200"),
+        ("13 October 1956", "13-10-1956x"),
+    ],
+)
+def test_two_things_that_differ(one: str, other: str) -> None:
+    assert normalise(one) != normalise(other)
+
+
+def test_a_date_that_is_none_stays_as_it_is() -> None:
+    assert normalise("45 May 1956") == ("45", "1956-05")
+    assert normalise("1956-13-20") == ("1956-13-20",)
+
+
+def test_a_gold_year_is_met_by_a_date_but_a_gold_date_not_by_its_year() -> None:
+    assert same("1956", "20 October 1956")
+    assert same("1956-01-01", "1956")
+    assert not same("1956-10-20", "1956")
+    assert not same("195", "1956")
+
+
+def test_a_unit_may_be_missing_on_either_side_but_not_differ() -> None:
+    assert same("170", "170 cm")
+    assert same("170 cm", "170")
+    assert not same("170 kg", "170 cm")
+    assert not same("3", "3 Idiots")
+
+
+def test_a_qualifier_counts_only_where_both_have_one() -> None:
+    assert same("Jackie Simpson (linebacker)", "Jackie Simpson")
+    assert same("Jackie Simpson", "Jackie Simpson (linebacker)")
+    assert not same("Jackie Simpson (linebacker)", "Jackie Simpson (actor)")
+    assert same("Günter Grass", "Günter Grass (German novelist, poet (1927-2015))")
+    assert same("Wake Up (Hilary Duff song)", "Wake Up (Hilary Duff song) (2005 single)")
+    assert not same("Wake Up (Hilary Duff song)", "Wake Up (novel) (2005 single)")
+    assert same("Oslo (", "Oslo")
+
+
+def test_items_are_cut_at_separators_but_not_inside_names_dates_numbers_and_parentheses() -> None:
+    assert items("Finnish, Swedish, and Sámi") == ["finnish", "swedish", "sami"]
+    assert items("A; B | C\nD / E") == ["a", "b", "c", "d", "e"]
+    assert items("1,234 and 5,678,901") == ["1,234", "5,678,901"]
+    assert items("October 20, 1956 and 1 May 1960") == ["1956-10-20", "1960-05-01"]
+    assert items("Bern (city, capital and seat), Zug") == ["bern (city, capital and seat)", "zug"]
+    assert items("Washington, D.C., Trinidad and Tobago", ["Washington, D.C.", "Trinidad and Tobago"]) == [
+        "washington, d.c.",
+        "trinidad and tobago",
+    ]
+    assert items("Grass (novelist, poet (1927, 2015)), Böll") == ["grass (novelist, poet (1927, 2015))", "boll"]
+    assert items("Bern (city, Zug") == ["bern (city", "zug"], (
+        "a parenthesis that is never closed holds nothing together"
+    )
+    assert items("Bern, BERN, the Bern") == ["bern"]
+    assert items(" , and .") == []
+
+
+def test_what_a_text_contains_is_whole_tokens_in_a_row_outside_parentheses() -> None:
+    assert contains("Bern", "The capital is Bern.")
+    assert not contains("Bern", "Bernard")
+    assert not contains("New York City", "York City, New")
+    assert not contains("Switzerland", "Bern (capital of Switzerland)")
+    assert contains("Madonna (album)", "It was Madonna.")
+    assert contains("Switzerland", "(Switzerland)"), "nothing else is said"
+    assert contains("1956-10-20", "She was born on October 20, 1956.")
+
+
+def test_the_score_of_a_list() -> None:
+    golds = [Gold("Finnish"), Gold("Swedish")]
+    assert score("Finnish and Swedish", golds).exact
+    part = score("Finnish", golds)
+    assert (part.hit, part.exact, part.precision, part.recall) == (True, False, 1.0, 0.5)
+    assert math.isclose(part.f1, 2 / 3)
+    mixed = score("Finnish, Danish, Norwegian", golds)  # p = 1/3, r = 1/2
+    assert math.isclose(mixed.f1, 0.4)
+    assert score("Danish", golds) == NOTHING
+
+
+def test_a_sentence_is_a_hit_but_not_exact() -> None:
+    sentence = score("The capital is Bern", [Gold("Bern")])
+    assert (sentence.hit, sentence.exact, sentence.f1) == (True, False, 0.0)
+
+
+def test_an_alias_is_as_good_as_the_gold_answer_and_counts_once() -> None:
+    golds = [Gold("United Kingdom", "Q145", ("UK", "Great Britain")), Gold("", "Q142", ("France",)), Gold("")]
+    assert score("France and the UK", golds).exact
+    assert score("UK; United Kingdom", golds).recall == 0.5
+    assert score("UK; United Kingdom", golds).precision == 1.0
+
+
+def test_a_name_that_a_fact_gives_is_one_wrong_item_not_two() -> None:
+    assert score("Bern, Trinidad and Tobago", [Gold("Bern")]).precision == pytest.approx(1 / 3)
+    assert score("Bern, Trinidad and Tobago", [Gold("Bern")], ["Trinidad and Tobago"]).precision == 0.5
+
+
+def test_gold_answers_in_two_forms_count_once() -> None:
+    assert score("1956", [Gold("1956"), Gold("1956.0")]).exact
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "right"),
+    [
+        ("Yes.", "yes", True),
+        ("No, he wasn't.", "false", True),
+        ("true", "yes", True),
+        ("Yes", "no", False),
+        ("Oslo", "no", False),
+    ],
+)
+def test_yes_and_no(answer: str, gold: str, right: bool) -> None:
+    assert score(answer, [Gold(gold)]).hit is right
+    assert score(answer, [Gold(gold)]).f1 == float(right)
+
+
+def test_no_is_a_word_like_others_where_the_question_is_not_one_of_yes_or_no() -> None:
+    assert not score("No man's land", [Gold("Dr. No")]).hit
+
+
+@pytest.mark.parametrize(
+    ("answer", "at_limit", "expected"),
+    [
+        ("Bern", False, "given"),
+        ("I don't know.", False, "unknown"),
+        ("I don’t know", False, "unknown"),
+        ("I don't know who that is", False, "unknown"),
+        ("Unknown Pleasures", False, "given"),
+        ("unknown", False, "unknown"),
+        ("...", False, "none"),
+        ("Ber", True, "cut off"),
+    ],
+)
+def test_what_came_of_a_question(answer: str, at_limit: bool, expected: str) -> None:
+    assert outcome(answer, at_limit) == expected
+
+
+def test_accuracy_is_over_questions_and_precision_over_answers_given() -> None:
+    correct, given = [True, True, False, False, False], [True, True, True, True, False]
+    assert accuracy(correct).value == 0.4
+    assert (precision(correct, given).value, precision(correct, given).of) == (0.5, 4)
+    assert precision([False], [False]).value is None
+
+
+def test_wilsons_interval_against_published_values() -> None:
+    # Newcombe 1998, Statistics in Medicine 17: 857-872, table I, method 3: 81/263, 15/148, 0/20 and 1/29
+    for k, n, low, high in [
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ]:
+        estimate = proportion(k, n)
+        assert (round(estimate.low or 0, 4), round(estimate.high or 0, 4)) == (low, high)
+
+
+def test_the_bootstrap_is_seeded_and_near_the_normal_interval() -> None:
+    values = [0.0, 1.0] * 200
+    estimate = mean(values)
+    assert estimate == mean(values)
+    reach = 1.96 * 0.5 / math.sqrt(400)
+    assert estimate.value == 0.5
+    assert estimate.low == pytest.approx(0.5 - reach, abs=0.005)
+    assert estimate.high == pytest.approx(0.5 + reach, abs=0.005)
+    assert mean([]).value is None
+
+
+def test_a_ratio_of_pairs_that_always_hold_has_no_width() -> None:
+    estimate = ratio([1.0, 2.0, 30.0], [2.0, 4.0, 60.0])
+    assert (estimate.value, estimate.low, estimate.high) == (0.5, 0.5, 0.5)

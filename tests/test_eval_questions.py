@@ -1,0 +1,175 @@
+"""Question sets in their published formats, and which questions a run asks."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from refactx.errors import InputError
+from refactx.eval.answer_set import Gold
+from refactx.eval.gold_names import gold_names
+from refactx.eval.questions import Question, chosen, half_of, keyed, read_questions, with_names
+from refactx.name_blocks import Named
+
+SETS = Path(__file__).parent / "questions"
+
+
+def read(name: str) -> dict[str, Question]:
+    return {question.key: question for question in read_questions(SETS / name)}
+
+
+def golds(question: Question) -> list[str]:
+    return [gold.text for gold in question.answers]
+
+
+def test_mintaka() -> None:
+    found = read("mintaka.json")
+    assert found["9ace9041"].answers == (Gold("Breaking Dawn", "Q53945"),)
+    assert (found["9ace9041"].kind, found["9ace9041"].source) == ("ordinal", "mintaka")
+    assert golds(found["88bdb808"]) == ["6"], "a count is asked for, not what is counted"
+    assert golds(found["a9011ddf"]) == ["Mount Lucania"], "labels by language: the newer form"
+    assert golds(found["0a1b2c3d"]) == ["yes"]
+    assert golds(found["0a1b2c3e"]) == ["1967-01-15"]
+    assert golds(found["0a1b2c3f"]) == ["nobody in Wikidata"]
+
+
+def test_two_wiki_with_the_aliases_beside_it() -> None:
+    found = read("2wikimultihopqa.json")
+    mother = found["8813f87c0bdd11eba7f7acde48001122"]
+    assert mother.answers == (
+        Gold("Małgorzata Braunek", "Q274277", ("Malgorzata Braunek", "Małgorzata Braunek-Mainka")),
+    )
+    assert mother.kind == "compositional"
+    assert golds(found["228546780bdd11eba7f7acde48001122"]) == ["The Mask Of Fu Manchu"]
+
+
+def test_webqsp_takes_the_answers_of_all_parses_once() -> None:
+    found = read("webqsp.json")
+    assert golds(found["WebQTest-0"]) == ["Jamaican English", "Jamaican Creole English Language"]
+    assert golds(found["WebQTest-1"]) == ["1956-10-20"]
+    assert [question.kind for question in found.values()] == ["single", "multi"]
+    assert "WebQTest-2" not in found, "it has no answer"
+
+
+def test_qald_10_gives_ids_and_literals_and_truth() -> None:
+    found = read("qald10.json")
+    assert found["0"].text == "After whom is the Riemannian geometry named?"
+    assert found["0"].answers == (Gold("", "Q42299"),)
+    assert golds(found["8"]) == ["yes"]
+    assert golds(found["9"]) == ["99.9839"]
+    assert [question.kind for question in found.values()] == ["single", "ask", "multi"]
+    assert "5" not in found
+
+
+def test_qald_9_names_resources_of_dbpedia() -> None:
+    assert golds(read("qald9.json")["99"]) == ["Mountain Time Zone"]
+
+
+def test_our_own_form_and_an_id_that_occurs_twice() -> None:
+    found = read("own.jsonl")
+    assert list(found) == ["WebQTrn-13", "qald10/train/train_0", "qald7/train/train_0", "only"]
+    assert golds(found["WebQTrn-13"]) == ["Canada", "Mexico"]
+    assert (found["only"].source, found["only"].kind) == ("own", "all")
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("", "is empty"),
+        ("hello", "neither JSON nor one JSON object a line"),
+        ('{"id": "1", "question": "Q?", "answers": ["a"]}\n{"id": \n', "line 2"),
+        ("[]", "has no questions: expected Mintaka"),
+        ("7", "has no questions"),
+        ('[{"title": "x", "paragraphs": []}]', "has records with paragraphs, title: expected Mintaka"),
+        (
+            '{"id": "1", "question": "Q?", "answers": ["a"]}\n{"id": "2", "answers": ["a"]}',
+            "record 2 .* it has no 'question'",
+        ),
+        ('{"id": "1", "question": " ", "answers": ["a"]}', "record 1 .* its question is empty"),
+        ('{"id": "1", "question": "Q?", "answers": [["a"]]}', r"record 1 .* \['a'\] stands where a text"),
+        (
+            '{"questions": [{"id": 1, "question": [{"language": "de", "string": "Wer?"}]}]}',
+            "no English question, only de",
+        ),
+        ('{"id": "1", "question": "Q?", "answers": []}', "no gold answer"),
+        ('[{"_id": "1", "type": "comparison", "question": "Q?", "context": []}]', "no gold answer"),
+        ('{"id": "1", "question": "Q?", "answers": ["a"]}\n' * 2, "1 ids occur twice, such as '"),
+        ("[" * 100_000, "neither JSON"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_told(tmp_path: Path, content: str, expected: str) -> None:
+    file = tmp_path / "questions.json"
+    file.write_text(content)
+    with pytest.raises(InputError, match=expected):
+        read_questions(file)
+
+
+def test_files_that_are_not_there_or_no_text(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot read the questions"):
+        read_questions(tmp_path / "none.json")
+    (tmp_path / "b.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="not UTF-8"):
+        read_questions(tmp_path / "b.json")
+    (tmp_path / "q.json").write_text((SETS / "2wikimultihopqa.json").read_text())
+    (tmp_path / "id_aliases.json").write_text("[1]")
+    with pytest.raises(InputError, match="file of aliases"):
+        read_questions(tmp_path / "q.json")
+
+
+def many(n: int) -> list[Question]:
+    made = [Question(f"q{i}", "s", "Q?", (Gold("a"),), kind="single" if i % 3 else "multi") for i in range(n)]
+    return keyed(made)
+
+
+def test_the_split_is_fixed_and_takes_each_question_once() -> None:
+    questions = many(200)
+    tune, report = chosen(questions, "tune"), chosen(questions, "report")
+    assert {q.id for q in tune} | {q.id for q in report} == {q.id for q in questions}
+    assert not {q.id for q in tune} & {q.id for q in report}
+    assert 70 < len(tune) < 130
+    # by hand: sha256sum of "WebQTrn-13" ends in 9, that of "WebQTrn-3582" in an even digit
+    assert [half_of(replace(questions[0], id=name)) for name in ("WebQTrn-13", "WebQTrn-3582")] == ["report", "tune"]
+
+
+def test_a_limit_takes_the_same_questions_whatever_the_order_of_the_file() -> None:
+    questions = many(200)
+    first = chosen(questions, "report", ("single",), 20)
+    assert first == chosen(questions[::-1], "report", ("single",), 50)[:20]
+    assert {q.kind for q in first} == {"single"}
+
+
+def test_what_cannot_be_chosen_is_told() -> None:
+    with pytest.raises(InputError, match=r"no questions of kind count; there are: single \(6\), multi \(4\)"):
+        chosen(many(10), kinds=("count",))
+    one = many(1)
+    with pytest.raises(InputError, match="no question is left"):
+        chosen(one, "tune" if half_of(one[0]) == "report" else "report")
+
+
+class Names:
+    """Two blocks of names."""
+
+    def name_rows(self) -> list[tuple[bytes, bytes]]:
+        return [(b"a", b""), (b"b", b"")]
+
+    def unpack_names(self, key: bytes, block: bytes) -> dict[str, Named]:
+        blocks = {
+            b"a": {"Bern (capital of Switzerland)": Named("Q70", None), "Berne": Named("Q70", None)},
+            b"b": {"Bernhard Riemann": Named("Q42299", None), "spouse": Named("P26", "entity")},
+        }
+        return blocks[key]
+
+
+def test_the_names_of_gold_answers_come_from_the_index() -> None:
+    names = gold_names(Names(), {"Q70", "Q42299", "Q1"})
+    assert names == {"Q70": ("Bern (capital of Switzerland)", "Berne"), "Q42299": ("Bernhard Riemann",)}
+    (riemann,) = with_names(read("qald10.json")["0"], names).answers
+    assert riemann.names == ("Bernhard Riemann",)
+
+
+def test_an_id_finds_the_answer_that_has_its_name_or_the_one_that_is_left() -> None:
+    names = {"Q70": ("Bern (capital)",), "Q72": ("Zürich",), "Q1": ("something else",)}
+    question = Question("1", "s", "Q?", (Gold("Zurich"), Gold("Bern"), Gold("Other")), answer_ids=("Q1", "Q70", "Q72"))
+    assert [gold.id for gold in with_names(question, names).answers] == ["Q72", "Q70", "Q1"]
+    two_left = replace(question, answers=(Gold("x"), Gold("y"), Gold("Bern")))
+    assert [gold.id for gold in with_names(two_left, names).answers] == [None, None, "Q70"]
