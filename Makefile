@@ -10,7 +10,7 @@ demo: $(READY) ## install, get the demo model, ingest the sample, ask three ques
 	$(BIN)/python -m refactx.demo
 
 test: $(READY) ## the whole suite but for the long crash and scale tests
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile
 
 test-slow: $(READY) ## the long ones
 	$(BIN)/python -m pytest -q -m slow

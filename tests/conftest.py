@@ -23,6 +23,8 @@ from pytest_postgresql import factories
 
 # Before torch is imported: OpenMP's threads spin while they wait, and tests run side by side.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+if "PYTEST_XDIST_WORKER" in os.environ:  # as many processes as cores already
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @dataclass(frozen=True)

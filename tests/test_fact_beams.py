@@ -130,7 +130,7 @@ def test_as_many_beams_as_facts_find_the_best_of_all(options: FactBeams) -> None
         assert tuple(out[0, len(prompt) :].tolist()) == scored[-1][1]
 
 
-@pytest.mark.parametrize(("options", "beams"), zip(OPTIONS, [1, 2, 3, 3, 2, 3], strict=True), ids=str)
+@pytest.mark.parametrize(("options", "beams"), list(zip(OPTIONS, [1, 2, 3, 3, 2, 3], strict=True)), ids=str)
 def test_each_fact_is_the_plain_searchs(options: FactBeams, beams: int) -> None:
     for index in (INDEX, MORE):
         inputs = prompts("a b c")
