@@ -15,34 +15,21 @@ tells the entity Berlin from the text "Berlin"; it is NULL for an item, and for 
 The files depend on the set of lines in the sources, not on their order, and appear only when all three are complete.
 """
 
-import sys
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
-from tqdm import tqdm
 
 from refactx.errors import InputError
 
-from . import ready_made, wikidata
 from .facts import STEPS, Joined, join_facts
 from .names import name_entities
-from .parsed import Parsed
-from .report import REPORTED_FAULTS, Report
-from .sources import Format, blocks, format_of
-from .work_database import insert, open_work_database
+from .reading import Lines, open_sources, progress_bar, read_sources
+from .report import Report
+from .work_database import open_work_database
 
-_PARSERS: dict[Format, Callable[[bytes, int], Parsed]] = {
-    "N-Triples": wikidata.parse_block,
-    "ready-made facts": ready_made.parse_block,
-}
-_EXAMPLES: dict[Format, str] = {
-    "N-Triples": "<http://www.wikidata.org/entity/Q42> <http://www.wikidata.org/prop/direct/P31> ... .",
-    "ready-made facts": "<Danny Boyle> <date of birth> <1956-10-20> .",
-}
 _FILES = {
     "units.parquet": "SELECT unit, text FROM units ORDER BY unit",
     "facts.parquet": """
@@ -88,83 +75,39 @@ def build_knowledge_base(
             `strict`, a malformed line.
         RefactxError: the disk is full, or `memory` too small.
     """
-    if not sources:
-        raise InputError("no source was given: expected at least one file of N-Triples or ready-made facts")
-    formats = [(path, format_of(path)) for path in sources]
+    opened = open_sources(sources, workers)
+    _make(folder)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".staged-") as staged:
+        lines = read_sources(opened, Path(staged), strict=strict, workers=workers, progress=progress)
+        return join(Path(staged), lines, folder, memory=memory, workers=workers, progress=progress)
+
+
+def join(
+    staged: Path, lines: Lines, folder: Path, *, memory: str = "1GB", workers: int = 2, progress: bool = True
+) -> KnowledgeBase:
+    """The second half of `build_knowledge_base`: staged rows, and the account of their lines → the three files."""
+    _make(folder)
+    with (
+        open_work_database(folder, staged, memory, workers) as connection,
+        progress_bar("joining names and facts", STEPS + len(_FILES) + 1, progress) as bar,
+    ):
+        name_entities(connection)
+        bar.update()
+        joined = join_facts(connection, bar.update)
+        report = _report(lines, joined)
+        _write(connection, folder, bar.update)
+    return KnowledgeBase(folder, report)
+
+
+def _make(folder: Path) -> None:
+    """The folder, made if need be. Raises InputError if it can't be."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder} cannot be made: {error.strerror}: choose another folder") from None
-    with open_work_database(folder, memory, workers) as connection:
-        lines = _read(connection, formats, strict, progress)
-        with _bar("joining names and facts", STEPS + len(_FILES) + 1, progress) as bar:
-            name_entities(connection)
-            bar.update()
-            joined = join_facts(connection, bar.update)
-            report = _report(lines, joined)
-            _write(connection, folder, bar.update)
-    return KnowledgeBase(folder, report)
 
 
-class _Lines:
-    """The running account of lines while the sources are read."""
-
-    def __init__(self) -> None:
-        self.read = 0
-        self.cut = 0
-        self.dropped: Counter[str] = Counter()
-        self.faults: list[str] = []
-
-    def add(self, path: Path, parsed: Parsed) -> None:
-        self.read += parsed.lines
-        self.cut += parsed.cut
-        self.dropped += parsed.dropped
-        self.dropped["malformed"] += len(parsed.faults)
-        free = REPORTED_FAULTS - len(self.faults)
-        self.faults += (f"{path}:{line}: {what}" for line, what in parsed.faults[:free])
-
-
-def _read(
-    connection: duckdb.DuckDBPyConnection, formats: Sequence[tuple[Path, Format]], strict: bool, progress: bool
-) -> _Lines:
-    """Parse every source into the tables of the work database; the next block is parsed while one is written."""
-    account = _Lines()
-    size = sum(path.stat().st_size for path, _ in formats)
-    with (
-        _bar("reading", size, progress, unit="B", unit_scale=True) as bar,
-        ThreadPoolExecutor(1, thread_name_prefix="insert") as writer,
-    ):
-        written: Future[None] | None = None
-        for path, kind in formats:
-            for parsed in _parse(path, kind, strict, bar.update):
-                account.add(path, parsed)
-                if written is not None:
-                    written.result()
-                written = writer.submit(insert, connection, parsed.tables)
-        if written is not None:
-            written.result()
-    return account
-
-
-def _parse(path: Path, kind: Format, strict: bool, advance: Callable[[int], object]) -> Iterator[Parsed]:
-    """The blocks of one source, parsed; an error if the file does not hold what it should."""
-    line, statements, first_fault = 1, 0, ""
-    for block in blocks(path, advance):
-        parsed = _PARSERS[kind](block, line)
-        if parsed.faults and not first_fault:
-            at, what = parsed.faults[0]
-            first_fault = f"line {at}: {what}"
-            if strict:
-                raise InputError(f"{path}:{at}: {what}: correct the line, or leave out --strict to read on past it")
-        yield parsed
-        line += parsed.lines
-        statements += parsed.statements
-    if not statements:
-        what = first_fault or "it has only blank lines and comments"
-        raise InputError(f"{path} is not {kind}: {what}; expected lines such as {_EXAMPLES[kind]}")
-
-
-def _report(lines: _Lines, joined: Joined) -> Report:
+def _report(lines: Lines, joined: Joined) -> Report:
     dropped = lines.dropped + joined.dropped
     facts = joined.claims + joined.descriptions
     report = Report(
@@ -196,7 +139,3 @@ def _write(connection: duckdb.DuckDBPyConnection, folder: Path, step: Callable[[
         step()
     for name in _FILES:
         (work / name).replace(folder / name)
-
-
-def _bar(description: str, total: int, progress: bool, **options: object) -> "tqdm[object]":
-    return tqdm(desc=description, total=total, disable=None if progress else True, file=sys.stderr, **options)

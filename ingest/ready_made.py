@@ -14,14 +14,9 @@ import pyarrow.compute as pc
 from refactx.fact import MAX_PART_CHARACTERS, clean_part
 
 from .parsed import Parsed, decoded_lines, fault
+from .plain_text import PLAIN_TEXT
 
-# Characters that `clean_part` leaves alone in any company: visible, no brackets, and neither changed by Unicode NFC nor
-# combined with a neighbour. ASCII, Latin, Cyrillic, dashes and quotation marks, kana, Han.
-_PLAIN = (
-    "!-;=?-~\u00a1-\u00ac\u00ae-\u02af\u0400-\u0482\u048a-\u052f\u2010-\u2027\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff"
-)
-_PART = f"[{_PLAIN}]+(?: [{_PLAIN}]+)*"
-_EXACT_FACT = f"^<{_PART}> <{_PART}> <{_PART}> \\.$"
+_EXACT_FACT = f"^<{PLAIN_TEXT}> <{PLAIN_TEXT}> <{PLAIN_TEXT}> \\.$"
 _BOUNDARY = re.compile(r">\s+<")
 
 

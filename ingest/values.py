@@ -6,8 +6,8 @@ from decimal import Decimal
 
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 _STRING = _XSD + "string"
-_DATES = frozenset(_XSD + name for name in ("dateTime", "date", "dateTimeStamp"))
-_DECIMALS = frozenset((_XSD + "decimal", _XSD + "integer", _XSD + "long", _XSD + "int", _XSD + "nonNegativeInteger"))
+DATES = frozenset(_XSD + name for name in ("dateTime", "date", "dateTimeStamp"))
+DECIMALS = frozenset((_XSD + "decimal", _XSD + "integer", _XSD + "long", _XSD + "int", _XSD + "nonNegativeInteger"))
 _FLOATS = frozenset((_XSD + "double", _XSD + "float"))
 _VERBATIM = frozenset(_XSD + name for name in ("boolean", "gYear", "gYearMonth", "time", "duration"))
 _WKT = "http://www.opengis.net/ont/geosparql#wktLiteral"
@@ -49,9 +49,9 @@ def readable(text: str, datatype: str | None) -> str | None:
     """
     if datatype is None or datatype == _STRING or datatype in _VERBATIM:
         return text
-    if datatype in _DECIMALS:
+    if datatype in DECIMALS:
         return decimal(text) or double(text)  # real data has decimals such as 2.65e+09, against the letter of XSD
-    if datatype in _DATES:
+    if datatype in DATES:
         return date(text)
     if datatype == _WKT:
         return point(text)

@@ -46,7 +46,7 @@ _KINDS = {
     "http://www.w3.org/2004/02/skos/core#prefLabel": "duplicate name",
     "http://schema.org/name": "duplicate name",
 }
-_LEFT_OUT = {
+LEFT_OUT = {
     "http://wikiba.se/ontology#ExternalId": "external identifier",
     "http://wikiba.se/ontology#CommonsMedia": "media file",
     "http://wikiba.se/ontology#GeoShape": "media file",
@@ -54,7 +54,7 @@ _LEFT_OUT = {
 }
 LABEL, DESCRIPTION, TITLE = 0, 1, 2
 """The kinds of a row of `terms`."""
-_TERMS = {"label": LABEL, "description": DESCRIPTION}
+TERMS = {"label": LABEL, "description": DESCRIPTION}
 
 
 def parse_block(block: bytes, first_line: int) -> Parsed:
@@ -89,7 +89,7 @@ def parse_block(block: bytes, first_line: int) -> Parsed:
         result.statements += 1
         kind = kinds.get(predicate)
         if kind is None:
-            kind = kinds[predicate] = _kind(predicate)
+            kind = kinds[predicate] = kind_of(predicate)
         if subject is None:
             reason = rows.add_page(subject_iri or "", kind, entity)
         elif kind[0] == "P":
@@ -97,11 +97,11 @@ def parse_block(block: bytes, first_line: int) -> Parsed:
                 rows.add_claim(subject, kind, entity, None)
                 continue
             if text is None:
-                reason = _object_reason(node or "")
+                reason = object_reason(node or "")
             else:
                 reason = rows.add_literal(subject, kind, text, language, datatype)
-        elif kind in _TERMS:
-            reason = rows.add_term(subject, _TERMS[kind], text, language)
+        elif kind in TERMS:
+            reason = rows.add_term(subject, TERMS[kind], text, language)
         else:
             reason = rows.add_other(subject, kind, node)
         if reason is not None:
@@ -130,7 +130,7 @@ def title_of(page: str) -> str | None:
     return unquote(match[1]).replace("_", " ") if match else None
 
 
-def _kind(predicate: str) -> str:
+def kind_of(predicate: str) -> str:
     """The property of a claim, else one of the kinds of `_KINDS`, else why such lines are dropped."""
     for start in _DIRECT:
         if predicate.startswith(start) and _PROPERTY.fullmatch(predicate, len(start)):
@@ -138,13 +138,24 @@ def _kind(predicate: str) -> str:
     return "normalized value" if "/prop/direct-normalized/" in predicate else _KINDS.get(predicate, "not a fact")
 
 
-def _object_reason(iri: str) -> str:
+def object_reason(iri: str) -> str:
     """Why a claim whose object is this IRI or blank node, no item or property, is dropped."""
     if iri.startswith(_UNKNOWN):
         return "unknown value"
     if _MEDIA.match(iri):
         return "media file"
     return "lexeme" if "/entity/L" in iri else "url"
+
+
+def page_reason(subject: str, kind: str, about_entity: bool) -> str:
+    """Why a line is dropped whose subject, an IRI or a blank node, is no item or property."""
+    if kind == "about" and about_entity:
+        return "other wiki" if "/wiki/" in subject and "/entity/" not in subject else "not a fact"
+    if "/entity/L" in subject:
+        return "lexeme"
+    if kind[0] == "P" or kind in TERMS:
+        return "other subject"
+    return "not a fact" if kind in ("about", "property datatype") else kind
 
 
 class _Rows:
@@ -205,16 +216,11 @@ class _Rows:
             title = title_of(subject)
             if title is not None:
                 return self.add_term(entity, TITLE, title, None)
-            return "other wiki" if "/wiki/" in subject and "/entity/" not in subject else "not a fact"
-        if "/entity/L" in subject:
-            return "lexeme"
-        if kind[0] == "P" or kind in _TERMS:
-            return "other subject"
-        return "not a fact" if kind in ("about", "property datatype") else kind
+        return page_reason(subject, kind, entity is not None)
 
     def add_other(self, subject: str, kind: str, node: str | None) -> str:
-        if kind == "property datatype" and node in _LEFT_OUT:
-            self._left_out.append((subject, _LEFT_OUT[node]))
+        if kind == "property datatype" and node in LEFT_OUT:
+            self._left_out.append((subject, LEFT_OUT[node]))
         return "not a fact" if kind == "about" else kind
 
     def tables(self) -> dict[str, pa.Table]:

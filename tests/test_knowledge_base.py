@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import itertools
+import lzma
 import random
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -325,7 +326,7 @@ def test_many_blocks_and_gzip_members_read_as_one_file(tmp_path: Path) -> None:
     lines = [f"<subject {number}> <number> <{number}> .\n" for number in range(400_000)]
     content = "".join(lines[:-1]).encode() + b"x" * 100 + b"\n" + lines[-1].removesuffix("\n").encode()
     cut = len(content) // 3
-    built = build(tmp_path, gzip.compress(content[:cut], 1) + gzip.compress(content[cut:], 1) + bytes(100), "f.txt")
+    built = build(tmp_path, gzip.compress(content[:cut], 1) + gzip.compress(content[cut:], 1), "f.txt")
     assert built.report.facts == 400_000
     assert built.report.malformed[0].startswith(f"{tmp_path}/f.txt:400000: ")
 
@@ -360,7 +361,8 @@ def test_ready_made_facts_are_known_by_their_content_too(tmp_path: Path) -> None
         ("prose.md", b"Once upon a time.\n", "is neither N-Triples nor ready-made facts"),
         ("cut.nt.gz", gzip.compress(nt(CLAIM).encode())[:-9], "is a truncated gzip file"),
         ("bad.nt.gz", gzip.compress(nt(CLAIM).encode())[:-8] + b"checksum", "corrupt gzip file"),
-        ("other.nt.bz2", bz2.compress(nt(CLAIM).encode()), "is compressed with bzip2"),
+        ("cut.nt.bz2", bz2.compress(nt(CLAIM).encode())[:-9], "is a truncated bzip2 file"),
+        ("other.nt.xz", lzma.compress(nt(CLAIM).encode()), "is compressed with xz"),
         ("none.nt", nt().encode(), "no fact in 3 lines, dropped: 3 unused name"),
     ],
 )
