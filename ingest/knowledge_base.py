@@ -28,6 +28,7 @@ from .facts import STEPS, Joined, join_facts
 from .names import name_entities
 from .reading import Lines, open_sources, progress_bar, read_sources
 from .report import Report
+from .sources import Source
 from .work_database import open_work_database
 
 _FILES = {
@@ -75,7 +76,7 @@ def build_knowledge_base(
             `strict`, a malformed line.
         RefactxError: the disk is full, or `memory` too small.
     """
-    opened = open_sources(sources, workers)
+    opened = open_sources([Source(path, workers) for path in sources])
     _make(folder)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".staged-") as staged:
         lines = read_sources(opened, Path(staged), strict=strict, workers=workers, progress=progress)

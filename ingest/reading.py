@@ -4,7 +4,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,21 +40,20 @@ class Lines:
 
     def to_json(self) -> dict[str, Any]:
         """For a manifest; `from_json` reads it back."""
-        return asdict(self)
+        return {"read": self.read, "cut": self.cut, "dropped": dict(self.dropped), "faults": self.faults}
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> "Lines":
         return cls(document["read"], document["cut"], Counter(document["dropped"]), list(document["faults"]))
 
 
-def open_sources(paths: Sequence[Path], workers: int) -> list[tuple[Source, Format]]:
+def open_sources(sources: Sequence[Source]) -> list[tuple[Source, Format]]:
     """The sources and what they hold, before any is read whole.
 
     Raises InputError if one can't be read, isn't known, or is given twice where it can be read only once.
     """
-    if not paths:
+    if not sources:
         raise InputError("no source was given: expected at least one file of N-Triples or ready-made facts")
-    sources = [Source(path, workers) for path in paths]
     if sum(source.is_standard_input for source in sources) > 1:
         raise InputError("standard input (-) is given more than once: it can be read only once")
     return [(source, format_of(source)) for source in sources]

@@ -1,6 +1,7 @@
 """The account of an ingest's first stage: what became of every line that was read."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 REPORTED_FAULTS = 10
 """How many malformed lines a report names; the others are only counted."""
@@ -25,3 +26,8 @@ class Report:
     dropped: dict[str, int] = field(default_factory=dict)
     cut: int = 0
     malformed: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> "Report":
+        """From `dataclasses.asdict` of one, after it went through JSON."""
+        return cls(**{**document, "malformed": tuple(document["malformed"])})

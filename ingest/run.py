@@ -19,10 +19,11 @@ from refactx.tokenizer import FactTokenizer
 
 from .build import Packing, Row, SegmentBuilder, Shape
 from .catalogue import Header, begin, check_free, check_name, copy_rows, discard, name_lock, publish
-from .encode import encode_facts
-from .knowledge_base import KnowledgeBase, build_knowledge_base
+from .knowledge_base import KnowledgeBase
 from .packing import learn
 from .report import Report
+from .resumable import Steps
+from .sources import Source
 from .work_folder import work_folder
 
 ZSTD_LEVEL = 9
@@ -91,7 +92,7 @@ def ingest(sources: Sequence[Path], database: Database, work: Path, options: Opt
         # A session of its own, not the pool's: it holds the lock on the name.
         with psycopg.connect(database.url, autocommit=True) as connection, name_lock(connection, options.index):
             check_free(connection, options.index, options.replace)
-            with work_folder(work) as folder:
+            with work_folder(work, connection.info.host, connection.info.dbname, options.index) as folder:
                 return _ingest(sources, connection, folder, options)
     except psycopg.Error as error:
         reason = without_password(" ".join(str(error).split()))
@@ -105,15 +106,11 @@ def ingest(sources: Sequence[Path], database: Database, work: Path, options: Opt
 def _ingest(sources: Sequence[Path], connection: psycopg.Connection[Any], work: Path, options: Options) -> Result:
     clock = _Clock()
     progress = _Progress(options.quiet)
+    steps = Steps(work, [Source(path, options.workers) for path in sources], options.strict)
     limits: dict[str, Any] = {"memory": options.memory, "workers": options.workers}
-    with clock.step("read"):
-        knowledge = build_knowledge_base(
-            sources, work / "knowledge", strict=options.strict, progress=not options.quiet, **limits
-        )
+    knowledge = steps.knowledge_base(clock.step, progress=not options.quiet, **limits)
     with clock.step("encode"), progress:
-        facts = encode_facts(
-            knowledge.folder, options.tokenizer, options.trigger, work, progress=progress.advance, **limits
-        )
+        facts = steps.encoded_facts(knowledge, options.tokenizer, options.trigger, progress=progress.advance, **limits)
         codes, dictionary = learn(facts, ZSTD_LEVEL)
     tokens = facts.token_count()
     report = _without_merged(knowledge.report, len(facts))

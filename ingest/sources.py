@@ -37,6 +37,7 @@ class Source:
         self.is_standard_input = path == STANDARD_INPUT
         self.name = "standard input" if self.is_standard_input else str(path)
         self._begun: tuple[bytes, Generator[bytes, None, None]] | None = None
+        self._start = 0, 0  # bytes of text in the first block, and of the file up to its end
 
     @property
     def size(self) -> int | None:
@@ -46,16 +47,32 @@ class Source:
         with _told(self.name):
             return self.path.stat().st_size
 
+    def identity(self) -> dict[str, str | int] | None:
+        """What tells this source from another, or from itself after a change; None for standard input."""
+        if self.is_standard_input:
+            return None
+        with _told(self.name):
+            status = self.path.stat()
+            return {"path": str(self.path.resolve()), "bytes": status.st_size, "changed_ns": status.st_mtime_ns}
+
     def first_lines(self) -> bytes:
         """Some lines from the start of the source, at most a block. Raises InputError, as `blocks` does."""
         if self._begun is None:
-            blocks = self._blocks(lambda _: None)
+            read: list[int] = []
+            blocks = self._blocks(read.append)
             first = next(blocks)
+            self._start = len(first), sum(read)
             if not self.is_standard_input:  # a file is opened anew by who reads it all
                 blocks.close()
                 return first
             self._begun = first, blocks
         return self._begun[0]
+
+    def text_per_byte(self) -> float:
+        """How many bytes of text a byte of the file holds, judged from its start; at least 1."""
+        self.first_lines()
+        text, read = self._start
+        return max(1.0, text / read) if read else 1.0
 
     def blocks(self, advance: Callable[[int], object] = lambda _: None) -> Generator[bytes, None, None]:
         """The lines, decompressed, in blocks of about `BLOCK_BYTES`; `advance` is told the bytes read from disk.
