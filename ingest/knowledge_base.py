@@ -10,7 +10,8 @@ A knowledge base is a folder of three files:
 
 `names.parquet` has a row for each entity whose name occurs in a fact; ready-made facts have no ids. `object_kind` says
 of a property whether the objects of its facts are entities (`entity`), literals (`literal`) or both (`mixed`), and so
-tells the entity Berlin from the text "Berlin"; it is NULL for an item, and for a property that is no fact's predicate.
+tells the entity Berlin from the text "Berlin"; `inverse` is the name of the property read backwards. It is NULL for an
+item, and for a property that is no fact's predicate.
 
 The files depend on the set of lines in the sources, not on their order, and appear only when all three are complete.
 """
@@ -32,12 +33,14 @@ from .facts import STEPS, Joined, join_facts
 from .names import name_entities
 from .parsed import Parsed
 from .report import REPORTED_FAULTS, Report
+from .selection import Selection
 from .sources import Format, blocks, format_of
 from .work_database import insert, open_work_database
 
-_PARSERS: dict[Format, Callable[[bytes, int], Parsed]] = {
+_ALL = Selection()
+_PARSERS: dict[Format, Callable[[bytes, int, Selection], Parsed]] = {
     "N-Triples": wikidata.parse_block,
-    "ready-made facts": ready_made.parse_block,
+    "ready-made facts": lambda block, first_line, _: ready_made.parse_block(block, first_line),
 }
 _EXAMPLES: dict[Format, str] = {
     "N-Triples": "<http://www.wikidata.org/entity/Q42> <http://www.wikidata.org/prop/direct/P31> ... .",
@@ -45,16 +48,9 @@ _EXAMPLES: dict[Format, str] = {
 }
 _FILES = {
     "units.parquet": "SELECT unit, text FROM units ORDER BY unit",
-    "facts.parquet": """
-        SELECT subject, predicate, object FROM claim_facts
-        UNION ALL SELECT subject, predicate, object FROM description_facts ORDER BY ALL""",
+    "facts.parquet": "SELECT * FROM facts ORDER BY ALL",
     "names.parquet": """
-        SELECT name, entity_id(entity) AS id, object_kind FROM used LEFT JOIN (
-            SELECT property AS entity, CASE
-                WHEN count(object) = count(*) THEN 'entity' WHEN count(object) = 0 THEN 'literal' ELSE 'mixed'
-                END AS object_kind
-            FROM judged WHERE reason IS NULL GROUP BY property
-        ) USING (entity) ORDER BY name""",
+        SELECT name, entity_id(abs(entity)) AS id, object_kind FROM used LEFT JOIN predicates USING (entity) ORDER BY name""",
 }
 
 
@@ -70,6 +66,7 @@ def build_knowledge_base(
     sources: Sequence[Path],
     folder: Path,
     *,
+    selection: Selection = _ALL,
     strict: bool = False,
     memory: str = "1GB",
     workers: int = 2,
@@ -78,6 +75,7 @@ def build_knowledge_base(
     """Read the sources, of one kind or mixed, and write their facts and names into `folder`, made if need be.
 
     Args:
+        selection: what goes into the facts.
         strict: the first malformed line is an error, not only counted.
         memory: the limit on DuckDB's memory, the larger part of what this takes; the rest spills into `folder`.
         workers: threads for joins and sorts.
@@ -96,12 +94,12 @@ def build_knowledge_base(
     except OSError as error:
         raise InputError(f"{folder} cannot be made: {error.strerror}: choose another folder") from None
     with open_work_database(folder, memory, workers) as connection:
-        lines = _read(connection, formats, strict, progress)
+        lines = _read(connection, formats, selection, strict, progress)
         with _bar("joining names and facts", STEPS + len(_FILES) + 1, progress) as bar:
-            name_entities(connection)
+            collisions = name_entities(connection, selection)
             bar.update()
-            joined = join_facts(connection, bar.update)
-            report = _report(lines, joined)
+            joined = join_facts(connection, selection, bar.update)
+            report = _report(lines, joined, collisions, selection)
             _write(connection, folder, bar.update)
     return KnowledgeBase(folder, report)
 
@@ -125,7 +123,11 @@ class _Lines:
 
 
 def _read(
-    connection: duckdb.DuckDBPyConnection, formats: Sequence[tuple[Path, Format]], strict: bool, progress: bool
+    connection: duckdb.DuckDBPyConnection,
+    formats: Sequence[tuple[Path, Format]],
+    selection: Selection,
+    strict: bool,
+    progress: bool,
 ) -> _Lines:
     """Parse every source into the tables of the work database; the next block is parsed while one is written."""
     account = _Lines()
@@ -136,7 +138,7 @@ def _read(
     ):
         written: Future[None] | None = None
         for path, kind in formats:
-            for parsed in _parse(path, kind, strict, bar.update):
+            for parsed in _parse(path, kind, selection, strict, bar.update):
                 account.add(path, parsed)
                 if written is not None:
                     written.result()
@@ -146,11 +148,13 @@ def _read(
     return account
 
 
-def _parse(path: Path, kind: Format, strict: bool, advance: Callable[[int], object]) -> Iterator[Parsed]:
+def _parse(
+    path: Path, kind: Format, selection: Selection, strict: bool, advance: Callable[[int], object]
+) -> Iterator[Parsed]:
     """The blocks of one source, parsed; an error if the file does not hold what it should."""
     line, statements, first_fault = 1, 0, ""
     for block in blocks(path, advance):
-        parsed = _PARSERS[kind](block, line)
+        parsed = _PARSERS[kind](block, line, selection)
         if parsed.faults and not first_fault:
             at, what = parsed.faults[0]
             first_fault = f"line {at}: {what}"
@@ -164,25 +168,30 @@ def _parse(path: Path, kind: Format, strict: bool, advance: Callable[[int], obje
         raise InputError(f"{path} is not {kind}: {what}; expected lines such as {_EXAMPLES[kind]}")
 
 
-def _report(lines: _Lines, joined: Joined) -> Report:
+def _report(lines: _Lines, joined: Joined, collisions: int, selection: Selection) -> Report:
     dropped = lines.dropped + joined.dropped
-    facts = joined.claims + joined.descriptions
+    facts = joined.claims + joined.descriptions + joined.derived
     report = Report(
         facts=facts,
         claims=joined.claims,
         descriptions=joined.descriptions,
-        derived=0,
+        derived=joined.derived,
         lines_read=lines.read,
         kept=joined.kept,
         dropped={reason: dropped[reason] for reason in sorted(dropped) if dropped[reason]},
         cut=lines.cut + joined.cut,
         malformed=tuple(lines.faults),
+        entities=joined.entities,
+        names=joined.names,
+        collisions=collisions,
+        not_inverted=joined.not_inverted,
+        selection=selection.to_json(),
     )
     if not facts:
         reasons = ", ".join(f"{count} {reason}" for reason, count in report.dropped.items())
         raise InputError(
-            f"no fact in {lines.read} lines, dropped: {reasons}; expected Wikidata claims with English labels for "
-            "their subjects, predicates and objects, or ready-made facts"
+            f"no fact in {lines.read} lines, dropped: {reasons}; expected Wikidata claims with labels "
+            f"in {','.join(selection.languages)} for their subjects, predicates and objects, or ready-made facts"
         )
     return report
 

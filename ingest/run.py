@@ -23,6 +23,7 @@ from .encode import encode_facts
 from .knowledge_base import KnowledgeBase, build_knowledge_base
 from .packing import learn
 from .report import Report
+from .selection import Selection
 from .work_folder import work_folder
 
 ZSTD_LEVEL = 9
@@ -31,11 +32,12 @@ ZSTD_LEVEL = 9
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to ingest: under which name, for which tokenizer, with how much of the machine."""
+    """How to ingest: under which name, for which tokenizer, which facts, with how much of the machine."""
 
     index: str
     tokenizer: FactTokenizer
     tokenizer_name: str
+    selection: Selection = field(default_factory=Selection)
     replace: bool = False
     strict: bool = False
     trigger: str = "Fact:"
@@ -71,6 +73,11 @@ class Result:
             "dropped": report.dropped,
             "cut": report.cut,
             "malformed": list(report.malformed),
+            "entities": report.entities,
+            "names": report.names,
+            "collisions": report.collisions,
+            "not_inverted": report.not_inverted,
+            "selection": report.selection,
             "tokens": self.tokens,
             "seconds": round(sum(self.seconds.values()), 3),
             "seconds_by_step": {step: round(seconds, 3) for step, seconds in self.seconds.items()},
@@ -108,7 +115,12 @@ def _ingest(sources: Sequence[Path], connection: psycopg.Connection[Any], work: 
     limits: dict[str, Any] = {"memory": options.memory, "workers": options.workers}
     with clock.step("read"):
         knowledge = build_knowledge_base(
-            sources, work / "knowledge", strict=options.strict, progress=not options.quiet, **limits
+            sources,
+            work / "knowledge",
+            selection=options.selection,
+            strict=options.strict,
+            progress=not options.quiet,
+            **limits,
         )
     with clock.step("encode"), progress:
         facts = encode_facts(

@@ -1,7 +1,8 @@
-"""Literals as people write them: dates, numbers, coordinates; and which language tags count as English."""
+"""Literals as people write them: dates, numbers, coordinates; and how language tags fit languages."""
 
 import math
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 
 _XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -21,20 +22,21 @@ _FLOAT_DIGITS = 17
 _GLOBES = {"Q2": "", "Q308": " (Mercury)", "Q313": " (Venus)", "Q405": " (Moon)", "Q111": " (Mars)"}
 
 
-def english_rank(language: str) -> int | None:
-    """How well a language tag fits English, 0 best: `en`, then any `en-...`, then `mul` (all languages); None if not.
+def language_rank(tag: str, languages: Sequence[str]) -> int | None:
+    """How well a language tag fits languages in order of preference, 0 best; None if it fits none.
 
-    Tags compare without regard to case (BCP 47).
+    A tag fits a language that it equals, without regard to case, or begins with, up to a hyphen (basic filtering, RFC 4647):
+    `en` before `en-gb` and `en-ca`, and these before the next language, unless they are named themselves.
 
-    >>> [english_rank(tag) for tag in ("en", "EN-gb", "mul", "enm", "de")]
+    >>> [language_rank(tag, ("en", "mul")) for tag in ("en", "EN-gb", "mul", "enm", "de")]
     [0, 1, 2, None, None]
+    >>> [language_rank(tag, ("en-gb", "en")) for tag in ("en-gb", "en", "en-ca")]
+    [0, 2, 3]
     """
-    tag = language.lower()
-    if tag == "en":
-        return 0
-    if tag.startswith("en-"):
-        return 1
-    return 2 if tag == "mul" else None
+    tag = tag.lower()
+    if tag in languages:
+        return 2 * languages.index(tag)
+    return next((2 * at + 1 for at, language in enumerate(languages) if tag.startswith(f"{language}-")), None)
 
 
 def readable(text: str, datatype: str | None) -> str | None:

@@ -4,6 +4,7 @@
 |---|---|
 | `claims` | `subject, property, object BIGINT, text VARCHAR`: the object is an entity or a text |
 | `terms` | `entity BIGINT, kind UTINYINT, rank UTINYINT, text`: labels, descriptions, titles (`ingest.wikidata`) |
+| `redirects` | `entity, target BIGINT`: what was merged, and into what |
 | `left_out` | `property BIGINT, reason VARCHAR`: properties whose claims are dropped, by their datatype |
 | `ready` | `subject, predicate, object VARCHAR`: ready-made facts |
 
@@ -23,6 +24,7 @@ from refactx.errors import InputError, RefactxError
 _SCHEMA = """
 CREATE TABLE claims (subject BIGINT, property BIGINT, object BIGINT, text VARCHAR);
 CREATE TABLE terms (entity BIGINT, kind UTINYINT, rank UTINYINT, text VARCHAR);
+CREATE TABLE redirects (entity BIGINT, target BIGINT);
 CREATE TABLE left_out (property BIGINT, reason VARCHAR);
 CREATE TABLE ready (subject VARCHAR, predicate VARCHAR, object VARCHAR);
 CREATE MACRO entity_number(id) AS CAST(substr(id, 2) AS BIGINT) * 2 + CAST(id[1] = 'P' AS BIGINT);
@@ -33,6 +35,7 @@ CREATE MACRO cut(part, size) AS
 _INSERT = {
     "claims": "SELECT entity_number(subject), entity_number(property), entity_number(object), text FROM rows",
     "terms": "SELECT entity_number(entity), kind, rank, text FROM rows",
+    "redirects": "SELECT entity_number(entity), entity_number(target) FROM rows",
     "left_out": "SELECT entity_number(property), reason FROM rows",
     "ready": "SELECT subject, predicate, object FROM rows",
 }
