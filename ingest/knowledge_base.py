@@ -29,7 +29,8 @@ from tqdm import tqdm
 from refactx.errors import InputError
 
 from . import ready_made, wikidata
-from .facts import STEPS, Joined, join_facts
+from .account import Joined
+from .facts import STEPS, join_facts
 from .names import name_entities
 from .parsed import Parsed
 from .report import REPORTED_FAULTS, Report
