@@ -10,7 +10,8 @@ _STRING = _XSD + "string"
 _DATES = frozenset(_XSD + name for name in ("dateTime", "date", "dateTimeStamp"))
 _DECIMALS = frozenset((_XSD + "decimal", _XSD + "integer", _XSD + "long", _XSD + "int", _XSD + "nonNegativeInteger"))
 _FLOATS = frozenset((_XSD + "double", _XSD + "float"))
-_VERBATIM = frozenset(_XSD + name for name in ("boolean", "gYear", "gYearMonth", "time", "duration"))
+_YEARS = {_XSD + "gYear": "-00-00", _XSD + "gYearMonth": "-00"}
+_VERBATIM = frozenset(_XSD + name for name in ("boolean", "time", "duration"))
 _WKT = "http://www.opengis.net/ont/geosparql#wktLiteral"
 
 _DATE = re.compile(r"([+-]?)(\d{4,})-(\d\d)-(\d\d)(?:T(\d\d:\d\d:\d\d(?:\.\d+)?))?(Z|[+-]\d\d:\d\d)?", re.ASCII)
@@ -55,6 +56,8 @@ def readable(text: str, datatype: str | None) -> str | None:
         return decimal(text) or double(text)  # real data has decimals such as 2.65e+09, against the letter of XSD
     if datatype in _DATES:
         return date(text)
+    if datatype in _YEARS:
+        return date(text.strip().removesuffix("Z") + _YEARS[datatype])
     if datatype == _WKT:
         return point(text)
     return double(text) if datatype in _FLOATS else None

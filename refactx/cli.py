@@ -130,7 +130,7 @@ def ingest(
     for fault in report.malformed:
         click.echo(f"  {fault}")
     for reason, count in report.not_inverted.items():
-        click.echo(f"  {count:>12,} claims without an inverse fact: {reason}")
+        click.echo(f"  {count:>12,} claims got no inverse fact: {reason}")
     if report.cut:
         click.echo(f"  {report.cut:,} parts were cut at 1,000 characters")
     click.echo(

@@ -33,6 +33,20 @@ def test_dates(text: str, written: str | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "text", "written"),
+    [
+        ("date", "1956-10-20", "1956-10-20"),
+        ("gYear", "1956", "1956"),
+        ("gYear", "-0199Z", "200 BCE"),
+        ("gYearMonth", "1956-10", "1956-10"),
+        ("gYear", "soon", None),
+    ],
+)
+def test_days_years_and_months_of_their_own_datatypes(kind: str, text: str, written: str | None) -> None:
+    assert readable(text, XSD + kind) == written
+
+
+@pytest.mark.parametrize(
     ("text", "written"),
     [
         ("+175", "175"),
