@@ -97,7 +97,7 @@ def name_inverses(connection: duckdb.DuckDBPyConnection, selection: Selection, r
     for property_, label, item in connection.execute(_LABEL_ITEMS.format(property=INVERSE_LABEL)).fetchall():
         items[property_] = min((label, item), items.get(property_, (label, item)))
 
-    english = selection.languages[0].partition("-")[0] in ("en", "mul")
+    english = selection.wikipedia in ("en", "mul")
     inverses: list[tuple[int, int, int | None]] = []
     names: list[tuple[int, str, bool]] = []
     for property_, label in properties.items():

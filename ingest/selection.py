@@ -68,6 +68,15 @@ class Selection:
         if self.inverse_names and not self.inverse:
             raise InputError("names for inverse facts were given, but no inverse facts asked for: add --inverse")
 
+    @property
+    def wikipedia(self) -> str:
+        """The code of the Wikipedia whose titles are names: that in the first language, `mul` aside.
+
+        >>> Selection(languages=("mul", "en-gb", "de")).wikipedia
+        'en'
+        """
+        return next((language for language in self.languages if language != "mul"), "mul").partition("-")[0]
+
     def reads(self, property_: str) -> bool:
         """Whether claims with this property are needed: as facts, or to name the inverse of another."""
         return (

@@ -72,7 +72,7 @@ def parse_block(block: bytes, first_line: int, selection: Selection = _ALL) -> P
     """
     lines = decoded_lines(block)
     result = Parsed(len(lines))
-    dropped, faults, rows, common = result.dropped, result.faults, _Rows(selection.languages), _COMMON.fullmatch
+    dropped, faults, rows, common = result.dropped, result.faults, _Rows(selection), _COMMON.fullmatch
     kinds: dict[str, str] = {}
     for number, line in enumerate(lines, first_line):
         if line is None:
@@ -161,9 +161,9 @@ def _object_reason(iri: str) -> str:
 class _Rows:
     """The rows of one block, column by column. Each `add_` gives the reason if the line is dropped instead."""
 
-    def __init__(self, languages: tuple[str, ...]) -> None:
-        self._wiki = languages[0].partition("-")[0]
-        self._rank = cache(lambda language: language_rank(language, languages))
+    def __init__(self, selection: Selection) -> None:
+        self._wiki = selection.wikipedia
+        self._rank = cache(lambda language: language_rank(language, selection.languages))
         self._redirects: list[tuple[str, str]] = []
         self._subjects: list[str] = []
         self._properties: list[str] = []

@@ -91,10 +91,11 @@ def expected(lines: Sequence[Line], selection: Selection) -> Expected:
     for kind, *rest in lines:
         of_kind[kind].append(rest)  # type: ignore[arg-type]
     label, description = (_best(of_kind[kind], selection.languages) for kind in ("label", "description"))
-    title = _best([row for row in of_kind["title"] if row[2] == selection.languages[0]], selection.languages)
+    wiki = next(code for code in (*selection.languages, "en") if code != "mul")[:2]
+    title = _best([row for row in of_kind["title"] if row[2] == wiki], [wiki])
     names = {e: label[e] if e[0] == "P" or e not in description else f"{label[e]} ({description[e]})" for e in label}
     names |= {e: title[e] for e in title if e[0] == "Q"}
-    inverse = _inverses(of_kind["claim"], names, label, selection) if selection.inverse else {}
+    inverse = _inverses(of_kind["claim"], names, label, selection, wiki) if selection.inverse else {}
     names |= {f"-{p}": inverse[p] for p in inverse if inverse[p] not in names}
     predicate_of = {p: inverse[p] if inverse[p] in names else f"-{p}" for p in inverse}
     names = _unique(names)
@@ -162,7 +163,7 @@ def _best(rows: Sequence[Sequence[str]], languages: Sequence[str]) -> dict[str, 
 
 
 def _inverses(
-    claims: Sequence[Sequence[str]], names: dict[str, str], label: dict[str, str], selection: Selection
+    claims: Sequence[Sequence[str]], names: dict[str, str], label: dict[str, str], selection: Selection, wiki: str
 ) -> dict[str, str]:
     """For each property the property that is its inverse, else its inverse's own name."""
     properties = {e: name for e, name in names.items() if e[0] == "P"}
@@ -178,7 +179,7 @@ def _inverses(
         elif len(partners) == 1 and partners <= set(properties):
             (inverse[p],) = partners
         else:
-            inverse[p] = min(items)[0] if items else inverse_of(name)
+            inverse[p] = min(items)[0] if items else inverse_of(name, english=wiki == "en")
     return inverse
 
 
