@@ -11,14 +11,15 @@ from dataclasses import dataclass
 
 from . import ready_made, wikidata_blocks
 from .parsed import Parsed
+from .selection import Selection
 from .sources import Format, Source
 
 Advance = Callable[[int], object]
 """Told how many more bytes of a source were read from disk."""
-Reader = Callable[[Source, int, Advance], Iterator[Parsed]]
-"""Source, threads, and what to tell of the progress → its contents."""
-BlockParser = Callable[[bytes, int], Parsed]
-"""A block of whole lines, and the number in its file of the first of them → its contents."""
+Reader = Callable[[Source, Selection, int, Advance], Iterator[Parsed]]
+"""Source, what is wanted of it, threads, and what to tell of the progress → its contents."""
+BlockParser = Callable[[bytes, int, Selection], Parsed]
+"""A block of whole lines, the number in its file of the first of them, and what is wanted → its contents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +33,13 @@ class SourceFormat:
 def reader_of(parse: BlockParser) -> Reader:
     """A reader that parses blocks of lines on several threads, while the next ones are read."""
 
-    def read(source: Source, workers: int, advance: Advance) -> Iterator[Parsed]:
+    def read(source: Source, selection: Selection, workers: int, advance: Advance) -> Iterator[Parsed]:
         line = 1
         with ThreadPoolExecutor(workers, thread_name_prefix="parse") as pool:
             waiting: deque[Future[Parsed]] = deque()
             try:
                 for block in source.blocks(advance):
-                    waiting.append(pool.submit(parse, block, line))
+                    waiting.append(pool.submit(parse, block, line, selection))
                     line += block.count(b"\n")
                     if len(waiting) > workers:
                         yield waiting.popleft().result()
@@ -56,5 +57,8 @@ FORMATS: Mapping[Format, SourceFormat] = {
         reader_of(wikidata_blocks.parse_block),
         "<http://www.wikidata.org/entity/Q42> <http://www.wikidata.org/prop/direct/P31> ... .",
     ),
-    "ready-made facts": SourceFormat(reader_of(ready_made.parse_block), "<Danny Boyle> <date of birth> <1956-10-20> ."),
+    "ready-made facts": SourceFormat(
+        reader_of(lambda block, line, _: ready_made.parse_block(block, line)),
+        "<Danny Boyle> <date of birth> <1956-10-20> .",
+    ),
 }

@@ -10,7 +10,8 @@ A knowledge base is a folder of three files:
 
 `names.parquet` has a row for each entity whose name occurs in a fact; ready-made facts have no ids. `object_kind` says
 of a property whether the objects of its facts are entities (`entity`), literals (`literal`) or both (`mixed`), and so
-tells the entity Berlin from the text "Berlin"; it is NULL for an item, and for a property that is no fact's predicate.
+tells the entity Berlin from the text "Berlin"; `inverse` is the name of the property read backwards. It is NULL for an
+item, and for a property that is no fact's predicate.
 
 The files depend on the set of lines in the sources, not on their order, and appear only when all three are complete.
 """
@@ -24,25 +25,21 @@ import duckdb
 
 from refactx.errors import InputError
 
-from .facts import STEPS, Joined, join_facts
+from .account import Joined
+from .facts import STEPS, join_facts
 from .names import name_entities
 from .reading import Lines, open_sources, progress_bar, read_sources
 from .report import Report
+from .selection import Selection
 from .sources import Source
 from .work_database import open_work_database
 
+_ALL = Selection()
 _FILES = {
     "units.parquet": "SELECT unit, text FROM units ORDER BY unit",
-    "facts.parquet": """
-        SELECT subject, predicate, object FROM claim_facts
-        UNION ALL SELECT subject, predicate, object FROM description_facts ORDER BY ALL""",
+    "facts.parquet": "SELECT * FROM facts ORDER BY ALL",
     "names.parquet": """
-        SELECT name, entity_id(entity) AS id, object_kind FROM used LEFT JOIN (
-            SELECT property AS entity, CASE
-                WHEN count(object) = count(*) THEN 'entity' WHEN count(object) = 0 THEN 'literal' ELSE 'mixed'
-                END AS object_kind
-            FROM judged WHERE reason IS NULL GROUP BY property
-        ) USING (entity) ORDER BY name""",
+        SELECT name, entity_id(abs(entity)) AS id, object_kind FROM used LEFT JOIN predicates USING (entity) ORDER BY name""",
 }
 
 
@@ -58,6 +55,7 @@ def build_knowledge_base(
     sources: Sequence[Path],
     folder: Path,
     *,
+    selection: Selection = _ALL,
     strict: bool = False,
     memory: str = "1GB",
     workers: int = 2,
@@ -66,6 +64,7 @@ def build_knowledge_base(
     """Read the sources, of one kind or mixed, and write their facts and names into `folder`, made if need be.
 
     Args:
+        selection: what goes into the facts.
         strict: the first malformed line is an error, not only counted.
         memory: the limit on DuckDB's memory, the larger part of what this takes; the rest spills into `folder`.
         workers: threads for joins and sorts.
@@ -79,12 +78,19 @@ def build_knowledge_base(
     opened = open_sources([Source(path, workers) for path in sources])
     _make(folder)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".staged-") as staged:
-        lines = read_sources(opened, Path(staged), strict=strict, workers=workers, progress=progress)
-        return join(Path(staged), lines, folder, memory=memory, workers=workers, progress=progress)
+        lines = read_sources(opened, Path(staged), selection, strict=strict, workers=workers, progress=progress)
+        return join(Path(staged), lines, folder, selection, memory=memory, workers=workers, progress=progress)
 
 
 def join(
-    staged: Path, lines: Lines, folder: Path, *, memory: str = "1GB", workers: int = 2, progress: bool = True
+    staged: Path,
+    lines: Lines,
+    folder: Path,
+    selection: Selection,
+    *,
+    memory: str = "1GB",
+    workers: int = 2,
+    progress: bool = True,
 ) -> KnowledgeBase:
     """The second half of `build_knowledge_base`: staged rows, and the account of their lines → the three files."""
     _make(folder)
@@ -92,10 +98,10 @@ def join(
         open_work_database(folder, staged, memory, workers) as connection,
         progress_bar("joining names and facts", STEPS + len(_FILES) + 1, progress) as bar,
     ):
-        name_entities(connection)
+        collisions = name_entities(connection, selection)
         bar.update()
-        joined = join_facts(connection, bar.update)
-        report = _report(lines, joined)
+        joined = join_facts(connection, selection, bar.update)
+        report = _report(lines, joined, collisions, selection)
         _write(connection, folder, bar.update)
     return KnowledgeBase(folder, report)
 
@@ -108,25 +114,30 @@ def _make(folder: Path) -> None:
         raise InputError(f"{folder} cannot be made: {error.strerror}: choose another folder") from None
 
 
-def _report(lines: Lines, joined: Joined) -> Report:
+def _report(lines: Lines, joined: Joined, collisions: int, selection: Selection) -> Report:
     dropped = lines.dropped + joined.dropped
-    facts = joined.claims + joined.descriptions
+    facts = joined.claims + joined.descriptions + joined.derived
     report = Report(
         facts=facts,
         claims=joined.claims,
         descriptions=joined.descriptions,
-        derived=0,
+        derived=joined.derived,
         lines_read=lines.read,
         kept=joined.kept,
         dropped={reason: dropped[reason] for reason in sorted(dropped) if dropped[reason]},
         cut=lines.cut + joined.cut,
         malformed=tuple(lines.faults),
+        entities=joined.entities,
+        names=joined.names,
+        collisions=collisions,
+        not_inverted=joined.not_inverted,
+        selection=selection.to_json(),
     )
     if not facts:
         reasons = ", ".join(f"{count} {reason}" for reason, count in report.dropped.items())
         raise InputError(
-            f"no fact in {lines.read} lines, dropped: {reasons}; expected Wikidata claims with English labels for "
-            "their subjects, predicates and objects, or ready-made facts"
+            f"no fact in {lines.read} lines, dropped: {reasons}; expected Wikidata claims with labels "
+            f"in {','.join(selection.languages)} for their subjects, predicates and objects, or ready-made facts"
         )
     return report
 

@@ -15,6 +15,7 @@ from refactx.errors import InputError
 from .formats import FORMATS
 from .parsed import Parsed
 from .report import REPORTED_FAULTS
+from .selection import Selection
 from .sources import Format, Source, format_of
 from .staging import StagingWriter
 
@@ -60,7 +61,13 @@ def open_sources(sources: Sequence[Source]) -> list[tuple[Source, Format]]:
 
 
 def read_sources(
-    sources: Sequence[tuple[Source, Format]], staged: Path, *, strict: bool, workers: int, progress: bool
+    sources: Sequence[tuple[Source, Format]],
+    staged: Path,
+    selection: Selection,
+    *,
+    strict: bool,
+    workers: int,
+    progress: bool,
 ) -> Lines:
     """Parse every source into the tables in the folder `staged`; the next blocks are parsed while one is written.
 
@@ -76,7 +83,7 @@ def read_sources(
     ):
         written: Future[None] | None = None
         for source, kind in sources:
-            for parsed in _parse(source, kind, strict, workers, bar.update):
+            for parsed in _parse(source, kind, selection, strict, workers, bar.update):
                 account.add(source.name, parsed)
                 if written is not None:
                     written.result()
@@ -92,11 +99,16 @@ def progress_bar(what: str, total: int | None, progress: bool, **options: Any) -
 
 
 def _parse(
-    source: Source, kind: Format, strict: bool, workers: int, advance: Callable[[int], object]
+    source: Source,
+    kind: Format,
+    selection: Selection,
+    strict: bool,
+    workers: int,
+    advance: Callable[[int], object],
 ) -> Iterator[Parsed]:
     """The blocks of one source, parsed; an error if it does not hold what it should."""
     statements, first_fault = 0, ""
-    for parsed in FORMATS[kind].read(source, workers, advance):
+    for parsed in FORMATS[kind].read(source, selection, workers, advance):
         if parsed.faults and not first_fault:
             at, what = min(parsed.faults)
             first_fault = f"line {at}: {what}"

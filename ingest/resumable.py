@@ -20,6 +20,7 @@ from .encode import EncodedFacts, Progress, encode_facts, open_encoded
 from .knowledge_base import KnowledgeBase, join
 from .reading import Lines, open_sources, read_sources
 from .report import Report
+from .selection import Selection
 from .sources import Source
 from .steps import first_step
 
@@ -30,9 +31,9 @@ Clock = Callable[[str], AbstractContextManager[None]]
 class Steps:
     """The steps in one folder, for some sources. What an earlier run finished with the same input is taken as it is."""
 
-    def __init__(self, folder: Path, sources: Sequence[Source], strict: bool) -> None:
-        self._folder, self._sources, self._strict = folder, sources, strict
-        self._read = first_step("read", folder, sources, strict=strict)
+    def __init__(self, folder: Path, sources: Sequence[Source], selection: Selection, strict: bool) -> None:
+        self._folder, self._sources, self._selection, self._strict = folder, sources, selection, strict
+        self._read = first_step("read", folder, sources, selection=selection.to_json(), strict=strict)
         self._join = self._read.then("join")
 
     def knowledge_base(self, clock: Clock, *, memory: str, workers: int, progress: bool) -> KnowledgeBase:
@@ -45,7 +46,7 @@ class Steps:
         with clock("join"):
             self._join.begin()
             shutil.rmtree(folder, ignore_errors=True)
-            knowledge = join(staged, lines, folder, memory=memory, workers=workers, progress=progress)
+            knowledge = join(staged, lines, folder, self._selection, memory=memory, workers=workers, progress=progress)
             self._join.finish(asdict(knowledge.report))
             self._read.begin()
             shutil.rmtree(staged)
@@ -86,6 +87,8 @@ class Steps:
             opened = open_sources(self._sources)
             check_disk(self._folder, expected_bytes(self._sources), progress)
             staged.mkdir()
-            lines = read_sources(opened, staged, strict=self._strict, workers=workers, progress=progress)
+            lines = read_sources(
+                opened, staged, self._selection, strict=self._strict, workers=workers, progress=progress
+            )
             self._read.finish(lines.to_json())
         return lines

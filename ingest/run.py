@@ -23,6 +23,7 @@ from .knowledge_base import KnowledgeBase
 from .packing import learn
 from .report import Report
 from .resumable import Steps
+from .selection import Selection
 from .sources import Source
 from .work_folder import work_folder
 
@@ -32,11 +33,12 @@ ZSTD_LEVEL = 9
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to ingest: under which name, for which tokenizer, with how much of the machine."""
+    """How to ingest: under which name, for which tokenizer, which facts, with how much of the machine."""
 
     index: str
     tokenizer: FactTokenizer
     tokenizer_name: str
+    selection: Selection = field(default_factory=Selection)
     replace: bool = False
     strict: bool = False
     trigger: str = "Fact:"
@@ -72,6 +74,11 @@ class Result:
             "dropped": report.dropped,
             "cut": report.cut,
             "malformed": list(report.malformed),
+            "entities": report.entities,
+            "names": report.names,
+            "collisions": report.collisions,
+            "not_inverted": report.not_inverted,
+            "selection": report.selection,
             "tokens": self.tokens,
             "seconds": round(sum(self.seconds.values()), 3),
             "seconds_by_step": {step: round(seconds, 3) for step, seconds in self.seconds.items()},
@@ -106,7 +113,7 @@ def ingest(sources: Sequence[Path], database: Database, work: Path, options: Opt
 def _ingest(sources: Sequence[Path], connection: psycopg.Connection[Any], work: Path, options: Options) -> Result:
     clock = _Clock()
     progress = _Progress(options.quiet)
-    steps = Steps(work, [Source(path, options.workers) for path in sources], options.strict)
+    steps = Steps(work, [Source(path, options.workers) for path in sources], options.selection, options.strict)
     limits: dict[str, Any] = {"memory": options.memory, "workers": options.workers}
     knowledge = steps.knowledge_base(clock.step, progress=not options.quiet, **limits)
     with clock.step("encode"), progress:

@@ -4,6 +4,7 @@
 |---|---|
 | `claims` | `subject, property, object BIGINT, text VARCHAR`: the object is an entity or a text |
 | `terms` | `entity BIGINT, kind UTINYINT, rank UTINYINT, text`: labels, descriptions, titles (`ingest.wikidata`) |
+| `redirects` | `entity, target BIGINT`: what was merged, and into what |
 | `left_out` | `property BIGINT, reason VARCHAR`: properties whose claims are dropped, by their datatype |
 | `ready` | `subject, predicate, object VARCHAR`: ready-made facts |
 
@@ -23,6 +24,7 @@ _TEXT = pa.large_string()
 SCHEMAS: dict[str, pa.Schema] = {
     "claims": pa.schema({"subject": pa.int64(), "property": pa.int64(), "object": pa.int64(), "text": _TEXT}),
     "terms": pa.schema({"entity": pa.int64(), "kind": pa.uint8(), "rank": pa.uint8(), "text": _TEXT}),
+    "redirects": pa.schema({"entity": pa.int64(), "target": pa.int64()}),
     "left_out": pa.schema({"property": pa.int64(), "reason": _TEXT}),
     "ready": pa.schema({"subject": _TEXT, "predicate": _TEXT, "object": _TEXT}),
 }

@@ -4,6 +4,7 @@ What a column is worth is decided once for each distinct predicate and each dist
 `^^<...#decimal>`), by the rules of `ingest.wikidata`; then for all their lines at once.
 """
 
+import re
 from collections import Counter
 
 import numpy as np
@@ -17,19 +18,21 @@ from . import wikidata
 from .ntriples import unescape
 from .parsed import Parsed
 from .plain_text import clean_texts
+from .selection import Selection
 from .staging import SCHEMAS, as_staged
 from .statements import Mask, Positions, Statements, common_statements, entity_number, find_lines, texts_at
-from .values import DATES, DECIMALS, english_rank, readable
-from .wikidata import LEFT_OUT, TERMS, TITLE, kind_of, object_reason, page_reason, title_of
+from .values import DATES, DECIMALS, language_rank, readable
+from .wikidata import LEFT_OUT, NO_VALUE, TERMS, TITLE, kind_of, object_reason, other_reason, page_reason, title_of
 
 _STRINGS = (None, "http://www.w3.org/2001/XMLSchema#string")
 # Dates that are written as they stand; years and months, which have a day or month of 00 or 01, are for `ingest.values`.
+_NO_VALUES = f"^<(?:{'|'.join(re.escape(start) for start in NO_VALUE)})"
 _COMMON_DATE = r"^[1-9][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[2-9]|[12][0-9]|3[01])T00:00:00Z$"
-_ENGLISH_PAGE = "<https://en.wikipedia.org/wiki/"
+_ALL = Selection()
 
 
-def parse_block(block: bytes, first_line: int) -> Parsed:
-    """A block of N-Triples lines as rows: `claims`, `terms` and `left_out` (see `ingest.staging`).
+def parse_block(block: bytes, first_line: int, selection: Selection = _ALL) -> Parsed:
+    """A block of N-Triples lines as rows: `claims`, `terms`, `redirects` and `left_out` (see `ingest.staging`).
 
     `first_line` is the number of the block's first line in its file.
     """
@@ -37,20 +40,21 @@ def parse_block(block: bytes, first_line: int) -> Parsed:
         block += b"\n"
     lines = find_lines(block)
     if not _is_utf8(block):
-        return wikidata.parse_block(block, first_line)
+        return wikidata.parse_block(block, first_line, selection)
     statements = common_statements(lines)
-    common = _Columns(statements, lines.buffer)
+    common = _Columns(statements, lines.buffer, selection)
     result = Parsed(len(lines.starts), len(statements.line))
     result.tables = common.tables(result.dropped)
     others = np.delete(np.arange(result.lines), statements.line)
     if len(others):
-        _add_others(result, b"".join(block[lines.starts[i] : lines.ends[i] + 1] for i in others), others + first_line)
+        text = b"".join(block[lines.starts[i] : lines.ends[i] + 1] for i in others)
+        _add_others(result, text, others + first_line, selection)
     return result
 
 
-def _add_others(result: Parsed, block: bytes, numbers: Positions) -> None:
+def _add_others(result: Parsed, block: bytes, numbers: Positions, selection: Selection) -> None:
     """Lines of any form, which have these numbers in their file, added to what the others came to."""
-    parsed = wikidata.parse_block(block, 1)
+    parsed = wikidata.parse_block(block, 1, selection)
     result.statements += parsed.statements
     result.dropped += parsed.dropped
     result.faults += [(int(numbers[line - 1]), what) for line, what in parsed.faults]
@@ -71,14 +75,14 @@ def _is_utf8(block: bytes) -> bool:
 class _Columns:
     """The rows that statements in common form come to."""
 
-    def __init__(self, statements: Statements, buffer: NDArray[np.uint8]) -> None:
-        self._of, self._buffer = statements, buffer
-        self._kinds = [kind_of(predicate) for predicate in statements.predicates]
+    def __init__(self, statements: Statements, buffer: NDArray[np.uint8], selection: Selection) -> None:
+        self._of, self._buffer, self._wikipedia = statements, buffer, selection.wikipedia
+        self._kinds = [kind_of(predicate, selection) for predicate in statements.predicates]
         properties = [entity_number(kind) if kind[0] == "P" else -1 for kind in self._kinds]
         self._property: Positions = np.array(properties, np.int64)[statements.predicate]
-        languages = [0 if language is None else english_rank(language) for language, _ in statements.suffixes]
+        ranks = [0 if tag is None else language_rank(tag, selection.languages) for tag, _ in statements.suffixes]
         # By suffix, and last for no suffix, which is -1.
-        self._rank = np.array([-1 if how_well is None else how_well for how_well in languages] + [-1], np.int64)
+        self._rank = np.array([-1 if rank is None else rank for rank in ranks] + [-1], np.int64)
 
     def tables(self, dropped: Counter[str]) -> dict[str, pa.Table]:
         """The tables of `ingest.staging`, and in `dropped` the other statements by reason."""
@@ -95,9 +99,15 @@ class _Columns:
         ]
         self._drop_other_objects(is_entity & is_claim & ~is_literal & (of.object < 0), dropped)
         dropped["not a fact"] += int(np.count_nonzero(is_entity & is_term & ~is_literal))
-        left_out = self._left_out(is_entity & ~is_claim & ~is_term, dropped)
+        others = np.flatnonzero(is_entity & ~is_claim & ~is_term)
+        self._drop_others(others, dropped)
         self._drop_pages(~is_entity & (of.object < 0), dropped)
-        return {"claims": pa.concat_tables(claims), "terms": pa.concat_tables(terms), "left_out": left_out}
+        return {
+            "claims": pa.concat_tables(claims),
+            "terms": pa.concat_tables(terms),
+            "redirects": self._redirects(others),
+            "left_out": self._left_out(others),
+        }
 
     def _entity_claims(self, chosen: Mask) -> pa.Table:
         rows = np.flatnonzero(chosen)
@@ -135,22 +145,39 @@ class _Columns:
         """Pages about an entity; of other lines with an entity as their object only the reason."""
         rows = np.flatnonzero(chosen)
         pages = texts_at(self._buffer, self._of.subject_span[rows])
-        is_about = np.array([kind == "about" for kind in self._kinds], np.bool_)[self._of.predicate[rows]]
-        is_title = is_about & _mask(pc.starts_with(pages, _ENGLISH_PAGE))
+        wiki = f"<https://{self._wikipedia}.wikipedia.org/wiki/"
+        is_title = self._are("about", rows) & _mask(pc.starts_with(pages, wiki))
+        is_title &= _mask(pc.greater(pc.binary_length(pages), len(wiki) + 1))
         self._count_pages(rows[~is_title], pages.filter(pa.array(~is_title)), True, dropped)
-        titles = [clean_part(title_of(page[1:-1]) or "") for page in pages.filter(pa.array(is_title)).to_pylist()]
+        addresses = pages.filter(pa.array(is_title)).to_pylist()
+        titles = [clean_part(title_of(page[1:-1], self._wikipedia) or "") for page in addresses]
         rows, texts = rows[is_title], pa.array(titles, pa.large_string())
         rows, texts = _without(_are_empty(texts), rows, texts, "empty part", dropped)
         best = np.zeros(len(rows), np.uint8)
         return _table("terms", self._of.object[rows], np.full(len(rows), TITLE, np.uint8), best, texts)
 
-    def _left_out(self, chosen: Mask, dropped: Counter[str]) -> pa.Table:
-        rows = np.flatnonzero(chosen)
-        reasons = ["not a fact" if kind == "about" else kind for kind in self._kinds]
-        for code, count in enumerate(np.bincount(self._of.predicate[rows], minlength=len(reasons)).tolist()):
-            dropped[reasons[code]] += count
-        is_datatype = np.array([kind == "property datatype" for kind in self._kinds], np.bool_)
-        rows = rows[is_datatype[self._of.predicate[rows]] & (self._of.suffix[rows] < 0)]
+    def _drop_others(self, rows: Positions, dropped: Counter[str]) -> None:
+        """Lines about entities that are no claims, labels or descriptions."""
+        is_entity, is_no_value = self._of.object[rows] >= 0, np.zeros(len(rows), np.bool_)
+        types = np.flatnonzero(self._are("no value", rows) & (self._of.suffix[rows] < 0))
+        is_no_value[types] = _mask(
+            pc.match_substring_regex(texts_at(self._buffer, self._of.object_span[rows[types]]), _NO_VALUES)
+        )
+        for node, about_entity, of_kind in (
+            ("", False, ~is_entity & ~is_no_value),
+            ("", True, is_entity),
+            (NO_VALUE[0], False, is_no_value),
+        ):
+            count = np.bincount(self._of.predicate[rows[of_kind]], minlength=len(self._kinds))
+            for code in np.flatnonzero(count).tolist():
+                dropped[other_reason(self._kinds[code], about_entity, node)] += int(count[code])
+
+    def _redirects(self, rows: Positions) -> pa.Table:
+        rows = rows[self._are("redirect", rows) & (self._of.object[rows] >= 0)]
+        return _table("redirects", self._of.subject[rows], self._of.object[rows])
+
+    def _left_out(self, rows: Positions) -> pa.Table:
+        rows = rows[self._are("property datatype", rows) & (self._of.suffix[rows] < 0)]
         nodes = [node[1:-1] for node in texts_at(self._buffer, self._of.object_span[rows]).to_pylist()]
         left_out = [(row, LEFT_OUT[node]) for row, node in zip(rows.tolist(), nodes, strict=True) if node in LEFT_OUT]
         properties = self._of.subject[[row for row, _ in left_out]] if left_out else np.empty(0, np.int64)
@@ -168,6 +195,11 @@ class _Columns:
     def _count_pages(self, rows: Positions, pages: pa.Array, about_entity: bool, dropped: Counter[str]) -> None:
         for page, code in zip(pages.to_pylist(), self._of.predicate[rows].tolist(), strict=True):
             dropped[page_reason(page[1:-1], self._kinds[code], about_entity)] += 1
+
+    def _are(self, kind: str, rows: Positions) -> Mask:
+        """Which rows' predicates are of a kind."""
+        mask: Mask = np.array([kind == one for one in self._kinds], np.bool_)[self._of.predicate[rows]]
+        return mask
 
     def _in_language(self, rows: Positions, dropped: Counter[str]) -> Positions:
         is_ours = self._rank[self._of.suffix[rows]] >= 0

@@ -38,6 +38,28 @@ def cli() -> None:
 @INDEX
 @DB
 @click.option("--replace", is_flag=True, help="Build anew an index that exists; readers see the old one until then.")
+@click.option("--properties", metavar="FILE_OR_LIST", help="Only claims with these: P31,P569, or a file of ids.")
+@click.option(
+    "--languages", default="en,mul", show_default=True, metavar="LIST", help="Of names and texts, the best first."
+)
+@click.option("--keep-external-ids", is_flag=True, help="Also properties that are identifiers elsewhere.")
+@click.option("--descriptions/--no-descriptions", default=True, help="Facts <X> <description> <...>; on by default.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only N subjects, each with all its facts: a trial.")
+@click.option("--inverse", is_flag=True, help="Also inverse facts: <Danny Boyle> <director of> <Slumdog Millionaire>.")
+@click.option(
+    "--inverse-names",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Their predicates: P57<TAB>director of, or TOML.",
+)
+@click.option(
+    "--inverse-limit",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(1),
+    metavar="N",
+    help="No inverse facts of an object with more than N subjects by a property.",
+)
 @click.option("--strict", is_flag=True, help="Stop at the first malformed line instead of counting it.")
 @click.option("--memory", default="1GB", show_default=True, help="Bound for joins and sorts.")
 @click.option("--workers", default=os.cpu_count() or 2, show_default=True, type=click.IntRange(1), help="Threads.")
@@ -49,6 +71,14 @@ def ingest(
     index: str,
     db: str | None,
     replace: bool,
+    properties: str | None,
+    languages: str,
+    keep_external_ids: bool,
+    descriptions: bool,
+    limit: int | None,
+    inverse: bool,
+    inverse_names: Path | None,
+    inverse_limit: int,
     strict: bool,
     memory: str,
     workers: int,
@@ -58,12 +88,29 @@ def ingest(
     """Build an index from SOURCES: Wikidata N-Triples (.nt, .nt.gz) or facts, `<subject> <predicate> <object> .` a line."""
     from refactx.connect import database
     from refactx.home import refactx_home
+    from refactx.ingest.inverse_names import read_inverse_names
     from refactx.ingest.run import Options, ingest
+    from refactx.ingest.selection import Selection, languages_of, properties_of
     from refactx.models import load_tokenizer
 
+    selection = Selection(
+        properties=None if properties is None else properties_of(properties),
+        languages=languages_of(languages),
+        keep_external_ids=keep_external_ids,
+        descriptions=descriptions,
+        limit=limit,
+        inverse=inverse,
+        inverse_names=() if inverse_names is None else read_inverse_names(inverse_names),
+        inverse_limit=inverse_limit,
+    )
     fact_tokenizer, name = load_tokenizer(tokenizer)
     options = Options(
-        index, fact_tokenizer, name, replace=replace, strict=strict, memory=memory, workers=workers, quiet=False
+        *(index, fact_tokenizer, name, selection),
+        replace=replace,
+        strict=strict,
+        memory=memory,
+        workers=workers,
+        quiet=False,
     )
     with database(db) as opened:
         result = ingest(sources, opened, work_dir or refactx_home() / "work", options)
@@ -71,13 +118,19 @@ def ingest(
         return _print_json(result.to_json())
     report = result.report
     click.echo(
-        f"index {index}: {report.facts:,} facts ({report.claims:,} claims, {report.descriptions:,} descriptions)"
+        f"index {index}: {report.facts:,} facts ({report.claims:,} claims, {report.descriptions:,} descriptions, "
+        f"{report.derived:,} inverse)"
     )
+    named = ", ".join(f"{count:,} {rule}" for rule, count in report.names.items())
+    if named:
+        click.echo(f"entities: {report.entities:,}, named by {named}; {report.collisions:,} names collided")
     click.echo(f"lines: {report.lines_read:,} read, {report.kept:,} kept")
     for reason, count in report.dropped.items():
         click.echo(f"  {count:>12,} dropped: {reason}")
     for fault in report.malformed:
         click.echo(f"  {fault}")
+    for reason, count in report.not_inverted.items():
+        click.echo(f"  {count:>12,} claims got no inverse fact: {reason}")
     if report.cut:
         click.echo(f"  {report.cut:,} parts were cut at 1,000 characters")
     click.echo(

@@ -132,15 +132,17 @@ class Index:
         return list(islice(found, limit))
 
     def links(self, fact: Fact) -> LinkedFact:
-        """A fact's parts with the ids of the triple behind it, where the knowledge base has them."""
+        """A fact's parts with the ids of the triple behind it, where the knowledge base has them. The predicate of an inverse
+        fact has the id of the property that it reads backwards."""
         subject, predicate = self._named(fact.subject), self._named(fact.predicate)
         kind = predicate.object_kind if predicate else None
-        named = self._named(fact.object) if kind in ("entity", "mixed") else None
+        named = self._named(fact.object) if kind in ("entity", "mixed", "inverse") else None
         is_literal = kind == "literal" or fact.predicate == "description" or (kind == "mixed" and named is None)
         return LinkedFact(
             Link(fact.subject, subject.id if subject else None),
             Link(fact.predicate, predicate.id if predicate else None),
             fact.object if is_literal else Link(fact.object, named.id if named else None),
+            inverse=kind == "inverse",
         )
 
     def name_rows(self) -> list[tuple[bytes, bytes]]:

@@ -24,6 +24,8 @@ ENTITY = "http://www.wikidata.org/entity/"
 DIRECT = "http://www.wikidata.org/prop/direct/"
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 DESCRIPTION = "http://schema.org/description"
+SAME_AS = "http://www.w3.org/2002/07/owl#sameAs"
+TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 XSD = "http://www.w3.org/2001/XMLSchema#"
 Fact = tuple[str, str, str]
 
@@ -131,10 +133,10 @@ def test_the_result_does_not_depend_on_the_order_of_the_lines(tmp_path: Path) ->
         (f"<https://de.wikipedia.org/wiki/Ann> <http://schema.org/about> <{ENTITY}Q1> .", "other wiki"),
         ('<https://en.wikipedia.org/wiki/Ann> <http://schema.org/name> "Ann"@en .', "duplicate name"),
         ('<https://en.wikipedia.org/wiki/Ann> <http://schema.org/inLanguage> "en" .', "not a fact"),
-        (f'<{ENTITY}Q9> <{DESCRIPTION}> "no label"@en .', "no English label"),
-        (f"<{ENTITY}Q1> <{DIRECT}P1> <{ENTITY}Q9> .", "no English label"),
-        (f"<{ENTITY}Q9> <{DIRECT}P1> <{ENTITY}Q1> .", "no English label"),
-        (f"<{ENTITY}Q1> <{DIRECT}P9> <{ENTITY}Q2> .", "no English label"),
+        (f'<{ENTITY}Q9> <{DESCRIPTION}> "no label"@en .', "subject has no label"),
+        (f"<{ENTITY}Q1> <{DIRECT}P1> <{ENTITY}Q9> .", "object has no label"),
+        (f"<{ENTITY}Q9> <{DIRECT}P1> <{ENTITY}Q1> .", "subject has no label"),
+        (f"<{ENTITY}Q1> <{DIRECT}P9> <{ENTITY}Q2> .", "property has no label"),
         (f'<{ENTITY}Q1> <http://www.w3.org/2004/02/skos/core#altLabel> "Annie"@en .', "alias"),
         (f'<{ENTITY}Q1> <http://www.w3.org/2004/02/skos/core#prefLabel> "Ann"@en .', "duplicate name"),
         (f'<{ENTITY}Q1> <http://schema.org/name> "Ann"@en .', "duplicate name"),
@@ -147,6 +149,12 @@ def test_the_result_does_not_depend_on_the_order_of_the_lines(tmp_path: Path) ->
         (literal("<http://www.wikidata.org/.well-known/genid/0a>"), "unknown value"),
         (literal("<http://commons.wikimedia.org/wiki/Special:FilePath/A.jpg>"), "media file"),
         (literal("<http://ann.example/>"), "url"),
+        (literal(f"<{ENTITY}E10>"), "entity schema"),
+        (f"<{ENTITY}Q8> <{SAME_AS}> <{ENTITY}Q1> .", "redirect"),
+        (f"<{ENTITY}L8> <{SAME_AS}> <{ENTITY}L1> .", "lexeme"),
+        (f"<{ENTITY}Q8> <{SAME_AS}> <x:o> .", "not a fact"),
+        (f"<{ENTITY}Q1> <{TYPE}> <http://www.wikidata.org/prop/novalue/P1> .", "no value"),
+        (f"<{ENTITY}Q1> <{TYPE}> <http://wikiba.se/ontology#Item> .", "not a fact"),
         (literal('"bonjour"@fr'), "other language"),
         (literal('"<math/>"^^<http://www.w3.org/1998/Math/MathML>'), "unknown datatype value"),
         (literal(r'" \u200b\n"'), "empty part"),

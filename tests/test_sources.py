@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from refactx.errors import InputError
 from refactx.ingest import sources, wikidata, wikidata_blocks
 from refactx.ingest.knowledge_base import build_knowledge_base
+from refactx.ingest.selection import Selection
 from refactx.ingest.sources import STANDARD_INPUT, Source
 from refactx.ingest.staging import as_staged
 
@@ -138,6 +139,8 @@ SUBJECTS = st.sampled_from(
         "<https://de.wikipedia.org/wiki/A>",
         "<x y>",
         "<https://en.wikipedia.org/wiki/%20>",
+        "<https://en.wikipedia.org/wiki/>",
+        "<https://www.wikidata.org/wiki/Special:EntityData/Q42>",
     ]
 )
 PREDICATES = st.sampled_from(
@@ -147,6 +150,8 @@ PREDICATES = st.sampled_from(
         "<http://www.w3.org/2004/02/skos/core#altLabel>",
         "<http://wikiba.se/ontology#propertyType>",
         "<http://schema.org/name>",
+        "<http://www.w3.org/2002/07/owl#sameAs>",
+        "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>",
     ]
     + [
         "<http://www.wikidata.org/prop/direct-normalized/P1>",
@@ -203,6 +208,8 @@ OBJECTS = (
             "<http://commons.wikimedia.org/wiki/Special:FilePath/A.jpg>",
             "<http://www.wikidata.org/.well-known/genid/0a>",
             "<http://wikiba.se/ontology#ExternalId>",
+            "<http://www.wikidata.org/prop/novalue/P1>",
+            f"<{E}E10>",
             "<rel>",
             f"<{E}Q42> <x:g>",
         ]
@@ -217,20 +224,32 @@ LINES = st.builds(
 )
 
 
+SELECTIONS = st.builds(
+    Selection,
+    properties=st.none() | st.just(frozenset({"P31"})),
+    languages=st.sampled_from([("en", "mul"), ("de",), ("mul",), ("en-gb", "de", "en")]),
+    inverse=st.booleans(),
+)
+
+
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(LINES | st.sampled_from(["", "# c", "<", '"', "\\", " .", "> > > ."]), min_size=1, max_size=30),
     st.booleans(),
+    SELECTIONS,
 )
-def test_lines_in_common_form_come_to_what_the_grammar_makes_of_them(lines: list[str], ended: bool) -> None:
+def test_lines_in_common_form_come_to_what_the_grammar_makes_of_them(
+    lines: list[str], ended: bool, selection: Selection
+) -> None:
     block = ("\n".join(lines) + "\n" * ended).encode()
     if not block:
         return
-    quick, exact = wikidata_blocks.parse_block(block, 5), wikidata.parse_block(block, 5)
+    quick, exact = (read.parse_block(block, 5, selection) for read in (wikidata_blocks, wikidata))
     assert quick.lines == exact.lines
     assert quick.statements == exact.statements
     assert quick.faults == exact.faults
     assert +quick.dropped == +exact.dropped
+    assert quick.tables.keys() == exact.tables.keys()
     for name, rows in exact.tables.items():
         assert rows_of(quick.tables[name]) == rows_of(as_staged(name, rows))
 
