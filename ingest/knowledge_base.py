@@ -147,7 +147,7 @@ def _write(connection: duckdb.DuckDBPyConnection, folder: Path, step: Callable[[
     work = folder / ".work"
     for name, query in _FILES.items():
         target = str(work / name).replace("'", "''")
-        connection.execute(f"COPY ({query}) TO '{target}' (FORMAT parquet, COMPRESSION zstd)")
+        connection.execute(f"COPY ({query}) TO '{target}' (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1)")
         step()
     for name in _FILES:
         (work / name).replace(folder / name)

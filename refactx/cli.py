@@ -85,7 +85,10 @@ def ingest(
     work_dir: Path | None,
     as_json: bool,
 ) -> None:
-    """Build an index from SOURCES: Wikidata N-Triples (.nt, .nt.gz) or facts, `<subject> <predicate> <object> .` a line."""
+    """Build an index from SOURCES: Wikidata N-Triples or facts, `<subject> <predicate> <object> .` a line.
+
+    Either may be compressed (gzip, bzip2, zstandard); `-` is standard input. Stopped, the same command goes on.
+    """
     from refactx.connect import database
     from refactx.home import refactx_home
     from refactx.ingest.inverse_names import read_inverse_names
@@ -134,8 +137,10 @@ def ingest(
     if report.cut:
         click.echo(f"  {report.cut:,} parts were cut at 1,000 characters")
     click.echo(
-        f"{result.size:,} bytes, {result.size / report.facts:.1f} a fact, in {sum(result.seconds.values()):.1f} s"
+        f"{result.size:,} bytes, {result.size / report.facts:.1f} a fact, {result.tokens:,} tokens, "
+        f"in {sum(result.seconds.values()):.1f} s"
     )
+    click.echo("  " + ", ".join(f"{step} {seconds:.1f} s" for step, seconds in result.seconds.items()))
     return None
 
 
