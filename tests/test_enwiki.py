@@ -7,9 +7,12 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pytest
-from dump_generator import World, page_props_sql, page_sql, quoted, truth, truthy_lines, write_dumps
+from dump_generator import write_dumps
+from dump_world import World, truth
+from enwiki_dump import page_props_sql, page_sql, quoted
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from truthy_dump import truthy_lines
 
 from refactx.errors import InputError
 from refactx.fact import clean_part
