@@ -17,7 +17,8 @@ from refactx.errors import InputError
 
 from . import wikidata
 from .parsed import Parsed
-from .stream import SourceStream
+from .sources import blocks
+from .stream import BlockStream
 
 _FORMATS = {
     ".ttl": pyoxigraph.RdfFormat.TURTLE,
@@ -45,7 +46,7 @@ def parse_rdf(path: Path, suffix: str, advance: Callable[[int], object] = lambda
     kind = _FORMATS[suffix]
     read = statements = 0
     first_fault = "it has no triples"
-    with SourceStream(path, advance) as stream:
+    with BlockStream(blocks(path, advance)) as stream:
         quads = pyoxigraph.parse(cast(IO[bytes], stream), format=kind, without_named_graphs=True, lenient=True)
         while batch := _batch(quads, path, kind, stream):
             parsed = wikidata.parse_block(batch, read + 1)
@@ -62,7 +63,7 @@ def parse_rdf(path: Path, suffix: str, advance: Callable[[int], object] = lambda
 
 
 def _batch(
-    quads: Iterator[pyoxigraph.Quad], path: Path, kind: pyoxigraph.RdfFormat, stream: SourceStream
+    quads: Iterator[pyoxigraph.Quad], path: Path, kind: pyoxigraph.RdfFormat, stream: BlockStream
 ) -> bytes | None:
     """The next triples as N-Triples."""
     try:

@@ -6,39 +6,25 @@ write them. In CSV the delimiter (comma, semicolon, tab or bar) is the one that 
 in double quotes may hold delimiters, line breaks and doubled quotes. pyarrow reads both, a block at a time.
 """
 
-import csv as csv_module
-import datetime
-import operator
-from bisect import bisect_right
-from collections import Counter
+import csv
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from decimal import Decimal
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyarrow import csv, parquet
-
 from refactx.errors import InputError
 
-from .cleaning import clean_parts, cut_parts
-from .parsed import Parsed, fault
-from .stream import SourceStream
-from .values import date, double
+from .parsed import Parsed
+from .sources import blocks
+from .stream import BlockStream
+from .table_csv import parse_csv
+from .table_facts import COLUMNS
+from .table_parquet import parquet_names, parse_parquet
 
 SUFFIXES = (".csv", ".tsv", ".tab", ".parquet", ".pq")
 """The names of tables; CSV and TSV may have `.gz` and its like behind."""
-COLUMNS = ("subject", "predicate", "object")
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-_CSV_BLOCK_BYTES = 16 << 20
-"""The most that a row may have."""
-_END = b"\x00end of the table\x00"
-"""A row of these is put behind the last: if it does not come out, it is inside a cell whose quotes are not closed."""
 _HEADER_BYTES = 1 << 20
-_BATCH_ROWS = 122_880
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +53,10 @@ def table_form(path: Path) -> TableForm:
         InputError: a column is missing or there twice, the text is UTF-16, the Parquet file is broken; or as
             `sources.blocks`.
     """
-    with SourceStream(path) as stream:
+    with BlockStream(blocks(path)) as stream:
         start = stream.read(_HEADER_BYTES)
     if start.startswith(b"PAR1"):
-        with _parquet(path) as file:
-            names = tuple(file.schema_arrow.names)
+        names = parquet_names(path)
         return TableForm("Parquet", names, _positions(path, names))
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise InputError(f"{path} is UTF-16 text: expected UTF-8: save it as CSV UTF-8")
@@ -93,9 +78,12 @@ def parse_table(path: Path, form: TableForm, advance: Callable[[int], object] = 
     Raises:
         InputError: CSV with a quote that is never closed, Parquet that is broken or has lists; or as `sources.blocks`.
     """
-    read = _csv_batches if form.kind == "CSV" else _parquet_batches
+    if form.kind == "CSV":
+        read = parse_csv(path, form.delimiter, len(form.names), form.positions, form.header_rows, advance)
+    else:
+        read = parse_parquet(path, [form.names[at] for at in form.positions], advance)
     empty = True
-    for parsed in read(path, form, advance):
+    for parsed in read:
         yield parsed
         empty = empty and not parsed.statements
     if empty:
@@ -121,182 +109,6 @@ def _positions(path: Path, names: tuple[str, ...]) -> tuple[int, int, int]:
 
 def _cells(line: str, delimiter: str) -> tuple[str, ...]:
     try:
-        return tuple(next(csv_module.reader([line], delimiter=delimiter), ()))
-    except csv_module.Error:
+        return tuple(next(csv.reader([line], delimiter=delimiter), ()))
+    except csv.Error:
         return (line,)
-
-
-def _csv_batches(path: Path, form: TableForm, advance: Callable[[int], object]) -> Iterator[Parsed]:
-    skipped: list[csv.InvalidRow] = []
-
-    def skip(row: csv.InvalidRow) -> str:
-        skipped.append(row)
-        return "skip"
-
-    columns = [str(at) for at in range(len(form.names))]
-    wanted = [columns[at] for at in form.positions]
-    end = form.delimiter.encode().join([_END] * len(columns))
-    good, told, ended = 0, 0, False
-    with SourceStream(path, advance, end) as stream:
-        try:
-            reader = csv.open_csv(
-                stream,
-                csv.ReadOptions(
-                    use_threads=False, block_size=_CSV_BLOCK_BYTES, column_names=columns, skip_rows=form.header_rows
-                ),
-                csv.ParseOptions(
-                    delimiter=form.delimiter,
-                    newlines_in_values=True,
-                    ignore_empty_lines=False,
-                    invalid_row_handler=skip,
-                ),
-                csv.ConvertOptions(include_columns=wanted, column_types=dict.fromkeys(wanted, pa.large_binary())),
-            )
-            for batch in reader:
-                ended = bool(len(batch)) and batch[0][-1].as_py() == _END
-                rows = batch.slice(0, len(batch) - ended)
-                first = partial(_row_number, form.header_rows + 1, good, skipped)
-                parsed = _facts(list(rows.columns), first)
-                _add_skipped(parsed, skipped[told:], len(columns))
-                good, told = good + len(rows), len(skipped)
-                yield parsed
-        except pa.ArrowInvalid as error:
-            if stream.error is not None:
-                raise stream.error from None
-            reason = str(error).partition("(")[0].strip()
-            raise InputError(
-                f"{path} cannot be read behind row {good + len(skipped) + form.header_rows}: {reason}: "
-                "look for a quotation mark that is never closed"
-            ) from None
-    if not ended:
-        raise InputError(
-            f"row {good + len(skipped) + form.header_rows} of {path} opens a quotation mark that is never closed, and all that "
-            "follows would be one cell: close it, or write it twice within quotes"
-        )
-
-
-def _row_number(first: int, good: int, skipped: list[csv.InvalidRow], at: int) -> int:
-    """The number of the row that has `good + at` well-formed ones ahead of it; `first` is that of the first row."""
-    ahead = [row.number - first - place for place, row in enumerate(skipped)]
-    return first + good + at + bisect_right(ahead, good + at)
-
-
-def _add_skipped(parsed: Parsed, rows: list[csv.InvalidRow], expected: int) -> None:
-    parsed.lines += len(rows)
-    for row in rows:
-        parsed.faults.append((row.number, fault(f"{row.actual_columns} cells instead of {expected}", row.text)))
-
-
-def _parquet(path: Path) -> parquet.ParquetFile:
-    try:
-        return parquet.ParquetFile(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        reason = " ".join(str(error).split()).partition(". ")[0]
-        raise InputError(f"{path} is a truncated or corrupt Parquet file ({reason}): write it again") from None
-
-
-def _parquet_batches(path: Path, form: TableForm, advance: Callable[[int], object]) -> Iterator[Parsed]:
-    size, done, row = path.stat().st_size, 0, 2
-    with _parquet(path) as file:
-        total = file.metadata.num_rows
-        names = [form.names[at] for at in form.positions]
-        for name in names:
-            _check_type(path, name, file.schema_arrow.field(name).type)
-        try:
-            for batch in file.iter_batches(_BATCH_ROWS, columns=names):
-                columns = [_as_text(path, name, batch[name]) for name in names]
-                yield _facts(columns, partial(operator.add, row))
-                row += len(batch)
-                share = size * (row - 2) // total
-                advance(share - done)
-                done = share
-        except (pa.ArrowInvalid, OSError) as error:
-            raise InputError(f"{path} is a corrupt Parquet file ({error}): write it again") from None
-
-
-def _check_type(path: Path, name: str, type_: pa.DataType) -> None:
-    if pa.types.is_nested(type_) or pa.types.is_interval(type_):
-        raise InputError(
-            f"column {name} of {path} has values of type {type_}: expected text, numbers, dates or times: write a row for each"
-        )
-
-
-def _as_text(path: Path, name: str, column: pa.Array) -> pa.Array:
-    """A column of any plain type as large_string, or as large_binary where it is bytes."""
-    type_ = column.type
-    if pa.types.is_dictionary(type_):
-        column, type_ = column.dictionary_decode(), type_.value_type
-    if pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
-        return column.cast(pa.large_string())
-    if pa.types.is_binary(type_) or pa.types.is_large_binary(type_) or pa.types.is_fixed_size_binary(type_):
-        return column.cast(pa.large_binary())
-    if pa.types.is_timestamp(type_):
-        column = column.cast(pa.timestamp("us", type_.tz), safe=False)
-    distinct = column.dictionary_encode()
-    try:
-        written = [_written(value) for value in distinct.dictionary.to_pylist()]
-    except (ValueError, OverflowError) as error:
-        raise InputError(
-            f"column {name} of {path} has a value out of range ({error}): write the column as text"
-        ) from None
-    return pa.array(written, pa.large_string()).take(distinct.indices)
-
-
-def _written(value: object) -> str:
-    """A value as people write it; empty for one that is missing.
-
-    >>> [_written(value) for value in (True, 12, 1e6, float("nan"), Decimal("1.500"), datetime.date(1956, 10, 20))]
-    ['true', '12', '1000000', '', '1.5', '1956-10-20']
-    """
-    match value:
-        case bool():
-            return str(value).lower()
-        case float():
-            return double(repr(value)) or ""
-        case Decimal():
-            text = format(value, "f")
-            return text.rstrip("0").rstrip(".") if "." in text else text
-        case datetime.datetime():
-            return date(value.isoformat()) or ""
-        case datetime.date() | datetime.time():
-            return value.isoformat()
-    return "" if value is None else str(value)
-
-
-def _facts(columns: list[pa.Array], row_number: Callable[[int], int]) -> Parsed:
-    """Three columns of text or bytes as facts; `row_number` gives the number of a row by its place in them."""
-    count = len(columns[0])
-    result = Parsed(count)
-    try:
-        texts = [column.cast(pa.large_string()) for column in columns]
-    except pa.ArrowInvalid:  # it looks at whether bytes are UTF-8
-        whole = []
-        for at, cells in enumerate(zip(*(column.to_pylist() for column in columns), strict=True)):
-            if all(_is_utf8(cell) for cell in cells):
-                whole.append(at)
-            else:
-                start = b" ".join(cell if isinstance(cell, bytes) else str(cell).encode() for cell in cells)
-                result.faults.append((row_number(at), fault("not UTF-8", start.decode(errors="replace"))))
-        texts = [column.take(pa.array(whole, pa.int64())).cast(pa.large_string()) for column in columns]
-    result.statements = len(texts[0])
-    parts = [clean_parts(column) for column in texts]
-    empty = pc.or_(pc.or_(pc.equal(parts[0], ""), pc.equal(parts[1], "")), pc.equal(parts[2], ""))
-    if dropped := pc.sum(empty).as_py():
-        blank = pc.sum(pc.and_(pc.and_(*(pc.equal(part, "") for part in parts[:2])), pc.equal(parts[2], ""))).as_py()
-        result.dropped += Counter({"empty part": dropped - blank, "blank": blank})
-        parts = [column.filter(pc.invert(empty)) for column in parts]
-    facts = {}
-    for name, column in zip(COLUMNS, parts, strict=True):
-        facts[name], long = cut_parts(column)
-        result.cut += pc.sum(long).as_py() or 0
-    result.tables["ready"] = pa.table(facts)
-    return result
-
-
-def _is_utf8(cell: bytes | str | None) -> bool:
-    try:
-        if isinstance(cell, bytes):
-            cell.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -9,7 +9,8 @@ import pytest
 from refactx.errors import InputError
 from refactx.ingest.parsed import Parsed
 from refactx.ingest.rdf import parse_rdf
-from refactx.ingest.stream import SourceStream
+from refactx.ingest.sources import blocks
+from refactx.ingest.stream import BlockStream
 from refactx.ingest.wikidata import DESCRIPTION, LABEL, TITLE
 
 PREFIXES = """\
@@ -204,8 +205,8 @@ def test_a_file_of_another_kind_is_an_error_that_says_where(
 def test_a_source_reads_as_a_file_without_its_byte_order_mark(tmp_path: Path) -> None:
     path = tmp_path / "a.ttl"
     path.write_bytes(b"\xef\xbb\xbfabcdef\n")
-    with SourceStream(path) as stream:
+    with BlockStream(blocks(path)) as stream:
         assert (stream.read(3), stream.read(), stream.read(5)) == (b"abc", b"def\n", b"")
-    with SourceStream(path) as stream:
+    with BlockStream(blocks(path)) as stream:
         buffer = bytearray(5)
         assert (stream.readinto(buffer), buffer) == (5, b"abcde")

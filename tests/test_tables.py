@@ -84,7 +84,11 @@ def test_what_a_spreadsheet_writes_is_read_as_it_was(tmp_path: Path, rows: list[
 
 
 def test_every_row_that_gives_no_fact_is_counted_with_its_reason(tmp_path: Path) -> None:
-    rows = b'\nAnn,likes\n"Bob ""B""\nBuilder",is a,"man, builder"\n,likes,Bob\nAnn,\xff,Bob\nNULL,NA,nan\nAnn,likes,Bob,Cy\n'
+    last = b"Ann,\xff\n"
+    rows = (
+        b'\nAnn,likes\n"Bob ""B""\nBuilder",is a,"man, builder"\n,likes,Bob\nAnn,\xff,Bob\nNULL,NA,nan\nAnn,likes,Bob,Cy\n'
+        + last
+    )
     parsed = parse(text_file(tmp_path, HEADER.encode() + rows))
     assert facts_of(parsed) == [('Bob "B" Builder', "is a", "man, builder"), ("NULL", "NA", "nan")]
     assert parsed.dropped == {"blank": 1, "empty part": 1}
@@ -92,6 +96,7 @@ def test_every_row_that_gives_no_fact_is_counted_with_its_reason(tmp_path: Path)
         (3, "2 cells instead of 3: Ann,likes"),
         (6, "not UTF-8: Ann \ufffd Bob"),
         (8, "4 cells instead of 3: Ann,likes,Bob,Cy"),
+        (9, "2 cells instead of 3: Ann,\ufffd"),
     ]
 
 
