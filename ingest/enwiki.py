@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from .cleaning import clean_parts
 from .parsed import Parsed, fault
-from .sql_dump import read_rows
+from .sql_dump import Rows, read_rows
 from .wikidata import TITLE
 
 SHORT_DESCRIPTION = 3
@@ -30,7 +30,8 @@ SHORT_DESCRIPTION = 3
 
 _TEXT = pa.large_string()
 _PAGE = {"page_id": pa.int64(), "page_namespace": pa.int64(), "page_title": _TEXT, "page_is_redirect": pa.int64()}
-_PAGE_PROPS = {"pp_page": pa.int64(), "pp_propname": _TEXT, "pp_value": _TEXT}
+_PAGE_PROPS = {"pp_page": pa.int64(), "pp_propname": _TEXT, "pp_value": pa.large_binary()}
+"""Values of other properties are not text: TemplateData, say, is compressed."""
 _ITEM, _SHORT = "wikibase_item", "wikibase-shortdesc"
 _ITEM_ID = "^Q[1-9][0-9]{0,17}$"
 _BATCH_ROWS = 122_880
@@ -67,17 +68,18 @@ def parse_enwiki(
     with connection.cursor() as work:
         work.execute(_SCHEMA)
         for rows in read_rows(page, "page", _PAGE, advance):
-            yield _page_rows(work, rows.table, rows.count, rows.faults)
+            yield _page_rows(work, rows)
         for rows in read_rows(page_props, "page_props", _PAGE_PROPS, advance):
-            yield _page_props_rows(work, rows.table, rows.count, rows.faults)
+            yield _page_props_rows(work, rows)
         work.execute(_ITEM_OF)
         yield _without_partner(work)
         yield from _terms(work, _TITLES, TITLE, underscores=True)
         yield from _terms(work, _DESCRIPTIONS, SHORT_DESCRIPTION, underscores=False)
 
 
-def _page_rows(work: duckdb.DuckDBPyConnection, rows: pa.Table, count: int, faults: list[tuple[int, str]]) -> Parsed:
-    result = Parsed(count, count - len(faults), faults=faults)
+def _page_rows(work: duckdb.DuckDBPyConnection, read: Rows) -> Parsed:
+    rows = read.table
+    result = Parsed(read.count, len(rows), faults=read.faults)
     in_main = pc.equal(rows["page_namespace"], 0)
     articles = rows.filter(pc.and_(in_main, pc.equal(rows["page_is_redirect"], 0)))
     main = pc.sum(in_main).as_py() or 0
@@ -87,25 +89,41 @@ def _page_rows(work: duckdb.DuckDBPyConnection, rows: pa.Table, count: int, faul
     return result
 
 
-def _page_props_rows(
-    work: duckdb.DuckDBPyConnection, rows: pa.Table, count: int, faults: list[tuple[int, str]]
-) -> Parsed:
-    result = Parsed(count, count - len(faults), faults=faults)
-    items = rows.filter(pc.equal(rows["pp_propname"], _ITEM))
-    short = rows.filter(pc.equal(rows["pp_propname"], _SHORT))
+def _page_props_rows(work: duckdb.DuckDBPyConnection, read: Rows) -> Parsed:
+    rows = read.table
+    result = Parsed(read.count, len(rows), faults=read.faults)
+    items = rows.filter(pc.equal(rows["pp_propname"], _ITEM)).select(["pp_page", "pp_value"])
+    short = rows.filter(pc.equal(rows["pp_propname"], _SHORT)).select(["pp_page", "pp_value"])
     result.dropped["other page property"] = len(rows) - len(items) - len(short)
     is_id = pc.fill_null(pc.match_substring_regex(items["pp_value"], _ITEM_ID), False)
-    wrong = items.filter(pc.invert(is_id))
-    for row in wrong.to_pylist():
-        result.faults.append(
-            (0, fault(f"page {row['pp_page']} has a Wikidata item that is none", str(row["pp_value"])))
-        )
-    result.statements -= len(wrong)
-    items = items.filter(is_id)
-    numbers = pc.utf8_slice_codeunits(items["pp_value"], 1).cast(pa.int64())
+    items = _without(items, is_id, "no Wikidata item", read.line, result)
+    try:
+        short["pp_value"].cast(_TEXT)
+    except pa.ArrowInvalid:
+        short = _without(short, _is_utf8(short["pp_value"]), "no UTF-8 in a short description", read.line, result)
+    numbers = pc.utf8_slice_codeunits(items["pp_value"].cast(_TEXT), 1).cast(pa.int64())
     _insert(work, "items", pa.table({"page": items["pp_page"], "item": numbers}))
-    _insert(work, "short_descriptions", short.select(["pp_page", "pp_value"]))
+    _insert(work, "short_descriptions", short.set_column(1, "pp_value", short["pp_value"].cast(_TEXT)))
     return result
+
+
+def _without(rows: pa.Table, good: pa.ChunkedArray, what: str, line: int, result: Parsed) -> pa.Table:
+    """The good rows; the others are faults, at the first line of their block, with the page to find them by."""
+    for row in rows.filter(pc.invert(good)).to_pylist():
+        value = (row["pp_value"] or b"NULL").decode(errors="replace")
+        result.faults.append((line, fault(f"{what}, in this line or behind it: page {row['pp_page']}", value)))
+        result.statements -= 1
+    return rows.filter(good)
+
+
+def _is_utf8(values: pa.ChunkedArray) -> pa.Array:
+    def is_utf8(value: bytes | None) -> bool:
+        try:
+            return value is None or value.decode() is not None
+        except UnicodeDecodeError:
+            return False
+
+    return pa.array([is_utf8(value) for value in values.to_pylist()], pa.bool_())
 
 
 def _without_partner(work: duckdb.DuckDBPyConnection) -> Parsed:

@@ -5,9 +5,9 @@ a line each or (newer versions) with a line a row. The order of the columns is t
 of the statement's own list.
 
 The rows of a block become CSV, which pyarrow reads: `),(` becomes a line feed, and as strings hold no raw line feed (it
-is written as `\\n`), one inside a value can be turned back. Before that `\\\\` and `\\'` become bytes that UTF-8 does not
-have, so that every quotation mark left is the end of a string. A block where that does not work out, as it is damaged or
-has those bytes, is read row by row with the grammar of a value, to the same result.
+is written as `\\n`), one inside a value can be turned back. Before that `\\\\` and `\\'` become two other bytes that a dump
+always escapes, even in binary values, so that every quotation mark left is the end of a string. A block where that does
+not work out, as it is damaged, is read row by row with the grammar of a value, to the same result.
 """
 
 import re
@@ -30,8 +30,8 @@ _INSERT = re.compile(rb"INSERT (?:IGNORE )?INTO `([^`]+)` (?:\(([^)]*)\) )?VALUE
 _VALUE = rb"(?:_binary )?'([^'\\]*+(?:(?:\\.|'')[^'\\]*+)*+)'|([^'(),]*)"
 _ONE_VALUE = re.compile(_VALUE, re.DOTALL)
 _ROW = re.compile(rb"\((?:%b)(?:,(?:%b))*\)" % (_VALUE, _VALUE), re.DOTALL)
-_BACKSLASH, _QUOTE = b"\xff", b"\xfe"
-"""Stand-ins that no UTF-8 text contains."""
+_BACKSLASH, _QUOTE = b"\x1a", b"\0"
+"""Stand-ins: mysqldump escapes these two bytes, so that none stands raw in a dump."""
 _ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"0": b"\0", b"Z": b"\x1a"}
 """What follows a backslash and is not itself (https://dev.mysql.com/doc/refman/8.4/en/string-literals.html)."""
 _CSV_BLOCK = 4 << 20
@@ -42,10 +42,11 @@ class Rows:
     """The rows of one block of a dump.
 
     `table` has the columns asked for; `count` is the number of rows with the malformed ones, which `faults` holds as
-    (line number, what).
+    (line number, what). `line` is the number of the block's first line that has rows.
     """
 
     table: pa.Table
+    line: int
     count: int = 0
     faults: list[tuple[int, str]] = field(default_factory=list)
 
@@ -55,8 +56,8 @@ def read_rows(
 ) -> Iterator[Rows]:
     """The rows of table `name` in a dump, some columns of them; rows of other tables are passed over.
 
-    `types` says which columns, and as what: an integer, or `pa.large_string()` for UTF-8 text. A row in which one of them
-    is of another form is malformed; NULL is a null.
+    `types` says which columns, and as what: `pa.int64()`, `pa.large_string()` for UTF-8 text, or `pa.large_binary()`.
+    A row in which one of them is of another form is malformed; NULL is a null.
 
     Raises:
         InputError: the file is no dump, not one of that table, lacks a column or ends too early; or as `sources.blocks`.
@@ -154,7 +155,7 @@ def _parsed(pieces: list[_Piece], at: dict[str, int], width: int, types: Mapping
         table = _read_csv([rows for _, rows in pieces], at, width, types)
     except (pa.ArrowInvalid, _NotPlainError):
         return _read_each(pieces, at, width, types)
-    return Rows(table, len(table))
+    return Rows(table, pieces[0][0], len(table))
 
 
 class _NotPlainError(Exception):
@@ -179,9 +180,7 @@ def _read_csv(pieces: list[bytes], at: dict[str, int], width: int, types: Mappin
     if text.count(b"'") % 2:
         raise _NotPlainError
     text = text.replace(b"),(", b"\n")
-    raw = {
-        str(at[name]): pa.large_binary() if pa.types.is_large_string(type_) else type_ for name, type_ in types.items()
-    }
+    raw = {str(at[name]): type_ if type_ == pa.int64() else pa.large_binary() for name, type_ in types.items()}
     table = csv.read_csv(
         pa.BufferReader(text),
         csv.ReadOptions(column_names=[str(column) for column in range(width)], block_size=_CSV_BLOCK),
@@ -196,32 +195,35 @@ def _read_csv(pieces: list[bytes], at: dict[str, int], width: int, types: Mappin
     )
     columns = {}
     for (name, type_), column in zip(types.items(), table.columns, strict=True):
-        columns[name] = _unescaped(column, stand_ins).cast(type_) if pa.types.is_large_string(type_) else column
+        columns[name] = column if type_ == pa.int64() else _unescaped(column, stand_ins).cast(type_)
     return pa.table(columns)
 
 
 def _unescaped(column: pa.ChunkedArray, stand_ins: Sequence[bytes]) -> pa.Array:
-    """The values that line feeds, stand-ins and escapes mean, in that order; only those that have any are touched."""
+    """The values that line feeds, stand-ins and escapes mean; only those that have any are touched."""
     column = column.combine_chunks()
     has_any = pc.match_substring(column, b"\n")
     for stand_in in stand_ins:
         has_any = pc.or_(has_any, pc.match_substring(column, stand_in))
     has_any = pc.fill_null(has_any, False)
     changed = pc.replace_substring(column.filter(has_any), b"\n", b"),(")
-    if b"\\" in stand_ins:
-        for letter, meant in _ESCAPES.items():
-            changed = pc.replace_substring(changed, b"\\" + letter, meant)
-        changed = pc.replace_substring(changed, b"\\", b"")
+    changed = pc.replace_substring(changed, b'\\"', b'"')
+    rare = pc.match_substring(changed, b"\\")  # escapes of control characters: one by one
+    decoded = [
+        _decoded(value.replace(_BACKSLASH, b"\\\\").replace(_QUOTE, b"\\'"))
+        for value in changed.filter(rare).to_pylist()
+    ]
     for stand_in, meant in ((_QUOTE, b"'"), (_BACKSLASH, b"\\")):
-        if stand_in in stand_ins:
-            changed = pc.replace_substring(changed, stand_in, meant)
+        changed = pc.replace_substring(changed, stand_in, meant)
+    if decoded:
+        changed = pc.replace_with_mask(changed, rare, pa.array(decoded, pa.large_binary()))
     return pc.replace_with_mask(column, has_any, changed) if len(changed) else column
 
 
 def _read_each(pieces: list[_Piece], at: dict[str, int], width: int, types: Mapping[str, pa.DataType]) -> Rows:
     """The same rows one at a time: those that can be read, and a fault for each other."""
     found: dict[str, list[object]] = {name: [] for name in types}
-    result = Rows(pa.table({}))
+    result = Rows(pa.table({}), pieces[0][0])
     for line, rows in pieces:
         for row in _split(rows):
             result.count += 1
@@ -272,11 +274,13 @@ def _decoded(text: bytes) -> bytes:
 def _converted(value: bytes | None, type_: pa.DataType) -> object:
     if value is None:
         return None
+    if type_ == pa.large_binary():
+        return value
     try:
         text = value.decode()
     except UnicodeDecodeError:
         raise ValueError("not UTF-8") from None
-    if pa.types.is_large_string(type_):
+    if type_ == pa.large_string():
         return text
     if not re.fullmatch(r"-?[0-9]{1,18}", text, re.ASCII):
         raise ValueError(f"{text[:40]!r} is no number")

@@ -30,16 +30,18 @@ def parse_csv(
     advance: Callable[[int], object],
 ) -> Iterator[Parsed]:
     """The rows of a CSV file of `width` columns, of which those at `positions` are subject, predicate and object."""
-    skipped: list[csv.InvalidRow] = []
+    skipped: list[csv.InvalidRow] = []  # since the last block
+    ahead: list[int] = []  # of each row skipped, how many well-formed ones are ahead of it
 
     def skip(row: csv.InvalidRow) -> str:
+        ahead.append(row.number - header_rows - 1 - len(ahead))
         skipped.append(row)
         return "skip"
 
     columns = [str(at) for at in range(width)]
     wanted = [columns[at] for at in positions]
     end = delimiter.encode().join([_END.encode()] * width)
-    good, told, ended = 0, 0, False
+    good, ended = 0, False
     with BlockStream(_utf8_blocks(path, advance, end)) as stream:
         try:
             reader = csv.open_csv(
@@ -58,22 +60,21 @@ def parse_csv(
             for batch in reader:
                 ended = bool(len(batch)) and batch[0][-1].as_py() == _END
                 rows = batch.slice(0, len(batch) - ended)
-                first = partial(_row_number, header_rows + 1, good, skipped)
-                parsed = facts_of_columns(list(rows.columns), first)
-                _add_skipped(parsed, skipped[told:], width)
-                good, told = good + len(rows), len(skipped)
+                parsed = facts_of_columns(list(rows.columns), partial(_row_number, header_rows + 1, good, ahead))
+                good += len(rows)
+                _add_skipped(parsed, skipped, width)
                 yield parsed
         except pa.ArrowInvalid as error:
             if stream.error is not None:
                 raise stream.error from None
             reason = str(error).partition("(")[0].strip()
             raise InputError(
-                f"{path} cannot be read behind row {good + len(skipped) + header_rows}: {reason}: "
+                f"{path} cannot be read behind row {good + len(ahead) + header_rows}: {reason}: "
                 "look for a quotation mark that is never closed"
             ) from None
     if not ended:
         raise InputError(
-            f"row {good + len(skipped) + header_rows} of {path} opens a quotation mark that is never closed, and all that "
+            f"row {good + len(ahead) + header_rows} of {path} opens a quotation mark that is never closed, and all that "
             "follows would be one cell: close it, or write it twice within quotes"
         )
 
@@ -87,14 +88,16 @@ def _utf8_blocks(path: Path, advance: Callable[[int], object], end: bytes) -> Ge
     yield end if last == b"\n" else b"\n" + end
 
 
-def _row_number(first: int, good: int, skipped: list[csv.InvalidRow], at: int) -> int:
+def _row_number(first: int, good: int, ahead: list[int], at: int) -> int:
     """The number of the row that has `good + at` well-formed ones ahead of it; `first` is that of the first row."""
-    ahead = [row.number - first - place for place, row in enumerate(skipped)]
     return first + good + at + bisect_right(ahead, good + at)
 
 
 def _add_skipped(parsed: Parsed, rows: list[csv.InvalidRow], expected: int) -> None:
-    parsed.lines += len(rows)
-    for row in rows:
+    """The rows skipped so far, as faults; pyarrow may be adding the next ones already."""
+    count = len(rows)
+    parsed.lines += count
+    for row in rows[:count]:
         text = row.text.replace(NOT_UTF8, "\ufffd")
         parsed.faults.append((row.number, fault(f"{row.actual_columns} cells instead of {expected}", text)))
+    del rows[:count]

@@ -23,7 +23,7 @@ from .table_parquet import parquet_names, parse_parquet
 
 SUFFIXES = (".csv", ".tsv", ".tab", ".parquet", ".pq")
 """The names of tables; CSV and TSV may have `.gz` and its like behind."""
-_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_DELIMITERS = (",", ";", "\t", "|")
 _HEADER_BYTES = 1 << 20
 
 

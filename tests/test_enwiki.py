@@ -201,8 +201,25 @@ def test_a_page_whose_item_is_no_item_is_counted_as_malformed(tmp_path: Path) ->
     page = write(tmp_path / "page.sql", page_sql(world))
     text = b"".join(page_props_sql(world)).replace(b"'wikibase_item','Q", b"'wikibase_item','X", 1)
     parsed = parse(page, write(tmp_path / "page_props.sql", [text]))
-    assert [what.partition(": ")[2] for _, what in parsed.faults] == [f"X{min(map(number_of, truth(world).titles))}"]
+    first = min(map(number_of, truth(world).titles))
+    assert parsed.faults == [(35, f"no Wikidata item, in this line or behind it: page {first * 10}: X{first}")]
     assert len(terms_of(parsed, TITLE)) == len(truth(world).titles) - 1
+
+
+def test_values_that_are_not_text_are_no_fault_of_other_properties(tmp_path: Path) -> None:
+    world = World(1, 30)
+    page = write(tmp_path / "page.sql", page_sql(world))
+    blob = bytes(byte for byte in range(256) if byte not in b"\0\n\r\x1a\\'\"") + b"\\0\\n\\r\\Z\\\\\\'\\\""
+    start = b"VALUES (999,'templatedata','%b',NULL),(998,'wikibase-shortdesc','caf\xe9',NULL)," % blob
+    text = b"".join(page_props_sql(world)).replace(b"VALUES ", start, 1)
+    parsed = parse(page, write(tmp_path / "page_props.sql", [text]))
+    assert [what for _, what in parsed.faults] == [
+        "no UTF-8 in a short description, in this line or behind it: page 998: caf\ufffd"
+    ]
+    assert terms_of(parsed, SHORT_DESCRIPTION) == cleaned(truth(world).short_descriptions)
+    types = {**PROPS, "pp_value": pa.large_binary()}
+    value = next(read_rows(tmp_path / "page_props.sql", "page_props", types)).table["pp_value"][0].as_py()
+    assert sorted(value) == list(range(256))
 
 
 def test_generated_files_depend_on_the_seed_alone(tmp_path: Path) -> None:
