@@ -392,8 +392,8 @@ def throughput(model: str, index: str, db: str | None, tokens: int, out: Path, a
     with open_index(index, db) as opened:
         from refactx.eval.throughput import throughput as measure
         from refactx.eval.throughput import write_throughput
-        from refactx.hf import check_tokenizer
         from refactx.models import load_model
+        from refactx.processor import check_tokenizer
 
         timed = measure(*load_model(model, check=partial(check_tokenizer, opened)), opened, tokens)
     document = write_throughput(out, {"model": model, "index": index}, timed)

@@ -116,20 +116,35 @@ class FactLogitsProcessor(LogitsProcessor):
         return masked(scores, masks)
 
     def _states(self, ids: NDArray[np.int64]) -> Sequence[State]:
+        length = ids.shape[1]
+        if self._steps and self._length is not None and length > self._length:
+            last = self._steps[-1]  # nearly always each row has one id more than at the last call
+            if last.ids.shape == (len(ids), length - 1) and bool((last.ids == ids[:, :-1]).all()):
+                own = ids.copy()  # beam search writes on in the tensor that it hands out
+                self._steps[-1] = _Step(own[:, :-1], last.states)  # both on the same memory
+                advance = self._machine.advance
+                states = [
+                    advance(state, token, length - 1)
+                    for state, token in zip(last.states, own[:, -1].tolist(), strict=True)
+                ]
+                return self._keep(own, states)
         for step in reversed(self._steps):  # the same ids again, as prompt look-up asks: nothing new to remember
             if step.ids.shape == ids.shape and np.array_equal(step.ids, ids):
                 return step.states
-        own = ids.copy()  # beam search writes on in the tensor that it hands out
-        states = self._recall(own)
-        missing = [row for row, state in enumerate(states) if state is None]
+        own = ids.copy()
+        known = self._recall(own)
+        missing = [row for row, state in enumerate(known) if state is None]
         if missing:
             length = self._prompt_length_of(own, missing)
             for row in missing:
-                states[row] = self._machine.run(own[row].tolist(), length, self._padding)
-        found = [state for state in states if state is not None]
-        self._steps.append(_Step(own, found))
-        del self._steps[: len(self._steps) - self._memo_size]
-        return found
+                known[row] = self._machine.run(own[row].tolist(), length, self._padding)
+        return self._keep(own, [state for state in known if state is not None])
+
+    def _keep(self, ids: NDArray[np.int64], states: Sequence[State]) -> Sequence[State]:
+        self._steps.append(_Step(ids, states))
+        if len(self._steps) > self._memo_size:
+            del self._steps[: len(self._steps) - self._memo_size]
+        return states
 
     def _recall(self, ids: NDArray[np.int64]) -> list[State | None]:
         """The state of each row that is a remembered row with one id more."""
@@ -139,19 +154,15 @@ class FactLogitsProcessor(LogitsProcessor):
             return states
         before, advance = ids[:, :-1], self._machine.advance
         missing = set(range(rows))
-        for number, step in reversed(list(enumerate(self._steps))):
+        for step in reversed(self._steps):
             if step.ids.shape[1] != length - 1:
                 continue
-            if len(step.ids) == rows and np.array_equal(step.ids, before):  # nearly always, and one comparison
-                parents: dict[int, int] = {row: row for row in missing}
-                self._steps[number] = _Step(before, step.states)  # both on the same memory
-            else:
-                numbers = {row.tobytes(): number for number, row in enumerate(step.ids)}
-                keys = {row: numbers.get(before[row].tobytes()) for row in missing}
-                parents = {row: number for row, number in keys.items() if number is not None}
+            numbers = {row.tobytes(): number for number, row in enumerate(step.ids)}
+            parents = {row: numbers.get(before[row].tobytes()) for row in missing}
             for row, parent in parents.items():
-                states[row] = advance(step.states[parent], int(ids[row, -1]), length - 1)
-            missing -= parents.keys()
+                if parent is not None:
+                    states[row] = advance(step.states[parent], int(ids[row, -1]), length - 1)
+                    missing.discard(row)
             if not missing:
                 break
         return states
@@ -201,14 +212,20 @@ def masked(scores: torch.FloatTensor, allowed: Sequence[Tokens | None]) -> torch
     """
     every_row = all(tokens is not None for tokens in allowed)
     out = torch.full_like(scores, -torch.inf) if every_row else scores.clone()
-    for row, tokens in enumerate(allowed):
+    for source, target, tokens in zip(scores.unbind(), out.unbind(), allowed, strict=True):
         if tokens is None:
             continue
-        if len(tokens) and tokens[-1] >= scores.shape[1]:
+        if not every_row:
+            target.fill_(-torch.inf)
+        if not len(tokens):
+            continue
+        if tokens[-1] >= scores.shape[1]:
             tokens = tokens[tokens < scores.shape[1]]  # noqa: PLW2901
         ids = torch.from_numpy(tokens.astype(np.int64)).to(scores.device)
-        kept = scores[row].index_select(0, ids)
-        if not every_row:
-            out[row] = -torch.inf
-        out[row].index_copy_(0, ids, kept.masked_fill(torch.isneginf(kept).all(), 0.0))
+        kept = source.index_select(0, ids)
+        if len(tokens) == 1:  # most tokens of a fact
+            kept = kept.nan_to_num_(nan=torch.nan, posinf=torch.inf, neginf=0.0)
+        else:
+            kept = torch.where(kept.max() == -torch.inf, 0.0, kept)
+        target.index_copy_(0, ids, kept)
     return out  # type: ignore[return-value]

@@ -144,8 +144,8 @@ def _asks(options: Options, index: Any, prompt: Prompt) -> dict[str, Ask]:
     from functools import partial
 
     from refactx.ask import Asker
-    from refactx.hf import check_tokenizer
     from refactx.models import load_model
+    from refactx.processor import check_tokenizer
 
     asker = Asker(*load_model(options.model, check=partial(check_tokenizer, index)), index, prompt)
     ask = partial(asker.ask, num_beams=options.num_beams, max_new_tokens=options.max_new_tokens)

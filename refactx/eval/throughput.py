@@ -18,7 +18,7 @@ from transformers import LogitsProcessor, LogitsProcessorList, StoppingCriteria,
 from refactx.errors import InputError
 from refactx.eval.answer_log import write_whole
 from refactx.eval.plots import LABELS, standalone, throughput_plot
-from refactx.hf import ground
+from refactx.grounded import ground
 from refactx.state import FactSource
 
 PROMPT = "Here are facts, one a line."

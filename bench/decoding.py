@@ -1,0 +1,189 @@
+"""`python -m bench.decoding MODEL INDEX [--tokens N] [--questions FILE]`: what facts cost, and save, in decoding.
+
+Every figure is a ratio within one run, against the same model's own `generate` on the same prompt. For MODEL a folder
+or id, as `refactx ask` takes it; QUESTIONS as `refactx eval`.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+import click
+import numpy as np
+import torch
+from transformers import LogitsProcessorList
+
+from refactx.ask import Asker
+from refactx.connect import open_index
+from refactx.eval.questions import chosen, read_questions
+from refactx.eval.throughput import TriggerForcer, throughput
+from refactx.grounded import ground
+from refactx.models import load_model
+from refactx.processor import FactLogitsProcessor
+from refactx.state import InFact, Machine
+
+PROMPT = "Here are facts, one a line.\nFact:"
+
+
+@click.command()
+@click.argument("model")
+@click.argument("index")
+@click.option("--tokens", default=4000, show_default=True, help="Length of the paper's throughput experiment.")
+@click.option("--questions", type=click.Path(path_type=Path), help="Questions for whole answers.")
+@click.option("--limit", default=20, show_default=True, help="How many of them.")
+@click.option("--batch", default=16, show_default=True)
+def main(model: str, index: str, tokens: int, questions: Path | None, limit: int, batch: int) -> None:
+    """Print the figures of docs/benchmarks.md, "Decoding"."""
+    loaded, tokenizer = load_model(model)
+    with open_index(index) as opened:
+        for figure, value in processor_times(opened, tokenizer, loaded.config.vocab_size).items():
+            show(figure, value)
+        timed = throughput(loaded, tokenizer, opened, tokens)
+        grounded, free = timed["grounded"], timed["free"]
+        show(f"{tokens} tokens, facts all the way: seconds a token over free", grounded.seconds / free.seconds)
+        show("  forward passes over tokens", grounded.forward_passes / grounded.tokens)
+        for figure, options, rows, length in (
+            ("plain loop", {}, 1, 400),
+            ("plain loop, 3 beams", {"num_beams": 3}, 1, 200),
+            (f"plain loop, batch of {batch}", {}, batch, 60),
+        ):
+            show(f"{figure}: 1 + the processor's share", share(loaded, tokenizer, opened, rows, length, options))
+        show(f"forced chains, batch of {batch}: over free", batch_ratio(loaded, tokenizer, opened, batch, 100))
+        show("fact beams, 3: over greedy", beams_ratio(loaded, tokenizer, opened, 300))
+        if questions is not None:
+            for figure, value in answers(loaded, tokenizer, opened, questions, limit).items():
+                show(figure, value)
+
+
+def processor_times(index: Any, tokenizer: Any, vocabulary: int) -> dict[str, float]:
+    """Microseconds of one call for one row: free at 4,000 ids, and along warm facts, masks included."""
+    plain = tokenizer("The quick brown fox jumps over the lazy dog. ", add_special_tokens=False)["input_ids"]
+    ids = torch.tensor([(plain * 4200)[:4200]])
+    scores = torch.randn(1, vocabulary)
+    processor = FactLogitsProcessor(index, tokenizer, prompt_length=10)
+    processor(ids[:, :3899], scores)
+    free = [_microseconds(lambda n=n: processor(ids[:, :n], scores)) for n in range(3900, 4150)]
+
+    machine, inside = Machine(index), []
+    generator = np.random.default_rng(0)
+    trigger = tokenizer(index.trigger, add_special_tokens=False)["input_ids"]
+    for _ in range(40):
+        row, state = list(trigger), machine.begin(len(trigger))
+        while isinstance(state, InFact) and state.children.terminal == 0:
+            weights = state.children.leaves / state.children.leaves.sum()
+            token = int(generator.choice(state.children.tokens, p=weights))
+            row.append(token)
+            state = machine.advance(state, token, len(row))
+        whole = torch.tensor([row])
+        for warm in (False, True):
+            processor.reset()
+            fresh = FactLogitsProcessor.of(machine, None, 0)
+            times = [
+                _microseconds(lambda n=n: fresh(whole[:, :n], scores))  # noqa: B023  # called at once
+                for n in range(len(trigger), len(row) + 1)
+            ]
+            if warm:
+                inside += times[1:]
+    return {
+        "processor, free, 4,000 ids, p50 µs": median(free),
+        "processor, in a fact, warm, with its mask, p50 µs": median(inside),
+    }
+
+
+def share(model: Any, tokenizer: Any, index: Any, rows: int, tokens: int, options: dict[str, Any]) -> float:
+    """1 + the time in the processor over the time of all else, in a plain `generate` of facts all the way."""
+    spent = [0.0]
+
+    class Timed(FactLogitsProcessor):
+        def __call__(self, input_ids: Any, scores: Any) -> Any:
+            start = time.perf_counter()
+            try:
+                return super().__call__(input_ids, scores)
+            finally:
+                spent[0] += time.perf_counter() - start
+
+    inputs = _inputs(tokenizer, rows)
+    seconds = []
+    for _ in range(2):  # the first warms the index's cache up
+        spent[0] = 0.0
+        processors = LogitsProcessorList([TriggerForcer(tokenizer, index.trigger), Timed(index, tokenizer)])
+        seconds.append(_seconds(lambda: _written(model, inputs, tokens, processors, options)))  # noqa: B023
+    return 1 + spent[0] / (seconds[-1] - spent[0])
+
+
+def batch_ratio(model: Any, tokenizer: Any, index: Any, rows: int, tokens: int) -> float:
+    """Seconds a token of a batch with forced chains over a free one, medians of three alternating runs."""
+    grounded, inputs = ground(model, tokenizer, index), _inputs(tokenizer, rows)
+    forcer = LogitsProcessorList([TriggerForcer(tokenizer, index.trigger)])
+    ratios = []
+    for _ in range(3):
+        free = _seconds(lambda: _written(model, inputs, tokens, LogitsProcessorList(), {}))
+        ratios.append(_seconds(lambda: _written(grounded, inputs, tokens, forcer, {})) / free)
+    return median(ratios)
+
+
+def beams_ratio(model: Any, tokenizer: Any, index: Any, tokens: int) -> float:
+    """Seconds a token with three fact beams over greedy facts, facts all the way, medians of three."""
+    grounded, inputs = ground(model, tokenizer, index), _inputs(tokenizer, 1)
+    forcer = LogitsProcessorList([TriggerForcer(tokenizer, index.trigger)])
+    ratios = []
+    for _ in range(3):
+        greedy = _seconds(lambda: _written(grounded, inputs, tokens, forcer, {}))
+        ratios.append(_seconds(lambda: _written(grounded, inputs, tokens, forcer, {"fact_beams": 3})) / greedy)
+    return median(ratios)
+
+
+def answers(model: Any, tokenizer: Any, index: Any, path: Path, limit: int) -> dict[str, float]:
+    """Whole answers to questions, grounded and free in turn."""
+    asker = Asker(model, tokenizer, index)
+    asked = []
+    for question in chosen(read_questions(path), "tune", ("single", "multi"), limit):
+        asked.append([asker.ask(question.text, max_new_tokens=300, free=free) for free in (False, True)])
+    with_facts, without = zip(*asked, strict=True)
+    per_token = [sum(a.seconds for a in way) / sum(a.tokens for a in way) for way in (with_facts, without)]
+    return {
+        "whole answers: forward passes over tokens": _total(with_facts, "forward_passes")
+        / _total(with_facts, "tokens"),
+        "whole answers: seconds a token over free": per_token[0] / per_token[1],
+        "whole answers: seconds a question over free": _total(with_facts, "seconds") / _total(without, "seconds"),
+        "whole answers: tokens each, with facts": mean(a.tokens for a in with_facts),
+        "whole answers: tokens each, free": mean(a.tokens for a in without),
+    }
+
+
+def _total(answers: Sequence[Any], field: str) -> float:
+    return float(sum(getattr(answer, field) for answer in answers))
+
+
+def _inputs(tokenizer: Any, rows: int) -> Any:
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    topics = ("cities", "films", "music", "people", "rivers", "books", "war", "food")
+    texts = [f"About {topics[n % 8]}. " * (1 + n // 8) + PROMPT for n in range(rows)]
+    return tokenizer(texts if rows > 1 else [PROMPT], return_tensors="pt", padding=True, padding_side="left")
+
+
+def _written(writer: Any, inputs: Any, tokens: int, processors: LogitsProcessorList, options: dict[str, Any]) -> Any:
+    length = {"min_new_tokens": tokens, "max_new_tokens": tokens}
+    return writer.generate(**inputs, **length, do_sample=False, logits_processor=processors, **options)
+
+
+def _seconds(action: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def _microseconds(action: Callable[[], object]) -> float:
+    return _seconds(action) * 1e6
+
+
+def show(figure: str, value: float) -> None:
+    """One line of the table."""
+    click.echo(f"{figure:<66} {value:>10.3f}")
+
+
+if __name__ == "__main__":
+    main()
