@@ -5,27 +5,29 @@ from dataclasses import dataclass
 
 import duckdb
 
+from refactx.fact import DESCRIPTIONS
+
 from .inverse import Inverted
 from .names import BY_INVERSE, BY_LABEL, BY_LABEL_AND_DESCRIPTION, BY_TITLE
 from .selection import Selection
-from .wikidata import DESCRIPTION, LABEL, TITLE
+from .wikidata import DESCRIPTION, LABEL, SHORT_DESCRIPTION, TITLE
 from .work_database import number
 
 DESCRIPTION_UNWANTED, BEYOND = "description", "beyond the limit"
-# What becomes of each chosen description; it is kept as a fact or as a part of a name.
+# What becomes of each chosen description; it is kept as a fact or as a part of a name (a short one only as a fact).
 _DESCRIPTIONS = """
 SELECT fate, count(*) FROM (
     SELECT CASE
         WHEN n.entity IS NULL THEN 'subject has no label'
-        WHEN f.entity IS NOT NULL OR u.rule = {by_both} THEN 'kept'
+        WHEN f.entity IS NOT NULL OR (c.predicate = '{description}' AND u.rule = {by_both}) THEN 'kept'
         WHEN NOT {descriptions} THEN '{dropped}'
         WHEN d.entity IS NULL THEN '{beyond}'
         ELSE 'duplicate' END AS fate
-    FROM (SELECT entity FROM chosen WHERE description IS NOT NULL)
-    LEFT JOIN named n USING (entity)
-    LEFT JOIN described d USING (entity)
-    LEFT JOIN description_facts f USING (entity)
-    LEFT JOIN used u USING (entity)
+    FROM descriptions c
+    LEFT JOIN named n ON c.entity = n.entity
+    LEFT JOIN described d ON c.entity = d.entity AND c.predicate = d.predicate
+    LEFT JOIN description_facts f ON c.entity = f.entity AND c.predicate = f.said_by
+    LEFT JOIN used u ON c.entity = u.entity
 ) GROUP BY fate
 """
 # Labels that name an entity in a fact, or the inverse of a property.
@@ -83,12 +85,18 @@ def account_for(
     dropped["duplicate"] += staged - claims
 
     fates = rows(
-        _DESCRIPTIONS.format(descriptions=selection.descriptions, dropped=DESCRIPTION_UNWANTED, beyond=BEYOND, **rules)
+        _DESCRIPTIONS.format(
+            description=DESCRIPTIONS[0],
+            descriptions=selection.descriptions,
+            dropped=DESCRIPTION_UNWANTED,
+            beyond=BEYOND,
+            **rules,
+        )
     )
     kept_descriptions = fates.pop("kept", 0)
     dropped += fates
-    chosen = count("SELECT count(description) FROM chosen")
-    dropped["duplicate"] += count(f"SELECT count(*) FROM terms WHERE kind = {DESCRIPTION}") - chosen
+    said = count(f"SELECT count(*) FROM terms WHERE kind IN ({DESCRIPTION}, {SHORT_DESCRIPTION})")
+    dropped["duplicate"] += said - count("SELECT count(*) FROM descriptions")
 
     used_labels = (
         _USED_LABELS if selection.inverse else "SELECT count(*) FROM used WHERE rule IN ({by_both}, {by_label})"

@@ -8,13 +8,13 @@
 | `page_props`: `wikibase-shortdesc` | the item's short description; dropped as `not an article`, `no Wikidata item` |
 | any other `page_props` | dropped: `other page property` |
 
-An article is a page in namespace 0 that is no redirect. The two tables are joined by page id, out of core: their rows
-go to temporary tables of the work database, under its limit on memory, and spill to its folder. Schemas:
-https://www.mediawiki.org/wiki/Manual:Page_table and .../Manual:Page_props_table.
+Where names come from another Wikipedia (`Selection.wikipedia`), titles are dropped as `other wiki`; where English is none of
+the languages, short descriptions as `other language`. An article is a page in namespace 0 that is no redirect. The two
+tables are joined by page id, out of core: their rows go to tables of a work database, under its limit on memory, and spill
+to its folder. Schemas: https://www.mediawiki.org/wiki/Manual:Page_table and .../Manual:Page_props_table.
 """
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -22,12 +22,14 @@ import pyarrow.compute as pc
 
 from .cleaning import clean_parts
 from .parsed import Parsed, fault
+from .selection import Selection
+from .sources import Source
 from .sql_dump import Rows, read_rows
-from .wikidata import TITLE
+from .values import language_rank
+from .wikidata import SHORT_DESCRIPTION, TITLE
+from .work_database import number
 
-SHORT_DESCRIPTION = 3
-"""A kind of a row of `terms`, besides those of `ingest.wikidata`."""
-
+_ALL = Selection()
 _TEXT = pa.large_string()
 _PAGE = {"page_id": pa.int64(), "page_namespace": pa.int64(), "page_title": _TEXT, "page_is_redirect": pa.int64()}
 _PAGE_PROPS = {"pp_page": pa.int64(), "pp_propname": _TEXT, "pp_value": pa.large_binary()}
@@ -37,44 +39,58 @@ _ITEM_ID = "^Q[1-9][0-9]{0,17}$"
 _BATCH_ROWS = 122_880
 """DuckDB's row group: larger inserts are written in a third of the time of small ones."""
 
-_SCHEMA = """
-CREATE TEMP TABLE articles (page BIGINT, title VARCHAR);
-CREATE TEMP TABLE items (page BIGINT, item BIGINT);
-CREATE TEMP TABLE short_descriptions (page BIGINT, text VARCHAR);
+_ARTICLES = "CREATE TABLE articles (page BIGINT, title VARCHAR)"
+_PROPERTIES = """
+CREATE TABLE items (page BIGINT, item BIGINT);
+CREATE TABLE short_descriptions (page BIGINT, text VARCHAR);
 """
 # A page has one item: should a damaged dump say more, the least of them, so that a row is used once at most.
 _ITEM_OF = """
-CREATE TEMP TABLE item_of AS
+CREATE TABLE item_of AS
 SELECT page, min(item) AS item FROM items SEMI JOIN articles USING (page) GROUP BY page
 """
 _TITLES = "SELECT 'Q' || item AS entity, title AS text FROM articles JOIN item_of USING (page)"
 _DESCRIPTIONS = "SELECT 'Q' || item AS entity, text FROM short_descriptions JOIN item_of USING (page)"
 
 
-def parse_enwiki(
-    page: Path,
-    page_props: Path,
-    connection: duckdb.DuckDBPyConnection,
+def parse_page(
+    source: Source, work: duckdb.DuckDBPyConnection, advance: Callable[[int], object] = lambda _: None
+) -> Iterator[Parsed]:
+    """The dump of `page`, kept in the database `work` for `parse_page_props`; `lines` counts rows. Titles come from there.
+
+    Raises InputError, as `sql_dump.read_rows`.
+    """
+    work.execute(_ARTICLES)
+    for rows in read_rows(source, "page", _PAGE, advance):
+        yield _page_rows(work, rows)
+
+
+def parse_page_props(
+    source: Source,
+    work: duckdb.DuckDBPyConnection,
+    selection: Selection = _ALL,
     advance: Callable[[int], object] = lambda _: None,
 ) -> Iterator[Parsed]:
-    """The two dumps as rows of `terms`, of kinds TITLE and SHORT_DESCRIPTION; `lines` counts rows of the dumps.
+    """The dump of `page_props`, and then what both dumps say: rows of `terms`, of kinds TITLE and SHORT_DESCRIPTION.
 
-    The last blocks, of the join, hold the terms, and what was dropped for want of a partner among rows counted before.
-    `connection` is to the work database; another one is made from it, so it may be used meanwhile.
-
-    Raises:
-        InputError: as `sql_dump.read_rows`.
+    The last blocks hold the terms, and what was dropped for want of a partner among rows counted before. The tables of both
+    dumps are gone from `work` then. Raises InputError, as `sql_dump.read_rows`.
     """
-    with connection.cursor() as work:
-        work.execute(_SCHEMA)
-        for rows in read_rows(page, "page", _PAGE, advance):
-            yield _page_rows(work, rows)
-        for rows in read_rows(page_props, "page_props", _PAGE_PROPS, advance):
-            yield _page_props_rows(work, rows)
-        work.execute(_ITEM_OF)
-        yield _without_partner(work)
+    work.execute(_PROPERTIES)
+    for rows in read_rows(source, "page_props", _PAGE_PROPS, advance):
+        yield _page_props_rows(work, rows)
+    work.execute(_ITEM_OF)
+    yield _without_partner(work)
+    if selection.wikipedia == "en":
         yield from _terms(work, _TITLES, TITLE, underscores=True)
+    else:
+        yield _unwanted(work, _TITLES, "other wiki")
+    if language_rank("en", selection.languages) is not None:
         yield from _terms(work, _DESCRIPTIONS, SHORT_DESCRIPTION, underscores=False)
+    else:
+        yield _unwanted(work, _DESCRIPTIONS, "other language")
+    for table in ("articles", "items", "short_descriptions", "item_of"):
+        work.execute(f"DROP TABLE {table}")
 
 
 def _page_rows(work: duckdb.DuckDBPyConnection, read: Rows) -> Parsed:
@@ -126,9 +142,16 @@ def _is_utf8(values: pa.ChunkedArray) -> pa.Array:
     return pa.array([is_utf8(value) for value in values.to_pylist()], pa.bool_())
 
 
+def _unwanted(work: duckdb.DuckDBPyConnection, query: str, reason: str) -> Parsed:
+    """The rows of a query dropped for a reason."""
+    result = Parsed(0)
+    result.dropped[reason] = number(work, f"SELECT count(*) FROM ({query})")
+    return result
+
+
 def _without_partner(work: duckdb.DuckDBPyConnection) -> Parsed:
     def count(query: str) -> int:
-        return int(work.sql(f"SELECT count(*) FROM {query}").fetchall()[0][0])
+        return number(work, f"SELECT count(*) FROM {query}")
 
     result = Parsed(0)
     of_articles = count("items SEMI JOIN articles USING (page)")

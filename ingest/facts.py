@@ -3,7 +3,7 @@
 Step by step, on the tables of `ingest.work_database` and `ingest.names`:
 
 * `judged`: each claim with the reason for which it is dropped, or NULL; an object that was redirected is its target
-* `described`: the entities whose descriptions are facts
+* `descriptions`, `described`: those of entities, and the ones that are facts
 * `inverse_claims`, `ready_inverse`: claims read backwards (`ingest.inverse`)
 * `used`: the entities whose names occur in a fact, and `predicates`: what kind of objects those that are predicates have
 * `units`: each distinct part with its number, in the order of the texts, whatever the order of the input
@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import duckdb
 
-from refactx.fact import MAX_PART_CHARACTERS
+from refactx.fact import DESCRIPTIONS, MAX_PART_CHARACTERS
 
 from . import inverse
 from .account import BEYOND, Joined, account_for
@@ -51,8 +51,13 @@ LEFT JOIN named o ON coalesce(r.target, c.object) = o.entity
 """
 _DESCRIBED = """
 CREATE TABLE described AS
-SELECT entity, cut(description, {limit}) AS text, length(description) > {limit} AS is_cut
-FROM chosen SEMI JOIN named USING (entity) WHERE description IS NOT NULL AND {descriptions}
+SELECT entity, predicate, cut(text, {limit}) AS text, length(text) > {limit} AS is_cut
+FROM descriptions SEMI JOIN named USING (entity) WHERE {descriptions}
+"""
+_DESCRIPTIONS = """
+CREATE VIEW descriptions AS
+SELECT entity, '{description}' AS predicate, description AS text FROM chosen WHERE description IS NOT NULL
+UNION ALL SELECT entity, '{short_description}', short_description FROM chosen WHERE short_description IS NOT NULL
 """
 _USED = """
 CREATE TABLE used AS
@@ -84,7 +89,7 @@ SELECT CAST(row_number() OVER (ORDER BY text) - 1 AS INTEGER) AS unit, text FROM
     SELECT name AS text FROM used
     UNION SELECT text FROM judged WHERE reason IS NULL AND text IS NOT NULL
     UNION SELECT text FROM described
-    UNION SELECT 'description' WHERE EXISTS (FROM described)
+    UNION SELECT predicate FROM described
     UNION SELECT subject FROM ready UNION SELECT predicate FROM ready UNION SELECT object FROM ready
     UNION SELECT predicate FROM ready_inverse
 )
@@ -116,9 +121,8 @@ SELECT DISTINCT * FROM (
 """
 _DESCRIPTION_FACTS = """
 CREATE TABLE description_facts AS
-SELECT e.unit AS subject, p.unit AS predicate, t.unit AS object, d.entity
-FROM described d JOIN entity_units e USING (entity) JOIN units t USING (text)
-JOIN units p ON p.text = 'description'
+SELECT e.unit AS subject, p.unit AS predicate, t.unit AS object, d.entity, d.predicate AS said_by
+FROM described d JOIN entity_units e USING (entity) JOIN units t USING (text) JOIN units p ON p.text = d.predicate
 ANTI JOIN claim_facts c ON c.subject = e.unit AND c.predicate = p.unit AND c.object = t.unit
 """
 _INVERSE_FACTS = """
@@ -159,6 +163,7 @@ def join_facts(
 
     connection.execute("CREATE TABLE unwanted (property BIGINT, reason VARCHAR)")
     _fill_unwanted(connection, selection)
+    connection.execute(_DESCRIPTIONS.format(description=DESCRIPTIONS[0], short_description=DESCRIPTIONS[1]))
     run(_REDIRECTED, _JUDGED, _DESCRIBED)
     ready = 0 if selection.limit is None else _limit_subjects(connection, selection.limit)
     inverted = invert_claims(connection, selection, step)

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 from . import ready_made, wikidata_blocks
 from .parsed import Parsed
+from .rdf import parse_rdf
 from .selection import Selection
 from .sources import Format, Source
+from .tables import parse_table, table_form
 
 Advance = Callable[[int], object]
 """Told how many more bytes of a source were read from disk."""
@@ -60,5 +62,16 @@ FORMATS: Mapping[Format, SourceFormat] = {
     "ready-made facts": SourceFormat(
         reader_of(lambda block, line, _: ready_made.parse_block(block, line)),
         "<Danny Boyle> <date of birth> <1956-10-20> .",
+    ),
+    "Turtle": SourceFormat(
+        lambda source, selection, _, advance: parse_rdf(source, "Turtle", selection, advance), "wd:Q42 wdt:P31 wd:Q5 ."
+    ),
+    "RDF/XML": SourceFormat(
+        lambda source, selection, _, advance: parse_rdf(source, "RDF/XML", selection, advance),
+        '<rdf:Description rdf:about="http://www.wikidata.org/entity/Q42">',
+    ),
+    "table": SourceFormat(
+        lambda source, _, __, advance: parse_table(source, table_form(source), advance),
+        "Danny Boyle,date of birth,1956-10-20",
     ),
 }

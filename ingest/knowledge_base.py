@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -27,12 +28,12 @@ from refactx.errors import InputError
 
 from .account import Joined
 from .facts import STEPS, join_facts
+from .inputs import inputs_of
 from .names import name_entities
 from .reading import Lines, open_sources, progress_bar, read_sources
 from .report import Report
 from .selection import Selection
-from .sources import Source
-from .work_database import open_work_database
+from .work_database import open_staged, open_work_database
 
 _ALL = Selection()
 _FILES = {
@@ -55,6 +56,7 @@ def build_knowledge_base(
     sources: Sequence[Path],
     folder: Path,
     *,
+    wikipedia: tuple[Path, Path] | None = None,
     selection: Selection = _ALL,
     strict: bool = False,
     memory: str = "1GB",
@@ -64,6 +66,7 @@ def build_knowledge_base(
     """Read the sources, of one kind or mixed, and write their facts and names into `folder`, made if need be.
 
     Args:
+        wikipedia: English Wikipedia's dumps of the tables `page` and `page_props`, for titles and short descriptions.
         selection: what goes into the facts.
         strict: the first malformed line is an error, not only counted.
         memory: the limit on DuckDB's memory, the larger part of what this takes; the rest spills into `folder`.
@@ -75,11 +78,13 @@ def build_knowledge_base(
             `strict`, a malformed line.
         RefactxError: the disk is full, or `memory` too small.
     """
-    opened = open_sources([Source(path, workers) for path in sources])
+    inputs = inputs_of(sources, wikipedia, workers)
+    opened = open_sources(inputs, selection, workers)
     _make(folder)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".staged-") as staged:
-        lines = read_sources(opened, Path(staged), selection, strict=strict, workers=workers, progress=progress)
-        return join(Path(staged), lines, folder, selection, memory=memory, workers=workers, progress=progress)
+        limits: dict[str, Any] = {"memory": memory, "workers": workers, "progress": progress}
+        lines = read_sources(opened, inputs, Path(staged), selection, strict=strict, **limits)
+        return join(Path(staged), lines, folder, selection, **limits)
 
 
 def join(
@@ -95,9 +100,10 @@ def join(
     """The second half of `build_knowledge_base`: staged rows, and the account of their lines → the three files."""
     _make(folder)
     with (
-        open_work_database(folder, staged, memory, workers) as connection,
+        open_work_database(folder, memory, workers) as connection,
         progress_bar("joining names and facts", STEPS + len(_FILES) + 1, progress) as bar,
     ):
+        open_staged(connection, staged)
         collisions = name_entities(connection, selection)
         bar.update()
         joined = join_facts(connection, selection, bar.update)
@@ -127,6 +133,7 @@ def _report(lines: Lines, joined: Joined, collisions: int, selection: Selection)
         dropped={reason: dropped[reason] for reason in sorted(dropped) if dropped[reason]},
         cut=lines.cut + joined.cut,
         malformed=tuple(lines.faults),
+        notes=tuple(lines.notes),
         entities=joined.entities,
         names=joined.names,
         collisions=collisions,

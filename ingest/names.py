@@ -8,17 +8,18 @@ cut before names are compared.
 Where several come out with one name, each gets its id, ` (Q42)`, at the end. A property alone among items keeps its bare
 label, for labels of properties are what a model has to choose from, and so does the inverse of a property (`ingest.inverse`)
 alone among items; properties that collide with each other get their ids (` (P569)`), inverses that collide with a property
-or with each other theirs (` (inverse of P569)`). What looks like another's name with its id gets its id too. All named
-entities of the input count, also those that no fact uses: so a name does not depend on which facts are kept.
+or with each other theirs (` (inverse of P569)`). So does whatever is called `description` or `short description`, for these
+are the predicates of descriptions; and what looks like another's name with its id gets its id too. All named entities of
+the input count, also those that no fact uses: so a name does not depend on which facts are kept.
 """
 
 import duckdb
 
-from refactx.fact import MAX_PART_CHARACTERS
+from refactx.fact import DESCRIPTIONS, MAX_PART_CHARACTERS
 
 from .inverse import name_inverses
 from .selection import Selection
-from .wikidata import DESCRIPTION, LABEL, TITLE
+from .wikidata import DESCRIPTION, LABEL, SHORT_DESCRIPTION, TITLE
 from .work_database import number
 
 BY_TITLE, BY_LABEL_AND_DESCRIPTION, BY_LABEL, BY_INVERSE = 0, 1, 2, 3
@@ -26,12 +27,14 @@ BY_TITLE, BY_LABEL_AND_DESCRIPTION, BY_LABEL, BY_INVERSE = 0, 1, 2, 3
 # The rank, one character, in front of the text: the least of these strings is the best term.
 _CHOSEN = """
 CREATE TABLE chosen AS
-SELECT entity, substr(label, 2) AS label, substr(description, 2) AS description, substr(title, 2) AS title
+SELECT entity, substr(label, 2) AS label, substr(description, 2) AS description, substr(title, 2) AS title,
+    substr(short_description, 2) AS short_description
 FROM (
     SELECT entity,
         min(chr(48 + rank) || text) FILTER (kind = {label}) AS label,
         min(chr(48 + rank) || text) FILTER (kind = {description}) AS description,
-        min(chr(48 + rank) || text) FILTER (kind = {title}) AS title
+        min(chr(48 + rank) || text) FILTER (kind = {title}) AS title,
+        min(chr(48 + rank) || text) FILTER (kind = {short_description}) AS short_description
     FROM terms GROUP BY entity
 )
 """
@@ -67,6 +70,7 @@ WHERE CASE
     WHEN entity < 0 THEN inverses > 1 OR properties > 0
     WHEN entity & 1 = 1 THEN properties > 1
     ELSE true END
+UNION SELECT entity, name FROM named WHERE list_contains(?, name)
 """
 _SUFFIX = "(CASE WHEN entity < 0 THEN ' (inverse of ' ELSE ' (' END || entity_id(abs(entity)) || ')')"
 _ADD_IDS = """
@@ -86,16 +90,18 @@ WHERE NOT has_id AND name IN (SELECT name FROM named WHERE entity IN (SELECT ent
 def name_entities(connection: duckdb.DuckDBPyConnection, selection: Selection) -> int:
     """From `terms` (and `claims`, if inverse facts are asked for) two tables; gives how many names collided.
 
-    `chosen`: `entity, label, description, title`, the best of each, or NULL. `named`: `entity, name, rule, is_cut, has_id`,
-    each entity that has a name, by which rule, and that name, unique. The inverse of a property has the property's number
-    with a minus sign (`ingest.inverse`).
+    `chosen`: `entity, label, description, title, short_description`, the best of each, or NULL. `named`: `entity, name,
+    rule, is_cut, has_id`, each entity that has a name, by which rule, and that name, unique. The inverse of a property has
+    the property's number with a minus sign (`ingest.inverse`).
     """
-    connection.execute(_CHOSEN.format(label=LABEL, description=DESCRIPTION, title=TITLE))
+    connection.execute(
+        _CHOSEN.format(label=LABEL, description=DESCRIPTION, title=TITLE, short_description=SHORT_DESCRIPTION)
+    )
     rules = {"by_title": BY_TITLE, "by_both": BY_LABEL_AND_DESCRIPTION, "by_label": BY_LABEL}
     connection.execute(_NATURAL.format(limit=MAX_PART_CHARACTERS, **rules))
     if selection.inverse:
         name_inverses(connection, selection, rule=BY_INVERSE)
-    connection.execute(_COLLIDING)
+    connection.execute(_COLLIDING, [list(DESCRIPTIONS)])
     collisions = number(connection, "SELECT count(DISTINCT name) FROM colliding")
     while number(connection, "SELECT count(*) FROM colliding"):
         connection.execute(_ADD_IDS.format(limit=MAX_PART_CHARACTERS, suffix=_SUFFIX))

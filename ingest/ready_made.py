@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from refactx.fact import MAX_PART_CHARACTERS, clean_part
 
+from .cleaning import cut
 from .parsed import Parsed, decoded_lines, fault
 from .plain_text import PLAIN_TEXT
 
@@ -68,11 +69,6 @@ def split_line(line: str) -> tuple[str, str, str] | None:
         return None
     parts = _BOUNDARY.split(line[1:-1])
     return (parts[0], parts[1], parts[2]) if len(parts) == 3 else None
-
-
-def cut(part: str) -> str:
-    """A clean part, shortened to `MAX_PART_CHARACTERS` if it is longer, with an ellipsis as the last of them."""
-    return part if len(part) <= MAX_PART_CHARACTERS else part[: MAX_PART_CHARACTERS - 1].rstrip() + "…"
 
 
 def _parse_lines(lines: Sequence[str | None], numbers: Iterable[int]) -> Parsed:

@@ -19,7 +19,8 @@ class Report:
     `entities` counts the items and properties that occur in facts, and `names` their names by the rule that made them
     (docs/names.md), with those of inverse properties; `collisions` the names that more than one had at first. `not_inverted`
     maps a reason to how many claims about entities have no inverse fact for it, if inverse facts were asked for: these and
-    `derived` are all such claims. `selection` is what was asked for (`ingest.selection`).
+    `derived` are all such claims. `selection` is what was asked for (`ingest.selection`). `notes` say what else a
+    person should know of a source: which columns of a table were ignored.
     """
 
     facts: int
@@ -36,8 +37,9 @@ class Report:
     collisions: int = 0
     not_inverted: dict[str, int] = field(default_factory=dict)
     selection: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> "Report":
         """From `dataclasses.asdict` of one, after it went through JSON."""
-        return cls(**{**document, "malformed": tuple(document["malformed"])})
+        return cls(**{**document, "malformed": tuple(document["malformed"]), "notes": tuple(document["notes"])})

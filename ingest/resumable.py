@@ -8,7 +8,7 @@
 """
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
@@ -17,11 +17,11 @@ from refactx.tokenizer import FactTokenizer
 
 from .disk import check_disk, expected_bytes
 from .encode import EncodedFacts, Progress, encode_facts, open_encoded
+from .inputs import Inputs
 from .knowledge_base import KnowledgeBase, join
 from .reading import Lines, open_sources, read_sources
 from .report import Report
 from .selection import Selection
-from .sources import Source
 from .steps import first_step
 
 Clock = Callable[[str], AbstractContextManager[None]]
@@ -29,11 +29,11 @@ Clock = Callable[[str], AbstractContextManager[None]]
 
 
 class Steps:
-    """The steps in one folder, for some sources. What an earlier run finished with the same input is taken as it is."""
+    """The steps in one folder, for some inputs. What an earlier run finished with the same input is taken as it is."""
 
-    def __init__(self, folder: Path, sources: Sequence[Source], selection: Selection, strict: bool) -> None:
-        self._folder, self._sources, self._selection, self._strict = folder, sources, selection, strict
-        self._read = first_step("read", folder, sources, selection=selection.to_json(), strict=strict)
+    def __init__(self, folder: Path, inputs: Inputs, selection: Selection, strict: bool) -> None:
+        self._folder, self._inputs, self._selection, self._strict = folder, inputs, selection, strict
+        self._read = first_step("read", folder, inputs.all, selection=selection.to_json(), strict=strict)
         self._join = self._read.then("join")
 
     def knowledge_base(self, clock: Clock, *, memory: str, workers: int, progress: bool) -> KnowledgeBase:
@@ -42,7 +42,7 @@ class Steps:
         done = self._join.result()
         if done is not None:
             return KnowledgeBase(folder, Report.from_json(done))
-        lines = self._lines(clock, staged, workers, progress)
+        lines = self._lines(clock, staged, memory, workers, progress)
         with clock("join"):
             self._join.begin()
             shutil.rmtree(folder, ignore_errors=True)
@@ -76,7 +76,7 @@ class Steps:
         step.finish({"facts": len(facts), "tokens": facts.token_count()})
         return facts
 
-    def _lines(self, clock: Clock, staged: Path, workers: int, progress: bool) -> Lines:
+    def _lines(self, clock: Clock, staged: Path, memory: str, workers: int, progress: bool) -> Lines:
         done = self._read.result()
         if done is not None:
             return Lines.from_json(done)
@@ -84,11 +84,15 @@ class Steps:
             self._read.begin()
             for old in ("staged", "knowledge", "encoded"):
                 shutil.rmtree(self._folder / old, ignore_errors=True)
-            opened = open_sources(self._sources)
-            check_disk(self._folder, expected_bytes(self._sources), progress)
+            opened = open_sources(self._inputs, self._selection, workers)
+            check_disk(self._folder, expected_bytes(self._inputs.all), progress)
             staged.mkdir()
             lines = read_sources(
-                opened, staged, self._selection, strict=self._strict, workers=workers, progress=progress
+                *(opened, self._inputs, staged, self._selection),
+                strict=self._strict,
+                memory=memory,
+                workers=workers,
+                progress=progress,
             )
             self._read.finish(lines.to_json())
         return lines

@@ -16,7 +16,7 @@ from refactx.errors import InputError
 
 from .decompression import SUFFIXES, DecompressionError, decompressed
 
-Format = Literal["N-Triples", "ready-made facts"]
+Format = Literal["N-Triples", "ready-made facts", "Turtle", "RDF/XML", "table"]
 
 BLOCK_BYTES = 16 << 20
 """Some 150,000 lines: smaller blocks are parsed more slowly (4 MB: by a fifth), larger ones only take more memory."""
@@ -24,20 +24,41 @@ MAX_LINE_BYTES = 256 << 20
 STANDARD_INPUT = Path("-")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-_FORMATS: dict[str, Format] = {".nt": "N-Triples", ".ntriples": "N-Triples", ".txt": "ready-made facts"}
+_FORMATS: dict[str, Format] = {
+    **dict.fromkeys((".nt", ".ntriples"), "N-Triples"),
+    ".txt": "ready-made facts",
+    **dict.fromkeys((".ttl", ".turtle"), "Turtle"),
+    **dict.fromkeys((".rdf", ".owl"), "RDF/XML"),
+    **dict.fromkeys((".csv", ".tsv", ".tab", ".parquet", ".pq"), "table"),
+}
+_TABLE = "a table with columns subject, predicate and object"
 _TRIPLE = re.compile(rb'\s*(?:<\w[\w+.-]*://[^<>\s]*>|_:\S+)\s*<\w[\w+.-]*://[^<>\s]*>\s*[<"_].*\.')
+_WORD = re.compile(rb"\w+")
+_PARQUET = b"PAR1"
 _FACT = re.compile(rb"\s*<.+>\s+<.+>\s+<.+>\s*\.?\s*")
 
 
 class Source:
-    """One source: a file, or standard input (`-`), which can be read once only. `workers` threads decompress it."""
+    """One source: a file, or standard input (`-`), which can be read once only. `workers` threads decompress it.
 
-    def __init__(self, path: Path, workers: int = 2) -> None:
+    `expected` says what it should hold, for whoever gives an empty one; by default what its name says.
+    """
+
+    def __init__(self, path: Path, workers: int = 2, expected: str | None = None) -> None:
         self.path, self._workers = path, workers
+        self._expected = expected
         self.is_standard_input = path == STANDARD_INPUT
         self.name = "standard input" if self.is_standard_input else str(path)
         self._begun: tuple[bytes, Generator[bytes, None, None]] | None = None
         self._start = 0, 0  # bytes of text in the first block, and of the file up to its end
+
+    @property
+    def format_by_name(self) -> Format | None:
+        """What the source holds, if its name says so; compression apart."""
+        name = self.path.name.lower()
+        for suffix in SUFFIXES:
+            name = name.removesuffix(suffix)
+        return _FORMATS.get(Path(name).suffix)
 
     @property
     def size(self) -> int | None:
@@ -129,39 +150,35 @@ class Source:
         if held:
             yield b"".join(held)
         elif empty:
-            raise InputError(f"{self.name} is empty: expected N-Triples or ready-made facts")
-
-
-def blocks(
-    path: Path, advance: Callable[[int], object] = lambda _: None, workers: int = 2
-) -> Generator[bytes, None, None]:
-    """`Source.blocks` of a file."""
-    yield from Source(path, workers).blocks(advance)
+            kind = self.format_by_name or "N-Triples or ready-made facts"
+            raise InputError(
+                f"{self.name} is empty: expected {self._expected or (_TABLE if kind == 'table' else kind)}"
+            )
 
 
 def format_of(source: Source) -> Format:
-    """What a source holds: by its first line where that settles it, else by its name.
+    """What a source holds: by its name, or by its first line, where the name says nothing or less.
 
-    A line of absolute IRIs (`<http://...> <http://...> ...`) is N-Triples even in a `.txt` file.
+    A line of absolute IRIs (`<http://...> <http://...> ...`) is N-Triples even in a `.txt` file. A first line that names the
+    columns subject, predicate and object is a table's.
 
     Raises:
         InputError: as `Source.blocks` does; or neither the name nor the first line says what the file is.
     """
     start = source.first_lines()
     first = next((line for line in start.split(b"\n", 1000) if line.strip() and not line.startswith(b"#")), b"")
-    name = source.path.name.lower()
-    for suffix in SUFFIXES:
-        name = name.removesuffix(suffix)
-    expected = _FORMATS.get(Path(name).suffix)
-    if expected != "N-Triples" and _TRIPLE.match(first):
+    named = source.format_by_name
+    if named in (None, "ready-made facts") and _TRIPLE.match(first):
         return "N-Triples"
-    if expected is not None:
-        return expected
+    if named is not None:
+        return named
     if _FACT.fullmatch(first):
         return "ready-made facts"
+    if start.startswith(_PARQUET) or {b"subject", b"predicate", b"object"} <= set(_WORD.findall(first.lower())):
+        return "table"
     raise InputError(
         f"{source.name} is neither N-Triples nor ready-made facts: expected a file name such as facts.nt, facts.nt.gz, "
-        f"facts.txt or facts.txt.bz2, or lines such as <subject> <predicate> <object> ."
+        f"facts.txt.bz2, facts.csv or facts.ttl, or lines such as <subject> <predicate> <object> ."
     )
 
 

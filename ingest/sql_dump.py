@@ -13,7 +13,6 @@ not work out, as it is damaged, is read row by row with the grammar of a value, 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +21,7 @@ from pyarrow import csv
 from refactx.errors import InputError
 
 from .parsed import fault
-from .sources import blocks
+from .sources import Source
 
 _CREATE = re.compile(rb"CREATE TABLE (?:IF NOT EXISTS )?`([^`]+)` \(")
 _COLUMN = re.compile(rb"\s*`([^`]+)` ")
@@ -52,7 +51,7 @@ class Rows:
 
 
 def read_rows(
-    path: Path, name: str, types: Mapping[str, pa.DataType], advance: Callable[[int], object] = lambda _: None
+    source: Source, name: str, types: Mapping[str, pa.DataType], advance: Callable[[int], object] = lambda _: None
 ) -> Iterator[Rows]:
     """The rows of table `name` in a dump, some columns of them; rows of other tables are passed over.
 
@@ -60,10 +59,10 @@ def read_rows(
     A row in which one of them is of another form is malformed; NULL is a null.
 
     Raises:
-        InputError: the file is no dump, not one of that table, lacks a column or ends too early; or as `sources.blocks`.
+        InputError: the file is no dump, not one of that table, lacks a column or ends too early; or as `Source.blocks`.
     """
-    reader = _Statements(path, name)
-    for block in blocks(path, advance):
+    reader = _Statements(source.name, name)
+    for block in source.blocks(advance):
         statements = list(reader.statements(block))
         if statements:
             yield _parsed(statements, reader.positions(types), len(reader.columns), types)
@@ -77,8 +76,8 @@ _Piece = tuple[int, bytes]
 class _Statements:
     """Finds the rows in the lines of a dump, and the order of their columns."""
 
-    def __init__(self, path: Path, name: str) -> None:
-        self._path, self._name = path, name
+    def __init__(self, file: str, name: str) -> None:
+        self._file, self._name = file, name
         self.columns: list[str] = []
         self._tables: list[str] = []
         self._creating = self._inserting = self._locked = self._any_rows = False
@@ -111,7 +110,7 @@ class _Statements:
         missing = [name for name in types if name not in self.columns]
         if missing:
             raise InputError(
-                f"table {self._name} in {self._path} has no column {', '.join(missing)}: found "
+                f"table {self._name} in {self._file} has no column {', '.join(missing)}: found "
                 f"{', '.join(self.columns) or 'no CREATE TABLE before the rows'}; expected a dump made by MediaWiki"
             )
         return {name: self.columns.index(name) for name in types}
@@ -119,17 +118,17 @@ class _Statements:
     def finish(self) -> None:
         if self._inserting or self._locked or self._creating:
             raise InputError(
-                f"{self._path} is truncated: it ends at line {self._line} within table {self._name}: download it again"
+                f"{self._file} is truncated: it ends at line {self._line} within table {self._name}: download it again"
             )
         if self._any_rows:
             return
         if self._name in self._tables:
-            raise InputError(f"{self._path} has table {self._name}, but no rows in it: download it again")
+            raise InputError(f"{self._file} has table {self._name}, but no rows in it: download it again")
         if self._tables:
             found = f"found a dump of table {', '.join(self._tables)}: check which file is given for which option"
         else:
             found = f"it has no CREATE TABLE, and {fault('begins with', self._first.decode(errors='replace'))}"
-        raise InputError(f"{self._path} is not a MySQL dump of table {self._name}: {found}")
+        raise InputError(f"{self._file} is not a MySQL dump of table {self._name}: {found}")
 
     def _set_columns(self, written: bytes | None) -> None:
         if written is not None:

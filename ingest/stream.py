@@ -5,7 +5,7 @@ from collections.abc import Generator
 
 
 class BlockStream(io.RawIOBase):
-    """The blocks of a source (`sources.blocks`) one after another, read once, without the byte-order mark that they may
+    """The blocks of a source (`Source.blocks`) one after another, read once, without the byte-order mark that they may
     begin with.
 
     What goes wrong on the way (a truncated archive, say) is raised by `read`, and kept in `error`, as a library in between

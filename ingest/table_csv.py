@@ -3,7 +3,6 @@
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 
 import pyarrow as pa
 from pyarrow import csv
@@ -11,7 +10,7 @@ from pyarrow import csv
 from refactx.errors import InputError
 
 from .parsed import Parsed, fault
-from .sources import blocks
+from .sources import Source
 from .stream import BlockStream
 from .table_facts import NOT_UTF8, facts_of_columns, marked
 
@@ -22,7 +21,7 @@ _END = "\x00end of the table\x00"
 
 
 def parse_csv(
-    path: Path,
+    source: Source,
     delimiter: str,
     width: int,
     positions: Sequence[int],
@@ -42,7 +41,7 @@ def parse_csv(
     wanted = [columns[at] for at in positions]
     end = delimiter.encode().join([_END.encode()] * width)
     good, ended = 0, False
-    with BlockStream(_utf8_blocks(path, advance, end)) as stream:
+    with BlockStream(_utf8_blocks(source, advance, end)) as stream:
         try:
             reader = csv.open_csv(
                 stream,
@@ -69,20 +68,20 @@ def parse_csv(
                 raise stream.error from None
             reason = str(error).partition("(")[0].strip()
             raise InputError(
-                f"{path} cannot be read behind row {good + len(ahead) + header_rows}: {reason}: "
+                f"{source.name} cannot be read behind row {good + len(ahead) + header_rows}: {reason}: "
                 "look for a quotation mark that is never closed"
             ) from None
     if not ended:
         raise InputError(
-            f"row {good + len(ahead) + header_rows} of {path} opens a quotation mark that is never closed, and all that "
+            f"row {good + len(ahead) + header_rows} of {source.name} opens a quotation mark that is never closed, and all that "
             "follows would be one cell: close it, or write it twice within quotes"
         )
 
 
-def _utf8_blocks(path: Path, advance: Callable[[int], object], end: bytes) -> Generator[bytes, None, None]:
+def _utf8_blocks(source: Source, advance: Callable[[int], object], end: bytes) -> Generator[bytes, None, None]:
     """The blocks of a file and one more line, `end`; bytes that are not UTF-8, which pyarrow can't report, are replaced."""
     last = b""
-    for block in blocks(path, advance):
+    for block in source.blocks(advance):
         yield marked(block)
         last = block[-1:]
     yield end if last == b"\n" else b"\n" + end

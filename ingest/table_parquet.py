@@ -13,6 +13,7 @@ from pyarrow import parquet
 from refactx.errors import InputError
 
 from .parsed import Parsed
+from .sources import Source
 from .table_facts import facts_of_columns, marked
 from .values import date, double
 
@@ -27,9 +28,14 @@ def _parquet(path: Path) -> parquet.ParquetFile:
         raise InputError(f"{path} is a truncated or corrupt Parquet file ({reason}): write it again") from None
 
 
-def parquet_names(path: Path) -> tuple[str, ...]:
-    """The names of a file's columns."""
-    with _parquet(path) as file:
+def parquet_names(source: Source) -> tuple[str, ...]:
+    """The names of a file's columns. Raises InputError if it can't be read as Parquet."""
+    if source.is_standard_input:
+        raise InputError("Parquet cannot be read from standard input: give the name of the file")
+    with source.path.open("rb") as raw:
+        if raw.read(4) != b"PAR1":
+            raise InputError(f"{source.name} is Parquet that was compressed once more: decompress it")
+    with _parquet(source.path) as file:
         return tuple(file.schema_arrow.names)
 
 

@@ -9,20 +9,16 @@ in double quotes may hold delimiters, line breaks and doubled quotes. pyarrow re
 import csv
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from refactx.errors import InputError
 
 from .parsed import Parsed
-from .sources import blocks
-from .stream import BlockStream
+from .sources import Source
 from .table_csv import parse_csv
 from .table_facts import COLUMNS
 from .table_parquet import parquet_names, parse_parquet
 
-SUFFIXES = (".csv", ".tsv", ".tab", ".parquet", ".pq")
-"""The names of tables; CSV and TSV may have `.gz` and its like behind."""
 _DELIMITERS = (",", ";", "\t", "|")
 _HEADER_BYTES = 1 << 20
 
@@ -46,29 +42,26 @@ class TableForm:
         return tuple(name for at, name in enumerate(self.names) if at not in self.positions)
 
 
-def table_form(path: Path) -> TableForm:
+def table_form(source: Source) -> TableForm:
     """What a table looks like, by its content: Parquet by its first bytes, else CSV by its header.
 
     Raises:
-        InputError: a column is missing or there twice, the text is UTF-16, the Parquet file is broken; or as
-            `sources.blocks`.
+        InputError: a column is missing or there twice, the Parquet file is broken, no file, or compressed besides; or as
+            `Source.blocks`.
     """
-    with BlockStream(blocks(path)) as stream:
-        start = stream.read(_HEADER_BYTES)
+    start = source.first_lines()[:_HEADER_BYTES]
     if start.startswith(b"PAR1"):
-        names = parquet_names(path)
-        return TableForm("Parquet", names, _positions(path, names))
-    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise InputError(f"{path} is UTF-16 text: expected UTF-8: save it as CSV UTF-8")
+        names = parquet_names(source)
+        return TableForm("Parquet", names, _positions(source, names))
     lines = start.split(b"\n")
     blank = next((at for at, line in enumerate(lines) if line.strip()), 0)
     header = lines[blank].decode(errors="replace").strip("\r")
     read = {delimiter: _cells(header, delimiter) for delimiter in _DELIMITERS}
     best = max(_DELIMITERS, key=lambda delimiter: len({name.casefold() for name in read[delimiter]} & set(COLUMNS)))
-    return TableForm("CSV", read[best], _positions(path, read[best]), best, blank + 1)
+    return TableForm("CSV", read[best], _positions(source, read[best]), best, blank + 1)
 
 
-def parse_table(path: Path, form: TableForm, advance: Callable[[int], object] = lambda _: None) -> Iterator[Parsed]:
+def parse_table(source: Source, form: TableForm, advance: Callable[[int], object] = lambda _: None) -> Iterator[Parsed]:
     """The rows of a table as rows of `ready`, clean and cut; `lines` counts rows without the header.
 
     A row with another number of cells than the header, or one that is not UTF-8, is malformed; its number is that of the row,
@@ -76,34 +69,39 @@ def parse_table(path: Path, form: TableForm, advance: Callable[[int], object] = 
     three are.
 
     Raises:
-        InputError: CSV with a quote that is never closed, Parquet that is broken or has lists; or as `sources.blocks`.
+        InputError: CSV with a quote that is never closed, Parquet that is broken or has lists; or as `Source.blocks`.
     """
     if form.kind == "CSV":
-        read = parse_csv(path, form.delimiter, len(form.names), form.positions, form.header_rows, advance)
+        read = parse_csv(source, form.delimiter, len(form.names), form.positions, form.header_rows, advance)
     else:
-        read = parse_parquet(path, [form.names[at] for at in form.positions], advance)
+        read = parse_parquet(source.path, [form.names[at] for at in form.positions], advance)
     empty = True
+    if form.ignored:
+        columns = f"column {form.ignored[0]} is" if len(form.ignored) == 1 else f"columns {', '.join(form.ignored)} are"
+        yield Parsed(0, notes=(f"{columns} ignored: facts come from subject, predicate and object",))
     for parsed in read:
         yield parsed
         empty = empty and not parsed.statements
     if empty:
         raise InputError(
-            f"{path} has no row below its header that is whole: expected subject, predicate and object in each"
+            f"{source.name} has no row below its header that is whole: expected subject, predicate and object in each"
         )
 
 
-def _positions(path: Path, names: tuple[str, ...]) -> tuple[int, int, int]:
+def _positions(source: Source, names: tuple[str, ...]) -> tuple[int, int, int]:
     plain = [name.strip().casefold() for name in names]
     found = ", ".join(name[:40] for name in names[:10]) + (", …" if len(names) > 10 else "")
     missing = [column for column in COLUMNS if column not in plain]
     if missing:
         raise InputError(
-            f"{path} has no column {', '.join(missing)}: its columns are {found}: "
+            f"{source.name} has no column {', '.join(missing)}: its columns are {found}: "
             "name the columns subject, predicate and object in a first line"
         )
     twice = [column for column in COLUMNS if plain.count(column) > 1]
     if twice:
-        raise InputError(f"{path} has column {', '.join(twice)} twice: its columns are {found}: rename one of them")
+        raise InputError(
+            f"{source.name} has column {', '.join(twice)} twice: its columns are {found}: rename one of them"
+        )
     return plain.index(COLUMNS[0]), plain.index(COLUMNS[1]), plain.index(COLUMNS[2])
 
 

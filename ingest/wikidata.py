@@ -61,8 +61,8 @@ LEFT_OUT = {
     "http://wikiba.se/ontology#TabularData": "media file",
 }
 _ALL = Selection()
-LABEL, DESCRIPTION, TITLE = 0, 1, 2
-"""The kinds of a row of `terms`."""
+LABEL, DESCRIPTION, TITLE, SHORT_DESCRIPTION = 0, 1, 2, 3
+"""The kinds of a row of `terms`; the last comes from English Wikipedia (`ingest.enwiki`)."""
 TERMS = {"label": LABEL, "description": DESCRIPTION}
 
 

@@ -4,7 +4,6 @@ Results go to standard output, progress and logs to standard error. A mistake of
 Whatever is slow to import is imported by the command that needs it.
 """
 
-import json
 import logging
 import os
 import sys
@@ -13,15 +12,9 @@ from typing import Any, NoReturn
 
 import click
 
+from refactx.cli_ingest import ingest
+from refactx.cli_options import DB, INDEX, JSON, print_json
 from refactx.errors import RefactxError, without_password
-
-JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
-DB = click.option(
-    "--db",
-    metavar="URL",
-    help="PostgreSQL, e.g. postgresql://me@host/kb; default: $REFACTX_DB, else the embedded server.",
-)
-INDEX = click.option("--index", default="default", show_default=True, metavar="NAME", help="Name of the index.")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -30,118 +23,7 @@ def cli() -> None:
     """Language models that write facts from a knowledge base, and only facts that exist."""
 
 
-@cli.command()
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=click.Path(path_type=Path))
-@click.option(
-    "--tokenizer", required=True, metavar="ID_OR_FOLDER", help="Hugging Face id, folder, tokenizer.json or GGUF."
-)
-@INDEX
-@DB
-@click.option("--replace", is_flag=True, help="Build anew an index that exists; readers see the old one until then.")
-@click.option("--properties", metavar="FILE_OR_LIST", help="Only claims with these: P31,P569, or a file of ids.")
-@click.option(
-    "--languages", default="en,mul", show_default=True, metavar="LIST", help="Of names and texts, the best first."
-)
-@click.option("--keep-external-ids", is_flag=True, help="Also properties that are identifiers elsewhere.")
-@click.option("--descriptions/--no-descriptions", default=True, help="Facts <X> <description> <...>; on by default.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only N subjects, each with all its facts: a trial.")
-@click.option("--inverse", is_flag=True, help="Also inverse facts: <Danny Boyle> <director of> <Slumdog Millionaire>.")
-@click.option(
-    "--inverse-names",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Their predicates: P57<TAB>director of, or TOML.",
-)
-@click.option(
-    "--inverse-limit",
-    default=1000,
-    show_default=True,
-    type=click.IntRange(1),
-    metavar="N",
-    help="No inverse facts of an object with more than N subjects by a property.",
-)
-@click.option("--strict", is_flag=True, help="Stop at the first malformed line instead of counting it.")
-@click.option("--memory", default="1GB", show_default=True, help="Bound for joins and sorts.")
-@click.option("--workers", default=os.cpu_count() or 2, show_default=True, type=click.IntRange(1), help="Threads.")
-@click.option("--work-dir", type=click.Path(path_type=Path), help="Temporary files; default: work/ in REFACTX_HOME.")
-@JSON
-def ingest(
-    sources: tuple[Path, ...],
-    tokenizer: str,
-    index: str,
-    db: str | None,
-    replace: bool,
-    properties: str | None,
-    languages: str,
-    keep_external_ids: bool,
-    descriptions: bool,
-    limit: int | None,
-    inverse: bool,
-    inverse_names: Path | None,
-    inverse_limit: int,
-    strict: bool,
-    memory: str,
-    workers: int,
-    work_dir: Path | None,
-    as_json: bool,
-) -> None:
-    """Build an index from SOURCES: Wikidata N-Triples or facts, `<subject> <predicate> <object> .` a line.
-
-    Either may be compressed (gzip, bzip2, zstandard); `-` is standard input. Stopped, the same command goes on.
-    """
-    from refactx.connect import database
-    from refactx.home import refactx_home
-    from refactx.ingest.inverse_names import read_inverse_names
-    from refactx.ingest.run import Options, ingest
-    from refactx.ingest.selection import Selection, languages_of, properties_of
-    from refactx.models import load_tokenizer
-
-    selection = Selection(
-        properties=None if properties is None else properties_of(properties),
-        languages=languages_of(languages),
-        keep_external_ids=keep_external_ids,
-        descriptions=descriptions,
-        limit=limit,
-        inverse=inverse,
-        inverse_names=() if inverse_names is None else read_inverse_names(inverse_names),
-        inverse_limit=inverse_limit,
-    )
-    fact_tokenizer, name = load_tokenizer(tokenizer)
-    options = Options(
-        *(index, fact_tokenizer, name, selection),
-        replace=replace,
-        strict=strict,
-        memory=memory,
-        workers=workers,
-        quiet=False,
-    )
-    with database(db) as opened:
-        result = ingest(sources, opened, work_dir or refactx_home() / "work", options)
-    if as_json:
-        return _print_json(result.to_json())
-    report = result.report
-    click.echo(
-        f"index {index}: {report.facts:,} facts ({report.claims:,} claims, {report.descriptions:,} descriptions, "
-        f"{report.derived:,} inverse)"
-    )
-    named = ", ".join(f"{count:,} {rule}" for rule, count in report.names.items())
-    if named:
-        click.echo(f"entities: {report.entities:,}, named by {named}; {report.collisions:,} names collided")
-    click.echo(f"lines: {report.lines_read:,} read, {report.kept:,} kept")
-    for reason, count in report.dropped.items():
-        click.echo(f"  {count:>12,} dropped: {reason}")
-    for fault in report.malformed:
-        click.echo(f"  {fault}")
-    for reason, count in report.not_inverted.items():
-        click.echo(f"  {count:>12,} claims got no inverse fact: {reason}")
-    if report.cut:
-        click.echo(f"  {report.cut:,} parts were cut at 1,000 characters")
-    click.echo(
-        f"{result.size:,} bytes, {result.size / report.facts:.1f} a fact, {result.tokens:,} tokens, "
-        f"in {sum(result.seconds.values()):.1f} s"
-    )
-    click.echo("  " + ", ".join(f"{step} {seconds:.1f} s" for step, seconds in result.seconds.items()))
-    return None
+cli.add_command(ingest)
 
 
 @cli.command()
@@ -206,7 +88,7 @@ def ask(
                 question, num_beams=num_beams, max_new_tokens=max_new_tokens, free=free, fact_beams=beams
             )
             if as_json:
-                _print_json(answer.to_json())
+                print_json(answer.to_json())
             else:
                 click.echo(render(answer, color=sys.stdout.isatty()))
 
@@ -242,7 +124,7 @@ def eval_(as_json: bool, kinds: str, **given: Any) -> None:
         click.echo(f"stopped; the same command goes on from {options.folder}", err=True)
         raise
     if as_json:
-        return _print_json(report)
+        return print_json(report)
     for line in lines(report):
         click.echo(line)
     click.echo(f"report: {options.folder / 'report.html'}, report.md and report.json beside it")
@@ -263,7 +145,7 @@ def facts(prefix: str, index: str, db: str | None, limit: int, as_json: bool) ->
         found = opened.complete(prefix, limit)
     if as_json:
         completions = [{"text": text, "leaves": leaves} for text, leaves in found]
-        return _print_json({"index": index, "prefix": prefix, "completions": completions})
+        return print_json({"index": index, "prefix": prefix, "completions": completions})
     for text, leaves in found:
         click.echo(f"{leaves:>12,}  {text}")
     if not found:
@@ -289,7 +171,7 @@ def list_(db: str | None, every: bool, as_json: bool) -> None:
     with database(db) as opened, opened.connection() as connection:
         found = [described(entry) for entry in list_indexes(connection, every=every)]
     if as_json:
-        return _print_json(found)
+        return print_json(found)
     for entry in found:
         state = "" if entry["state"] == "ready" else f"  [{entry['state']}]"
         click.echo(
@@ -311,7 +193,7 @@ def show(name: str, db: str | None, as_json: bool) -> None:
     with open_index(name, db) as opened:
         found = described(opened.entry) | shape_of(opened)
     if as_json:
-        return _print_json(found)
+        return print_json(found)
     for key, value in found.items():
         if not isinstance(value, dict):
             click.echo(f"{key:<20} {f'{value:,}' if isinstance(value, int) else value}")
@@ -332,7 +214,7 @@ def verify(name: str, db: str | None, as_json: bool) -> None:
     with open_index(name, db) as opened, tqdm(total=opened.facts, unit=" facts", unit_scale=True, disable=None) as bar:
         verdict = walk(opened, bar.update)
     if as_json:
-        _print_json(
+        print_json(
             {
                 "index": name,
                 "sound": verdict.sound,
@@ -366,7 +248,7 @@ def drop(name: str, db: str | None, as_json: bool) -> None:
     with database(db) as opened, opened.connection() as connection:
         drop_index(connection, name)
     if as_json:
-        return _print_json({"dropped": name})
+        return print_json({"dropped": name})
     click.echo(f"dropped {name}")
     return None
 
@@ -398,14 +280,10 @@ def throughput(model: str, index: str, db: str | None, tokens: int, out: Path, a
         timed = measure(*load_model(model, check=partial(check_tokenizer, opened)), opened, tokens)
     document = write_throughput(out, {"model": model, "index": index}, timed)
     if as_json:
-        return _print_json(document)
+        return print_json(document)
     click.echo((out / "throughput.md").read_text(encoding="utf-8").rstrip())
     click.echo(f"plot: {out / 'throughput.svg'}")
     return None
-
-
-def _print_json(document: Any) -> None:
-    click.echo(json.dumps(document, ensure_ascii=False, default=str))
 
 
 def main() -> None:

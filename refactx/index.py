@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from refactx.codec import FORMAT_VERSION, RowCodec, shared_seed
 from refactx.complete import completions, normalise_prefix
 from refactx.errors import CorruptIndexError, IndexNotFoundError, RefactxError
-from refactx.fact import Fact, split_fact, verbalise, written_part
+from refactx.fact import DESCRIPTIONS, Fact, split_fact, verbalise, written_part
 from refactx.links import Link, LinkedFact
 from refactx.name_blocks import Named, block_key, find, unpack_block
 from refactx.postgres import Database, SegmentRows, list_indexes
@@ -137,7 +137,7 @@ class Index:
         subject, predicate = self._named(fact.subject), self._named(fact.predicate)
         kind = predicate.object_kind if predicate else None
         named = self._named(fact.object) if kind in ("entity", "mixed", "inverse") else None
-        is_literal = kind == "literal" or fact.predicate == "description" or (kind == "mixed" and named is None)
+        is_literal = kind == "literal" or fact.predicate in DESCRIPTIONS or (kind == "mixed" and named is None)
         return LinkedFact(
             Link(fact.subject, subject.id if subject else None),
             Link(fact.predicate, predicate.id if predicate else None),

@@ -192,12 +192,14 @@ def _unique(names: dict[str, str]) -> dict[str, str]:
         for e, name in result.items():
             groups[name].append(e)
         collide = []
-        for group in groups.values():
+        for name, group in groups.items():
             free = [e for e in group if result[e] == names[e]]
             kinds = [min((order.index(e[0]) * 2) % 3, 3) for e in free]  # property 0, inverse 1, item 2
             first = [e for e, kind in zip(free, kinds, strict=True) if kind == min(kinds, default=0)]
             keeps = len(first) == 1 and len(free) == len(group) and first[0][0] != "Q"
-            if len(group) > 1:
+            if name in ("description", "short description"):
+                collide += free
+            elif len(group) > 1:
                 collide += [e for e in free if not (keeps and e == first[0])]
         if not collide:
             return result

@@ -16,10 +16,12 @@ from truthy_dump import truthy_lines
 
 from refactx.errors import InputError
 from refactx.fact import clean_part
-from refactx.ingest.enwiki import SHORT_DESCRIPTION, parse_enwiki
+from refactx.ingest.enwiki import parse_page, parse_page_props
 from refactx.ingest.parsed import Parsed
+from refactx.ingest.selection import Selection
+from refactx.ingest.sources import Source
 from refactx.ingest.sql_dump import read_rows
-from refactx.ingest.wikidata import TITLE
+from refactx.ingest.wikidata import SHORT_DESCRIPTION, TITLE
 
 PROPS = {"pp_page": pa.int64(), "pp_propname": pa.large_string(), "pp_value": pa.large_string()}
 CREATE = b"""CREATE TABLE `page_props` (
@@ -29,21 +31,30 @@ CREATE = b"""CREATE TABLE `page_props` (
   PRIMARY KEY (`pp_page`)
 );
 """
+ENGLISH = Selection()
 INSERT = b"INSERT INTO `page_props` VALUES "
 
 
-def parse(page: Path, page_props: Path) -> Parsed:
+def parse_enwiki(
+    page: Path, page_props: Path, work: duckdb.DuckDBPyConnection, selection: Selection
+) -> Iterator[Parsed]:
+    yield from parse_page(Source(page), work)
+    yield from parse_page_props(Source(page_props), work, selection)
+
+
+def parse(page: Path, page_props: Path, selection: Selection = ENGLISH) -> Parsed:
     """Everything that the two files give, as one; on the way the account is checked."""
     whole = Parsed(0, tables={"terms": pa.table({"entity": [], "kind": [], "text": []})})
     terms = []
     with duckdb.connect() as connection:
-        for parsed in parse_enwiki(page, page_props, connection):
+        for parsed in parse_enwiki(page, page_props, connection, selection):
             whole.lines += parsed.lines
             whole.statements += parsed.statements
             whole.dropped += parsed.dropped
             whole.faults += parsed.faults
             terms += [parsed.tables["terms"]] if "terms" in parsed.tables else []
-    whole.tables["terms"] = pa.concat_tables(terms)
+    if terms:
+        whole.tables["terms"] = pa.concat_tables(terms)
     assert whole.lines == sum(whole.dropped.values()) + len(whole.faults) + len(whole.tables["terms"])
     assert whole.statements == whole.lines - len(whole.faults)
     return whole
@@ -71,7 +82,7 @@ def number_of(entity: str) -> int:
 
 def props(path: Path, content: bytes) -> tuple[list[tuple[object, ...]], list[tuple[int, str]], int]:
     """The rows of a page_props dump as tuples, the faults, and how many rows there are."""
-    blocks = list(read_rows(write(path, [content]), "page_props", PROPS))
+    blocks = list(read_rows(Source(write(path, [content])), "page_props", PROPS))
     rows = [tuple(row.values()) for block in blocks for row in block.table.to_pylist()]
     return rows, [fault for block in blocks for fault in block.faults], sum(block.count for block in blocks)
 
@@ -95,6 +106,24 @@ def test_titles_and_short_descriptions_are_those_of_the_world(tmp_path: Path, se
         "not an article": redirects + 300 // 7,
         "no Wikidata item": 300 // 11 * 2,
     }
+
+
+@pytest.mark.parametrize(
+    ("languages", "titles", "short_descriptions"),
+    [(("mul", "en-gb"), True, False), (("de", "en"), False, True), (("de",), False, False)],
+)
+def test_titles_are_for_names_in_english_and_short_descriptions_for_facts_in_it(
+    tmp_path: Path, languages: tuple[str, ...], titles: bool, short_descriptions: bool
+) -> None:
+    world = World(1, 60)
+    page, page_props = (
+        write(tmp_path / f"{name}.sql", rows(world)) for name, rows in (("page", page_sql), ("props", page_props_sql))
+    )
+    parsed, expected = parse(page, page_props, Selection(languages=languages)), truth(world)
+    assert bool(terms_of(parsed, TITLE)) == titles
+    assert bool(terms_of(parsed, SHORT_DESCRIPTION)) == short_descriptions
+    assert parsed.dropped["other wiki"] == (0 if titles else len(expected.titles))
+    assert parsed.dropped["other language"] == (0 if short_descriptions else len(expected.short_descriptions))
 
 
 def test_many_statements_of_a_megabyte_are_read(tmp_path: Path) -> None:
@@ -177,7 +206,7 @@ def test_a_wrong_or_broken_dump_is_an_error_that_says_so(
 ) -> None:
     path = write(tmp_path / "props.sql", content)
     with pytest.raises(InputError) as error:
-        list(read_rows(path, "page_props", PROPS))
+        list(read_rows(Source(path), "page_props", PROPS))
     assert message in str(error.value)
     assert str(path) in str(error.value)
 
@@ -218,7 +247,7 @@ def test_values_that_are_not_text_are_no_fault_of_other_properties(tmp_path: Pat
     ]
     assert terms_of(parsed, SHORT_DESCRIPTION) == cleaned(truth(world).short_descriptions)
     types = {**PROPS, "pp_value": pa.large_binary()}
-    value = next(read_rows(tmp_path / "page_props.sql", "page_props", types)).table["pp_value"][0].as_py()
+    value = next(read_rows(Source(tmp_path / "page_props.sql"), "page_props", types)).table["pp_value"][0].as_py()
     assert sorted(value) == list(range(256))
 
 

@@ -210,16 +210,27 @@ def test_a_description_is_a_fact_and_part_of_the_name(tmp_path: Path) -> None:
     assert (built.report.claims, built.report.descriptions, built.report.kept) == (1, 1, 5)
 
 
-def test_a_fact_from_a_claim_and_a_description_counts_once_as_a_claim(tmp_path: Path) -> None:
-    lines = [
-        f'<{ENTITY}P2> <{LABEL}> "description"@en .',
-        f'<{ENTITY}P1> <{DESCRIPTION}> "a relation"@en .',
-        f'<{ENTITY}P1> <{DIRECT}P2> "a relation"@en .',
-    ]
-    built = build(tmp_path, nt(*lines))
+def test_a_fact_from_a_ready_made_one_and_a_description_counts_once_as_a_claim(tmp_path: Path) -> None:
+    (tmp_path / "a.nt").write_text(nt(f'<{ENTITY}P1> <{DESCRIPTION}> "a relation"@en .'))
+    (tmp_path / "b.txt").write_text("<likes> <description> <a relation> .\n")
+    built = build_knowledge_base([tmp_path / "a.nt", tmp_path / "b.txt"], tmp_path / "kb", progress=False)
     assert facts_of(built) == {("likes", "description", "a relation")}
     assert (built.report.claims, built.report.descriptions) == (1, 0)
     assert built.report.dropped == {"duplicate": 1, "unused name": 2}
+
+
+@pytest.mark.parametrize("name", ["description", "short description"])
+def test_what_is_called_as_the_predicate_of_descriptions_gets_its_id(tmp_path: Path, name: str) -> None:
+    lines = [
+        f'<{ENTITY}P2> <{LABEL}> "{name}"@en .',
+        f'<{ENTITY}Q1> <{DESCRIPTION}> "a person"@en .',
+        f'<{ENTITY}Q1> <{DIRECT}P2> "a person"@en .',
+    ]
+    ann = "Ann (a person)"
+    assert facts_of(build(tmp_path, nt(*lines))) == {
+        (ann, "description", "a person"),
+        (ann, f"{name} (P2)", "a person"),
+    }
 
 
 def test_a_literal_like_a_name_makes_no_second_fact(tmp_path: Path) -> None:
@@ -317,7 +328,7 @@ def test_a_highly_compressed_file_is_read_in_bounded_pieces(tmp_path: Path) -> N
     content = b"<a> <b> <c> .\n" * 3_000_000
     path = tmp_path / "zeros.gz"
     path.write_bytes(gzip.compress(content, 6))
-    pieces = list(sources.blocks(path))
+    pieces = list(sources.Source(path).blocks())
     assert max(map(len, pieces)) < 3 * sources.BLOCK_BYTES
     assert b"".join(pieces) == content
 

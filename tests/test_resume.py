@@ -16,6 +16,7 @@ from tiny_model import tiny_tokenizer
 
 from refactx.errors import IndexExistsError, InputError
 from refactx.ingest import disk
+from refactx.ingest.inputs import inputs_of
 from refactx.ingest.knowledge_base import KnowledgeBase
 from refactx.ingest.resumable import Steps
 from refactx.ingest.selection import Selection
@@ -44,7 +45,7 @@ def facts(tmp_path: Path) -> Path:
 
 def knowledge_of(folder: Path, path: Path, ran: Ran, strict: bool = False) -> KnowledgeBase:
     folder.mkdir(exist_ok=True)
-    return Steps(folder, [Source(path)], Selection(), strict).knowledge_base(ran, progress=False, **LIMITS)
+    return Steps(folder, inputs_of([path], None, 2), Selection(), strict).knowledge_base(ran, progress=False, **LIMITS)
 
 
 def test_a_finished_step_is_not_done_again(facts: Path, tmp_path: Path) -> None:
@@ -117,7 +118,7 @@ def test_encoded_facts_are_opened_again_as_they_were(facts: Path, tmp_path: Path
         }
     tokenizer = FactTokenizer(json.dumps(form))
     knowledge = knowledge_of(tmp_path / "work", facts, Ran())
-    steps = Steps(tmp_path / "work", [Source(facts)], Selection(), strict=False)
+    steps = Steps(tmp_path / "work", inputs_of([facts], None, 2), Selection(), strict=False)
     done: list[str] = []
     first, again = (
         steps.encoded_facts(knowledge, tokenizer, "Fact:", progress=lambda step, *_: done.append(step), **LIMITS)

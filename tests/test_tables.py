@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from refactx.errors import InputError
 from refactx.fact import MAX_PART_CHARACTERS, written_part
 from refactx.ingest.parsed import Parsed
+from refactx.ingest.sources import Source
 from refactx.ingest.tables import parse_table, table_form
 
 HEADER = "subject,predicate,object\n"
@@ -26,13 +27,13 @@ def parse(path: Path) -> Parsed:
     """A table's rows; on the way the account is checked."""
     whole = Parsed(0)
     tables = []
-    for parsed in parse_table(path, table_form(path)):
+    for parsed in parse_table(Source(path), table_form(Source(path))):
         whole.lines += parsed.lines
         whole.statements += parsed.statements
         whole.cut += parsed.cut
         whole.dropped += parsed.dropped
         whole.faults += parsed.faults
-        tables.append(parsed.tables["ready"])
+        tables += [parsed.tables["ready"]] if "ready" in parsed.tables else []
     whole.tables["ready"] = pa.concat_tables(tables)
     assert whole.lines == len(whole.tables["ready"]) + sum(whole.dropped.values()) + len(whole.faults)
     assert whole.statements == whole.lines - len(whole.faults)
@@ -69,7 +70,7 @@ def test_columns_are_found_by_their_names(
     tmp_path: Path, content: str, delimiter: str, ignored: tuple[str, ...]
 ) -> None:
     path = text_file(tmp_path, content)
-    assert (table_form(path).delimiter, table_form(path).ignored) == (delimiter, ignored)
+    assert (table_form(Source(path)).delimiter, table_form(Source(path)).ignored) == (delimiter, ignored)
     assert facts_of(parse(path)) == [("Ann", "likes", "Bob")]
 
 
@@ -110,7 +111,7 @@ def test_an_archive_is_read_in_blocks_and_quotes_in_a_cell_are_text(tmp_path: Pa
     count = 700_000  # over two blocks
     rows = "".join(f'Entity {number},part of,"Thing, {number % 9}"\n' for number in range(count))
     path = text_file(tmp_path, gzip.compress((HEADER + rows + 'Pipe,width,5" wide').encode(), 1), "table.csv.gz")
-    blocks = list(parse_table(path, table_form(path)))
+    blocks = list(parse_table(Source(path), table_form(Source(path))))
     assert len([block for block in blocks if block.lines]) > 1
     assert sum(len(block.tables["ready"]) for block in blocks) == sum(block.lines for block in blocks) == count + 1
     facts = pa.concat_tables([block.tables["ready"] for block in blocks]).slice(count - 1).to_pylist()
@@ -145,7 +146,7 @@ def test_an_archive_is_read_in_blocks_and_quotes_in_a_cell_are_text(tmp_path: Pa
 )
 def test_values_of_parquet_are_written_as_people_do(tmp_path: Path, column: pa.Array, written: list[str]) -> None:
     path = parquet_file(tmp_path, extra=[1, 2, 3], object=column, predicate=["p", "p", "p"], subject=["a", "b", "c"])
-    assert table_form(path).ignored == ("extra",)
+    assert table_form(Source(path)).ignored == ("extra",)
     parsed = parse(path)
     assert facts_of(parsed) == [(subject, "p", text) for subject, text in zip("abc", written, strict=True) if text]
     assert parsed.dropped.total() == written.count("")
