@@ -33,6 +33,7 @@ _FORMATS: dict[str, Format] = {
 }
 _TABLE = "a table with columns subject, predicate and object"
 _TRIPLE = re.compile(rb'\s*(?:<\w[\w+.-]*://[^<>\s]*>|_:\S+)\s*<\w[\w+.-]*://[^<>\s]*>\s*[<"_].*\.')
+_TURTLE = re.compile(rb"\s*(?:@prefix|@base|PREFIX|BASE)\s")
 _WORD = re.compile(rb"\w+")
 _PARQUET = b"PAR1"
 _FACT = re.compile(rb"\s*<.+>\s+<.+>\s+<.+>\s*\.?\s*")
@@ -160,7 +161,7 @@ def format_of(source: Source) -> Format:
     """What a source holds: by its name, or by its first line, where the name says nothing or less.
 
     A line of absolute IRIs (`<http://...> <http://...> ...`) is N-Triples even in a `.txt` file. A first line that names the
-    columns subject, predicate and object is a table's.
+    columns subject, predicate and object is a table's, and one that declares a prefix is Turtle's.
 
     Raises:
         InputError: as `Source.blocks` does; or neither the name nor the first line says what the file is.
@@ -176,6 +177,10 @@ def format_of(source: Source) -> Format:
         return "ready-made facts"
     if start.startswith(_PARQUET) or {b"subject", b"predicate", b"object"} <= set(_WORD.findall(first.lower())):
         return "table"
+    if _TURTLE.match(first):
+        return "Turtle"
+    if first.lstrip().startswith((b"<?xml", b"<rdf:RDF")):
+        return "RDF/XML"
     raise InputError(
         f"{source.name} is neither N-Triples nor ready-made facts: expected a file name such as facts.nt, facts.nt.gz, "
         f"facts.txt.bz2, facts.csv or facts.ttl, or lines such as <subject> <predicate> <object> ."

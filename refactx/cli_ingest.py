@@ -74,7 +74,7 @@ def ingest(
       .ttl .rdf            the same in Turtle or RDF/XML
       .txt                 ready-made facts, <subject> <predicate> <object> . a line
       .csv .tsv .parquet   tables with columns subject, predicate, object
-      -                    standard input: N-Triples, ready-made facts or CSV
+      -                    standard input: any of these but Parquet, known by its first line
 
     All but Parquet may be compressed: gzip, bzip2, zstandard. Every line that is left out is counted by its reason. If an
     ingest is stopped, the same command goes on behind its last finished step.

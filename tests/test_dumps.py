@@ -3,7 +3,9 @@
 import bz2
 import csv
 import gzip
+import io
 import json
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
@@ -16,7 +18,7 @@ import pytest
 import zstandard
 from conftest import run_refactx
 from dump_generator import write_dumps
-from dump_world import Truth, World, truth
+from dump_world import WD, Truth, World, truth
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from truthy_dump import truthy_lines
@@ -27,9 +29,11 @@ from refactx.fact import Fact, clean_part, split_fact, verbalise
 from refactx.ingest.knowledge_base import KnowledgeBase, build_knowledge_base
 from refactx.ingest.ntriples import parse_line
 from refactx.ingest.selection import Selection
+from refactx.ingest.sources import STANDARD_INPUT
 from refactx.links import Link
 
 WORLDS = st.builds(World, st.integers(0, 2**32), st.integers(1, 60), st.integers(1, 40))
+LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 DUMPS = ["latest-truthy.nt.gz", "enwiki-page.sql.gz", "enwiki-page_props.sql.gz"]
 
 
@@ -72,7 +76,7 @@ def rows_in(dump: Path) -> int:
     return text.count(b"INSERT INTO") + sum(piece[:1].isdigit() for piece in text.split(b"),(")[1:])
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(WORLDS)
 def test_an_ingest_finds_the_facts_of_the_dumps_and_accounts_for_every_line(world: World) -> None:
     true = truth(world)
@@ -233,6 +237,35 @@ def test_formats_mix_and_a_wrong_file_is_told_with_what_was_expected(dumps: Path
     ):
         with pytest.raises(InputError, match=message):
             build_knowledge_base(sources, tmp_path / "kb", wikipedia=wikipedia, progress=False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "subject,predicate,object\nAnn,likes,Bob\n",
+        "<Ann> <likes> <Bob> .\n",
+        f'<{WD}Q1> <{LABEL}> "Ann"@en .\n<{WD}Q2> <{LABEL}> "Bob"@en .\n<{WD}P1> <{LABEL}> "likes"@en .\n'
+        f"<{WD}Q1> <http://www.wikidata.org/prop/direct/P1> <{WD}Q2> .\n",
+        f"""@prefix wd: <{WD}> .
+@prefix wdt: <http://www.wikidata.org/prop/direct/> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+wd:Q1 rdfs:label "Ann"@en ; wdt:P1 wd:Q2 . wd:P1 rdfs:label "likes"@en . wd:Q2 rdfs:label "Bob"@en .
+""",
+        f"""<?xml version="1.0"?>
+<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#"
+    xmlns:wdt="http://www.wikidata.org/prop/direct/" xmlns:xml="http://www.w3.org/XML/1998/namespace">
+  <rdf:Description rdf:about="{WD}Q1"><rdfs:label xml:lang="en">Ann</rdfs:label></rdf:Description>
+  <rdf:Description rdf:about="{WD}Q1"><wdt:P1 rdf:resource="{WD}Q2"/></rdf:Description>
+  <rdf:Description rdf:about="{WD}Q2"><rdfs:label xml:lang="en">Bob</rdfs:label></rdf:Description>
+  <rdf:Description rdf:about="{WD}P1"><rdfs:label xml:lang="en">likes</rdfs:label></rdf:Description>
+</rdf:RDF>""",
+    ],
+    ids=["CSV", "ready-made facts", "N-Triples", "Turtle", "RDF/XML"],
+)
+def test_standard_input_is_known_by_its_first_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(text.encode()))))  # type: ignore[arg-type]
+    built = accounted(build_knowledge_base([STANDARD_INPUT], tmp_path / "kb", progress=False))
+    assert facts_of(built) == Counter([("Ann", "likes", "Bob")])
 
 
 def test_dumps_are_ingested_as_a_user_types_it_and_every_part_leads_back(

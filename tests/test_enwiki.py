@@ -135,7 +135,7 @@ def test_many_statements_of_a_megabyte_are_read(tmp_path: Path) -> None:
     assert (faults, count) == ([], 8000)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("'\\\"),(\n\r\0\x1a_ N"), max_size=12))
 )

@@ -167,7 +167,9 @@ def test_a_bad_file_of_names_is_told(tmp_path: Path, name: str, content: str, me
 ITEMS, PROPERTIES = ["Q1", "Q2", "Q3", "Q4"], ["P1", "P2", "P3"]
 ENTITIES = st.sampled_from(ITEMS + PROPERTIES)
 PROPERTY = st.sampled_from(PROPERTIES)
-TEXTS = st.sampled_from(["a", "b", "a of", "has b", "a (Q1)", "a (P1)", "a of (inverse of P1)", "description"])
+TEXTS = st.sampled_from(
+    ["a", "b", "a of", "has b", "a (Q1)", "a (P1)", "a of (inverse of P1)", "description", "short description"]
+)
 TAGS = st.sampled_from(["en", "en", "en-gb", "de", "mul"])
 CLAIMS = st.one_of(
     st.tuples(st.just("claim"), ENTITIES, PROPERTY, ENTITIES),

@@ -74,7 +74,7 @@ def test_columns_are_found_by_their_names(
     assert facts_of(parse(path)) == [("Ann", "likes", "Bob")]
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(*[st.text(st.characters(codec="utf-8") | st.sampled_from('",;\n\r\t <'), max_size=8)] * 3)))
 def test_what_a_spreadsheet_writes_is_read_as_it_was(tmp_path: Path, rows: list[tuple[str, str, str]]) -> None:
     file = io.StringIO()
