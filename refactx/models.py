@@ -32,6 +32,10 @@ def load_tokenizer(name: str) -> tuple[FactTokenizer, str]:
         return FactTokenizer.from_transformers(_load(name, None, _auto_tokenizer)), name
     shown = name if name == DEMO else str(path.resolve())
     file = path / "tokenizer.json" if path.is_dir() else path
+    # Beside a model's config the class that it names decides: some build another normaliser than tokenizer.json has
+    # (Qwen2's always NFC), and the index is for the tokenizer that the model will come with.
+    if path.is_dir() and (path / "config.json").is_file() and (path / "tokenizer_config.json").is_file():
+        return FactTokenizer.from_transformers(_load(name, path, _auto_tokenizer)), shown
     if file.suffix == ".json" and file.is_file():
         try:
             return FactTokenizer.from_file(file), shown

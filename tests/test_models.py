@@ -1,6 +1,7 @@
 """Models and tokenizers by name, the demo model, and what is said where there is none."""
 
 import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -10,12 +11,13 @@ from pathlib import Path
 import pytest
 import torch
 from tiny_model import tiny_fact_tokenizer, tiny_model, tiny_tokenizer
-from transformers import T5Config, T5ForConditionalGeneration
+from transformers import AutoTokenizer, T5Config, T5ForConditionalGeneration
 from transformers.utils import logging
 
 from refactx.demo_model import NAME, demo_model_folder, extract
 from refactx.errors import ModelError
 from refactx.models import check_chat_template, load_model, load_tokenizer
+from refactx.tokenizer import FactTokenizer
 
 CHAT_TEMPLATE = "{% for message in messages %}{{ message['role'] + ': ' + message['content'] + '\n' }}{% endfor %}"
 
@@ -102,6 +104,18 @@ def test_a_small_model_runs_in_float32_on_a_cpu_unless_told_otherwise(model_fold
     assert tokenizer.chat_template == CHAT_TEMPLATE
     assert load_model(str(model_folder), device="cpu", dtype=torch.bfloat16)[0].dtype == torch.bfloat16
     assert load_tokenizer(str(model_folder))[0].fingerprint == tiny_fact_tokenizer().fingerprint
+
+
+def test_an_index_fits_the_model_even_if_its_class_builds_another_tokenizer_than_the_file_has(tmp_path: Path) -> None:
+    """Qwen2's class adds NFC to a tokenizer.json without it, as files converted from GGUF are."""
+    tiny_tokenizer().save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "qwen2"}', encoding="utf-8")
+    settings = tmp_path / "tokenizer_config.json"
+    named = {**json.loads(settings.read_text(encoding="utf-8")), "tokenizer_class": "Qwen2Tokenizer"}
+    settings.write_text(json.dumps(named), encoding="utf-8")
+    fingerprint = load_tokenizer(str(tmp_path))[0].fingerprint
+    assert fingerprint == FactTokenizer.from_transformers(AutoTokenizer.from_pretrained(tmp_path)).fingerprint
+    assert fingerprint != FactTokenizer.from_file(tmp_path / "tokenizer.json").fingerprint
 
 
 def test_loading_writes_nothing(model_folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
