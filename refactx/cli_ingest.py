@@ -152,7 +152,8 @@ def _print_account(result: "Result") -> None:
     for line in (*report.malformed, *report.notes):
         click.echo(f"  {line}")
     for reason, count in report.not_inverted.items():
-        click.echo(f"  {count:>12,} claims got no inverse fact: {reason}")
+        if count:
+            click.echo(f"  {count:>12,} claims got no inverse fact: {reason}")
     if report.cut:
         click.echo(f"  {report.cut:,} parts were cut at 1,000 characters")
     click.echo(
