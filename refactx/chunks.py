@@ -73,6 +73,18 @@ class ChunkedModel:
         logits: torch.Tensor = self._model(**prepared, return_dict=True).logits
         return logits if every else logits[:, -1:]
 
+    def forget(self, count: int) -> None:
+        """Take back the last `count` ids of every row."""
+        if count:
+            self._cache.crop(-count)
+            self._mask = None if self._mask is None else self._mask[:, :-count]
+            self._next = None if self._next is None else self._next - count
+
+    @property
+    def can_forget(self) -> bool:
+        """Whether ids can be taken back: a sliding window may have dropped what came before them."""
+        return all(type(layer) is DynamicLayer for layer in self._cache.layers)
+
     def branch(self) -> "ChunkedModel":
         """Another that goes on from here by itself. Shares the cache's tensors, which are replaced, never written to."""
         other = copy.copy(self)

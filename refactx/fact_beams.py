@@ -145,7 +145,7 @@ class _Search:
         return grown
 
     def _choices(self, state: State, scores: NDArray[np.float32] | None) -> tuple[Tokens, NDArray[np.float32]]:
-        """The ids worth looking at behind a state, of the `scores` of all: as many as there are beams, and all that may
+        """The ids worth looking at behind a state, of the `scores` of all: as many as there are beams, besides all that may
         end the fact.
         """
         tokens = allowed(self._machine, state)
@@ -155,10 +155,10 @@ class _Search:
         scores = scores[tokens]
         if self._options.renormalise:
             scores = scores - np.logaddexp.reduce(scores)
-        if len(tokens) > self._options.beams:
-            best = np.argpartition(-scores, self._options.beams - 1)[: self._options.beams]
-            ends = [at for at, token in enumerate(tokens.tolist()) if token in self._endings(state)]
-            kept = np.union1d(best, ends).astype(np.int64)
+        ends = np.flatnonzero(np.isin(tokens, list(self._endings(state))))
+        most = self._options.beams + len(ends)  # those that end the fact take no beam's place
+        if len(tokens) > most:
+            kept = np.union1d(np.argpartition(-scores, most - 1)[:most], ends)
             tokens, scores = tokens[kept], scores[kept]
         return tokens, scores
 

@@ -8,7 +8,7 @@ import torch
 from transformers import LogitsProcessorList
 from transformers.generation.configuration_utils import GenerationMode
 
-from refactx.errors import InputError, RefactxError
+from refactx.errors import InputError, ModelError, RefactxError
 from refactx.fact import Fact
 from refactx.fact_beams import FactBeams
 from refactx.loop import ForcedTokens
@@ -55,7 +55,8 @@ class GroundedModel:
         one after another. `prefix`: what `prefill` computed of the beginning of all rows.
 
         Raises RefactxError where Transformers would switch to continuous batching, InputError for fact beams where the
-        text itself is not greedy or sampled, or for rows that do not begin with the prefix.
+        text itself is not greedy or sampled, or for rows that do not begin with the prefix, ModelError for a model that
+        can have neither.
         """
         if len(args) > 1:
             raise InputError("give generate's logits_processor and what follows it by name")
@@ -67,22 +68,38 @@ class GroundedModel:
         prompt = inputs if inputs is not None else kwargs.get("input_ids")
         length = None if prompt is None or self._is_encoder_decoder else int(prompt.shape[1])
         beams = FactBeams(fact_beams) if isinstance(fact_beams, int) else fact_beams
-        if beams is not None and prompt is not None and len(prompt) > 1:
-            return self._one_by_one(prompt, logits_processor, beams, prefix, kwargs)
+        if self._is_encoder_decoder and (beams is not None or prefix is not None):
+            raise ModelError(
+                f"fact beams and prefix need a decoder-only model, which {type(self._model).__name__} is not: leave them out"
+            )
+        if beams is not None and prompt is not None:
+            each = self._setting("num_return_sequences", kwargs) or 1
+            if len(prompt) * each > 1:
+                return self._one_by_one(prompt, each, logits_processor, beams, prefix, kwargs)
         keeps_cache = kwargs.get("past_key_values") is not None or self._setting("return_dict_in_generate", kwargs)
         if prefix is not None:
+            if kwargs.get("past_key_values") is not None:
+                raise InputError("a prefix brings its cache: give either prefix or past_key_values")
             copies = [self._setting(name, kwargs) or 1 for name in ("num_beams", "num_return_sequences")]
-            kwargs["past_key_values"] = prefix.cache_for(prompt, max(copies))
+            cache = prefix.cache_for(prompt, max(copies))
+            if self._takes_a_cache(kwargs):
+                kwargs["past_key_values"] = cache
         processor = FactLogitsProcessor.of(self._machine, self._padding, length)
         kwargs["logits_processor"] = LogitsProcessorList([*(logits_processor or []), processor])
+        loop = None
         if self._is_stepwise(kwargs):
-            kwargs["custom_generate"] = ForcedTokens(
-                self._machine, self._padding, length, kwargs.get("streamer"), beams, bool(keeps_cache)
+            loop = ForcedTokens(
+                self._machine, self._padding, processor, length, kwargs.get("streamer"), beams, bool(keeps_cache)
             )
+            kwargs["custom_generate"] = loop
         elif beams is not None:
-            raise InputError("fact beams search within greedy or sampled text: leave out num_beams and its like")
+            raise InputError(
+                "fact beams search within greedy or sampled text: leave out num_beams and its like, and stop_strings and "
+                "tokenizer (stopping_criteria=[StopStringCriteria(tokenizer, ...)] does the same)"
+            )
         out = self._model.generate(inputs, **kwargs)
-        length = length if length is not None else processor.prompt_length
+        if length is None:
+            length = processor.prompt_length if loop is None else loop.prompt_length
         if length is not None:
             self._remember(out, length)
         return out
@@ -117,10 +134,23 @@ class GroundedModel:
             return False
         return config.get_generation_mode() in (GenerationMode.GREEDY_SEARCH, GenerationMode.SAMPLE)
 
+    def _takes_a_cache(self, kwargs: dict[str, Any]) -> bool:
+        """Whether Transformers can go on from a prompt's cache in this call: else the prompt is simply computed again."""
+        assisted = ("assistant_model", "prompt_lookup_num_tokens", "assistant_early_exit", "cache_implementation")
+        if any(self._setting(name, kwargs) is not None for name in assisted):
+            return False
+        return self._setting("use_cache", kwargs) is not False
+
     def _one_by_one(
-        self, prompt: Any, logits_processor: Any, beams: FactBeams, prefix: Prefix | None, kwargs: dict[str, Any]
+        self,
+        prompt: Any,
+        each: int,
+        logits_processor: Any,
+        beams: FactBeams,
+        prefix: Prefix | None,
+        kwargs: dict[str, Any],
     ) -> Any:
-        """Rows one after another, put together as `generate` would."""
+        """`each` texts for each row, one after another, put together as `generate` would."""
         mask = kwargs.pop("attention_mask", None)
         kwargs.pop("input_ids", None)
         if kwargs.get("streamer") is not None or self._setting("return_dict_in_generate", kwargs):
@@ -128,7 +158,9 @@ class GroundedModel:
                 "fact beams over several rows neither stream nor return a dictionary: give one row at a time"
             )
         rows = []
-        for n in range(len(prompt)):
+        if each > 1:
+            kwargs["num_return_sequences"] = 1
+        for n in (row for row in range(len(prompt)) for _ in range(each)):
             own = None if mask is None else mask[n : n + 1]
             rows.append(
                 self.generate(

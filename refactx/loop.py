@@ -5,9 +5,12 @@ model runs over the whole chain, which takes little longer than over one id: a t
 unforced ids, and one more. Under greedy decoding the ids are those of Transformers' own loop; under sampling the
 distribution is the same, and for a single row also the ids for the same seed.
 
+A single greedy row also guesses what it goes on with (`refactx.drafts`); a guess counts only where the model chooses the same.
+
 `ForcedTokens` is what `generate` takes as `custom_generate=`: Transformers prepares inputs, cache, processors and
 stopping criteria, and this replaces the loop (`GenerationMixin._sample`) alone. Where a model or a call has something
-that this loop does not know (`can_be_fed_in_chunks`, scores or attentions asked for), it calls that one.
+that this loop does not know (`can_be_fed_in_chunks`, `can_be_asked_for_some`, scores or attentions asked for), it calls
+that one.
 
 Rows of a batch run apart, each with the ids that it has pending, in passes of at most `MAX_CHUNK` ids a row; they are
 padded to one length at the end.
@@ -22,10 +25,13 @@ from transformers import LogitsProcessorList
 from transformers.generation.stopping_criteria import MaxLengthCriteria
 
 from refactx.chunks import ChunkedModel, can_be_fed_in_chunks
+from refactx.drafts import MOST as MOST_GUESSED
+from refactx.drafts import guess
 from refactx.errors import ModelError
 from refactx.fact_beams import FactBeams, best_fact
 from refactx.mask import allowed, forced
 from refactx.processor import FactLogitsProcessor, RowMasks
+from refactx.some_rows import can_be_asked_for_some, for_rows
 from refactx.state import InFact, InTerminator, Machine, State
 
 MAX_CHUNK = 8
@@ -33,7 +39,7 @@ MAX_CHUNK = 8
 
 _NO_FACT_BEAMS = (
     "fact beams need a decoder-only model with position ids, a dynamic cache of keys and values without a sliding window, "
-    "and no scores or attentions returned; leave fact_beams out here, or use num_beams"
+    "no scores or attentions returned, no guidance and no SynthID watermark; leave fact_beams out here, or use num_beams"
 )
 
 
@@ -58,18 +64,21 @@ class ForcedTokens:
 
     `streamer`: as `generate` takes it (which does not hand it to callables). `beams`: search each fact with beams, for
     a single row. `keeps_cache`: whether the caller will go on with the cache, which several rows would leave with gaps.
+    `own`: the processor that this loop stands in for; others of its kind, for other indexes, are kept. `prompt_length`:
+    how many ids of each row are the prompt; where None was given, known once the loop has run.
     """
 
     def __init__(
         self,
         machine: Machine,
         padding: Container[int] | None,
+        own: FactLogitsProcessor,
         prompt_length: int | None = None,
         streamer: Any = None,
         beams: FactBeams | None = None,
         keeps_cache: bool = False,
     ) -> None:
-        self._machine, self._padding, self._prompt_length = machine, padding, prompt_length
+        self._machine, self._padding, self._own, self.prompt_length = machine, padding, own, prompt_length
         self._streamer, self._beams, self._keeps_cache = streamer, beams, keeps_cache
 
     def __call__(
@@ -82,7 +91,9 @@ class ForcedTokens:
         **model_kwargs: Any,
     ) -> Any:
         """As `GenerationMixin._sample`: ids int64[rows, length], or an output that holds them, prompts included."""
-        if not self._knows(model, len(input_ids), stopping_criteria, generation_config, model_kwargs):
+        self.prompt_length = input_ids.shape[1] if self.prompt_length is None else self.prompt_length
+        known = can_be_asked_for_some(logits_processor, len(input_ids))
+        if not (known and self._knows(model, len(input_ids), stopping_criteria, generation_config, model_kwargs)):
             if self._beams is not None:
                 raise ModelError(_NO_FACT_BEAMS)
             return type(model)._sample(
@@ -92,12 +103,11 @@ class ForcedTokens:
             )
         masks = RowMasks()
         processors = LogitsProcessorList(
-            masks if isinstance(processor, FactLogitsProcessor) else processor for processor in logits_processor
+            masks if processor is self._own else processor for processor in logits_processor
         )
         run = _Run(self._machine, self._streamer, self._beams, masks, processors, stopping_criteria, generation_config)
-        prompt_length = input_ids.shape[1] if self._prompt_length is None else self._prompt_length
         prompts = [input_ids[n : n + 1] for n in range(len(input_ids))]
-        rows = [self._row(prompt, prompt_length, generation_config.max_length) for prompt in prompts]
+        rows = [self._row(prompt, self.prompt_length, generation_config.max_length) for prompt in prompts]
         first = model._prefill(input_ids, generation_config, model_kwargs).logits[:, -1:]
         chunked = ChunkedModel(model, model_kwargs, (input_ids.shape[0], input_ids.shape[1]))
         run.write(rows, chunked, first)
@@ -117,6 +127,8 @@ class ForcedTokens:
             return False
         if rows == 1:
             return True
+        if self._beams is not None or self._streamer is not None:  # a streamer gets an id of every row at once
+            return False
         # Without an end of sequence, rows that are done are not padded: they go on until all are.
         ends = any(hasattr(criterion, "eos_token_id") for criterion in criteria)
         return not self._keeps_cache and (ends or all(isinstance(c, MaxLengthCriteria) for c in criteria))
@@ -152,12 +164,37 @@ class _Run:
             self._choose([n for n, row in enumerate(rows) if not (row.done or row.pending)], rows, chunked, logits)
             if all(row.done for row in rows):
                 return
-            logits = chunked.feed([[] if row.done else row.pending[:chunk] for row in rows])
+            guessed = self._guess(rows) if chunked.can_forget else []
+            logits = chunked.feed(
+                [[] if row.done else row.pending[:chunk] + guessed for row in rows], every=bool(guessed)
+            )
             for row in rows:
                 row.pending = row.pending[chunk:]
+            if guessed:
+                logits = self._check(rows[0], guessed, chunked, logits)
+
+    def _guess(self, rows: list[_Row]) -> list[int]:
+        """What a single greedy row may go on with, for the model to check in the pass that it needs anyway."""
+        if len(rows) > 1 or self._sampling or self._beams is not None:
+            return []
+        return guess(rows[0].written[0].numpy(), min(MOST_GUESSED, self._max_length - rows[0].length - 1))
+
+    def _check(self, row: _Row, guessed: list[int], chunked: ChunkedModel, logits: torch.Tensor) -> torch.Tensor:
+        """Choose id by id for as long as the guess is right, from the logits in front of and along it; what is wrong of it
+        is taken back. Returns the logits behind the last id that the model has read.
+        """
+        right = 0
+        while right < len(guessed) and not row.pending and not row.done:
+            self._choose([0], [row], chunked, logits[:, right - len(guessed) - 1][:, None])
+            same = _alike(row.pending, guessed[right:])
+            right, row.pending = right + same, row.pending[same:]
+        chunked.forget(len(guessed) - right)
+        return logits[:, -1:]
 
     def _choose(self, ready: list[int], rows: list[_Row], chunked: ChunkedModel, logits: torch.Tensor) -> None:
         """The next id of each row that the model has read to its end, and the forced ones behind it."""
+        if not ready:
+            return
         if self._beams is not None and isinstance(state := rows[0].state, InFact | InTerminator):
             room = self._max_length - rows[0].length
             for token in best_fact(self._machine, state, rows[0].length, chunked, logits, self._beams, room):
@@ -167,7 +204,8 @@ class _Run:
             scores = logits[group, -1].to(copy=True, dtype=torch.float32)
             self._masks.allowed = [allowed(self._machine, rows[n].state) for n in group]
             ids = torch.cat([rows[n].written for n in group]).to(scores.device)
-            scores = self._processors(cast(Any, ids), cast(Any, scores))
+            processors = self._processors if len(rows) == 1 else for_rows(self._processors, group)
+            scores = processors(cast(Any, ids), cast(Any, scores))
             for n, token in zip(group, self._pick(scores).tolist(), strict=True):
                 self._append(rows[n], token)
                 self._go_on(rows[n], scores[:1], alone=len(rows) == 1)
@@ -204,6 +242,12 @@ class _Run:
         if self._streamer is not None:
             self._streamer.put(torch.tensor([token]))
         row.done = bool(self._criteria(row.written, None).item())
+
+
+def _alike(some: list[int], others: list[int]) -> int:
+    """How many ids two lists begin with alike."""
+    pairs = enumerate(zip(some, others, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), min(len(some), len(others)))
 
 
 def _padded_together(rows: list[_Row], pad: torch.Tensor | None) -> torch.Tensor:

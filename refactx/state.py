@@ -207,18 +207,25 @@ class Machine:
             first = int(np.searchsorted(ends, at + len(trigger)))  # the token that completes the trigger
             if first < position or not self.trigger.counts(text[:at], text[at + len(trigger) : int(ends[first])]):
                 continue
-            state, position = self._walk(prompt, first + 1, stop)
+            state, position = self._walk(prompt, first + 1, stop, padding)
             if isinstance(state, InFact | InTerminator):
                 return state
         return Free(self.trigger.tail(text))
 
-    def _walk(self, prompt: Sequence[int], first: int, stop: int) -> tuple[State, int]:
-        """Walk the tree from `first`: the state where the prompt ends, the fact ends or the tree is left, and where."""
+    def _walk(self, prompt: Sequence[int], first: int, stop: int, padding: Container[int] | None) -> tuple[State, int]:
+        """Walk the tree from `first`: the state where the prompt ends, the fact ends or the tree is left, and where.
+
+        Padding within is walked over: it stands behind a prefix that several prompts share.
+        """
         state: State = self.begin(first)
         for position in range(first, stop):
             token = prompt[position]
+            piece, at_trigger = self.bytes_of(token), isinstance(state, InFact) and not state.prefix
+            if not piece and (padding is None or token in padding):
+                state = self.begin(position + 1) if at_trigger else state
+                continue
             after = self.advance(state, token, position)
-            if isinstance(after, Dead) and state == InFact((), position) and self.bytes_of(token).isspace():
+            if isinstance(after, Dead) and at_trigger and piece.isspace():
                 after = self.begin(position + 1)  # white space right behind the trigger
             state = after
             if not isinstance(state, InFact | InTerminator):

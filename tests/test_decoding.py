@@ -2,8 +2,7 @@
 
 import copy
 import gc
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,10 +11,16 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tiny_model import (
+    FACTS,
+    PROMPTS,
     SURPLUS,
     MemoryIndex,
     allowed_by_brute_force,
+    check_text,
+    eager,
     ids,
+    one_thread,  # noqa: F401
+    prompts,
     tiny_index,
     tiny_model,
     tiny_tokenizer,
@@ -26,44 +31,11 @@ from transformers import (
     LogitsProcessor,
     LogitsProcessorList,
     PreTrainedTokenizerFast,
-    T5Config,
-    T5ForConditionalGeneration,
 )
 
-from refactx.errors import InputError, ModelError, RefactxError, TokenizerMismatchError
-from refactx.fact import Fact
+from refactx.errors import InputError, RefactxError, TokenizerMismatchError
 from refactx.grounded import GroundedModel, ground
 from refactx.processor import FactLogitsProcessor
-
-FACTS = (
-    "<Ann> <p> <b>",
-    "<Ann> <p> <c>",
-    "<Ann> <p> <bb>",
-    "<Ann> <q> <b>",
-    "<Bé> <p> <b>",
-    "<Bé> <p> <in>",
-    "<Bo> <p> <.>",
-)
-PROMPTS = ("Fact: <Ann> <p> <b> .\nso", "a Fact:", "Fact: <Ann> <p> <b> .\nFact: <B", "hello")
-
-
-class Eager(LogitsProcessor):
-    """Makes a model write triggers often, and never end its text, so that short runs hold many facts.
-
-    The scores are made nearly equal and normalised again: facts then cost a beam as much as other text of that length.
-    `pieces`: triggers in several tokens are made likely too.
-    """
-
-    def __init__(self, strength: float, pieces: bool) -> None:
-        self.strength, self.pieces = strength, pieces
-
-    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
-        scores = 0.1 * scores
-        scores[:, ids("Fact:", " Fact:", "\nFact:")] += self.strength
-        if self.pieces:
-            scores[:, ids("Fact", " Fact", ":", ":\n")] += self.strength
-        scores[:, ids("</s>")] = -torch.inf
-        return scores.log_softmax(-1)  # type: ignore[return-value]
 
 
 class Watched(LogitsProcessor):
@@ -106,52 +78,6 @@ def index() -> MemoryIndex:
 @pytest.fixture(scope="module")
 def grounded(model: Any, index: MemoryIndex) -> GroundedModel:
     return ground(model, tiny_tokenizer(), index)
-
-
-def prompts(*texts: str, side: str = "left") -> dict[str, torch.Tensor]:
-    tokenizer = copy.copy(tiny_tokenizer())
-    tokenizer.padding_side = side
-    batch = tokenizer(list(texts), return_tensors="pt", padding=True)
-    return {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"]}
-
-
-def eager(mode: str = "", strength: float = 8.0) -> LogitsProcessorList:
-    """Beam search would find that `Fact` for ever is the likeliest text, so there only whole triggers are helped."""
-    return LogitsProcessorList([Eager(strength, pieces="beam" not in mode)])
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """A tiny model is slower on several threads, and far slower where other processes want the cores too."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-def check_text(index: MemoryIndex, row: Sequence[int], prompt_length: int, facts: list[Fact]) -> None:
-    """Read as text, every trigger that the model wrote is followed by a fact not yet written, until none is left."""
-    decode = index.tokenizer.decode
-    prompt, text = decode(row[:prompt_length]), decode(row)
-    last = re.search(r"(?<!\w)Fact:\s*[^\n.]*\Z", prompt)  # a fact begun in the prompt counts as the model's
-    begin, left, found = (last.start() if last else len(prompt) - 4), set(index.facts), []
-    triggers = [match for match in re.finditer(r"(?<!\w)Fact:(?!\*)", text) if match.start() >= begin]
-    for number, match in enumerate(triggers):
-        end = triggers[number + 1].start() if number + 1 < len(triggers) else len(text)
-        if not left:
-            break
-        body = text[match.end() : end].lstrip()
-        whole = [fact for fact in left if body.startswith(fact + " .")]
-        if whole:
-            found.append(max(whole, key=len))
-            left.remove(found[-1])
-        else:  # cut off inside, as the very last thing
-            assert any((fact + " .").startswith(body.rstrip("�").rstrip()) for fact in left), (body, text)
-            assert end == len(text)
-    assert [fact.text for fact in facts] == [fact + " ." for fact in found]
-    for fact in facts:
-        start, stop = fact.token_span
-        assert decode(row[start:stop]).strip() == fact.text
 
 
 MODES: dict[str, dict[str, Any]] = {
@@ -454,8 +380,3 @@ class TestGroundedModel:
 
     def test_transformers_would_not_take_the_processor_there(self, index: MemoryIndex) -> None:
         assert FactLogitsProcessor(index, tiny_tokenizer()).supports_continuous_batching is False
-
-    def test_an_encoder_decoder_model_is_refused(self, index: MemoryIndex) -> None:
-        config = T5Config(vocab_size=64, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2)
-        with pytest.raises(ModelError, match="encoder-decoder"):
-            ground(T5ForConditionalGeneration(config), tiny_tokenizer(), index)

@@ -1,16 +1,37 @@
 """A tiny tokenizer, a tiny random model and an index in memory: decoding tests without trained weights."""
 
-from collections.abc import Iterable, Sequence
+import copy
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
+import pytest
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    LogitsProcessor,
+    LogitsProcessorList,
+    PreTrainedTokenizerFast,
+)
 
+from refactx.fact import Fact
 from refactx.tokenizer import FactTokenizer
 from refactx.tree import Children, MemoryTree
 
+FACTS = (
+    "<Ann> <p> <b>",
+    "<Ann> <p> <c>",
+    "<Ann> <p> <bb>",
+    "<Ann> <q> <b>",
+    "<Bé> <p> <b>",
+    "<Bé> <p> <in>",
+    "<Bo> <p> <.>",
+)
+PROMPTS = ("Fact: <Ann> <p> <b> .\nso", "a Fact:", "Fact: <Ann> <p> <b> .\nFact: <B", "hello")
 _MERGES = [
     "F a",
     "c t",
@@ -101,6 +122,7 @@ def tiny_index(facts: Iterable[str], **options: Any) -> MemoryIndex:
     return MemoryIndex(tiny_fact_tokenizer(), facts, **options)
 
 
+@cache
 def token(text: str) -> int:
     """The id of the token whose text this is exactly."""
     return tiny_fact_tokenizer().token_bytes.index(text.encode())
@@ -150,3 +172,108 @@ def allowed_by_brute_force(index: MemoryIndex, written: Sequence[int], text: byt
         return None
     inside = {f[len(fact)] for f in left if len(f) > len(fact) and f[: len(fact)] == fact and not ending}
     return inside | (ends(ending) if fact in left else set())
+
+
+def prompts(*texts: str, side: str = "left") -> dict[str, torch.Tensor]:
+    tokenizer = copy.copy(tiny_tokenizer())
+    tokenizer.padding_side = side
+    batch = tokenizer(list(texts), return_tensors="pt", padding=True)
+    return {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"]}
+
+
+class Eager(LogitsProcessor):
+    """Makes a model write triggers often, so that short runs hold many facts.
+
+    The scores are made nearly equal and normalised again: facts then cost a beam as much as other text of that length.
+    `pieces`: triggers in several tokens are made likely too. `end`: added to the end of sequence; by default it never comes.
+    """
+
+    def __init__(self, strength: float, pieces: bool, end: float = -math.inf) -> None:
+        self.strength, self.pieces, self.end = strength, pieces, end
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+        scores = 0.1 * scores
+        scores[:, ids("Fact:", " Fact:", "\nFact:")] += self.strength
+        if self.pieces:
+            scores[:, ids("Fact", " Fact", ":", ":\n")] += self.strength
+        scores[:, ids("</s>")] += self.end
+        return scores.log_softmax(-1)  # type: ignore[return-value]
+
+
+def eager(mode: str = "", strength: float = 8.0) -> LogitsProcessorList:
+    """Beam search would find that `Fact` for ever is the likeliest text, so there only whole triggers are helped."""
+    return LogitsProcessorList([Eager(strength, pieces="beam" not in mode)])
+
+
+def check_text(index: MemoryIndex, row: Sequence[int], prompt_length: int, facts: list[Fact]) -> None:
+    """Read as text, every trigger that the model wrote is followed by a fact not yet written, until none is left."""
+    decode = index.tokenizer.decode
+    prompt, text = decode(row[:prompt_length]), decode(row)
+    last = re.search(r"(?<!\w)Fact:\s*[^\n.]*\Z", prompt)  # a fact begun in the prompt counts as the model's
+    begin, left, found = (last.start() if last else len(prompt) - 4), set(index.facts), []
+    triggers = [match for match in re.finditer(r"(?<!\w)Fact:(?!\*)", text) if match.start() >= begin]
+    for number, match in enumerate(triggers):
+        end = triggers[number + 1].start() if number + 1 < len(triggers) else len(text)
+        if not left:
+            break
+        body = text[match.end() : end].lstrip()
+        whole = [fact for fact in left if body.startswith(fact + " .")]
+        if whole:
+            found.append(max(whole, key=len))
+            left.remove(found[-1])
+        else:  # cut off inside, as the very last thing
+            assert any((fact + " .").startswith(body.rstrip("�").rstrip()) for fact in left), (body, text)
+            assert end == len(text)
+    assert [fact.text for fact in facts] == [fact + " ." for fact in found]
+    for fact in facts:
+        start, stop = fact.token_span
+        assert decode(row[start:stop]).strip() == fact.text
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """A tiny model is slower on several threads, and far slower where other processes want the cores too."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+class Passes:
+    """Counts a model's forward passes and the ids that go through it, in a `with` block."""
+
+    def __init__(self, model: Any) -> None:
+        self.model, self.number, self.ids = model, 0, 0
+
+    def __enter__(self) -> "Passes":
+        self.hook = self.model.register_forward_pre_hook(self._count, with_kwargs=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.hook.remove()
+
+    def _count(self, _: Any, __: Any, kwargs: dict[str, Any]) -> None:
+        self.number += 1
+        self.ids += kwargs["input_ids"].numel()
+
+
+def whole_facts(index: MemoryIndex) -> list[tuple[int, ...]]:
+    """The ids of every fact of an index, with every way to write its terminator."""
+    terminator = index.terminator.encode()
+    pieces = [(number, piece) for number, piece in enumerate(index.tokenizer.token_bytes) if piece]
+
+    def endings(done: bytes) -> Iterator[tuple[int, ...]]:
+        for number, piece in pieces:
+            if (done + piece).rstrip() == terminator:
+                yield (number,)
+            elif terminator.startswith(done + piece):
+                yield from ((number, *rest) for rest in endings(done + piece))
+
+    return [(*fact, *ending) for fact in sorted(index.sequences) for ending in endings(b"")]
+
+
+@torch.no_grad()
+def log_probabilities(model: Any, numbers: Sequence[int]) -> torch.Tensor:
+    """Of the id behind each of `numbers`, float32[len(numbers), vocabulary], by one plain forward pass."""
+    logits: torch.Tensor = model(input_ids=torch.tensor([list(numbers)])).logits[0].float()
+    return logits.log_softmax(-1)

@@ -1,0 +1,85 @@
+"""Guessed ids: greedy text is the same with them, in fewer forward passes."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_model import FACTS, Passes, eager, prompts, tiny_index, tiny_model, tiny_tokenizer
+from transformers import LogitsProcessor, LogitsProcessorList
+
+from refactx.drafts import MATCHED, guess
+from refactx.grounded import ground
+
+CYCLE = [40, 41, 42, 43, 44]
+TOKENS = 60
+
+
+class Cycle(LogitsProcessor):
+    """Makes a model write the same five ids again and again, but for one other id at some places."""
+
+    def __init__(self, others: tuple[int, ...] = ()) -> None:
+        self.others = others
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+        length = input_ids.shape[1]
+        wanted = 50 if length in self.others else CYCLE[length % len(CYCLE)]
+        out = torch.full_like(scores, -10.0)
+        out[:, wanted] = 0.0
+        return out  # type: ignore[return-value]
+
+
+@given(st.lists(st.integers(0, 3), max_size=40), st.integers(0, 10))
+def test_a_guess_is_what_followed_the_last_place_where_the_latest_ids_stood(ids: list[int], most: int) -> None:
+    places = [n for n in range(len(ids) - MATCHED) if ids[n : n + MATCHED] == ids[-MATCHED:]]
+    expected = ids[places[-1] + MATCHED :][:most] if places else []
+    assert guess(np.array(ids, np.int64), most) == expected
+
+
+def written(others: tuple[int, ...], **options: Any) -> tuple[Any, int]:
+    grounded = ground(tiny_model(), tiny_tokenizer(), tiny_index(FACTS))
+    processors = LogitsProcessorList([Cycle(others)])
+    length = {"max_new_tokens": TOKENS, "min_new_tokens": TOKENS, "do_sample": False}
+    with Passes(grounded._model) as passes:
+        out = grounded.generate(**prompts("hello"), logits_processor=processors, **length, **options)
+    return out, passes.number
+
+
+def test_text_that_repeats_itself_takes_a_fraction_of_the_passes_also_where_a_guess_is_wrong() -> None:
+    start = prompts("hello")["input_ids"].shape[1]
+    for others in ((), (start + 20, start + 37, start + TOKENS - 1)):
+        out, passes = written(others)
+        wanted = [50 if n in others else CYCLE[n % 5] for n in range(start, start + TOKENS)]
+        assert out[0, start:].tolist() == wanted
+        assert passes < TOKENS / 2
+
+
+def test_the_cache_that_comes_back_holds_nothing_but_the_text() -> None:
+    """Whatever was guessed and wrong is gone: going on from the cache is going on from the text."""
+    start = prompts("hello")["input_ids"].shape[1]
+    out, _ = written((start + 20, start + TOKENS - 1), return_dict_in_generate=True)
+    cache, ids = out.past_key_values, out.sequences
+    fed = cache.get_seq_length()
+    assert fed < ids.shape[1]
+    model = tiny_model()
+    with torch.no_grad():
+        after = model(ids[:, fed:], past_key_values=cache).logits[:, -1]
+        assert torch.allclose(after, model(ids).logits[:, -1], atol=1e-4)
+
+
+def test_a_streamer_gets_each_id_once() -> None:
+    seen: list[int] = []
+
+    class Streamer:
+        def put(self, value: torch.Tensor) -> None:
+            seen.extend(value.flatten().tolist())
+
+        def end(self) -> None:
+            seen.append(-1)
+
+    grounded = ground(tiny_model(), tiny_tokenizer(), tiny_index(FACTS))
+    out = grounded.generate(
+        **prompts("a Fact:"), logits_processor=eager(), max_new_tokens=TOKENS, do_sample=False, streamer=Streamer()
+    )
+    assert seen == [*out[0].tolist(), -1]
