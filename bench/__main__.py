@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from bench import data, ingest, walks
+from bench import data, ingest, knowledge_base, walks
 from refactx.connect import database
 
 
@@ -15,6 +15,10 @@ def main() -> None:
         tokenizers = data.tokenizers(Path(work))
         cold: dict[str, tuple[int, float]] = {}
         for source in data.sources():
+            if ".nt" in source.suffixes:
+                click.echo(f"\n{source.name}")
+                for figure, value in knowledge_base.figures(source).items():
+                    show(figure, value)
             for name, folder in tokenizers.items():
                 measured = ingest.measure(source, folder, "bench", opened.url)
                 walked = walks.measure(opened, "bench")
@@ -23,6 +27,8 @@ def main() -> None:
                 show("bytes per fact, names beside it", measured.report["names_bytes"] / measured.facts)
                 show("ingest facts/s over the bare tokenizer's", measured.rate_ratio)
                 show("ingest facts/s", measured.facts / measured.seconds)
+                steps = measured.report["seconds_by_step"]
+                show("whole ingest over its index steps", sum(steps.values()) / (steps["encode"] + steps["load"]))
                 show("peak memory of the ingest, GB", measured.peak / 1e9)
                 for figure, value in walked.ratios().items():
                     show(figure, value)

@@ -9,6 +9,7 @@ Whether words join to what the tokenizer makes of whole facts is checked on a sa
 across white space), whole facts are encoded and sorted. Either way the ids are those that a model sees behind the trigger.
 """
 
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -34,6 +35,7 @@ SAMPLE = 2_000
 
 _BATCH = 1_000_000
 _WORDS_A_TEXT = 256
+_TRIPLES = "triples"
 Progress = Callable[[str, int, int], object]
 """Called with the step, how much of it was done since its last call, and how much there is in all."""
 
@@ -114,6 +116,13 @@ def encode_facts(
         ) from error
 
 
+def open_encoded(work: Path) -> EncodedFacts:
+    """What `encode_facts` left in a folder, once more."""
+    if (work / _TRIPLES).exists():
+        return UnitFacts(np.memmap(work / _TRIPLES, np.int32, "r").reshape(-1, 3), *_open_sequences(work, "unit"))
+    return WholeFacts(*_open_sequences(work, "fact"))
+
+
 def words_join(database: duckdb.DuckDBPyConnection, tokenizer: FactTokenizer, trigger: str) -> bool:
     """Whether, on a sample of the facts, joined words equal what the tokenizer makes of the whole fact."""
     rows = database.execute(
@@ -153,9 +162,12 @@ def _encode_words(tokenizer: FactTokenizer, words: list[str]) -> tuple[Tokens, O
 
 @contextmanager
 def _database(work: Path, memory: str, workers: int) -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect(str(work / "sort.duckdb")) as database:
+    with (
+        tempfile.TemporaryDirectory(dir=work, prefix="sort-") as folder,
+        duckdb.connect(str(Path(folder, "sort.duckdb"))) as database,
+    ):
         database.execute("SET memory_limit = ?", [memory])
-        database.execute("SET temp_directory = ?", [str(work / "sort-spill")])
+        database.execute("SET temp_directory = ?", [folder])
         database.execute("SET threads = ?", [workers])
         yield database
 
@@ -192,7 +204,7 @@ def _sorted_triples(
         columns = (ranks[batch[name].to_numpy()] for name in ("subject", "predicate", "object"))
         _insert(database, "triples", dict(zip("spo", map(pa.array, columns), strict=True)))
         progress("sort", len(batch), 2 * total)
-    path = work / "triples"
+    path = work / _TRIPLES
     with path.open("wb") as out:
         for batch in _record_batches(database, "SELECT DISTINCT s, p, o FROM triples ORDER BY s, p, o"):
             out.write(np.stack([batch[name].to_numpy() for name in "spo"], axis=1).astype(np.int32).tobytes())
@@ -245,7 +257,12 @@ def _write_sorted(database: duckdb.DuckDBPyConnection, query: str, work: Path, n
             data = np.frombuffer(values.buffers()[2], np.uint8)[ends[0] : ends[-1]] if len(values) else b""
             out.write(np.frombuffer(data, ">u4").astype(np.int32).tobytes())
             lengths.append((np.diff(ends) // 4).astype(np.int32))
-    return np.memmap(path, np.int32, "r"), offsets_of(np.concatenate(lengths).astype(np.int64))
+    np.save(work / f"{name}-offsets.npy", offsets_of(np.concatenate(lengths).astype(np.int64)))
+    return _open_sequences(work, name)
+
+
+def _open_sequences(work: Path, name: str) -> tuple[Tokens, Offsets]:
+    return np.memmap(work / f"{name}-tokens", np.int32, "r"), np.load(work / f"{name}-offsets.npy")
 
 
 def _batches(database: duckdb.DuckDBPyConnection, query: str) -> Iterator[tuple[pa.Array, pa.Array]]:

@@ -10,51 +10,37 @@ A knowledge base is a folder of three files:
 
 `names.parquet` has a row for each entity whose name occurs in a fact; ready-made facts have no ids. `object_kind` says
 of a property whether the objects of its facts are entities (`entity`), literals (`literal`) or both (`mixed`), and so
-tells the entity Berlin from the text "Berlin"; it is NULL for an item, and for a property that is no fact's predicate.
+tells the entity Berlin from the text "Berlin"; `inverse` is the name of the property read backwards. It is NULL for an
+item, and for a property that is no fact's predicate.
 
 The files depend on the set of lines in the sources, not on their order, and appear only when all three are complete.
 """
 
-import sys
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
-from tqdm import tqdm
 
 from refactx.errors import InputError
 
-from . import ready_made, wikidata
-from .facts import STEPS, Joined, join_facts
+from .account import Joined
+from .facts import STEPS, join_facts
+from .inputs import inputs_of
 from .names import name_entities
-from .parsed import Parsed
-from .report import REPORTED_FAULTS, Report
-from .sources import Format, blocks, format_of
-from .work_database import insert, open_work_database
+from .reading import Lines, open_sources, progress_bar, read_sources
+from .report import Report
+from .selection import Selection
+from .work_database import open_staged, open_work_database
 
-_PARSERS: dict[Format, Callable[[bytes, int], Parsed]] = {
-    "N-Triples": wikidata.parse_block,
-    "ready-made facts": ready_made.parse_block,
-}
-_EXAMPLES: dict[Format, str] = {
-    "N-Triples": "<http://www.wikidata.org/entity/Q42> <http://www.wikidata.org/prop/direct/P31> ... .",
-    "ready-made facts": "<Danny Boyle> <date of birth> <1956-10-20> .",
-}
+_ALL = Selection()
 _FILES = {
     "units.parquet": "SELECT unit, text FROM units ORDER BY unit",
-    "facts.parquet": """
-        SELECT subject, predicate, object FROM claim_facts
-        UNION ALL SELECT subject, predicate, object FROM description_facts ORDER BY ALL""",
+    "facts.parquet": "SELECT * FROM facts ORDER BY ALL",
     "names.parquet": """
-        SELECT name, entity_id(entity) AS id, object_kind FROM used LEFT JOIN (
-            SELECT property AS entity, CASE
-                WHEN count(object) = count(*) THEN 'entity' WHEN count(object) = 0 THEN 'literal' ELSE 'mixed'
-                END AS object_kind
-            FROM judged WHERE reason IS NULL GROUP BY property
-        ) USING (entity) ORDER BY name""",
+        SELECT name, entity_id(abs(entity)) AS id, object_kind FROM used LEFT JOIN predicates USING (entity) ORDER BY name""",
 }
 
 
@@ -70,6 +56,8 @@ def build_knowledge_base(
     sources: Sequence[Path],
     folder: Path,
     *,
+    wikipedia: tuple[Path, Path] | None = None,
+    selection: Selection = _ALL,
     strict: bool = False,
     memory: str = "1GB",
     workers: int = 2,
@@ -78,6 +66,8 @@ def build_knowledge_base(
     """Read the sources, of one kind or mixed, and write their facts and names into `folder`, made if need be.
 
     Args:
+        wikipedia: English Wikipedia's dumps of the tables `page` and `page_props`, for titles and short descriptions.
+        selection: what goes into the facts.
         strict: the first malformed line is an error, not only counted.
         memory: the limit on DuckDB's memory, the larger part of what this takes; the rest spills into `folder`.
         workers: threads for joins and sorts.
@@ -88,101 +78,73 @@ def build_knowledge_base(
             `strict`, a malformed line.
         RefactxError: the disk is full, or `memory` too small.
     """
-    if not sources:
-        raise InputError("no source was given: expected at least one file of N-Triples or ready-made facts")
-    formats = [(path, format_of(path)) for path in sources]
+    inputs = inputs_of(sources, wikipedia, workers)
+    opened = open_sources(inputs, selection, workers)
+    _make(folder)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".staged-") as staged:
+        limits: dict[str, Any] = {"memory": memory, "workers": workers, "progress": progress}
+        lines = read_sources(opened, inputs, Path(staged), selection, strict=strict, **limits)
+        return join(Path(staged), lines, folder, selection, **limits)
+
+
+def join(
+    staged: Path,
+    lines: Lines,
+    folder: Path,
+    selection: Selection,
+    *,
+    memory: str = "1GB",
+    workers: int = 2,
+    progress: bool = True,
+) -> KnowledgeBase:
+    """The second half of `build_knowledge_base`: staged rows, and the account of their lines → the three files."""
+    _make(folder)
+    with (
+        open_work_database(folder, memory, workers) as connection,
+        progress_bar("joining names and facts", STEPS + len(_FILES) + 1, progress) as bar,
+    ):
+        open_staged(connection, staged)
+        collisions = name_entities(connection, selection)
+        bar.update()
+        joined = join_facts(connection, selection, bar.update)
+        report = _report(lines, joined, collisions, selection)
+        _write(connection, folder, bar.update)
+    return KnowledgeBase(folder, report)
+
+
+def _make(folder: Path) -> None:
+    """The folder, made if need be. Raises InputError if it can't be."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder} cannot be made: {error.strerror}: choose another folder") from None
-    with open_work_database(folder, memory, workers) as connection:
-        lines = _read(connection, formats, strict, progress)
-        with _bar("joining names and facts", STEPS + len(_FILES) + 1, progress) as bar:
-            name_entities(connection)
-            bar.update()
-            joined = join_facts(connection, bar.update)
-            report = _report(lines, joined)
-            _write(connection, folder, bar.update)
-    return KnowledgeBase(folder, report)
 
 
-class _Lines:
-    """The running account of lines while the sources are read."""
-
-    def __init__(self) -> None:
-        self.read = 0
-        self.cut = 0
-        self.dropped: Counter[str] = Counter()
-        self.faults: list[str] = []
-
-    def add(self, path: Path, parsed: Parsed) -> None:
-        self.read += parsed.lines
-        self.cut += parsed.cut
-        self.dropped += parsed.dropped
-        self.dropped["malformed"] += len(parsed.faults)
-        free = REPORTED_FAULTS - len(self.faults)
-        self.faults += (f"{path}:{line}: {what}" for line, what in parsed.faults[:free])
-
-
-def _read(
-    connection: duckdb.DuckDBPyConnection, formats: Sequence[tuple[Path, Format]], strict: bool, progress: bool
-) -> _Lines:
-    """Parse every source into the tables of the work database; the next block is parsed while one is written."""
-    account = _Lines()
-    size = sum(path.stat().st_size for path, _ in formats)
-    with (
-        _bar("reading", size, progress, unit="B", unit_scale=True) as bar,
-        ThreadPoolExecutor(1, thread_name_prefix="insert") as writer,
-    ):
-        written: Future[None] | None = None
-        for path, kind in formats:
-            for parsed in _parse(path, kind, strict, bar.update):
-                account.add(path, parsed)
-                if written is not None:
-                    written.result()
-                written = writer.submit(insert, connection, parsed.tables)
-        if written is not None:
-            written.result()
-    return account
-
-
-def _parse(path: Path, kind: Format, strict: bool, advance: Callable[[int], object]) -> Iterator[Parsed]:
-    """The blocks of one source, parsed; an error if the file does not hold what it should."""
-    line, statements, first_fault = 1, 0, ""
-    for block in blocks(path, advance):
-        parsed = _PARSERS[kind](block, line)
-        if parsed.faults and not first_fault:
-            at, what = parsed.faults[0]
-            first_fault = f"line {at}: {what}"
-            if strict:
-                raise InputError(f"{path}:{at}: {what}: correct the line, or leave out --strict to read on past it")
-        yield parsed
-        line += parsed.lines
-        statements += parsed.statements
-    if not statements:
-        what = first_fault or "it has only blank lines and comments"
-        raise InputError(f"{path} is not {kind}: {what}; expected lines such as {_EXAMPLES[kind]}")
-
-
-def _report(lines: _Lines, joined: Joined) -> Report:
+def _report(lines: Lines, joined: Joined, collisions: int, selection: Selection) -> Report:
     dropped = lines.dropped + joined.dropped
-    facts = joined.claims + joined.descriptions
+    facts = joined.claims + joined.descriptions + joined.derived
     report = Report(
         facts=facts,
         claims=joined.claims,
         descriptions=joined.descriptions,
-        derived=0,
+        derived=joined.derived,
         lines_read=lines.read,
         kept=joined.kept,
         dropped={reason: dropped[reason] for reason in sorted(dropped) if dropped[reason]},
         cut=lines.cut + joined.cut,
         malformed=tuple(lines.faults),
+        notes=tuple(lines.notes),
+        entities=joined.entities,
+        names=joined.names,
+        collisions=collisions,
+        not_inverted=joined.not_inverted,
+        selection=selection.to_json(),
     )
     if not facts:
         reasons = ", ".join(f"{count} {reason}" for reason, count in report.dropped.items())
         raise InputError(
-            f"no fact in {lines.read} lines, dropped: {reasons}; expected Wikidata claims with English labels for "
-            "their subjects, predicates and objects, or ready-made facts"
+            f"no fact in {lines.read} lines, dropped: {reasons}; expected Wikidata claims with labels "
+            f"in {','.join(selection.languages)} for their subjects, predicates and objects, or ready-made facts"
         )
     return report
 
@@ -192,11 +154,7 @@ def _write(connection: duckdb.DuckDBPyConnection, folder: Path, step: Callable[[
     work = folder / ".work"
     for name, query in _FILES.items():
         target = str(work / name).replace("'", "''")
-        connection.execute(f"COPY ({query}) TO '{target}' (FORMAT parquet, COMPRESSION zstd)")
+        connection.execute(f"COPY ({query}) TO '{target}' (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1)")
         step()
     for name in _FILES:
         (work / name).replace(folder / name)
-
-
-def _bar(description: str, total: int, progress: bool, **options: object) -> "tqdm[object]":
-    return tqdm(desc=description, total=total, disable=None if progress else True, file=sys.stderr, **options)

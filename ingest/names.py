@@ -1,77 +1,110 @@
-"""One entity one name, one name one entity.
+"""One entity one name, one name one entity: docs/names.md has the rules, with examples.
 
-An entity is called by its English Wikipedia title if the input gives one, else `label (description)` for an item, else
-by its label alone; a property always by its label. The best label is that in `en`, then any `en-...`, then `mul`, and
-of several the first in lexical order, so that the order of the input does not matter. A name longer than
-`refactx.fact.MAX_PART_CHARACTERS` is cut before names are compared.
+An entity is called by its Wikipedia title if the input gives one, else `label (description)` for an item, else by its label
+alone; a property always by its label. The best label is that in the first language that has one, and of several the first
+in lexical order, so that the order of the input does not matter. A name longer than `refactx.fact.MAX_PART_CHARACTERS` is
+cut before names are compared.
 
-Where several entities come out with one name, each gets its id, ` (Q42)`, at the end. A property alone among items
-keeps its bare label, for labels of properties are what a model has to choose from; properties that collide with each
-other get their ids (` (P569)`). An entity whose own name looks like another's with its id gets its id too. All named
-entities of the input count, also those that no fact uses: so a name does not depend on which facts are kept.
+Where several come out with one name, each gets its id, ` (Q42)`, at the end. A property alone among items keeps its bare
+label, for labels of properties are what a model has to choose from, and so does the inverse of a property (`ingest.inverse`)
+alone among items; properties that collide with each other get their ids (` (P569)`), inverses that collide with a property
+or with each other theirs (` (inverse of P569)`). So does whatever is called `description` or `short description`, for these
+are the predicates of descriptions; and what looks like another's name with its id gets its id too. All named entities of
+the input count, also those that no fact uses: so a name does not depend on which facts are kept.
 """
 
 import duckdb
 
-from refactx.fact import MAX_PART_CHARACTERS
+from refactx.fact import DESCRIPTIONS, MAX_PART_CHARACTERS
 
-from .wikidata import DESCRIPTION, LABEL, TITLE
+from .inverse import name_inverses
+from .selection import Selection
+from .wikidata import DESCRIPTION, LABEL, SHORT_DESCRIPTION, TITLE
 from .work_database import number
 
-# The rank, one digit, in front of the text: the least of these strings is the best term.
+BY_TITLE, BY_LABEL_AND_DESCRIPTION, BY_LABEL, BY_INVERSE = 0, 1, 2, 3
+"""The rules of `named`."""
+# The rank, one character, in front of the text: the least of these strings is the best term.
 _CHOSEN = """
 CREATE TABLE chosen AS
-SELECT entity, substr(label, 2) AS label, substr(description, 2) AS description, substr(title, 2) AS title
+SELECT entity, substr(label, 2) AS label, substr(description, 2) AS description, substr(title, 2) AS title,
+    substr(short_description, 2) AS short_description
 FROM (
     SELECT entity,
-        min(rank || text) FILTER (kind = {label}) AS label,
-        min(rank || text) FILTER (kind = {description}) AS description,
-        min(rank || text) FILTER (kind = {title}) AS title
+        min(chr(48 + rank) || text) FILTER (kind = {label}) AS label,
+        min(chr(48 + rank) || text) FILTER (kind = {description}) AS description,
+        min(chr(48 + rank) || text) FILTER (kind = {title}) AS title,
+        min(chr(48 + rank) || text) FILTER (kind = {short_description}) AS short_description
     FROM terms GROUP BY entity
 )
 """
 _NATURAL = """
 CREATE TABLE named AS
-SELECT entity, cut(natural_name, {limit}) AS name, length(natural_name) > {limit} AS is_cut, false AS has_id
+SELECT entity, cut(natural_name, {limit}) AS name, rule, length(natural_name) > {limit} AS is_cut, false AS has_id
 FROM (
-    SELECT entity, CASE
-        WHEN entity & 1 = 1 THEN label
-        WHEN title IS NOT NULL THEN title
-        WHEN description IS NOT NULL THEN label || ' (' || description || ')'
+    SELECT entity, rule, CASE rule
+        WHEN {by_title} THEN title
+        WHEN {by_both} THEN label || ' (' || description || ')'
         ELSE label END AS natural_name
-    FROM chosen
+    FROM (
+        SELECT *, CAST(CASE
+            WHEN entity & 1 = 1 THEN {by_label}
+            WHEN title IS NOT NULL THEN {by_title}
+            WHEN description IS NOT NULL THEN {by_both}
+            ELSE {by_label} END AS UTINYINT) AS rule
+        FROM chosen
+    )
 )
 WHERE natural_name IS NOT NULL
 """
-# Of entities with one name, every item gets its id; a property does if it is not the only one.
+# Of entities with one name, every item gets its id; a property or inverse does unless it goes before all the others. An
+# inverse has the number of its property with a minus sign.
 _COLLIDING = """
 CREATE TABLE colliding AS
-SELECT entity FROM named
-JOIN (SELECT name, sum(entity & 1) AS properties FROM named GROUP BY name HAVING count(*) > 1) USING (name)
-WHERE entity & 1 = 0 OR properties > 1
+SELECT entity, name FROM named
+JOIN (
+    SELECT name, count(*) FILTER (entity & 1 = 1 AND entity > 0) AS properties, count(*) FILTER (entity < 0) AS inverses
+    FROM named GROUP BY name HAVING count(*) > 1
+) USING (name)
+WHERE CASE
+    WHEN entity < 0 THEN inverses > 1 OR properties > 0
+    WHEN entity & 1 = 1 THEN properties > 1
+    ELSE true END
+UNION SELECT entity, name FROM named WHERE list_contains(?, name)
 """
+_SUFFIX = "(CASE WHEN entity < 0 THEN ' (inverse of ' ELSE ' (' END || entity_id(abs(entity)) || ')')"
 _ADD_IDS = """
 UPDATE named SET
-    name = cut(name, {limit} - length(entity_id(entity)) - 3) || ' (' || entity_id(entity) || ')', has_id = true,
-    is_cut = is_cut OR length(name) > {limit} - length(entity_id(entity)) - 3
+    name = cut(name, {limit} - length({suffix})) || {suffix}, has_id = true,
+    is_cut = is_cut OR length(name) > {limit} - length({suffix})
 WHERE entity IN (SELECT entity FROM colliding)
 """
 # Names with ids differ from each other, so a collision is left only between one just made and one without an id.
 _COLLIDING_AGAIN = """
 CREATE OR REPLACE TABLE colliding AS
-SELECT entity FROM named
+SELECT entity, name FROM named
 WHERE NOT has_id AND name IN (SELECT name FROM named WHERE entity IN (SELECT entity FROM colliding))
 """
 
 
-def name_entities(connection: duckdb.DuckDBPyConnection) -> None:
-    """From `terms`, the table `chosen` (`entity, label, description, title`: the best of each, or NULL) and the table
-    `named` (`entity, name, is_cut, has_id`: each entity that has a name, and that name, unique).
+def name_entities(connection: duckdb.DuckDBPyConnection, selection: Selection) -> int:
+    """From `terms` (and `claims`, if inverse facts are asked for) two tables; gives how many names collided.
+
+    `chosen`: `entity, label, description, title, short_description`, the best of each, or NULL. `named`: `entity, name,
+    rule, is_cut, has_id`, each entity that has a name, by which rule, and that name, unique. The inverse of a property has
+    the property's number with a minus sign (`ingest.inverse`).
     """
-    connection.execute(_CHOSEN.format(label=LABEL, description=DESCRIPTION, title=TITLE))
-    connection.execute(_NATURAL.format(limit=MAX_PART_CHARACTERS))
-    connection.execute(_COLLIDING)
+    connection.execute(
+        _CHOSEN.format(label=LABEL, description=DESCRIPTION, title=TITLE, short_description=SHORT_DESCRIPTION)
+    )
+    rules = {"by_title": BY_TITLE, "by_both": BY_LABEL_AND_DESCRIPTION, "by_label": BY_LABEL}
+    connection.execute(_NATURAL.format(limit=MAX_PART_CHARACTERS, **rules))
+    if selection.inverse:
+        name_inverses(connection, selection, rule=BY_INVERSE)
+    connection.execute(_COLLIDING, [list(DESCRIPTIONS)])
+    collisions = number(connection, "SELECT count(DISTINCT name) FROM colliding")
     while number(connection, "SELECT count(*) FROM colliding"):
-        connection.execute(_ADD_IDS.format(limit=MAX_PART_CHARACTERS))
+        connection.execute(_ADD_IDS.format(limit=MAX_PART_CHARACTERS, suffix=_SUFFIX))
         connection.execute(_COLLIDING_AGAIN)
     connection.execute("DROP TABLE colliding")
+    return collisions

@@ -75,6 +75,8 @@ def unescape(text: str) -> str:
     >>> unescape(r"\U0001F600 \uD83D\uDE00") == "\U0001F600 \U0001F600"
     True
     """
+    if "\\" not in text:
+        return text
     decoded = _ONE_ESCAPE.sub(lambda m: _SHORT[m[3]] if m[3] else chr(int(m[1] or m[2], 16)), text)
     if decoded.isascii():
         return decoded

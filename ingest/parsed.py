@@ -10,9 +10,10 @@ import pyarrow as pa
 class Parsed:
     """The outcome of one block.
 
-    `tables` maps a table of the work database to rows for it (`ingest.work_database`); `statements` counts the lines
+    `tables` maps a table of the work database to rows for it (`ingest.staging`); `statements` counts the lines
     that are what their file should hold, used or not; `dropped` the lines left out so far, by reason; `faults` are the
-    malformed ones as (line number, what); `cut` counts parts cut at `refactx.fact.MAX_PART_CHARACTERS`.
+    malformed ones as (line number, what);
+    `cut` counts parts cut at `refactx.fact.MAX_PART_CHARACTERS`; `notes` is what else a person should know of the source.
     """
 
     lines: int
@@ -21,6 +22,7 @@ class Parsed:
     faults: list[tuple[int, str]] = field(default_factory=list)
     tables: dict[str, pa.Table] = field(default_factory=dict)
     cut: int = 0
+    notes: tuple[str, ...] = ()
 
 
 def decoded_lines(block: bytes) -> list[str | None]:

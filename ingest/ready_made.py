@@ -13,15 +13,11 @@ import pyarrow.compute as pc
 
 from refactx.fact import MAX_PART_CHARACTERS, clean_part
 
+from .cleaning import cut
 from .parsed import Parsed, decoded_lines, fault
+from .plain_text import PLAIN_TEXT
 
-# Characters that `clean_part` leaves alone in any company: visible, no brackets, and neither changed by Unicode NFC nor
-# combined with a neighbour. ASCII, Latin, Cyrillic, dashes and quotation marks, kana, Han.
-_PLAIN = (
-    "!-;=?-~\u00a1-\u00ac\u00ae-\u02af\u0400-\u0482\u048a-\u052f\u2010-\u2027\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff"
-)
-_PART = f"[{_PLAIN}]+(?: [{_PLAIN}]+)*"
-_EXACT_FACT = f"^<{_PART}> <{_PART}> <{_PART}> \\.$"
+_EXACT_FACT = f"^<{PLAIN_TEXT}> <{PLAIN_TEXT}> <{PLAIN_TEXT}> \\.$"
 _BOUNDARY = re.compile(r">\s+<")
 
 
@@ -73,11 +69,6 @@ def split_line(line: str) -> tuple[str, str, str] | None:
         return None
     parts = _BOUNDARY.split(line[1:-1])
     return (parts[0], parts[1], parts[2]) if len(parts) == 3 else None
-
-
-def cut(part: str) -> str:
-    """A clean part, shortened to `MAX_PART_CHARACTERS` if it is longer, with an ellipsis as the last of them."""
-    return part if len(part) <= MAX_PART_CHARACTERS else part[: MAX_PART_CHARACTERS - 1].rstrip() + "…"
 
 
 def _parse_lines(lines: Sequence[str | None], numbers: Iterable[int]) -> Parsed:

@@ -1,6 +1,7 @@
 """The account of an ingest's first stage: what became of every line that was read."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 REPORTED_FAULTS = 10
 """How many malformed lines a report names; the others are only counted."""
@@ -14,6 +15,12 @@ class Report:
     `dropped` maps a reason to how many lines were left out for it, sorted by reason, without zeros. `cut` counts the
     parts longer than `refactx.fact.MAX_PART_CHARACTERS`, once for each name, literal or description that was cut.
     `malformed` holds the first malformed lines as `file:line: what`.
+
+    `entities` counts the items and properties that occur in facts, and `names` their names by the rule that made them
+    (docs/names.md), with those of inverse properties; `collisions` the names that more than one had at first. `not_inverted`
+    maps a reason to how many claims about entities have no inverse fact for it, if inverse facts were asked for: these and
+    `derived` are all such claims. `selection` is what was asked for (`ingest.selection`). `notes` say what else a
+    person should know of a source: which columns of a table were ignored.
     """
 
     facts: int
@@ -25,3 +32,14 @@ class Report:
     dropped: dict[str, int] = field(default_factory=dict)
     cut: int = 0
     malformed: tuple[str, ...] = ()
+    entities: int = 0
+    names: dict[str, int] = field(default_factory=dict)
+    collisions: int = 0
+    not_inverted: dict[str, int] = field(default_factory=dict)
+    selection: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> "Report":
+        """From `dataclasses.asdict` of one, after it went through JSON."""
+        return cls(**{**document, "malformed": tuple(document["malformed"]), "notes": tuple(document["notes"])})

@@ -19,10 +19,12 @@ from refactx.tokenizer import FactTokenizer
 
 from .build import Packing, Row, SegmentBuilder, Shape
 from .catalogue import Header, begin, check_free, check_name, copy_rows, discard, name_lock, publish
-from .encode import encode_facts
-from .knowledge_base import KnowledgeBase, build_knowledge_base
+from .inputs import Inputs, inputs_of
+from .knowledge_base import KnowledgeBase
 from .packing import learn
 from .report import Report
+from .resumable import Steps
+from .selection import Selection
 from .work_folder import work_folder
 
 ZSTD_LEVEL = 9
@@ -31,11 +33,12 @@ ZSTD_LEVEL = 9
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to ingest: under which name, for which tokenizer, with how much of the machine."""
+    """How to ingest: under which name, for which tokenizer, which facts, with how much of the machine."""
 
     index: str
     tokenizer: FactTokenizer
     tokenizer_name: str
+    selection: Selection = field(default_factory=Selection)
     replace: bool = False
     strict: bool = False
     trigger: str = "Fact:"
@@ -71,6 +74,12 @@ class Result:
             "dropped": report.dropped,
             "cut": report.cut,
             "malformed": list(report.malformed),
+            "notes": list(report.notes),
+            "entities": report.entities,
+            "names": report.names,
+            "collisions": report.collisions,
+            "not_inverted": report.not_inverted,
+            "selection": report.selection,
             "tokens": self.tokens,
             "seconds": round(sum(self.seconds.values()), 3),
             "seconds_by_step": {step: round(seconds, 3) for step, seconds in self.seconds.items()},
@@ -80,19 +89,28 @@ class Result:
         }
 
 
-def ingest(sources: Sequence[Path], database: Database, work: Path, options: Options) -> Result:
-    """Build an index from N-Triples and files of ready-made facts. `work` is a folder for temporary files.
+def ingest(
+    sources: Sequence[Path],
+    database: Database,
+    work: Path,
+    options: Options,
+    wikipedia: tuple[Path, Path] | None = None,
+) -> Result:
+    """Build an index from sources of any format (`ingest.formats`). `work` is a folder for temporary files.
+
+    `wikipedia`: English Wikipedia's dumps of the tables `page` and `page_props`, for titles and short descriptions.
 
     Readers see the index when it is complete, or never. Raises InputError (sources), IndexExistsError (the name is taken or
     being written), DatabaseError (PostgreSQL refused, its disk is full, say).
     """
     check_name(options.index)
+    inputs = inputs_of(sources, wikipedia, options.workers)
     try:
         # A session of its own, not the pool's: it holds the lock on the name.
         with psycopg.connect(database.url, autocommit=True) as connection, name_lock(connection, options.index):
             check_free(connection, options.index, options.replace)
-            with work_folder(work) as folder:
-                return _ingest(sources, connection, folder, options)
+            with work_folder(work, connection.info.host, connection.info.dbname, options.index) as folder:
+                return _ingest(inputs, connection, folder, options)
     except psycopg.Error as error:
         reason = without_password(" ".join(str(error).split()))
         raise DatabaseError(f"PostgreSQL could not take index {options.index!r}: {reason}") from error
@@ -102,22 +120,18 @@ def ingest(sources: Sequence[Path], database: Database, work: Path, options: Opt
         ) from error
 
 
-def _ingest(sources: Sequence[Path], connection: psycopg.Connection[Any], work: Path, options: Options) -> Result:
+def _ingest(inputs: Inputs, connection: psycopg.Connection[Any], work: Path, options: Options) -> Result:
     clock = _Clock()
     progress = _Progress(options.quiet)
+    steps = Steps(work, inputs, options.selection, options.strict)
     limits: dict[str, Any] = {"memory": options.memory, "workers": options.workers}
-    with clock.step("read"):
-        knowledge = build_knowledge_base(
-            sources, work / "knowledge", strict=options.strict, progress=not options.quiet, **limits
-        )
+    knowledge = steps.knowledge_base(clock.step, progress=not options.quiet, **limits)
     with clock.step("encode"), progress:
-        facts = encode_facts(
-            knowledge.folder, options.tokenizer, options.trigger, work, progress=progress.advance, **limits
-        )
+        facts = steps.encoded_facts(knowledge, options.tokenizer, options.trigger, progress=progress.advance, **limits)
         codes, dictionary = learn(facts, ZSTD_LEVEL)
     tokens = facts.token_count()
     report = _without_merged(knowledge.report, len(facts))
-    names = tuple(str(path) for path in sources)
+    names = tuple(str(source.path) for source in inputs.all)
     header = Header(
         options.index, options.tokenizer_name, options.tokenizer, options.trigger, options.terminator, names
     )

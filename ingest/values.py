@@ -1,15 +1,17 @@
-"""Literals as people write them: dates, numbers, coordinates; and which language tags count as English."""
+"""Literals as people write them: dates, numbers, coordinates; and how language tags fit languages."""
 
 import math
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 _STRING = _XSD + "string"
-_DATES = frozenset(_XSD + name for name in ("dateTime", "date", "dateTimeStamp"))
-_DECIMALS = frozenset((_XSD + "decimal", _XSD + "integer", _XSD + "long", _XSD + "int", _XSD + "nonNegativeInteger"))
+DATES = frozenset(_XSD + name for name in ("dateTime", "date", "dateTimeStamp"))
+DECIMALS = frozenset((_XSD + "decimal", _XSD + "integer", _XSD + "long", _XSD + "int", _XSD + "nonNegativeInteger"))
 _FLOATS = frozenset((_XSD + "double", _XSD + "float"))
-_VERBATIM = frozenset(_XSD + name for name in ("boolean", "gYear", "gYearMonth", "time", "duration"))
+_YEARS = {_XSD + "gYear": "-00-00", _XSD + "gYearMonth": "-00"}
+_VERBATIM = frozenset(_XSD + name for name in ("boolean", "time", "duration"))
 _WKT = "http://www.opengis.net/ont/geosparql#wktLiteral"
 
 _DATE = re.compile(r"([+-]?)(\d{4,})-(\d\d)-(\d\d)(?:T(\d\d:\d\d:\d\d(?:\.\d+)?))?(Z|[+-]\d\d:\d\d)?", re.ASCII)
@@ -21,20 +23,21 @@ _FLOAT_DIGITS = 17
 _GLOBES = {"Q2": "", "Q308": " (Mercury)", "Q313": " (Venus)", "Q405": " (Moon)", "Q111": " (Mars)"}
 
 
-def english_rank(language: str) -> int | None:
-    """How well a language tag fits English, 0 best: `en`, then any `en-...`, then `mul` (all languages); None if not.
+def language_rank(tag: str, languages: Sequence[str]) -> int | None:
+    """How well a language tag fits languages in order of preference, 0 best; None if it fits none.
 
-    Tags compare without regard to case (BCP 47).
+    A tag fits a language that it equals, without regard to case, or begins with, up to a hyphen (basic filtering, RFC 4647):
+    `en` before `en-gb` and `en-ca`, and these before the next language, unless they are named themselves.
 
-    >>> [english_rank(tag) for tag in ("en", "EN-gb", "mul", "enm", "de")]
+    >>> [language_rank(tag, ("en", "mul")) for tag in ("en", "EN-gb", "mul", "enm", "de")]
     [0, 1, 2, None, None]
+    >>> [language_rank(tag, ("en-gb", "en")) for tag in ("en-gb", "en", "en-ca")]
+    [0, 2, 3]
     """
-    tag = language.lower()
-    if tag == "en":
-        return 0
-    if tag.startswith("en-"):
-        return 1
-    return 2 if tag == "mul" else None
+    tag = tag.lower()
+    if tag in languages:
+        return 2 * languages.index(tag)
+    return next((2 * at + 1 for at, language in enumerate(languages) if tag.startswith(f"{language}-")), None)
 
 
 def readable(text: str, datatype: str | None) -> str | None:
@@ -49,10 +52,12 @@ def readable(text: str, datatype: str | None) -> str | None:
     """
     if datatype is None or datatype == _STRING or datatype in _VERBATIM:
         return text
-    if datatype in _DECIMALS:
+    if datatype in DECIMALS:
         return decimal(text) or double(text)  # real data has decimals such as 2.65e+09, against the letter of XSD
-    if datatype in _DATES:
+    if datatype in DATES:
         return date(text)
+    if datatype in _YEARS:
+        return date(text.strip().removesuffix("Z") + _YEARS[datatype])
     if datatype == _WKT:
         return point(text)
     return double(text) if datatype in _FLOATS else None

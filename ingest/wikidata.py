@@ -6,13 +6,16 @@ collide, what is a duplicate) is left to the joins in `ingest.names` and `ingest
 | predicate | what becomes of the line |
 |---|---|
 | `prop/direct/P...` | a claim, if subject and object are of a kept kind |
-| `rdfs:label`, `schema:description` | the name or description of an entity, if in English |
-| `schema:about` of an English Wikipedia page | the title of an entity |
+| `rdfs:label`, `schema:description` | the name or description of an entity, if in one of the languages |
+| `schema:about` of a page of the Wikipedia in the first language | the title of an entity |
+| `owl:sameAs` | a redirect: what an entity was merged into |
+| `rdf:type` of a `prop/novalue/P...` | dropped: `no value` |
 | `wikibase:propertyType` | says which properties are external identifiers or media files |
 | any other | dropped: `alias`, `duplicate name`, `normalized value`, `not a fact` |
 """
 
 import re
+from functools import cache
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -21,7 +24,8 @@ from refactx.fact import clean_part
 
 from .ntriples import empty_line, parse_line
 from .parsed import Parsed, decoded_lines, fault
-from .values import english_rank, readable
+from .selection import Selection
+from .values import language_rank, readable
 
 _DIRECT = ("http://www.wikidata.org/prop/direct/", "https://www.wikidata.org/prop/direct/")
 _PROPERTY = re.compile(r"P[1-9][0-9]{0,17}", re.ASCII)
@@ -34,37 +38,42 @@ _COMMON = re.compile(
     rf"(?:<http://www\.wikidata\.org/entity/({_ID})>"
     r'|"([^"\\\r]*)"(?:@([a-zA-Z]+(?:-[a-zA-Z0-9]+)*)|\^\^<(http://[A-Za-z0-9:/.#_-]+)>)?) \.\r?'
 )
-_ENGLISH_TITLE = re.compile(r"https://en\.wikipedia\.org/wiki/(.+)")
+_DATA_PAGE = "/wiki/Special:EntityData/"  # of the entity itself
+_TITLE = re.compile(r"https://([a-z-]+)\.wikipedia\.org/wiki/(.+)")
 _MEDIA = re.compile(r"https?://commons\.wikimedia\.org/(?:wiki/Special:FilePath|data/main)/")
 _UNKNOWN = ("_:", "http://www.wikidata.org/.well-known/genid/", "https://www.wikidata.org/.well-known/genid/")
+NO_VALUE = ("http://www.wikidata.org/prop/novalue/", "https://www.wikidata.org/prop/novalue/")
 _KINDS = {
     "http://www.w3.org/2000/01/rdf-schema#label": "label",
     "http://schema.org/description": "description",
     "http://schema.org/about": "about",
     "http://wikiba.se/ontology#propertyType": "property datatype",
+    "http://www.w3.org/2002/07/owl#sameAs": "redirect",
+    "http://www.w3.org/1999/02/22-rdf-syntax-ns#type": "no value",
     "http://www.w3.org/2004/02/skos/core#altLabel": "alias",
     "http://www.w3.org/2004/02/skos/core#prefLabel": "duplicate name",
     "http://schema.org/name": "duplicate name",
 }
-_LEFT_OUT = {
+LEFT_OUT = {
     "http://wikiba.se/ontology#ExternalId": "external identifier",
     "http://wikiba.se/ontology#CommonsMedia": "media file",
     "http://wikiba.se/ontology#GeoShape": "media file",
     "http://wikiba.se/ontology#TabularData": "media file",
 }
-LABEL, DESCRIPTION, TITLE = 0, 1, 2
-"""The kinds of a row of `terms`."""
-_TERMS = {"label": LABEL, "description": DESCRIPTION}
+_ALL = Selection()
+LABEL, DESCRIPTION, TITLE, SHORT_DESCRIPTION = 0, 1, 2, 3
+"""The kinds of a row of `terms`; the last comes from English Wikipedia (`ingest.enwiki`)."""
+TERMS = {"label": LABEL, "description": DESCRIPTION}
 
 
-def parse_block(block: bytes, first_line: int) -> Parsed:
-    """A block of N-Triples lines as rows: `claims`, `terms` and `left_out` (see `ingest.work_database`).
+def parse_block(block: bytes, first_line: int, selection: Selection = _ALL) -> Parsed:
+    """A block of N-Triples lines as rows: `claims`, `terms`, `redirects` and `left_out` (see `ingest.staging`).
 
     `first_line` is the number of the block's first line in its file. Entities are still ids in text (`Q42`).
     """
     lines = decoded_lines(block)
     result = Parsed(len(lines))
-    dropped, faults, rows, common = result.dropped, result.faults, _Rows(), _COMMON.fullmatch
+    dropped, faults, rows, common = result.dropped, result.faults, _Rows(selection), _COMMON.fullmatch
     kinds: dict[str, str] = {}
     for number, line in enumerate(lines, first_line):
         if line is None:
@@ -89,7 +98,7 @@ def parse_block(block: bytes, first_line: int) -> Parsed:
         result.statements += 1
         kind = kinds.get(predicate)
         if kind is None:
-            kind = kinds[predicate] = _kind(predicate)
+            kind = kinds[predicate] = kind_of(predicate, selection)
         if subject is None:
             reason = rows.add_page(subject_iri or "", kind, entity)
         elif kind[0] == "P":
@@ -97,13 +106,13 @@ def parse_block(block: bytes, first_line: int) -> Parsed:
                 rows.add_claim(subject, kind, entity, None)
                 continue
             if text is None:
-                reason = _object_reason(node or "")
+                reason = object_reason(node or "")
             else:
                 reason = rows.add_literal(subject, kind, text, language, datatype)
-        elif kind in _TERMS:
-            reason = rows.add_term(subject, _TERMS[kind], text, language)
+        elif kind in TERMS:
+            reason = rows.add_term(subject, TERMS[kind], text, language)
         else:
-            reason = rows.add_other(subject, kind, node)
+            reason = rows.add_other(subject, kind, entity, node)
         if reason is not None:
             dropped[reason] += 1
     result.tables = rows.tables()
@@ -120,37 +129,67 @@ def entity_id(iri: str) -> str | None:
     return match[1] if match else None
 
 
-def title_of(page: str) -> str | None:
-    """The title of an English Wikipedia page, from its address; None for any other.
+def title_of(page: str, language: str = "en") -> str | None:
+    """The title of a page of the Wikipedia in a language, from its address; None for any other.
 
     >>> title_of("https://en.wikipedia.org/wiki/Caf%C3%A9_au_lait"), title_of("https://de.wikipedia.org/wiki/Kaffee")
     ('Café au lait', None)
     """
-    match = _ENGLISH_TITLE.fullmatch(page)
-    return unquote(match[1]).replace("_", " ") if match else None
+    match = _TITLE.fullmatch(page)
+    return unquote(match[2]).replace("_", " ") if match and match[1] == language else None
 
 
-def _kind(predicate: str) -> str:
+def kind_of(predicate: str, selection: Selection) -> str:
     """The property of a claim, else one of the kinds of `_KINDS`, else why such lines are dropped."""
     for start in _DIRECT:
         if predicate.startswith(start) and _PROPERTY.fullmatch(predicate, len(start)):
-            return predicate[len(start) :]
+            property_ = predicate[len(start) :]
+            return property_ if selection.reads(property_) else "other property"
     return "normalized value" if "/prop/direct-normalized/" in predicate else _KINDS.get(predicate, "not a fact")
 
 
-def _object_reason(iri: str) -> str:
+def object_reason(iri: str) -> str:
     """Why a claim whose object is this IRI or blank node, no item or property, is dropped."""
     if iri.startswith(_UNKNOWN):
         return "unknown value"
     if _MEDIA.match(iri):
         return "media file"
+    if "/entity/E" in iri:
+        return "entity schema"
     return "lexeme" if "/entity/L" in iri else "url"
+
+
+def page_reason(subject: str, kind: str, about_entity: bool) -> str:
+    """Why a line is dropped whose subject, an IRI or a blank node, is no item or property."""
+    if kind == "about" and about_entity:
+        is_page = "/wiki/" in subject and "/entity/" not in subject and _DATA_PAGE not in subject
+        return "other wiki" if is_page else "not a fact"
+    if "/entity/L" in subject:
+        return "lexeme"
+    if kind[0] == "P" or kind in TERMS:
+        return "other subject"
+    return "not a fact" if kind in ("about", "property datatype", "redirect", "no value") else kind
+
+
+def other_reason(kind: str, is_entity: bool, node: str) -> str:
+    """What a line about an entity counts as that is no claim, label or description, whose object is an entity, or `node`.
+
+    `node` is an IRI or blank node; empty for a literal, and it need not be given for an entity.
+    """
+    if kind == "redirect":
+        return kind if is_entity else "not a fact"
+    if kind == "no value":
+        return kind if node.startswith(NO_VALUE) else "not a fact"
+    return "not a fact" if kind == "about" else kind
 
 
 class _Rows:
     """The rows of one block, column by column. Each `add_` gives the reason if the line is dropped instead."""
 
-    def __init__(self) -> None:
+    def __init__(self, selection: Selection) -> None:
+        self._wiki = selection.wikipedia
+        self._rank = cache(lambda language: language_rank(language, selection.languages))
+        self._redirects: list[tuple[str, str]] = []
         self._subjects: list[str] = []
         self._properties: list[str] = []
         self._objects: list[str | None] = []
@@ -171,7 +210,7 @@ class _Rows:
         self, subject: str, property_: str, text: str, language: str | None, datatype: str | None
     ) -> str | None:
         if language is not None:
-            if english_rank(language) is None:
+            if self._rank(language) is None:
                 return "other language"
         else:
             value = readable(text, datatype)
@@ -187,7 +226,7 @@ class _Rows:
     def add_term(self, entity: str, kind: int, text: str | None, language: str | None) -> str | None:
         if text is None:
             return "not a fact"
-        rank = english_rank(language) if language is not None else 0
+        rank = self._rank(language) if language is not None else 0
         if rank is None:
             return "other language"
         text = clean_part(text)
@@ -200,22 +239,19 @@ class _Rows:
         return None
 
     def add_page(self, subject: str, kind: str, entity: str | None) -> str | None:
-        """A line whose subject is no item or property: of use only if it ties an English Wikipedia page to one."""
+        """A line whose subject is no item or property: of use only if it ties a page of the right Wikipedia to one."""
         if kind == "about" and entity is not None:
-            title = title_of(subject)
+            title = title_of(subject, self._wiki)
             if title is not None:
                 return self.add_term(entity, TITLE, title, None)
-            return "other wiki" if "/wiki/" in subject and "/entity/" not in subject else "not a fact"
-        if "/entity/L" in subject:
-            return "lexeme"
-        if kind[0] == "P" or kind in _TERMS:
-            return "other subject"
-        return "not a fact" if kind in ("about", "property datatype") else kind
+        return page_reason(subject, kind, entity is not None)
 
-    def add_other(self, subject: str, kind: str, node: str | None) -> str:
-        if kind == "property datatype" and node in _LEFT_OUT:
-            self._left_out.append((subject, _LEFT_OUT[node]))
-        return "not a fact" if kind == "about" else kind
+    def add_other(self, subject: str, kind: str, entity: str | None, node: str | None) -> str:
+        if kind == "property datatype" and node in LEFT_OUT:
+            self._left_out.append((subject, LEFT_OUT[node]))
+        elif kind == "redirect" and entity is not None:
+            self._redirects.append((subject, entity))
+        return other_reason(kind, entity is not None, node or "")
 
     def tables(self) -> dict[str, pa.Table]:
         text = pa.large_string()
@@ -235,10 +271,16 @@ class _Rows:
                 "text": pa.array(self._terms, text),
             }
         )
+        redirects = pa.table(
+            {
+                "entity": pa.array([e for e, _ in self._redirects], text),
+                "target": pa.array([t for _, t in self._redirects], text),
+            }
+        )
         left_out = pa.table(
             {
                 "property": pa.array([p for p, _ in self._left_out], text),
                 "reason": pa.array([r for _, r in self._left_out], text),
             }
         )
-        return {"claims": claims, "terms": terms, "left_out": left_out}
+        return {"claims": claims, "terms": terms, "redirects": redirects, "left_out": left_out}

@@ -1,40 +1,48 @@
-"""A folder for the files of one ingest, removed when it ends; by the next ingest if this one was killed."""
+"""The folder for the files of one ingest: kept while it can be gone on with, removed when its index is published."""
 
 import fcntl
+import hashlib
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-from refactx.errors import InputError
+from refactx.errors import IndexExistsError, InputError
 
 
 @contextmanager
-def work_folder(parent: Path) -> Iterator[Path]:
-    """A new folder in `parent` (made if need be). Those whose process has ended are removed first."""
+def work_folder(parent: Path, *names: str) -> Iterator[Path]:
+    """The folder in `parent` (made if need be) of the ingest with these names: the database's and the index's, say.
+
+    It is removed if the block ends well. If it doesn't, or the process is killed, what has a manifest (`ingest.steps`) is
+    there for the next ingest with these names; a folder without one is removed.
+
+    Raises:
+        InputError: it can't be made.
+        IndexExistsError: another process is at work in it.
+    """
+    digest = hashlib.sha256("\0".join(names).encode()).hexdigest()
+    folder = parent / f"ingest-{digest[:16]}"
     try:
-        parent.mkdir(parents=True, exist_ok=True)
-        for old in parent.glob("ingest-*"):
-            _remove_if_abandoned(old)
-        folder = Path(tempfile.mkdtemp(dir=parent, prefix="ingest-"))
+        folder.mkdir(parents=True, exist_ok=True)
         lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
         raise InputError(f"cannot work in {parent} ({error}): give --work-dir a folder you can write") from None
-    fcntl.flock(lock, fcntl.LOCK_EX)  # held until this process ends, however it ends
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # held until this process ends, however it ends
+    except BlockingIOError:
+        os.close(lock)
+        raise IndexExistsError(
+            f"another process is at work in {folder}: wait for it, or give another --work-dir"
+        ) from None
     try:
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
-
-
-def _remove_if_abandoned(folder: Path) -> None:
-    with suppress(OSError):  # somebody else's, or being removed by somebody else
-        lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        if not any(folder.glob("*.json")):
             shutil.rmtree(folder, ignore_errors=True)
-        finally:
-            os.close(lock)
+        raise
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(lock)

@@ -4,7 +4,6 @@ Results go to standard output, progress and logs to standard error. A mistake of
 Whatever is slow to import is imported by the command that needs it.
 """
 
-import json
 import logging
 import os
 import sys
@@ -13,15 +12,9 @@ from typing import Any, NoReturn
 
 import click
 
+from refactx.cli_ingest import ingest
+from refactx.cli_options import DB, INDEX, JSON, print_json
 from refactx.errors import RefactxError, without_password
-
-JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
-DB = click.option(
-    "--db",
-    metavar="URL",
-    help="PostgreSQL, e.g. postgresql://me@host/kb; default: $REFACTX_DB, else the embedded server.",
-)
-INDEX = click.option("--index", default="default", show_default=True, metavar="NAME", help="Name of the index.")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -30,60 +23,7 @@ def cli() -> None:
     """Language models that write facts from a knowledge base, and only facts that exist."""
 
 
-@cli.command()
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=click.Path(path_type=Path))
-@click.option(
-    "--tokenizer", required=True, metavar="ID_OR_FOLDER", help="Hugging Face id, folder, tokenizer.json or GGUF."
-)
-@INDEX
-@DB
-@click.option("--replace", is_flag=True, help="Build anew an index that exists; readers see the old one until then.")
-@click.option("--strict", is_flag=True, help="Stop at the first malformed line instead of counting it.")
-@click.option("--memory", default="1GB", show_default=True, help="Bound for joins and sorts.")
-@click.option("--workers", default=os.cpu_count() or 2, show_default=True, type=click.IntRange(1), help="Threads.")
-@click.option("--work-dir", type=click.Path(path_type=Path), help="Temporary files; default: work/ in REFACTX_HOME.")
-@JSON
-def ingest(
-    sources: tuple[Path, ...],
-    tokenizer: str,
-    index: str,
-    db: str | None,
-    replace: bool,
-    strict: bool,
-    memory: str,
-    workers: int,
-    work_dir: Path | None,
-    as_json: bool,
-) -> None:
-    """Build an index from SOURCES: Wikidata N-Triples (.nt, .nt.gz) or facts, `<subject> <predicate> <object> .` a line."""
-    from refactx.connect import database
-    from refactx.home import refactx_home
-    from refactx.ingest.run import Options, ingest
-    from refactx.models import load_tokenizer
-
-    fact_tokenizer, name = load_tokenizer(tokenizer)
-    options = Options(
-        index, fact_tokenizer, name, replace=replace, strict=strict, memory=memory, workers=workers, quiet=False
-    )
-    with database(db) as opened:
-        result = ingest(sources, opened, work_dir or refactx_home() / "work", options)
-    if as_json:
-        return _print_json(result.to_json())
-    report = result.report
-    click.echo(
-        f"index {index}: {report.facts:,} facts ({report.claims:,} claims, {report.descriptions:,} descriptions)"
-    )
-    click.echo(f"lines: {report.lines_read:,} read, {report.kept:,} kept")
-    for reason, count in report.dropped.items():
-        click.echo(f"  {count:>12,} dropped: {reason}")
-    for fault in report.malformed:
-        click.echo(f"  {fault}")
-    if report.cut:
-        click.echo(f"  {report.cut:,} parts were cut at 1,000 characters")
-    click.echo(
-        f"{result.size:,} bytes, {result.size / report.facts:.1f} a fact, in {sum(result.seconds.values()):.1f} s"
-    )
-    return None
+cli.add_command(ingest)
 
 
 @cli.command()
@@ -148,7 +88,7 @@ def ask(
                 question, num_beams=num_beams, max_new_tokens=max_new_tokens, free=free, fact_beams=beams
             )
             if as_json:
-                _print_json(answer.to_json())
+                print_json(answer.to_json())
             else:
                 click.echo(render(answer, color=sys.stdout.isatty()))
 
@@ -184,7 +124,7 @@ def eval_(as_json: bool, kinds: str, **given: Any) -> None:
         click.echo(f"stopped; the same command goes on from {options.folder}", err=True)
         raise
     if as_json:
-        return _print_json(report)
+        return print_json(report)
     for line in lines(report):
         click.echo(line)
     click.echo(f"report: {options.folder / 'report.html'}, report.md and report.json beside it")
@@ -205,7 +145,7 @@ def facts(prefix: str, index: str, db: str | None, limit: int, as_json: bool) ->
         found = opened.complete(prefix, limit)
     if as_json:
         completions = [{"text": text, "leaves": leaves} for text, leaves in found]
-        return _print_json({"index": index, "prefix": prefix, "completions": completions})
+        return print_json({"index": index, "prefix": prefix, "completions": completions})
     for text, leaves in found:
         click.echo(f"{leaves:>12,}  {text}")
     if not found:
@@ -231,7 +171,7 @@ def list_(db: str | None, every: bool, as_json: bool) -> None:
     with database(db) as opened, opened.connection() as connection:
         found = [described(entry) for entry in list_indexes(connection, every=every)]
     if as_json:
-        return _print_json(found)
+        return print_json(found)
     for entry in found:
         state = "" if entry["state"] == "ready" else f"  [{entry['state']}]"
         click.echo(
@@ -253,7 +193,7 @@ def show(name: str, db: str | None, as_json: bool) -> None:
     with open_index(name, db) as opened:
         found = described(opened.entry) | shape_of(opened)
     if as_json:
-        return _print_json(found)
+        return print_json(found)
     for key, value in found.items():
         if not isinstance(value, dict):
             click.echo(f"{key:<20} {f'{value:,}' if isinstance(value, int) else value}")
@@ -274,7 +214,7 @@ def verify(name: str, db: str | None, as_json: bool) -> None:
     with open_index(name, db) as opened, tqdm(total=opened.facts, unit=" facts", unit_scale=True, disable=None) as bar:
         verdict = walk(opened, bar.update)
     if as_json:
-        _print_json(
+        print_json(
             {
                 "index": name,
                 "sound": verdict.sound,
@@ -308,7 +248,7 @@ def drop(name: str, db: str | None, as_json: bool) -> None:
     with database(db) as opened, opened.connection() as connection:
         drop_index(connection, name)
     if as_json:
-        return _print_json({"dropped": name})
+        return print_json({"dropped": name})
     click.echo(f"dropped {name}")
     return None
 
@@ -340,14 +280,10 @@ def throughput(model: str, index: str, db: str | None, tokens: int, out: Path, a
         timed = measure(*load_model(model, check=partial(check_tokenizer, opened)), opened, tokens)
     document = write_throughput(out, {"model": model, "index": index}, timed)
     if as_json:
-        return _print_json(document)
+        return print_json(document)
     click.echo((out / "throughput.md").read_text(encoding="utf-8").rstrip())
     click.echo(f"plot: {out / 'throughput.svg'}")
     return None
-
-
-def _print_json(document: Any) -> None:
-    click.echo(json.dumps(document, ensure_ascii=False, default=str))
 
 
 def main() -> None:

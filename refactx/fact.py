@@ -18,6 +18,8 @@ _PLAIN = re.compile(r"[!-;=?-~]+(?: [!-;=?-~]+)*")
 _BRACKETS = str.maketrans({"<": "‹", ">": "›"})
 _FACT = re.compile(r"\s*<([^<>]+)>\s+<([^<>]+)>\s+<([^<>]+)>\s*\.?\s*")
 
+DESCRIPTIONS = ("description", "short description")
+"""The predicates of facts that describe: they have no id, and no entity is called so."""
 MAX_PART_CHARACTERS = 1000
 """A longer part is cut here: it would cost a model over 250 tokens that it cannot choose, and PostgreSQL a whole page."""
 

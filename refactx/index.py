@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from refactx.codec import FORMAT_VERSION, RowCodec, shared_seed
 from refactx.complete import completions, normalise_prefix
 from refactx.errors import CorruptIndexError, IndexNotFoundError, RefactxError
-from refactx.fact import Fact, split_fact, verbalise, written_part
+from refactx.fact import DESCRIPTIONS, Fact, split_fact, verbalise, written_part
 from refactx.links import Link, LinkedFact
 from refactx.name_blocks import Named, block_key, find, unpack_block
 from refactx.postgres import Database, SegmentRows, list_indexes
@@ -132,15 +132,17 @@ class Index:
         return list(islice(found, limit))
 
     def links(self, fact: Fact) -> LinkedFact:
-        """A fact's parts with the ids of the triple behind it, where the knowledge base has them."""
+        """A fact's parts with the ids of the triple behind it, where the knowledge base has them. The predicate of an inverse
+        fact has the id of the property that it reads backwards."""
         subject, predicate = self._named(fact.subject), self._named(fact.predicate)
         kind = predicate.object_kind if predicate else None
-        named = self._named(fact.object) if kind in ("entity", "mixed") else None
-        is_literal = kind == "literal" or fact.predicate == "description" or (kind == "mixed" and named is None)
+        named = self._named(fact.object) if kind in ("entity", "mixed", "inverse") else None
+        is_literal = kind == "literal" or fact.predicate in DESCRIPTIONS or (kind == "mixed" and named is None)
         return LinkedFact(
             Link(fact.subject, subject.id if subject else None),
             Link(fact.predicate, predicate.id if predicate else None),
             fact.object if is_literal else Link(fact.object, named.id if named else None),
+            inverse=kind == "inverse",
         )
 
     def name_rows(self) -> list[tuple[bytes, bytes]]:

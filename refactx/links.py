@@ -27,7 +27,7 @@ class Link:
 @dataclass(frozen=True, slots=True)
 class LinkedFact:
     """The parts of a fact with their ids. `object` is a plain string where it is a literal; `inverse` says that the fact was
-    made from the triple (object, predicate, subject)."""
+    made from the triple (object, predicate, subject), and `predicate` has that property's id."""
 
     subject: Link
     predicate: Link

@@ -14,13 +14,13 @@ from refactx.errors import CorruptIndexError
 
 NAMES_PER_BLOCK = 256
 _KEY_BYTES = 2000  # PostgreSQL's B-tree takes keys of up to 2,704
-_KINDS = (None, "entity", "literal", "mixed")
+_KINDS = (None, "entity", "literal", "mixed", "inverse")
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
     """What a name stands for: an id (`Q42`, `P569`), and for a property whether its objects are entities (`entity`), literals
-    (`literal`) or both (`mixed`)."""
+    (`literal`) or both (`mixed`). `inverse`: the name of the property read backwards, whose objects are entities."""
 
     id: str
     object_kind: str | None

@@ -141,6 +141,13 @@ def test_strict_stops_at_the_first_malformed_line(db_url: str, smollm2_folder: P
     assert "facts.txt:6" in said
 
 
+def test_a_wrong_selection_is_told_before_anything_is_read(tmp_path: Path) -> None:
+    (tmp_path / "names.tsv").write_text("P57 director of\n")
+    ingest = ("ingest", tmp_path / "none.nt", "--tokenizer", tmp_path / "none")
+    assert "'Q5' is neither a list of properties" in complains(*ingest, "--properties", "Q5")
+    assert "names.tsv:1: 1 columns" in complains(*ingest, "--inverse", "--inverse-names", tmp_path / "names.tsv")
+
+
 def test_a_database_that_cannot_be_reached_is_told_without_its_password() -> None:
     said = complains("facts", "<", "--db", "postgresql://me:secret@127.0.0.1:1/kb")
     assert "cannot reach the database postgresql://me:***@127.0.0.1:1/kb" in said

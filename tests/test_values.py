@@ -2,7 +2,7 @@
 
 import pytest
 
-from refactx.ingest.values import english_rank, readable
+from refactx.ingest.values import language_rank, readable
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 WKT = "http://www.opengis.net/ont/geosparql#wktLiteral"
@@ -30,6 +30,20 @@ WKT = "http://www.opengis.net/ont/geosparql#wktLiteral"
 )
 def test_dates(text: str, written: str | None) -> None:
     assert readable(text, XSD + "dateTime") == written
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "written"),
+    [
+        ("date", "1956-10-20", "1956-10-20"),
+        ("gYear", "1956", "1956"),
+        ("gYear", "-0199Z", "200 BCE"),
+        ("gYearMonth", "1956-10", "1956-10"),
+        ("gYear", "soon", None),
+    ],
+)
+def test_days_years_and_months_of_their_own_datatypes(kind: str, text: str, written: str | None) -> None:
+    assert readable(text, XSD + kind) == written
 
 
 @pytest.mark.parametrize(
@@ -77,14 +91,16 @@ def test_strings_stay_as_they_are_and_unknown_datatypes_are_not_guessed() -> Non
     assert readable("<math/>", "http://www.w3.org/1998/Math/MathML") is None
 
 
-def test_english_comes_before_its_variants_and_those_before_mul() -> None:
-    assert [english_rank(tag) for tag in ("en", "En", "en-gb", "en-CA", "mul", "fr", "enm", "e")] == [
-        0,
-        0,
-        1,
-        1,
-        2,
-        None,
-        None,
-        None,
-    ]
+@pytest.mark.parametrize(
+    ("languages", "ranks"),
+    [
+        (("en", "mul"), [0, 0, 1, 1, 2, None, None, None, None]),
+        (("en-gb", "en", "fr"), [2, 2, 0, 3, None, 4, 5, None, None]),
+        (("mul",), [None, None, None, None, 0, None, None, None, None]),
+    ],
+)
+def test_a_language_comes_before_its_variants_and_those_before_the_next(
+    languages: tuple[str, ...], ranks: list[int | None]
+) -> None:
+    tags = ("en", "En", "en-GB", "en-CA", "mul", "fr", "fr-x-old", "enm", "e")
+    assert [language_rank(tag, languages) for tag in tags] == ranks

@@ -1,0 +1,104 @@
+"""`python -m bench.knowledge_base [FILE]`: N-Triples → knowledge base, against the rate at which `zcat | wc -l` reads them.
+
+The two are taken in turn, three times, and the best of each counts, so that they see the same machine.
+"""
+
+import contextlib
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from bench import data
+from bench.ingest import tree_memory
+
+_BUILD = """
+import sys
+import time
+from pathlib import Path
+from refactx.ingest.knowledge_base import build_knowledge_base
+start = time.perf_counter()
+built = build_knowledge_base([Path(sys.argv[1])], Path(sys.argv[2]), progress=False)
+print(built.report.lines_read, time.perf_counter() - start)
+"""
+_CAT = {".gz": "zcat", ".bz2": "bzcat", ".zst": "zstdcat"}
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """One build in a process of its own: `seconds` without its start; `peak` is bytes of memory, `disk` of its folder."""
+
+    lines: int
+    seconds: float
+    peak: int
+    disk: int
+
+
+def main() -> None:
+    """Print the figures for one file of N-Triples."""
+    source = Path(sys.argv[1]) if len(sys.argv) > 1 else [p for p in data.sources() if ".nt" in p.name][-1]
+    for figure, value in figures(source).items():
+        click.echo(f"  {figure:<52} {value:>12,.3f}")
+
+
+def figures(source: Path, rounds: int = 3) -> dict[str, float]:
+    """Figures by name, as docs/benchmarks.md has them."""
+    cats, builds = [], []
+    for _ in range(rounds):
+        cats.append(cat_seconds(source))
+        builds.append(build(source))
+    best = min(builds, key=lambda built: built.seconds)
+    return {
+        "N-Triples → knowledge base, lines/s over zcat | wc -l": min(cats) / best.seconds,
+        "N-Triples → knowledge base, lines/s": best.lines / best.seconds,
+        "zcat | wc -l, lines/s": best.lines / min(cats),
+        "peak memory of it, GB": max(built.peak for built in builds) / 1e9,
+        "its folder at most, bytes a byte of the source": max(built.disk for built in builds) / source.stat().st_size,
+    }
+
+
+def cat_seconds(source: Path) -> float:
+    """How long the shell takes to count the lines."""
+    start = time.perf_counter()
+    reader = subprocess.Popen([_CAT.get(source.suffix, "cat"), str(source)], stdout=subprocess.PIPE)
+    subprocess.run(["wc", "-l"], stdin=reader.stdout, check=True, capture_output=True)
+    reader.wait()
+    return time.perf_counter() - start
+
+
+def build(source: Path) -> Built:
+    """Build a knowledge base and throw it away."""
+    peak = disk = 0
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _BUILD, str(source), folder], stdout=subprocess.PIPE, text=True
+        )
+        while process.poll() is None:
+            peak, disk = max(peak, tree_memory(process.pid)), max(disk, folder_bytes(Path(folder)))
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.05)
+        output = process.stdout.read() if process.stdout else ""
+    if process.returncode:
+        raise SystemExit(f"no knowledge base came out of {source}")
+    lines, seconds = output.split()
+    return Built(int(lines), float(seconds), peak, disk)
+
+
+def folder_bytes(folder: Path) -> int:
+    """What the files in a folder take on the disk."""
+    return sum(_sizes(folder))
+
+
+def _sizes(folder: Path) -> Iterator[int]:
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):  # gone meanwhile
+            yield path.stat().st_blocks * 512
+
+
+if __name__ == "__main__":
+    main()

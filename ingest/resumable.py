@@ -1,0 +1,98 @@
+"""The steps of an ingest that work on files, each done once: read, join, encode. Loading, the last, is one transaction.
+
+| step | leaves | needs no longer |
+|---|---|---|
+| read | `staged/`: rows (`ingest.staging`) | |
+| join | `knowledge/`: the three files of `ingest.knowledge_base` | `staged/` |
+| encode | `encoded/`: sorted token sequences (`ingest.encode`) | |
+"""
+
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import asdict
+from pathlib import Path
+
+from refactx.tokenizer import FactTokenizer
+
+from .disk import check_disk, expected_bytes
+from .encode import EncodedFacts, Progress, encode_facts, open_encoded
+from .inputs import Inputs
+from .knowledge_base import KnowledgeBase, join
+from .reading import Lines, open_sources, read_sources
+from .report import Report
+from .selection import Selection
+from .steps import first_step
+
+Clock = Callable[[str], AbstractContextManager[None]]
+"""Measures a step by its name."""
+
+
+class Steps:
+    """The steps in one folder, for some inputs. What an earlier run finished with the same input is taken as it is."""
+
+    def __init__(self, folder: Path, inputs: Inputs, selection: Selection, strict: bool) -> None:
+        self._folder, self._inputs, self._selection, self._strict = folder, inputs, selection, strict
+        self._read = first_step("read", folder, inputs.all, selection=selection.to_json(), strict=strict)
+        self._join = self._read.then("join")
+
+    def knowledge_base(self, clock: Clock, *, memory: str, workers: int, progress: bool) -> KnowledgeBase:
+        """Read and join. Raises as `build_knowledge_base` does, and InputError if the disk is too small."""
+        folder, staged = self._folder / "knowledge", self._folder / "staged"
+        done = self._join.result()
+        if done is not None:
+            return KnowledgeBase(folder, Report.from_json(done))
+        lines = self._lines(clock, staged, memory, workers, progress)
+        with clock("join"):
+            self._join.begin()
+            shutil.rmtree(folder, ignore_errors=True)
+            knowledge = join(staged, lines, folder, self._selection, memory=memory, workers=workers, progress=progress)
+            self._join.finish(asdict(knowledge.report))
+            self._read.begin()
+            shutil.rmtree(staged)
+        return knowledge
+
+    def encoded_facts(
+        self,
+        knowledge: KnowledgeBase,
+        tokenizer: FactTokenizer,
+        trigger: str,
+        *,
+        memory: str,
+        workers: int,
+        progress: Progress,
+    ) -> EncodedFacts:
+        """Encode and sort. Raises as `encode_facts` does."""
+        folder = self._folder / "encoded"
+        step = self._join.then("encode", tokenizer=tokenizer.fingerprint, trigger=trigger)
+        if step.result() is not None:
+            return open_encoded(folder)
+        step.begin()
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        facts = encode_facts(
+            knowledge.folder, tokenizer, trigger, folder, memory=memory, workers=workers, progress=progress
+        )
+        step.finish({"facts": len(facts), "tokens": facts.token_count()})
+        return facts
+
+    def _lines(self, clock: Clock, staged: Path, memory: str, workers: int, progress: bool) -> Lines:
+        done = self._read.result()
+        if done is not None:
+            return Lines.from_json(done)
+        with clock("read"):
+            self._read.begin()
+            for old in ("staged", "knowledge", "encoded"):
+                shutil.rmtree(self._folder / old, ignore_errors=True)
+            opened = open_sources(self._inputs, self._selection, workers)
+            check_disk(self._folder, expected_bytes(self._inputs.all), progress)
+            staged.mkdir()
+            lines = read_sources(
+                *(opened, self._inputs, staged, self._selection),
+                strict=self._strict,
+                memory=memory,
+                workers=workers,
+                progress=progress,
+            )
+            self._read.finish(lines.to_json())
+        return lines

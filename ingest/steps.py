@@ -1,0 +1,73 @@
+"""The steps of an ingest, each of which leaves files and, once they are whole, a manifest: so a second run goes on.
+
+A manifest is `STEP.json` in the folder of the ingest: what went in (`inputs`: path, bytes and time of change of each
+source), the options that bear on the result, the version, and what came out (`result`). It is written last, under
+another name first. The same command finds it and goes on behind it; any difference in what went in begins that step, and
+all behind it, anew.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from .sources import Source
+
+_FORMAT = 1
+"""Of the files that steps leave: another number makes old ones begin anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step in the ingest's folder. `went_in` is all that its files depend on; None if that can't be told apart from
+    another time's (standard input), so that it never counts as finished."""
+
+    name: str
+    folder: Path
+    went_in: dict[str, Any] | None
+
+    def result(self) -> dict[str, Any] | None:
+        """What the step gave, if it was finished with the same input; None if it is still to be done."""
+        try:
+            manifest = json.loads(self._manifest.read_bytes())
+        except (OSError, ValueError):
+            return None
+        if self.went_in is None or manifest.get("went_in") != self.went_in:
+            return None
+        result: dict[str, Any] = manifest["result"]
+        return result
+
+    def begin(self) -> None:
+        """From here on the step's files are not whole."""
+        self._manifest.unlink(missing_ok=True)
+
+    def finish(self, result: dict[str, Any]) -> None:
+        """The step's files are whole. `result` must be what JSON can hold."""
+        new = self._manifest.with_suffix(".new")
+        with new.open("w") as file:
+            json.dump({"step": self.name, "went_in": self.went_in, "result": result}, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self._manifest)
+
+    def then(self, name: str, **options: Any) -> "Step":
+        """The step behind this one, whose files depend on this one's and on more options."""
+        went_in = None if self.went_in is None else {**self.went_in, **options}
+        return replace(self, name=name, went_in=went_in)
+
+    @property
+    def _manifest(self) -> Path:
+        return self.folder / f"{self.name}.json"
+
+
+def first_step(name: str, folder: Path, sources: Sequence[Source], **options: Any) -> Step:
+    """The step that reads the sources."""
+    inputs = [source.identity() for source in sources]
+    if None in inputs:
+        return Step(name, folder, None)
+    # Through JSON, so that it compares with what a manifest holds: tuples are lists there.
+    went_in = json.loads(json.dumps({"version": version("refactx"), "format": _FORMAT, "inputs": inputs, **options}))
+    return Step(name, folder, went_in)

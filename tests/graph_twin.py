@@ -1,0 +1,206 @@
+"""A brute-force twin of the ingest's first stage: small graphs as tuples, written as files, and the facts that they mean.
+
+A line is `(kind, ...)`:
+
+| kind | the rest |
+|---|---|
+| `label`, `description` | entity, text, language |
+| `title` | entity, title of the page, language of the Wikipedia |
+| `claim` | subject, property, object: an entity |
+| `literal` | subject, property, text, language or None |
+| `redirect` | entity, target |
+| `external id` | property |
+| `ready` | subject, predicate, object of a ready-made fact |
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from refactx.ingest.inverse_names import inverse_of
+from refactx.ingest.knowledge_base import KnowledgeBase, build_knowledge_base
+from refactx.ingest.selection import Selection
+
+Line = tuple[str | None, ...]
+Fact = tuple[str, str, str]
+ENTITY = "http://www.wikidata.org/entity/"
+DIRECT = "http://www.wikidata.org/prop/direct/"
+
+
+def written(line: Line) -> str:
+    """A line as it stands in a file."""
+    kind, *rest = line
+    if kind == "ready":
+        return "<{}> <{}> <{}> .".format(*rest)
+    if kind == "title":
+        return f"<https://{rest[2]}.wikipedia.org/wiki/{rest[1]}> <http://schema.org/about> <{ENTITY}{rest[0]}> ."
+    if kind == "external id":
+        return f"<{ENTITY}{rest[0]}> <http://wikiba.se/ontology#propertyType> <http://wikiba.se/ontology#ExternalId> ."
+    predicate = {
+        "label": "http://www.w3.org/2000/01/rdf-schema#label",
+        "description": "http://schema.org/description",
+        "redirect": "http://www.w3.org/2002/07/owl#sameAs",
+    }.get(str(kind), f"{DIRECT}{rest[1]}")
+    if kind in ("claim", "redirect"):
+        object_ = f"<{ENTITY}{rest[-1]}>"
+    else:
+        object_ = f'"{rest[-2]}"' + (f"@{rest[-1]}" if rest[-1] else "")
+    return f"<{ENTITY}{rest[0]}> <{predicate}> {object_} ."
+
+
+def build(folder: Path, lines: Sequence[Line], selection: Selection) -> KnowledgeBase:
+    """The lines in a file of N-Triples and one of ready-made facts, built."""
+    sources = []
+    for name, is_ready in (("graph.nt", False), ("facts.txt", True)):
+        content = [written(line) for line in lines if (line[0] == "ready") is is_ready]
+        if content:
+            (folder / name).write_text("\n".join(content) + "\n")
+            sources.append(folder / name)
+    return build_knowledge_base(sources, folder / "kb", selection=selection, progress=False)
+
+
+def facts_of(built: KnowledgeBase) -> list[Fact]:
+    texts = pq.read_table(built.folder / "units.parquet")["text"].to_pylist()
+    triples = zip(*pq.read_table(built.folder / "facts.parquet").to_pydict().values(), strict=True)
+    return [(texts[s], texts[p], texts[o]) for s, p, o in triples]
+
+
+def names_of(built: KnowledgeBase) -> dict[str, tuple[str, str | None]]:
+    """Each name of a knowledge base with its id and kind of objects."""
+    rows = pq.read_table(built.folder / "names.parquet").to_pylist()
+    names = {row["name"]: (row["id"], row["object_kind"]) for row in rows}
+    assert len(names) == len(rows), "one name, one entity"
+    return names
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What should come out; `pairs`: distinct claims that could have an inverse fact."""
+
+    facts: set[Fact]
+    names: dict[str, str]
+    pairs: int
+
+
+def expected(lines: Sequence[Line], selection: Selection) -> Expected:
+    """The facts of a graph, and the names of all that has one; `-P57` is the inverse of P57."""
+    of_kind: defaultdict[str | None, list[list[str]]] = defaultdict(list)
+    for kind, *rest in lines:
+        of_kind[kind].append(rest)  # type: ignore[arg-type]
+    label, description = (_best(of_kind[kind], selection.languages) for kind in ("label", "description"))
+    wiki = next(code for code in (*selection.languages, "en") if code != "mul")[:2]
+    title = _best([row for row in of_kind["title"] if row[2] == wiki], [wiki])
+    names = {e: label[e] if e[0] == "P" or e not in description else f"{label[e]} ({description[e]})" for e in label}
+    names |= {e: title[e] for e in title if e[0] == "Q"}
+    inverse = _inverses(of_kind["claim"], names, label, selection, wiki) if selection.inverse else {}
+    names |= {f"-{p}": inverse[p] for p in inverse if inverse[p] not in names}
+    predicate_of = {p: inverse[p] if inverse[p] in names else f"-{p}" for p in inverse}
+    names = _unique(names)
+
+    external = {row[0] for row in of_kind["external id"]} if not selection.keep_external_ids else set()
+    redirects: dict[str, str] = {}
+    for entity, target in sorted(of_kind["redirect"], reverse=True):
+        redirects[entity] = target
+    claims = set()
+    for kind in ("claim", "literal"):
+        for subject, property_, meant, *language in of_kind[kind]:
+            object_ = _followed(meant, redirects, names) if kind == "claim" else meant
+            if kind == "claim":
+                if object_ not in names:
+                    continue
+            elif language[0] is not None and _rank(language[0], selection.languages) is None:
+                continue
+            wanted = selection.properties is None or property_ in selection.properties
+            if wanted and property_ not in external and subject in names and property_ in names:
+                claims.add((subject, property_, object_, kind))
+    described = {e: text for e, text in description.items() if e in names} if selection.descriptions else {}
+    ready = {(row[0], row[1], row[2]) for row in of_kind["ready"]}
+    if selection.limit is not None:
+        subjects = sorted({claim[0] for claim in claims} | set(described), key=lambda e: (e[0] == "P", int(e[1:])))
+        within = set(subjects[: selection.limit])
+        ready_within = sorted({fact[0] for fact in ready})[: selection.limit - len(within)]
+        claims = {claim for claim in claims if claim[0] in within}
+        described = {e: text for e, text in described.items() if e in within}
+        ready = {fact for fact in ready if fact[0] in ready_within}
+
+    facts = {(names[s], names[p], names[o] if kind == "claim" else o) for s, p, o, kind in claims} | ready
+    facts |= {(names[e], "description", text) for e, text in described.items()}
+    pairs = [(o, p, s) for s, p, o, kind in claims if kind == "claim"] if selection.inverse else []
+    subjects_of = Counter((o, p) for o, p, _ in pairs)
+    facts |= {
+        (names[o], names[predicate_of[p]], names[s])
+        for o, p, s in pairs
+        if subjects_of[o, p] <= selection.inverse_limit
+    }
+    given = dict(selection.inverse_names)
+    ready_pairs = [(o, p, s) for s, p, o in ready if p in given] if selection.inverse else []
+    subjects_of = Counter((o, p) for o, p, _ in ready_pairs)
+    facts |= {(o, given[p], s) for o, p, s in ready_pairs if subjects_of[o, p] <= selection.inverse_limit}
+    return Expected(facts, names, len(pairs) + len(ready_pairs))
+
+
+def _followed(entity: str, redirects: dict[str, str], names: dict[str, str], hops: int = 8) -> str:
+    if entity in names or entity not in redirects or not hops:
+        return entity
+    return _followed(redirects[entity], redirects, names, hops - 1)
+
+
+def _rank(tag: str, languages: Sequence[str]) -> tuple[int, bool] | None:
+    ranks = [(at, tag != one) for at, one in enumerate(languages) if tag == one or tag.startswith(one + "-")]
+    return min(ranks, key=lambda rank: (rank[1], rank[0])) if ranks else None
+
+
+def _best(rows: Sequence[Sequence[str]], languages: Sequence[str]) -> dict[str, str]:
+    found: defaultdict[str, list[tuple[tuple[int, bool], str]]] = defaultdict(list)
+    for entity, text, language in rows:
+        rank = _rank(language, languages)
+        if rank is not None:
+            found[entity].append((rank, text))
+    return {entity: min(terms)[1] for entity, terms in found.items()}
+
+
+def _inverses(
+    claims: Sequence[Sequence[str]], names: dict[str, str], label: dict[str, str], selection: Selection, wiki: str
+) -> dict[str, str]:
+    """For each property the property that is its inverse, else its inverse's own name."""
+    properties = {e: name for e, name in names.items() if e[0] == "P"}
+    given = dict(selection.inverse_names)
+    inverse = {}
+    for p, name in properties.items():
+        partners = {(s, o)[s == p] for s, q, o in claims if q == "P1696" and p in (s, o) and s[0] == o[0] == "P"}
+        items = [(label[o], o) for s, q, o in claims if q == "P7087" and s == p and o[0] == "Q" and o in label]
+        own = given.get(p) or given.get(name)
+        twins = [e for e, other in properties.items() if other == own]
+        if own:
+            inverse[p] = twins[0] if len(twins) == 1 else own
+        elif len(partners) == 1 and partners <= set(properties):
+            (inverse[p],) = partners
+        else:
+            inverse[p] = min(items)[0] if items else inverse_of(name, english=wiki == "en")
+    return inverse
+
+
+def _unique(names: dict[str, str]) -> dict[str, str]:
+    """Ids where names collide, again and again until none do: items give way to inverses, these to properties."""
+    result = dict(names)
+    order = "PQ-"
+    while True:
+        groups: defaultdict[str, list[str]] = defaultdict(list)
+        for e, name in result.items():
+            groups[name].append(e)
+        collide = []
+        for name, group in groups.items():
+            free = [e for e in group if result[e] == names[e]]
+            kinds = [min((order.index(e[0]) * 2) % 3, 3) for e in free]  # property 0, inverse 1, item 2
+            first = [e for e, kind in zip(free, kinds, strict=True) if kind == min(kinds, default=0)]
+            keeps = len(first) == 1 and len(free) == len(group) and first[0][0] != "Q"
+            if name in ("description", "short description"):
+                collide += free
+            elif len(group) > 1:
+                collide += [e for e in free if not (keeps and e == first[0])]
+        if not collide:
+            return result
+        result |= {e: f"{names[e]} ({e})" if e[0] != "-" else f"{names[e]} (inverse of {e[1:]})" for e in collide}

@@ -1,0 +1,258 @@
+"""Sources in every compression, broken ones, and whether lines in common form come to what the grammar makes of them."""
+
+import bz2
+import gzip
+import io
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refactx.errors import InputError
+from refactx.ingest import sources, wikidata, wikidata_blocks
+from refactx.ingest.knowledge_base import build_knowledge_base
+from refactx.ingest.selection import Selection
+from refactx.ingest.sources import STANDARD_INPUT, Source
+from refactx.ingest.staging import as_staged
+
+TEXT = "".join(f"<subject {number}> <is> <{number * 7919 % 5000}> .\n" for number in range(20_000)).encode()
+Compress = Callable[[bytes], bytes]
+COMPRESSIONS: dict[str, Compress] = {
+    "gzip": gzip.compress,
+    "bzip2": bz2.compress,
+    "zstandard": lambda data: zstandard.ZstdCompressor(write_checksum=True).compress(data),
+    "none": bytes,
+}
+
+
+def written(folder: Path, content: bytes, name: str = "facts") -> Source:
+    path = folder / name
+    path.write_bytes(content)
+    return Source(path)
+
+
+@pytest.mark.parametrize("kind", COMPRESSIONS)
+@pytest.mark.parametrize("members", [1, 3])
+def test_a_file_reads_as_its_text_in_any_compression_and_number_of_members(
+    tmp_path: Path, kind: str, members: int
+) -> None:
+    content = b"".join(COMPRESSIONS[kind](TEXT) for _ in range(members))
+    source = written(tmp_path, content)
+    read: list[int] = []
+    assert b"".join(source.blocks(read.append)) == TEXT * members
+    assert 0.9 * len(content) <= sum(read) <= len(content)
+
+
+@pytest.mark.parametrize("kind", COMPRESSIONS)
+def test_standard_input_is_read_once_whatever_its_compression(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    stream = io.TextIOWrapper(io.BufferedReader(io.BytesIO(COMPRESSIONS[kind](TEXT))))  # type: ignore[arg-type]
+    monkeypatch.setattr(sys, "stdin", stream)
+    built = build_knowledge_base([STANDARD_INPUT], tmp_path / "kb", progress=False)
+    assert built.report.facts == built.report.lines_read == 20_000
+    with pytest.raises(InputError, match="given more than once"):
+        build_knowledge_base([STANDARD_INPUT, STANDARD_INPUT], tmp_path / "kb", progress=False)
+
+
+@pytest.mark.parametrize("kind", ["gzip", "bzip2", "zstandard"])
+@pytest.mark.parametrize("lost", [1, 4, 9, 2_000, 30_000])
+def test_a_truncated_archive_is_told_wherever_it_breaks_off(tmp_path: Path, kind: str, lost: int) -> None:
+    content = COMPRESSIONS[kind](TEXT)
+    for whole in (b"", content):  # alone, and behind a whole member
+        with pytest.raises(InputError, match=f"facts is a truncated {kind} file; .* lines were read from it"):
+            list(written(tmp_path, whole + content[:-lost]).blocks())
+
+
+@pytest.mark.parametrize("kind", ["gzip", "bzip2", "zstandard"])
+def test_a_corrupt_archive_is_told(tmp_path: Path, kind: str) -> None:
+    content = bytearray(COMPRESSIONS[kind](TEXT))
+    content[len(content) // 2] ^= 0xFF
+    with pytest.raises(InputError, match=f"facts is a corrupt {kind} file"):
+        list(written(tmp_path, bytes(content)).blocks())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (TEXT.decode().encode("utf-16"), "is UTF-16: expected UTF-8"),
+        (b"PK\x03\x04" + bytes(100), "is compressed with zip"),
+        (b"", "is empty"),
+    ],
+)
+def test_what_cannot_be_read_is_told(tmp_path: Path, content: bytes, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        list(written(tmp_path, content).blocks())
+
+
+def test_lines_may_end_as_on_any_system_also_at_the_seams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(3)
+    lines = [f"line {number}" for number in range(3_000)]
+    content = "\ufeff" + "".join(line + chance.choice(["\n", "\r\n", "\r"]) for line in lines)
+    monkeypatch.setattr("refactx.ingest.decompression.CHUNK_BYTES", 7)
+    monkeypatch.setattr(sources, "BLOCK_BYTES", 100)
+    blocks = list(written(tmp_path, content.encode()).blocks())
+    assert b"".join(blocks).decode().split("\n")[:-1] == lines
+    assert all(block.endswith(b"\n") for block in blocks)
+    assert len(blocks) > 100
+
+
+def test_a_line_of_ten_megabytes_is_a_line_like_any_other(tmp_path: Path) -> None:
+    long = b"x" * 10_000_000
+    for name, line in (
+        ("f.txt", b"<a> <is> <%b> .\n"),
+        ("f.nt", b'<http://www.wikidata.org/entity/Q1> <http://p> "%b" .\n'),
+    ):
+        content = line % b"y" + line % long + b"junk " + long + b"\n" + line % b"z"
+        source = written(tmp_path, content, name)
+        if name == "f.txt":
+            report = build_knowledge_base([source.path], tmp_path / "kb", progress=False).report
+            assert (report.facts, report.cut) == (3, 1)
+            assert report.malformed[0].startswith(f"{source.path}:3: not <subject>")
+            assert len(report.malformed[0]) < 300
+        else:
+            parsed = wikidata_blocks.parse_block(content, 1)
+            assert (parsed.lines, parsed.statements, [line for line, _ in parsed.faults]) == (4, 3, [3])
+
+
+E = "http://www.wikidata.org/entity/"
+SUBJECTS = st.sampled_from(
+    [
+        f"<{E}Q42>",
+        f"<{E}P31>",
+        f"<{E}Q042>",
+        f"<{E}L7>",
+        f"<{E}Q{'9' * 18}>",
+        f"<{E}Q{'9' * 19}>",
+        f"<https{E[4:]}Q5>",
+        "_:b1",
+    ]
+    + [
+        "<https://en.wikipedia.org/wiki/Caf%C3%A9_%22x%22>",
+        "<https://de.wikipedia.org/wiki/A>",
+        "<x y>",
+        "<https://en.wikipedia.org/wiki/%20>",
+        "<https://en.wikipedia.org/wiki/>",
+        "<https://www.wikidata.org/wiki/Special:EntityData/Q42>",
+    ]
+)
+PREDICATES = st.sampled_from(
+    [f"<http://www.wikidata.org/prop/direct/{p}>" for p in ("P31", "P1", "P01", "Q1")]
+    + ["<http://www.w3.org/2000/01/rdf-schema#label>", "<http://schema.org/description>", "<http://schema.org/about>"]
+    + [
+        "<http://www.w3.org/2004/02/skos/core#altLabel>",
+        "<http://wikiba.se/ontology#propertyType>",
+        "<http://schema.org/name>",
+        "<http://www.w3.org/2002/07/owl#sameAs>",
+        "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>",
+    ]
+    + [
+        "<http://www.wikidata.org/prop/direct-normalized/P1>",
+        "<p>",
+        "<https://www.wikidata.org/prop/direct/P31>",
+        '<http://a"b>',
+    ]
+)
+LITERALS = st.builds(
+    '"{}"{}'.format,
+    st.lists(
+        st.sampled_from(
+            [
+                *'aé <>@^."',
+                "\\",
+                '\\"',
+                "\\n",
+                "\\u00e9",
+                "\\uD83D",
+                "\\uD83D\\uDE00",
+                "\\U0001F600",
+                "\\x",
+                "\r",
+                "\u200b",
+                "e\u0301",
+            ]
+        ),
+        max_size=6,
+    ).map("".join)
+    | st.sampled_from(
+        [
+            "1956-10-20T00:00:00Z",
+            "1956-01-01T00:00:00Z",
+            "-0199-01-01T00:00:00Z",
+            "+175",
+            "-0",
+            "+0.50",
+            "007",
+            "1e5",
+            "Point(13.4 52.5)",
+        ]
+    ),
+    st.sampled_from(["", "@en", "@EN-gb", "@mul", "@de", "@", "@en_x", '"', " "])
+    | st.sampled_from(["string", "decimal", "dateTime", "double", "token", ""]).map(
+        lambda t: f"^^<http://www.w3.org/2001/XMLSchema#{t}>"
+    )
+    | st.just("^^<http://www.opengis.net/ont/geosparql#wktLiteral>"),
+)
+OBJECTS = (
+    LITERALS
+    | SUBJECTS
+    | st.sampled_from(
+        [
+            "<http://commons.wikimedia.org/wiki/Special:FilePath/A.jpg>",
+            "<http://www.wikidata.org/.well-known/genid/0a>",
+            "<http://wikiba.se/ontology#ExternalId>",
+            "<http://www.wikidata.org/prop/novalue/P1>",
+            f"<{E}E10>",
+            "<rel>",
+            f"<{E}Q42> <x:g>",
+        ]
+    )
+)
+LINES = st.builds(
+    "{} {} {}{}".format,
+    SUBJECTS,
+    PREDICATES,
+    OBJECTS,
+    st.sampled_from([" ."] * 8 + [".", " . # x", "  .", "", " ..", " .\r"]),
+)
+
+
+SELECTIONS = st.builds(
+    Selection,
+    properties=st.none() | st.just(frozenset({"P31"})),
+    languages=st.sampled_from([("en", "mul"), ("de",), ("mul",), ("en-gb", "de", "en")]),
+    inverse=st.booleans(),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(LINES | st.sampled_from(["", "# c", "<", '"', "\\", " .", "> > > ."]), min_size=1, max_size=30),
+    st.booleans(),
+    SELECTIONS,
+)
+def test_lines_in_common_form_come_to_what_the_grammar_makes_of_them(
+    lines: list[str], ended: bool, selection: Selection
+) -> None:
+    block = ("\n".join(lines) + "\n" * ended).encode()
+    if not block:
+        return
+    quick, exact = (read.parse_block(block, 5, selection) for read in (wikidata_blocks, wikidata))
+    assert quick.lines == exact.lines
+    assert quick.statements == exact.statements
+    assert quick.faults == exact.faults
+    assert +quick.dropped == +exact.dropped
+    assert quick.tables.keys() == exact.tables.keys()
+    for name, rows in exact.tables.items():
+        assert rows_of(quick.tables[name]) == rows_of(as_staged(name, rows))
+
+
+def rows_of(table: pa.Table) -> Counter[tuple[object, ...]]:
+    return Counter(zip(*table.to_pydict().values(), strict=True))
