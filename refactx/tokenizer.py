@@ -29,6 +29,8 @@ class FactTokenizer:
             self._plain = Tokenizer.from_str(json.dumps(plain))
         except Exception as error:  # tokenizers raises bare Exception
             raise ModelError(f"this is not a tokenizer.json that the tokenizers library can read: {error}") from error
+        if not self._plain.encode("<a>", add_special_tokens=False).ids:
+            raise ModelError("this tokenizer has no vocabulary: is its tokenizer.json there, and not gzipped?")
         self.serialized = serialized
 
     @classmethod

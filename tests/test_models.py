@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 from tiny_model import tiny_fact_tokenizer, tiny_model, tiny_tokenizer
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
 from transformers import AutoTokenizer, T5Config, T5ForConditionalGeneration
 from transformers.utils import logging
 
@@ -116,6 +118,11 @@ def test_an_index_fits_the_model_even_if_its_class_builds_another_tokenizer_than
     fingerprint = load_tokenizer(str(tmp_path))[0].fingerprint
     assert fingerprint == FactTokenizer.from_transformers(AutoTokenizer.from_pretrained(tmp_path)).fingerprint
     assert fingerprint != FactTokenizer.from_file(tmp_path / "tokenizer.json").fingerprint
+
+
+def test_a_tokenizer_without_a_vocabulary_is_refused() -> None:
+    with pytest.raises(ModelError, match="no vocabulary"):
+        FactTokenizer(Tokenizer(BPE()).to_str())
 
 
 def test_loading_writes_nothing(model_folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
