@@ -4,6 +4,7 @@ A tokenizer alone is read by the `tokenizers` library where a `tokenizer.json` i
 seconds to import, only comes in where it must. Whatever goes wrong is a ModelError of one sentence.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,9 +33,7 @@ def load_tokenizer(name: str) -> tuple[FactTokenizer, str]:
         return FactTokenizer.from_transformers(_load(name, None, _auto_tokenizer)), name
     shown = name if name == DEMO else str(path.resolve())
     file = path / "tokenizer.json" if path.is_dir() else path
-    # Beside a model's config the class that it names decides: some build another normaliser than tokenizer.json has
-    # (Qwen2's always NFC), and the index is for the tokenizer that the model will come with.
-    if path.is_dir() and (path / "config.json").is_file() and (path / "tokenizer_config.json").is_file():
+    if path.is_dir() and _class_builds_its_own(path):
         return FactTokenizer.from_transformers(_load(name, path, _auto_tokenizer)), shown
     if file.suffix == ".json" and file.is_file():
         try:
@@ -42,6 +41,22 @@ def load_tokenizer(name: str) -> tuple[FactTokenizer, str]:
         except ModelError as error:
             raise ModelError(f"cannot use {file}: {error}") from error
     return FactTokenizer.from_transformers(_load(name, path, _auto_tokenizer)), shown
+
+
+def _class_builds_its_own(folder: Path) -> bool:
+    """Whether the tokenizer that a model comes with is not what its tokenizer.json says.
+
+    Beside a model's config the class that it names decides, and some build another normaliser (Qwen2's always NFC); those
+    of `_AS_IN_THE_FILE` don't, and need no import of Transformers, which takes seconds.
+    """
+    try:
+        named = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))["tokenizer_class"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return (folder / "config.json").is_file() and named not in _AS_IN_THE_FILE
+
+
+_AS_IN_THE_FILE = ("TokenizersBackend", "PreTrainedTokenizerFast")
 
 
 def load_model(
