@@ -45,13 +45,13 @@ def main(model: str, index: str, tokens: int, questions: Path | None, limit: int
         show(f"{tokens} tokens, facts all the way: seconds a token over free", grounded.seconds / free.seconds)
         show("  forward passes over tokens", grounded.forward_passes / grounded.tokens)
         for figure, options, rows, length in (
-            ("plain loop", {}, 1, 400),
-            ("plain loop, 3 beams", {"num_beams": 3}, 1, 200),
+            ("plain loop", {}, 1, 200),
+            ("plain loop, 3 beams", {"num_beams": 3}, 1, 100),
             (f"plain loop, batch of {batch}", {}, batch, 60),
         ):
             show(f"{figure}: 1 + the processor's share", share(loaded, tokenizer, opened, rows, length, options))
-        show(f"forced chains, batch of {batch}: over free", batch_ratio(loaded, tokenizer, opened, batch, 100))
-        show("fact beams, 3: over greedy", beams_ratio(loaded, tokenizer, opened, 300))
+        show(f"forced chains, batch of {batch}: over free", batch_ratio(loaded, tokenizer, opened, batch, 60))
+        show("fact beams, 3: over greedy", beams_ratio(loaded, tokenizer, opened, 200))
         if questions is not None:
             for figure, value in answers(loaded, tokenizer, opened, questions, limit).items():
                 show(figure, value)
