@@ -94,11 +94,11 @@ class _Search:
     def run(self, first: _Hypothesis) -> Sequence[int]:
         running = [first]
         while True:
-            grown = self._grow(running)
+            grown = [hypothesis for hypothesis in self._grow(running) if self._can_win(hypothesis)]
             if not grown:
                 break
             running = grown
-            if len(running[0].tokens) == self._room or not self._can_improve(running):
+            if len(running[0].tokens) == self._room:
                 break
             if any(not hypothesis.ahead and hypothesis.scores is None for hypothesis in running):
                 self._read(running)
@@ -110,11 +110,9 @@ class _Search:
         found: NDArray[np.float32] = (logits if self._options.renormalise else logits.log_softmax(-1)).numpy(force=True)
         return found
 
-    def _can_improve(self, running: Sequence[_Hypothesis]) -> bool:
-        """Whether a running hypothesis may still beat the best finished one: sums fall, and lengths end at `room`."""
-        if self._best is None:
-            return True
-        return any(self._options.score(h.total, self._room) > self._best[0] for h in running)
+    def _can_win(self, hypothesis: _Hypothesis) -> bool:
+        """Whether it may still beat the best finished one: sums fall, and lengths end at `room`."""
+        return self._best is None or self._options.score(hypothesis.total, self._room) > self._best[0]
 
     def _grow(self, running: Sequence[_Hypothesis]) -> list[_Hypothesis]:
         """The best hypotheses that are one id longer, best first; those that end their fact are taken out."""

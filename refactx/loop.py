@@ -175,7 +175,7 @@ class _Run:
 
     def _guess(self, rows: list[_Row]) -> list[int]:
         """What a single greedy row may go on with, for the model to check in the pass that it needs anyway."""
-        if len(rows) > 1 or self._sampling or self._beams is not None:
+        if len(rows) > 1 or self._sampling:
             return []
         return guess(rows[0].written[0].numpy(), min(MOST_GUESSED, self._max_length - rows[0].length - 1))
 
@@ -184,18 +184,23 @@ class _Run:
         is taken back. Returns the logits behind the last id that the model has read.
         """
         right = 0
-        while right < len(guessed) and not row.pending and not row.done:
+        while right < len(guessed) and not (row.pending or row.done or self._searches(row)):
             self._choose([0], [row], chunked, logits[:, right - len(guessed) - 1][:, None])
             same = _alike(row.pending, guessed[right:])
             right, row.pending = right + same, row.pending[same:]
         chunked.forget(len(guessed) - right)
-        return logits[:, -1:]
+        return logits[:, right - len(guessed) - 1][:, None]
+
+    def _searches(self, row: _Row) -> bool:
+        """Whether a fact begins here that beams look for, from a cache that holds no guesses."""
+        return self._beams is not None and isinstance(row.state, InFact | InTerminator)
 
     def _choose(self, ready: list[int], rows: list[_Row], chunked: ChunkedModel, logits: torch.Tensor) -> None:
         """The next id of each row that the model has read to its end, and the forced ones behind it."""
         if not ready:
             return
-        if self._beams is not None and isinstance(state := rows[0].state, InFact | InTerminator):
+        state = rows[0].state
+        if self._beams is not None and isinstance(state, InFact | InTerminator):
             room = self._max_length - rows[0].length
             for token in best_fact(self._machine, state, rows[0].length, chunked, logits, self._beams, room):
                 self._append(rows[0], token)
