@@ -5,8 +5,12 @@ from pathlib import Path
 
 import click
 
-from bench import data, ingest, knowledge_base, walks
-from refactx.connect import database
+from bench import data, decoding, ingest, knowledge_base, walks
+from refactx.connect import database, open_index
+from refactx.models import load_model
+
+TOKENS = 400
+"""Of the throughput experiment; `python -m bench.decoding` has the paper's 4,000."""
 
 
 def main() -> None:
@@ -33,6 +37,10 @@ def main() -> None:
                 for figure, value in walked.ratios().items():
                     show(figure, value)
                 show("bare SELECT, µs", walked.select)
+                if ".nt" in source.suffixes and (folder / "config.json").is_file():  # a model, not a tokenizer alone
+                    with open_index("bench") as index:
+                        for figure, value in decoding.figures(*load_model(str(folder)), index, TOKENS):
+                            show(figure, value)
                 smaller = cold.get(name)
                 if smaller and measured.facts > 10 * smaller[0]:
                     show(

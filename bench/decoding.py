@@ -5,7 +5,7 @@ or id, as `refactx ask` takes it; QUESTIONS as `refactx eval`.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -38,23 +38,28 @@ def main(model: str, index: str, tokens: int, questions: Path | None, limit: int
     """Print the figures of docs/benchmarks.md, "Decoding"."""
     loaded, tokenizer = load_model(model)
     with open_index(index) as opened:
-        for figure, value in processor_times(opened, tokenizer, loaded.config.vocab_size).items():
+        for figure, value in figures(loaded, tokenizer, opened, tokens, batch):
             show(figure, value)
-        timed = throughput(loaded, tokenizer, opened, tokens)
-        grounded, free = timed["grounded"], timed["free"]
-        show(f"{tokens} tokens, facts all the way: seconds a token over free", grounded.seconds / free.seconds)
-        show("  forward passes over tokens", grounded.forward_passes / grounded.tokens)
-        for figure, options, rows, length in (
-            ("plain loop", {}, 1, 200),
-            ("plain loop, 3 beams", {"num_beams": 3}, 1, 100),
-            (f"plain loop, batch of {batch}", {}, batch, 60),
-        ):
-            show(f"{figure}: 1 + the processor's share", share(loaded, tokenizer, opened, rows, length, options))
-        show(f"forced chains, batch of {batch}: over free", batch_ratio(loaded, tokenizer, opened, batch, 60))
-        show("fact beams, 3: over greedy", beams_ratio(loaded, tokenizer, opened, 200))
         if questions is not None:
             for figure, value in answers(loaded, tokenizer, opened, questions, limit).items():
                 show(figure, value)
+
+
+def figures(model: Any, tokenizer: Any, index: Any, tokens: int, batch: int = 16) -> Iterator[tuple[str, float]]:
+    """Each figure by its name, as soon as it is measured."""
+    yield from processor_times(index, tokenizer, model.config.vocab_size).items()
+    timed = throughput(model, tokenizer, index, tokens)
+    grounded, free = timed["grounded"], timed["free"]
+    yield f"{tokens} tokens, facts all the way: seconds a token over free", grounded.seconds / free.seconds
+    yield "  forward passes over tokens", grounded.forward_passes / grounded.tokens
+    for figure, options, rows, length in (
+        ("plain loop", {}, 1, 200),
+        ("plain loop, 3 beams", {"num_beams": 3}, 1, 100),
+        (f"plain loop, batch of {batch}", {}, batch, 60),
+    ):
+        yield f"{figure}: 1 + the processor's share", share(model, tokenizer, index, rows, length, options)
+    yield f"forced chains, batch of {batch}: over free", batch_ratio(model, tokenizer, index, batch, 100)
+    yield "fact beams, 3: over greedy", beams_ratio(model, tokenizer, index, 200)
 
 
 def processor_times(index: Any, tokenizer: Any, vocabulary: int) -> dict[str, float]:
