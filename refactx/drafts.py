@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MATCHED = 3
-"""Ids that have to be the same: with two, half of the guesses are wrong at their first id."""
+"""Ids that have to be the same. Not tuned: fewer would guess more often and be wrong more often."""
 
 MOST = 8
 """Ids guessed at once: a pass over 8 more takes some 1.2 times one without (docs/benchmarks.md, "Decoding")."""

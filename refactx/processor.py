@@ -234,7 +234,7 @@ def masked(scores: torch.FloatTensor, allowed: Sequence[Tokens | None]) -> torch
 
 
 def _masked_by_numpy(scores: torch.Tensor, allowed: Sequence[Tokens | None]) -> torch.FloatTensor:
-    """The same where numpy can: its calls cost a third of torch's, which also wakes all its threads to fill a row."""
+    """The same where numpy can: its calls cost less than torch's, which may wake all its threads to fill a row."""
     given = scores.numpy(force=True)
     every_row = all(tokens is not None for tokens in allowed)
     out = np.full(given.shape, -np.inf, np.float32) if every_row else given.copy()
