@@ -262,6 +262,11 @@ def _masked_by_numpy(scores: torch.Tensor, allowed: Sequence[Tokens | None]) -> 
             out[row] = -np.inf
         if len(tokens) and tokens[-1] >= given.shape[1]:
             tokens = tokens[tokens < given.shape[1]]  # noqa: PLW2901
+        if len(tokens) == 1:  # most of a fact: a number costs less than an array of one
+            token = int(tokens[0])
+            value = given[row, token]
+            out[row, token] = 0.0 if value == -np.inf else value
+            continue
         kept = given[row, tokens]
         out[row, tokens] = kept if len(kept) and kept.max() > -np.inf else np.maximum(kept, 0.0)
     return torch.from_numpy(out)  # type: ignore[return-value]
