@@ -16,7 +16,7 @@ Rows of a batch run apart, each with the ids that it has pending, in passes as w
 done leaves the batch. They are padded to one length at the end.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Container
 from typing import Any, cast
 
 import numpy as np
@@ -24,7 +24,7 @@ import torch
 from transformers import LogitsProcessorList
 from transformers.generation.stopping_criteria import MaxLengthCriteria
 
-from refactx.chunks import ChunkedModel, can_be_fed_in_chunks
+from refactx.chunks import ChunkedModel, best_width, can_be_fed_in_chunks
 from refactx.drafts import MOST as MOST_GUESSED
 from refactx.drafts import guess
 from refactx.errors import ModelError
@@ -33,9 +33,6 @@ from refactx.mask import allowed, forced
 from refactx.processor import FactLogitsProcessor, RowMasks
 from refactx.some_rows import can_be_asked_for_some, for_rows
 from refactx.state import InFact, InTerminator, Machine, State
-
-PASS_IDS = 16
-"""A pass takes the time of so many ids beside those that go through it (docs/benchmarks.md, "Decoding")."""
 
 _NO_FACT_BEAMS = (
     "fact beams need a decoder-only model with position ids, a dynamic cache of keys and values without a sliding window, "
@@ -256,22 +253,6 @@ class _Run:
         if self._streamer is not None:
             self._streamer.put(torch.tensor([token]))
         row.done = bool(self._criteria(row.written, None).item())
-
-
-def best_width(pending: Sequence[int]) -> int:
-    """How many ids a row to feed at most, of rows that have so many pending: the most ids for the time of a pass, in which
-    shorter rows are padded.
-
-    >>> best_width([1, 1, 1, 30]), best_width([30])
-    (30, 30)
-    >>> best_width([1] * 15 + [30])
-    1
-    """
-
-    def rate(width: int) -> float:
-        return sum(min(count, width) for count in pending) / (PASS_IDS + width * len(pending))
-
-    return max(sorted(set(pending)), key=rate)
 
 
 def _alike(some: list[int], others: list[int]) -> int:
