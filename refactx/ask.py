@@ -203,13 +203,14 @@ class Asker:
             settings["max_new_tokens"] = min(options.max_new_tokens, self._room - max(len(one.ids) for one in asked))
         ending = self._ending(until)
         settings |= {"streamer": streamer, "stopping_criteria": ending}
+        limit: dict[str, Any] = {"max_facts": options.max_facts, "after_facts": self._prompt.marker}
         with _forward_passes(self._model) as passes, _chance(options, self._model.device):
             if free or self._grounded is None:
                 cache = None if prefix is None else prefix.cache_for(inputs["input_ids"], options.num_beams)
                 out = self._model.generate(**inputs, **settings, past_key_values=cache)
             else:
                 beams = options.fact_beams and FactBeams(options.fact_beams, length_penalty=options.fact_length_penalty)
-                out = self._grounded.generate(**inputs, **settings, fact_beams=beams, prefix=prefix)
+                out = self._grounded.generate(**inputs, **settings, fact_beams=beams, prefix=prefix, **limit)
         found = [[]] * len(asked) if free or self._grounded is None else self._grounded.facts(out)
         met = any(criterion.met for criterion in ending)
         seconds = (time.perf_counter() - started) / len(asked)
@@ -229,6 +230,8 @@ class Asker:
             ids = ids[: end + 1]
         reason: FinishReason = "stop" if end is not None else "interrupted" if ended else "length"
         text = self._tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False).strip()
+        if facts and self._index is not None and reason == "stop":  # one fact more than `max_facts` was begun
+            text = text.removesuffix(self._index.trigger).rstrip()
         return Answer(
             question=asked.question,
             answer=final_answer(text, self._prompt.marker, facts),
@@ -282,8 +285,8 @@ class Asker:
     def _check(self, options: Generation, free: bool, streamer: Any) -> None:
         if streamer is not None and options.num_beams > 1:
             raise InputError("beam search cannot stream, since it decides at the end: use num_beams=1")
-        if options.fact_beams is not None and free:
-            raise InputError("fact beams search for facts, and free text has none: leave out one of the two")
+        if free and options != options.free:
+            raise InputError("free text has no facts: leave out free, or fact beams and the limit of facts")
         if not free and self._index is None:
             raise InputError("there is no index to take facts from: give one, or ask freely (free=True)")
 

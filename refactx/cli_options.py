@@ -55,6 +55,7 @@ _GENERATION = (
         help="With --fact-beams: a fact's score is its log-probability over its length to this power.",
     ),
     click.option("--max-new-tokens", default=MAX_NEW_TOKENS, show_default=True, type=click.IntRange(1)),
+    click.option("--max-facts", type=click.IntRange(1), metavar="N", help="Behind N facts the answer has to follow."),
     click.option(
         "--temperature", default=0.0, show_default=True, type=click.FloatRange(0), help="Above 0: sample the text."
     ),

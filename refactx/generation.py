@@ -1,6 +1,6 @@
 """How a model is to write: the options that `refactx ask` and `refactx eval` share."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from refactx.errors import InputError
@@ -14,7 +14,8 @@ class Generation:
     """Greedy text of at most `max_new_tokens` ids, unless more is asked for.
 
     `num_beams`: beams over the whole text. `fact_beams`: search each fact with so many beams, while the text stays as it
-    is; `fact_length_penalty`: see `refactx.FactBeams`. `temperature` above 0 means sampling, from the `top_k` likeliest
+    is; `fact_length_penalty`: see `refactx.FactBeams`. `max_facts`: behind so many facts the answer has to follow, and where
+    another fact is begun, the text ends (None: any number). `temperature` above 0 means sampling, from the `top_k` likeliest
     ids and from the likeliest that together have a probability of `top_p` (None: from all); `seed`: the same one gives
     the same text (None: another text each time).
 
@@ -28,6 +29,7 @@ class Generation:
     fact_beams: int | None = None
     fact_length_penalty: float = 0.0
     max_new_tokens: int = MAX_NEW_TOKENS
+    max_facts: int | None = None
     temperature: float = 0.0
     top_k: int | None = None
     top_p: float | None = None
@@ -42,6 +44,8 @@ class Generation:
             raise InputError("fact beams search each fact within greedy or sampled text: leave out num_beams")
         if self.fact_length_penalty < 0:
             raise InputError(f"length penalty {self.fact_length_penalty}: give 0 (the sum) or more (1: the mean)")
+        if self.max_facts is not None and self.max_facts < 1:
+            raise InputError(f"at most {self.max_facts} facts: give at least 1")
         if self.temperature < 0:
             raise InputError(f"temperature {self.temperature}: give 0 (greedy) or more")
         if self.top_k is not None and self.top_k < 1:
@@ -57,8 +61,13 @@ class Generation:
         """Whether ids are drawn by chance."""
         return self.temperature > 0
 
+    @property
+    def free(self) -> "Generation":
+        """The same without what only facts have."""
+        return replace(self, fact_beams=None, fact_length_penalty=0.0, max_facts=None)
+
     def for_transformers(self) -> dict[str, Any]:
-        """The arguments of `generate` for all but fact beams and seed."""
+        """The arguments of Transformers' `generate`: all but seed and what facts are about."""
         settings: dict[str, Any] = {
             "num_beams": self.num_beams,
             "max_new_tokens": self.max_new_tokens,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -153,8 +153,10 @@ def _asks(options: Options, index: Any, prompt: Prompt) -> dict[str, Ask]:
     loaded = load_model(options.model, options.device, options.dtype, check=partial(check_tokenizer, index))
     asker = Asker(*loaded, index, prompt)
     ask = partial(asker.ask_all, batch_size=options.batch_size)
-    grounded, free = options.generation, replace(options.generation, fact_beams=None)
-    asks = {"grounded": partial(ask, options=grounded), "free": partial(ask, options=free, free=True)}
+    asks = {
+        "grounded": partial(ask, options=options.generation),
+        "free": partial(ask, options=options.generation.free, free=True),
+    }
     return {way: asks[way] for way in options.ways}
 
 
