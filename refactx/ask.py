@@ -9,16 +9,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 from refactx.answer import Answer, FinishReason, final_answer
 from refactx.errors import InputError, ModelError
 from refactx.fact import Fact
+from refactx.fact_stream import FactStream, Piece
 from refactx.generation import GREEDY, Generation
 from refactx.links import LinkedFact
 from refactx.models import check_chat_template
 from refactx.prompt import Example, Prompt, load_prompt
 from refactx.state import FactSource
+from refactx.tokenizer import FactTokenizer
 
 __all__ = ["Answer", "Asker", "FactIndex", "final_answer"]
 
@@ -106,6 +109,19 @@ class Asker:
         self._grounded = None if index is None else ground(self._model, tokenizer, index)
         self._room: int | None = getattr(self._model.config, "max_position_embeddings", None)
         self._prefix: Any = None  # False: there is none
+
+    def stream(self, on_piece: Callable[[Piece], object], free: bool = False) -> FactStream:
+        """A streamer for one call of `ask`: `on_piece` gets the text as it comes, told apart into free text and facts."""
+        machine = None if free or self._grounded is None else self._grounded.machine
+        return FactStream(self._fact_tokenizer, machine, on_piece)
+
+    def count_facts(self, ids: Sequence[int], prompt_length: int) -> int:
+        """How many facts a sequence has completed behind its prompt."""
+        return 0 if self._grounded is None else len(self._grounded.facts([ids], prompt_length)[0])
+
+    @cached_property
+    def _fact_tokenizer(self) -> FactTokenizer:
+        return FactTokenizer.from_transformers(self._tokenizer) if self._index is None else self._index.tokenizer
 
     def ask(
         self,

@@ -1,5 +1,6 @@
 """`refactx eval`: questions, run, judge and report put together."""
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -149,7 +150,10 @@ def _asks(options: Options, index: Any, prompt: Prompt) -> dict[str, Ask]:
     from refactx.ask import Asker
     from refactx.models import load_model
     from refactx.processor import check_tokenizer
+    from refactx.prompt_check import check_prompt
 
+    for note in check_prompt(prompt, index):
+        print(f"refactx: {note}", file=sys.stderr)
     loaded = load_model(options.model, options.device, options.dtype, check=partial(check_tokenizer, index))
     asker = Asker(*loaded, index, prompt)
     ask = partial(asker.ask_all, batch_size=options.batch_size)
