@@ -74,8 +74,7 @@ def ask(
         raise InputError("there is no question: give one in quotes, or --file, or --chat")
     with ExitStack() as stack:
         opened = None if free else stack.enter_context(open_index(index, db))
-        for note in check_prompt(template, opened) if opened else []:
-            click.echo(f"refactx: {note}", err=True)
+        notes = check_prompt(template, opened) if opened else []
         from refactx.answer_views import Asking, ask_many, view_of
         from refactx.ask import Asker
         from refactx.chat import chat as converse
@@ -85,6 +84,8 @@ def ask(
         check = partial(check_tokenizer, opened) if opened else lambda tokenizer: None
         asker = Asker(*load_model(model, device, dtype, check=check), opened, template)
         asking = Asking(asker, generation, free, template.marker)
+        for note in notes if prompt.endswith(".toml") else []:  # ours serve any index
+            click.echo(f"refactx: {note}", err=True)
         view = view_of(asking, as_json, asks=not chat)
         if chat:
             return converse(view, texts)

@@ -152,9 +152,10 @@ def _asks(options: Options, index: Any, prompt: Prompt) -> dict[str, Ask]:
     from refactx.processor import check_tokenizer
     from refactx.prompt_check import check_prompt
 
-    for note in check_prompt(prompt, index):
-        print(f"refactx: {note}", file=sys.stderr)
+    notes = check_prompt(prompt, index)
     loaded = load_model(options.model, options.device, options.dtype, check=partial(check_tokenizer, index))
+    for note in notes if options.prompt.endswith(".toml") else []:  # ours serve any index
+        print(f"refactx: {note}", file=sys.stderr)
     asker = Asker(*loaded, index, prompt)
     ask = partial(asker.ask_all, batch_size=options.batch_size)
     asks = {
