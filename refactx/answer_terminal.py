@@ -141,7 +141,9 @@ def _table(answer: Answer) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     table.add_column("", justify="right", style="dim")
     for name in ("subject", "predicate", "object"):
-        table.add_column(name, overflow="fold")
+        parts = [getattr(linked, name) for linked in answer.links]
+        widest = max((len(_page(part)) for part in parts if isinstance(part, Link)), default=0)
+        table.add_column(name, overflow="fold", min_width=widest)  # an address in two pieces is none
     for number, linked in enumerate(answer.links, 1):
         table.add_row(str(number), *_cells(linked))
     return table

@@ -209,7 +209,10 @@ class Asker:
         until: Callable[[Any], bool] | None,
         started: float,
     ) -> list[Answer]:
+        from transformers import StoppingCriteriaList
+
         from refactx.fact_beams import FactBeams
+        from refactx.until import Until
 
         prefix = self._shared(asked)
         inputs = self._inputs(asked, 0 if prefix is None else prefix.ids.shape[1])
@@ -217,8 +220,8 @@ class Asker:
         settings = options.for_transformers()
         if self._room is not None:
             settings["max_new_tokens"] = min(options.max_new_tokens, self._room - max(len(one.ids) for one in asked))
-        ending = self._ending(until)
-        settings |= {"streamer": streamer, "stopping_criteria": ending}
+        ending = Until(until or (lambda _: False))
+        settings |= {"streamer": streamer, "stopping_criteria": StoppingCriteriaList([ending] if until else [])}
         limit: dict[str, Any] = {"max_facts": options.max_facts, "after_facts": self._prompt.marker}
         with _forward_passes(self._model) as passes, _chance(options, self._model.device):
             if free or self._grounded is None:
@@ -228,23 +231,27 @@ class Asker:
                 beams = options.fact_beams and FactBeams(options.fact_beams, length_penalty=options.fact_length_penalty)
                 out = self._grounded.generate(**inputs, **settings, fact_beams=beams, prefix=prefix, **limit)
         found = [[]] * len(asked) if free or self._grounded is None else self._grounded.facts(out)
-        met = any(criterion.met for criterion in ending)
         seconds = (time.perf_counter() - started) / len(asked)
         return [
-            self._answer(one, ids[length:], tuple(facts), met, passes.calls, seconds)
+            self._answer(one, *self._written(ids, length, ending), tuple(facts), passes.calls, seconds)
             for one, ids, facts in zip(asked, out.tolist(), found, strict=True)
         ]
 
-    def _answer(
-        self, asked: _Asked, ids: list[int], facts: tuple[Fact, ...], ended: bool, passes: int, seconds: float
-    ) -> Answer:
+    def _written(self, row: list[int], prompt_length: int, ending: Any) -> tuple[list[int], FinishReason]:
+        """What a row has behind its prompt, up to the first end of sequence and without padding; and why it ended.
+
+        (The end of sequence may pad rows too, so that only `ending` knows where the rows end that it ended.)
+        """
+        ended = (own for own in ending.rows if row[: len(own)] == own and set(row[len(own) :]) <= {self._pad})
+        ids = next(ended, row)[prompt_length:]
         end = next((position for position, number in enumerate(ids) if number in self._stop), None)
-        if end is None:
-            while ended and ids and ids[-1] == self._pad:
-                ids = ids[:-1]
-        else:
-            ids = ids[: end + 1]
-        reason: FinishReason = "stop" if end is not None else "interrupted" if ended else "length"
+        if end is not None:
+            return ids[: end + 1], "stop"
+        return ids, "interrupted" if ending.met else "length"
+
+    def _answer(
+        self, asked: _Asked, ids: list[int], reason: FinishReason, facts: tuple[Fact, ...], passes: int, seconds: float
+    ) -> Answer:
         text = self._tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False).strip()
         if facts and self._index is not None and reason == "stop":  # one fact more than `max_facts` was begun
             text = text.removesuffix(self._index.trigger).rstrip()
@@ -290,13 +297,6 @@ class Asker:
         mask = [[1] * shared + [0] * gap + [1] * (width - gap - shared) for gap in gaps]
         device = self._model.device
         return {"input_ids": torch.tensor(ids, device=device), "attention_mask": torch.tensor(mask, device=device)}
-
-    def _ending(self, until: Callable[[Any], bool] | None) -> Any:
-        from transformers import StoppingCriteriaList
-
-        from refactx.until import Until
-
-        return StoppingCriteriaList([] if until is None else [Until(until)])
 
     def _check(self, options: Generation, free: bool, streamer: Any) -> None:
         if streamer is not None and options.num_beams > 1:
