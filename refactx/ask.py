@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from refactx.answer import Answer, FinishReason, final_answer
 from refactx.errors import InputError, ModelError
-from refactx.fact import Fact
+from refactx.fact import Fact, clean_part
 from refactx.fact_stream import FactStream, Piece
 from refactx.generation import GREEDY, Generation
 from refactx.links import LinkedFact
@@ -170,6 +170,8 @@ class Asker:
         self._check(options, free, None)
         if batch_size < 1:
             raise InputError(f"batches of {batch_size}: give at least 1")
+        if options.uses_channel and self._has_channel and not free:
+            batch_size = 1  # a channel is for one question
         for first in range(0, len(questions), batch_size):
             yield from self._batch(questions[first : first + batch_size], options, free, until)
 
@@ -229,13 +231,41 @@ class Asker:
                 out = self._model.generate(**inputs, **settings, past_key_values=cache)
             else:
                 beams = options.fact_beams and FactBeams(options.fact_beams, length_penalty=options.fact_length_penalty)
-                out = self._grounded.generate(**inputs, **settings, fact_beams=beams, prefix=prefix, **limit)
+                channel = self._channel(asked[0].question) if options.uses_channel else None
+                out = self._grounded.generate(
+                    **inputs, **settings, fact_beams=beams, channel=channel, prefix=prefix, **limit
+                )
         found = [[]] * len(asked) if free or self._grounded is None else self._grounded.facts(out)
         seconds = (time.perf_counter() - started) / len(asked)
         return [
             self._answer(one, *self._written(ids, length, ending), tuple(facts), passes.calls, seconds)
             for one, ids, facts in zip(asked, out.tolist(), found, strict=True)
         ]
+
+    @cached_property
+    def _examples(self) -> Any:
+        """The prompt's questions for facts, computed once; None where there are none, or the model cannot share them."""
+        from refactx.prefix import prefill
+
+        if self._index is None or not self._prompt.channel.strip():
+            return None
+        ids = self._index.tokenizer.encode(self._prompt.channel.strip() + "\n")
+        with suppress(ModelError):
+            return prefill(self._model, [ids])
+        return None
+
+    @property
+    def _has_channel(self) -> bool:
+        return self._examples is not None
+
+    def _channel(self, question: str) -> Any:
+        from refactx.channel import Channel, ChannelOptions
+
+        if self._index is None or not self._has_channel:
+            return None
+        lead = self._index.tokenizer.encode(self._prompt.asks)
+        ids = self._index.tokenizer.encode(f" {clean_part(question)}")
+        return Channel(self._model, self._examples, [*lead, *ids], len(lead), ChannelOptions())
 
     def _written(self, row: list[int], prompt_length: int, ending: Any) -> tuple[list[int], FinishReason]:
         """What a row has behind its prompt, up to the first end of sequence and without padding; and why it ended.

@@ -74,11 +74,11 @@ class ChunkedModel:
         if positions is not None:
             self._next = (positions[:, -1:] + 1).to(self._device).expand(self.rows, 1)
 
-    def feed(self, chunks: Sequence[Sequence[int]], every: bool = False) -> torch.Tensor:
+    def feed(self, chunks: Sequence[Sequence[int]], last: int | None = 1) -> torch.Tensor:
         """Run the model once over a chunk of ids for each row; a chunk may be empty, but not all of them.
 
-        Returns the logits behind each row's last id, [rows, 1, vocabulary]; with `every` those behind each of its ids,
-        [rows, width, vocabulary], on the right: row r has them in its last `len(chunks[r])` columns.
+        Returns the logits behind each row's `last` ids, [rows, last, vocabulary] (None: behind all, [rows, width,
+        vocabulary]), on the right: row r has them in its last `len(chunks[r])` columns.
         """
         width = max(map(len, chunks))
         ids = torch.tensor([[0] * (width - len(chunk)) + list(chunk) for chunk in chunks], device=self._device)
@@ -87,10 +87,10 @@ class ChunkedModel:
             inputs["position_ids"] = self._place(self._next, chunks, width)
         inputs["attention_mask"] = self._unmask(chunks, width)
         if self._only_last:
-            inputs["logits_to_keep"] = width if every else 1
+            inputs["logits_to_keep"] = last or width
         prepared = self._model.prepare_inputs_for_generation(ids, next_sequence_length=width, **inputs)
         logits: torch.Tensor = self._model(**prepared, return_dict=True).logits
-        return logits if every else logits[:, -1:]
+        return logits[:, -(last or width) :]
 
     def forget(self, count: int) -> None:
         """Take back the last `count` ids of every row."""

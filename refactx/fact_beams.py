@@ -178,7 +178,7 @@ class _Search:
         width = best_width([len(chunk) for chunk in chunks])
         chunks = [chunk[:width] for chunk in chunks]
         self._model.select([hypothesis.row for hypothesis in running])
-        logits = self._model.feed(chunks, every=True)
+        logits = self._model.feed(chunks, last=None)
         for row, (hypothesis, chunk) in enumerate(zip(running, chunks, strict=True)):
             hypothesis.row = row
             if chunk:

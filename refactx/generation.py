@@ -13,11 +13,12 @@ MAX_NEW_TOKENS = 1000
 class Generation:
     """Greedy text of at most `max_new_tokens` ids, unless more is asked for.
 
-    `num_beams`: beams over the whole text. `fact_beams`: search each fact with so many beams, while the text stays as it
-    is; `fact_length_penalty`: see `refactx.FactBeams`. `max_facts`: behind so many facts the answer has to follow, and where
-    another fact is begun, the text ends (None: any number). `temperature` above 0 means sampling, from the `top_k` likeliest
-    ids and from the likeliest that together have a probability of `top_p` (None: from all); `seed`: the same one gives
-    the same text (None: another text each time).
+    `channel`: choose each fact by the question (`refactx.channel`), where the prompt has examples for that, and unless there
+    are beams. `num_beams`: beams over the whole text. `fact_beams`: search each fact with so many beams, while the text
+    stays as it is; `fact_length_penalty`: see `refactx.FactBeams`. `max_facts`: behind so many facts the answer has to
+    follow, and where another fact is begun, the text ends (None: any number). `temperature` above 0 means sampling, from
+    the `top_k` likeliest ids and from the likeliest that together have a probability of `top_p` (None: from all); `seed`:
+    the same one gives the same text (None: another text each time).
 
     Raises InputError for values out of range, and for those that do not go together.
 
@@ -25,6 +26,7 @@ class Generation:
     (True, False)
     """
 
+    channel: bool = True
     num_beams: int = 1
     fact_beams: int | None = None
     fact_length_penalty: float = 0.0
@@ -62,9 +64,14 @@ class Generation:
         return self.temperature > 0
 
     @property
+    def uses_channel(self) -> bool:
+        """Whether facts are chosen by the question: beams choose them in their own way."""
+        return self.channel and self.num_beams == 1 and self.fact_beams is None
+
+    @property
     def free(self) -> "Generation":
         """The same without what only facts have."""
-        return replace(self, fact_beams=None, fact_length_penalty=0.0, max_facts=None)
+        return replace(self, channel=False, fact_beams=None, fact_length_penalty=0.0, max_facts=None)
 
     def for_transformers(self) -> dict[str, Any]:
         """The arguments of Transformers' `generate`: all but seed and what facts are about."""

@@ -8,6 +8,7 @@ import torch
 from transformers import LogitsProcessorList
 from transformers.generation.configuration_utils import GenerationMode
 
+from refactx.channel import Channel
 from refactx.errors import InputError, ModelError, RefactxError
 from refactx.fact import Fact
 from refactx.fact_beams import FactBeams
@@ -45,6 +46,7 @@ class GroundedModel:
         *args: Any,
         logits_processor: Any = None,
         fact_beams: int | FactBeams | None = None,
+        channel: Channel | None = None,
         prefix: Prefix | None = None,
         max_facts: int | None = None,
         after_facts: str = "",
@@ -54,8 +56,9 @@ class GroundedModel:
 
         Greedy decoding and sampling append forced tokens without a forward pass (`refactx.loop`); all other modes run
         Transformers' own loops. `fact_beams`: search each fact with so many beams (`FactBeams` for more options), rows
-        one after another. `prefix`: what `prefill` computed of the beginning of all rows. `max_facts`: behind so many facts a
-        row goes on with `after_facts` on a line of its own, and ends where it begins another fact.
+        one after another. `channel`: choose facts by the question (`refactx.channel`), of a single row and without fact
+        beams. `prefix`: what `prefill` computed of the beginning of all rows. `max_facts`: behind so many facts a row goes on
+        with `after_facts` on a line of its own, and ends where it begins another fact.
 
         Raises RefactxError where Transformers would switch to continuous batching, InputError for fact beams where the
         text itself is not greedy or sampled, or for rows that do not begin with the prefix, ModelError for a model that
@@ -71,6 +74,8 @@ class GroundedModel:
         prompt = inputs if inputs is not None else kwargs.get("input_ids")
         length = None if prompt is None or self._is_encoder_decoder else int(prompt.shape[1])
         beams = FactBeams(fact_beams) if isinstance(fact_beams, int) else fact_beams
+        if channel is not None and (beams is not None or prompt is None or len(prompt) > 1):
+            raise InputError("a channel chooses the facts of one row, without fact beams: give one row at a time")
         if self._is_encoder_decoder and (beams is not None or prefix is not None):
             raise ModelError(
                 f"fact beams and prefix need a decoder-only model, which {type(self._model).__name__} is not: leave them out"
@@ -94,13 +99,13 @@ class GroundedModel:
         loop = None
         if self._is_stepwise(kwargs):
             loop = ForcedTokens(
-                machine, self._padding, processor, length, kwargs.get("streamer"), beams, bool(keeps_cache)
+                *(machine, self._padding, processor, length, kwargs.get("streamer"), beams, bool(keeps_cache)), channel
             )
             kwargs["custom_generate"] = loop
-        elif beams is not None:
+        elif beams is not None or channel is not None:
             raise InputError(
-                "fact beams search within greedy or sampled text: leave out num_beams and its like, and stop_strings and "
-                "tokenizer (stopping_criteria=[StopStringCriteria(tokenizer, ...)] does the same)"
+                "fact beams and channels search within greedy or sampled text: leave out num_beams and its like, and "
+                "stop_strings and tokenizer (stopping_criteria=[StopStringCriteria(tokenizer, ...)] does the same)"
             )
         out = self._model.generate(inputs, **kwargs)
         if length is None:

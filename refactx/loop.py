@@ -16,6 +16,7 @@ Rows of a batch run apart, each with the ids that it has pending, in passes as w
 done leaves the batch. They are padded to one length at the end.
 """
 
+import logging
 from collections.abc import Container
 from typing import Any, cast
 
@@ -24,6 +25,7 @@ import torch
 from transformers import LogitsProcessorList
 from transformers.generation.stopping_criteria import MaxLengthCriteria
 
+from refactx.channel import Channel
 from refactx.chunks import ChunkedModel, best_width, can_be_fed_in_chunks
 from refactx.drafts import MOST as MOST_GUESSED
 from refactx.drafts import guess
@@ -32,7 +34,9 @@ from refactx.fact_beams import FactBeams, best_fact
 from refactx.mask import allowed, forced
 from refactx.processor import FactLogitsProcessor, RowMasks
 from refactx.some_rows import can_be_asked_for_some, for_rows
-from refactx.state import InFact, InTerminator, Machine, State
+from refactx.state import Free, InFact, InTerminator, Machine, State
+
+_log = logging.getLogger(__name__)
 
 _NO_FACT_BEAMS = (
     "fact beams need a decoder-only model with position ids, a dynamic cache of keys and values without a sliding window, "
@@ -42,15 +46,15 @@ _NO_FACT_BEAMS = (
 
 class _Row:
     """One sequence as it is written. `number`: its place in the batch; `pending`: its last ids, through which the model has
-    not run.
+    not run; `at_end_of_fact`: whether the last of them completes a fact.
     """
 
-    __slots__ = ("done", "ids", "length", "number", "pending", "state")
+    __slots__ = ("at_end_of_fact", "done", "ids", "length", "number", "pending", "state")
 
     def __init__(self, number: int, ids: torch.Tensor, length: int, state: State) -> None:
         self.number, self.ids, self.length, self.state = number, ids, length, state
         self.pending: list[int] = []
-        self.done = False
+        self.done = self.at_end_of_fact = False
 
     @property
     def written(self) -> torch.Tensor:
@@ -62,9 +66,10 @@ class ForcedTokens:
     """The loop over one index: a callable for `generate(custom_generate=...)`, for one call.
 
     `streamer`: as `generate` takes it (which does not hand it to callables). `beams`: search each fact with beams, for
-    a single row. `keeps_cache`: whether the caller will go on with the cache, which several rows would leave with gaps.
-    `own`: the processor that this loop stands in for; others of its kind, for other indexes, are kept. `prompt_length`:
-    how many ids of each row are the prompt; where None was given, known once the loop has run.
+    a single row; `channel`: choose facts by the question, for a single row, where the model allows. `keeps_cache`: whether
+    the caller will go on with the cache, which several rows would leave with gaps. `own`: the processor that this loop stands
+    in for; others of its kind, for other indexes, are kept. `prompt_length`: how many ids of each row are the prompt; where
+    None was given, known once the loop has run.
     """
 
     def __init__(
@@ -76,9 +81,10 @@ class ForcedTokens:
         streamer: Any = None,
         beams: FactBeams | None = None,
         keeps_cache: bool = False,
+        channel: Channel | None = None,
     ) -> None:
         self._machine, self._padding, self._own, self.prompt_length = machine, padding, own, prompt_length
-        self._streamer, self._beams, self._keeps_cache = streamer, beams, keeps_cache
+        self._streamer, self._beams, self._keeps_cache, self._channel = streamer, beams, keeps_cache, channel
 
     def __call__(
         self,
@@ -95,6 +101,10 @@ class ForcedTokens:
         if not (known and self._knows(model, len(input_ids), stopping_criteria, generation_config, model_kwargs)):
             if self._beams is not None:
                 raise ModelError(_NO_FACT_BEAMS)
+            if self._channel is not None:
+                _log.warning(
+                    "the facts are not chosen by the question: this model cannot be fed several ids a row at once"
+                )
             return type(model)._sample(
                 *(model, input_ids, logits_processor, stopping_criteria, generation_config),
                 streamer=self._streamer,
@@ -104,7 +114,8 @@ class ForcedTokens:
         processors = LogitsProcessorList(
             masks if processor is self._own else processor for processor in logits_processor
         )
-        run = _Run(self._machine, self._streamer, self._beams, masks, processors, stopping_criteria, generation_config)
+        search = (self._beams, self._channel)
+        run = _Run(self._machine, self._streamer, search, masks, processors, stopping_criteria, generation_config)
         prompts = [(n, input_ids[n : n + 1]) for n in range(len(input_ids))]
         rows = [self._row(n, prompt, self.prompt_length, generation_config.max_length) for n, prompt in prompts]
         first = model._prefill(input_ids, generation_config, model_kwargs).logits[:, -1:]
@@ -122,11 +133,14 @@ class ForcedTokens:
     def _knows(self, model: Any, rows: int, criteria: Any, config: Any, model_kwargs: dict[str, Any]) -> bool:
         returned = (config.output_scores, config.output_logits, config.output_attentions, config.output_hidden_states)
         width = rows if self._beams is None else max(rows, self._beams.beams)
+        width = width if self._channel is None else max(width, 2)
         if any(returned) or not can_be_fed_in_chunks(model, model_kwargs, width):
             return False
         if rows == 1:
             return True
-        if self._beams is not None or self._streamer is not None:  # a streamer gets an id of every row at once
+        if (
+            self._beams is not None or self._channel is not None or self._streamer is not None
+        ):  # a streamer gets an id of every row at once
             return False
         # Without an end of sequence, rows that are done are not padded: they go on until all are.
         ends = any(hasattr(criterion, "eos_token_id") for criterion in criteria)
@@ -146,13 +160,14 @@ class _Run:
         self,
         machine: Machine,
         streamer: Any,
-        beams: FactBeams | None,
+        search: tuple[FactBeams | None, Channel | None],
         masks: RowMasks,
         processors: LogitsProcessorList,
         criteria: Any,
         config: Any,
     ) -> None:
-        self._machine, self._streamer, self._beams = machine, streamer, beams
+        self._machine, self._streamer = machine, streamer
+        self._beams, self._channel = search
         self._masks, self._processors, self._criteria = masks, processors, criteria
         self._sampling, self._max_length = bool(config.do_sample), config.max_length
         self._alone = True  # whether the batch has one row
@@ -169,7 +184,7 @@ class _Run:
             rows = [rows[n] for n in going_on]
             width = best_width([len(row.pending) for row in rows])
             guessed = self._guess(rows) if chunked.can_forget else []
-            logits = chunked.feed([row.pending[:width] + guessed for row in rows], every=bool(guessed))
+            logits = chunked.feed([row.pending[:width] + guessed for row in rows], last=None if guessed else 1)
             for row in rows:
                 row.pending = row.pending[width:]
             if guessed:
@@ -194,7 +209,9 @@ class _Run:
         return logits[:, right - len(guessed) - 1][:, None]
 
     def _searches(self, row: _Row) -> bool:
-        """Whether a fact begins here that beams look for, from a cache that holds no guesses."""
+        """Whether beams or the channel look for what follows, from a cache that holds no guesses."""
+        if self._channel is not None and self._channel.decides(self._machine, row.state):
+            return True
         return self._beams is not None and isinstance(row.state, InFact | InTerminator)
 
     def _choose(self, ready: list[int], rows: list[_Row], chunked: ChunkedModel, logits: torch.Tensor) -> None:
@@ -207,6 +224,13 @@ class _Run:
             for token in best_fact(self._machine, state, rows[0].length, chunked, logits, self._beams, room):
                 self._append(rows[0], token)
             return
+        if self._channel is not None and isinstance(state, InFact):
+            chosen = self._channel.choose(self._machine, state, rows[0].length, chunked, logits)
+            for token in chosen:
+                self._append(rows[0], token)
+            if chosen:
+                self._go_on(rows[0], logits[:, -1])
+                return
         for group in self._groups(ready, rows):
             scores = logits[group, -1].to(copy=True, dtype=torch.float32)
             self._masks.allowed = [allowed(self._machine, rows[n].state) for n in group]
@@ -231,11 +255,14 @@ class _Run:
         while not row.done and (token := forced(self._machine, row.state)) is not None:
             if self._beams is not None:
                 return
-            if (
-                self._sampling and self._alone
-            ):  # the other loop draws for every id: so the same seed gives the same text
+            if self._sampling and self._alone:  # the other loop draws for each id: the same seed gives the same text
                 self._pick(torch.zeros_like(scores))
             self._append(row, token)
+        if self._channel is not None and not row.done and row.at_end_of_fact:
+            for token in self._channel.follow(self._machine, row.state):
+                self._append(row, token)
+            if not row.at_end_of_fact:
+                self._go_on(row, scores)
 
     def _pick(self, scores: torch.Tensor) -> torch.Tensor:
         """One id a row, int64[rows], as `GenerationMixin._sample` picks it."""
@@ -247,7 +274,9 @@ class _Run:
         if row.done:
             return
         row.ids[0, row.length] = token
-        row.state = self._machine.advance(row.state, token, row.length)
+        before = row.state
+        row.state = self._machine.advance(before, token, row.length)
+        row.at_end_of_fact = isinstance(before, InFact | InTerminator) and isinstance(row.state, Free)
         row.length += 1
         row.pending.append(token)
         if self._streamer is not None:

@@ -29,10 +29,15 @@ class Prefix:
             raise InputError(
                 f"with prefix= each prompt must begin with the prefix's {length} ids and go on behind them"
             )
-        cache = copy.copy(self.cache)  # its tensors are replaced as the text grows, never written to
-        cache.layers = [copy.copy(layer) for layer in self.cache.layers]
+        cache = self.cache_for_one()
         if len(prompts) * copies > 1:
             cache.batch_repeat_interleave(len(prompts) * copies)
+        return cache
+
+    def cache_for_one(self) -> DynamicCache:
+        """A cache for one text that goes on behind the prefix."""
+        cache = copy.copy(self.cache)  # its tensors are replaced as the text grows, never written to
+        cache.layers = [copy.copy(layer) for layer in self.cache.layers]
         return cache
 
 

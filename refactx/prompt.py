@@ -30,7 +30,8 @@ class Example:
 class Prompt:
     """What a model is told before the question.
 
-    `trigger` starts a fact in the examples, `marker` the final answer; `unknown` is the answer without proof.
+    `trigger` starts a fact in the examples, `marker` the final answer; `unknown` is the answer without proof. `channel`: facts
+    with questions that they answer, for `refactx.channel`, a line each; `asks`: what stands between the two.
     """
 
     system: str
@@ -38,6 +39,8 @@ class Prompt:
     trigger: str = "Fact:"
     marker: str = "Answer:"
     unknown: str = "I don't know."
+    channel: str = ""
+    asks: str = " Question:"
 
     def messages(self, question: str, history: Sequence[Example] = ()) -> list[Message]:
         """The conversation up to the question; `history`: its earlier turns. Raises InputError for a question without
@@ -119,7 +122,7 @@ def load_prompt(name: str = "wikidata") -> Prompt:
 
 
 def _checked(prompt: Prompt) -> Prompt:
-    texts = [prompt.system, prompt.trigger, prompt.marker, prompt.unknown]
+    texts = [prompt.system, prompt.trigger, prompt.marker, prompt.unknown, prompt.channel, prompt.asks]
     texts += [text for example in prompt.examples for text in (example.question, example.answer)]
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("something in it is not a text")
