@@ -16,7 +16,26 @@ import torch
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
+PASS_IDS = 16
+"""A pass takes the time of so many ids beside those that go through it (docs/benchmarks.md, "Decoding")."""
+
 _KNOWN_INPUTS = {"attention_mask", "position_ids", "past_key_values", "use_cache", "logits_to_keep"}
+
+
+def best_width(pending: Sequence[int]) -> int:
+    """How many ids a row to feed at most, of rows that have so many pending: the most ids for the time of a pass, in which
+    shorter rows are padded.
+
+    >>> best_width([1, 1, 1, 30]), best_width([30])
+    (30, 30)
+    >>> best_width([1] * 15 + [30])
+    1
+    """
+
+    def rate(width: int) -> float:
+        return sum(min(count, width) for count in pending) / (PASS_IDS + width * len(pending))
+
+    return max(sorted(set(pending)), key=rate)
 
 
 def can_be_fed_in_chunks(model: Any, model_kwargs: Mapping[str, Any], rows: int) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from refactx.chunks import ChunkedModel
+from refactx.chunks import ChunkedModel, best_width
 from refactx.errors import InputError
 from refactx.mask import allowed, forced
 from refactx.state import Closing, Free, InFact, InTerminator, Machine, State
@@ -175,6 +175,8 @@ class _Search:
     def _read(self, running: Sequence[_Hypothesis]) -> None:
         """One pass for all hypotheses that the model has not read to their end, each with its forced chain."""
         chunks = [self._chain(h) if not h.ahead and h.scores is None else [] for h in running]
+        width = best_width([len(chunk) for chunk in chunks])
+        chunks = [chunk[:width] for chunk in chunks]
         self._model.select([hypothesis.row for hypothesis in running])
         logits = self._model.feed(chunks, every=True)
         for row, (hypothesis, chunk) in enumerate(zip(running, chunks, strict=True)):

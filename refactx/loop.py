@@ -12,8 +12,8 @@ stopping criteria, and this replaces the loop (`GenerationMixin._sample`) alone.
 that this loop does not know (`can_be_fed_in_chunks`, `can_be_asked_for_some`, scores or attentions asked for), it calls
 that one.
 
-Rows of a batch run apart, each with the ids that it has pending, in passes of at most `MAX_CHUNK` ids a row; they are
-padded to one length at the end.
+Rows of a batch run apart, each with the ids that it has pending, in passes as wide as pays (`best_width`); a row that is
+done leaves the batch. They are padded to one length at the end.
 """
 
 from collections.abc import Container
@@ -24,7 +24,7 @@ import torch
 from transformers import LogitsProcessorList
 from transformers.generation.stopping_criteria import MaxLengthCriteria
 
-from refactx.chunks import ChunkedModel, can_be_fed_in_chunks
+from refactx.chunks import ChunkedModel, best_width, can_be_fed_in_chunks
 from refactx.drafts import MOST as MOST_GUESSED
 from refactx.drafts import guess
 from refactx.errors import ModelError
@@ -34,9 +34,6 @@ from refactx.processor import FactLogitsProcessor, RowMasks
 from refactx.some_rows import can_be_asked_for_some, for_rows
 from refactx.state import InFact, InTerminator, Machine, State
 
-MAX_CHUNK = 8
-"""Most ids of a row in one pass, in a batch: the other rows are padded to it (docs/benchmarks.md, "Decoding")."""
-
 _NO_FACT_BEAMS = (
     "fact beams need a decoder-only model with position ids, a dynamic cache of keys and values without a sliding window, "
     "no scores or attentions returned, no guidance and no SynthID watermark; leave fact_beams out here, or use num_beams"
@@ -44,12 +41,14 @@ _NO_FACT_BEAMS = (
 
 
 class _Row:
-    """One sequence as it is written. `pending`: its last ids, through which the model has not run."""
+    """One sequence as it is written. `number`: its place in the batch; `pending`: its last ids, through which the model has
+    not run.
+    """
 
-    __slots__ = ("done", "ids", "length", "pending", "state")
+    __slots__ = ("done", "ids", "length", "number", "pending", "state")
 
-    def __init__(self, ids: torch.Tensor, length: int, state: State) -> None:
-        self.ids, self.length, self.state = ids, length, state
+    def __init__(self, number: int, ids: torch.Tensor, length: int, state: State) -> None:
+        self.number, self.ids, self.length, self.state = number, ids, length, state
         self.pending: list[int] = []
         self.done = False
 
@@ -106,8 +105,8 @@ class ForcedTokens:
             masks if processor is self._own else processor for processor in logits_processor
         )
         run = _Run(self._machine, self._streamer, self._beams, masks, processors, stopping_criteria, generation_config)
-        prompts = [input_ids[n : n + 1] for n in range(len(input_ids))]
-        rows = [self._row(prompt, self.prompt_length, generation_config.max_length) for prompt in prompts]
+        prompts = [(n, input_ids[n : n + 1]) for n in range(len(input_ids))]
+        rows = [self._row(n, prompt, self.prompt_length, generation_config.max_length) for n, prompt in prompts]
         first = model._prefill(input_ids, generation_config, model_kwargs).logits[:, -1:]
         chunked = ChunkedModel(model, model_kwargs, (input_ids.shape[0], input_ids.shape[1]))
         run.write(rows, chunked, first)
@@ -133,11 +132,11 @@ class ForcedTokens:
         ends = any(hasattr(criterion, "eos_token_id") for criterion in criteria)
         return not self._keeps_cache and (ends or all(isinstance(c, MaxLengthCriteria) for c in criteria))
 
-    def _row(self, prompt: torch.Tensor, prompt_length: int, max_length: int) -> _Row:
+    def _row(self, number: int, prompt: torch.Tensor, prompt_length: int, max_length: int) -> _Row:
         length = prompt.shape[1]
         ids = torch.zeros((1, max(max_length, length + 1)), dtype=torch.long)
         ids[:, :length] = prompt
-        return _Row(ids, length, self._machine.run(prompt[0].tolist(), prompt_length, self._padding))
+        return _Row(number, ids, length, self._machine.run(prompt[0].tolist(), prompt_length, self._padding))
 
 
 class _Run:
@@ -156,26 +155,29 @@ class _Run:
         self._machine, self._streamer, self._beams = machine, streamer, beams
         self._masks, self._processors, self._criteria = masks, processors, criteria
         self._sampling, self._max_length = bool(config.do_sample), config.max_length
+        self._alone = True  # whether the batch has one row
 
     def write(self, rows: list[_Row], chunked: ChunkedModel, logits: torch.Tensor) -> None:
         """Write every row to its end, from the logits behind the prompts, [rows, 1, vocabulary]."""
-        chunk = self._max_length if len(rows) == 1 else MAX_CHUNK
+        self._alone = len(rows) == 1
         while True:
-            self._choose([n for n, row in enumerate(rows) if not (row.done or row.pending)], rows, chunked, logits)
-            if all(row.done for row in rows):
+            self._choose([n for n, row in enumerate(rows) if not row.pending], rows, chunked, logits)
+            going_on = [n for n, row in enumerate(rows) if not row.done]
+            if not going_on:
                 return
+            chunked.select(going_on)
+            rows = [rows[n] for n in going_on]
+            width = best_width([len(row.pending) for row in rows])
             guessed = self._guess(rows) if chunked.can_forget else []
-            logits = chunked.feed(
-                [[] if row.done else row.pending[:chunk] + guessed for row in rows], every=bool(guessed)
-            )
+            logits = chunked.feed([row.pending[:width] + guessed for row in rows], every=bool(guessed))
             for row in rows:
-                row.pending = row.pending[chunk:]
+                row.pending = row.pending[width:]
             if guessed:
                 logits = self._check(rows[0], guessed, chunked, logits)
 
     def _guess(self, rows: list[_Row]) -> list[int]:
         """What a single greedy row may go on with, for the model to check in the pass that it needs anyway."""
-        if len(rows) > 1 or self._sampling:
+        if not self._alone or self._sampling:
             return []
         return guess(rows[0].written[0].numpy(), min(MOST_GUESSED, self._max_length - rows[0].length - 1))
 
@@ -209,11 +211,13 @@ class _Run:
             scores = logits[group, -1].to(copy=True, dtype=torch.float32)
             self._masks.allowed = [allowed(self._machine, rows[n].state) for n in group]
             ids = torch.cat([rows[n].written for n in group]).to(scores.device)
-            processors = self._processors if len(rows) == 1 else for_rows(self._processors, group)
+            processors = (
+                self._processors if self._alone else for_rows(self._processors, [rows[n].number for n in group])
+            )
             scores = processors(cast(Any, ids), cast(Any, scores))
             for n, token in zip(group, self._pick(scores).tolist(), strict=True):
                 self._append(rows[n], token)
-                self._go_on(rows[n], scores[:1], alone=len(rows) == 1)
+                self._go_on(rows[n], scores[:1])
 
     def _groups(self, ready: list[int], rows: list[_Row]) -> list[list[int]]:
         """Rows by length: processors get rectangles of ids."""
@@ -222,12 +226,14 @@ class _Run:
             by_length.setdefault(rows[n].length, []).append(n)
         return list(by_length.values())
 
-    def _go_on(self, row: _Row, scores: torch.Tensor, alone: bool) -> None:
+    def _go_on(self, row: _Row, scores: torch.Tensor) -> None:
         """Append what is forced. Fact beams are for whole facts: with them a fact is left to the search."""
         while not row.done and (token := forced(self._machine, row.state)) is not None:
             if self._beams is not None:
                 return
-            if self._sampling and alone:  # the other loop draws for every id: so the same seed gives the same text
+            if (
+                self._sampling and self._alone
+            ):  # the other loop draws for every id: so the same seed gives the same text
                 self._pick(torch.zeros_like(scores))
             self._append(row, token)
 

@@ -11,8 +11,7 @@ who uses the bare processor must not use it so.
 
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -43,12 +42,21 @@ def check_tokenizer(index: FactSource, tokenizer: Any) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Step:
-    """One call: its ids, int64[rows, length], and the state of each row."""
+_ID_BYTES = 8
 
-    ids: NDArray[np.int64]
+
+class _Step(NamedTuple):
+    """One call: how many ids each row has, the rows (int64 in bytes, which compare fastest; those behind `length` belong to
+    a later call that shares them), and the state of each.
+    """
+
+    length: int
+    rows: Sequence[bytes]
     states: Sequence[State]
+
+    def own_rows(self) -> list[bytes]:
+        """Its rows alone."""
+        return [row[: _ID_BYTES * self.length] for row in self.rows]
 
 
 class FactLogitsProcessor(LogitsProcessor):
@@ -107,7 +115,10 @@ class FactLogitsProcessor(LogitsProcessor):
         """
         ids: NDArray[np.int64] = input_ids.numpy(force=True)
         states = self._states(ids)
-        if all(type(state) is Free for state in states):
+        for state in states:
+            if type(state) is not Free:
+                break
+        else:
             return scores
         masks = [
             ids[row, -1:].astype(np.int32) if self._padded(state, ids[row]) else allowed(self._machine, state)
@@ -117,73 +128,79 @@ class FactLogitsProcessor(LogitsProcessor):
 
     def _states(self, ids: NDArray[np.int64]) -> Sequence[State]:
         length = ids.shape[1]
+        rows = [row.tobytes() for row in ids]
         if self._steps and self._length is not None and length > self._length:
             last = self._steps[-1]  # nearly always each row has one id more than at the last call
-            if last.ids.shape == (len(ids), length - 1) and bool((last.ids == ids[:, :-1]).all()):
-                own = ids.copy()  # beam search writes on in the tensor that it hands out
-                self._steps[-1] = _Step(own[:, :-1], last.states)  # both on the same memory
+            if (
+                last.length == length - 1
+                and len(last.rows) == len(rows)
+                and all(map(bytes.startswith, rows, last.rows))
+            ):
+                self._steps[-1] = _Step(last.length, rows, last.states)  # both on the same memory
                 advance = self._machine.advance
                 states = [
                     advance(state, token, length - 1)
-                    for state, token in zip(last.states, own[:, -1].tolist(), strict=True)
+                    for state, token in zip(last.states, ids[:, -1].tolist(), strict=True)
                 ]
-                return self._keep(own, states)
+                return self._keep(_Step(length, rows, states))
         for step in reversed(self._steps):  # the same ids again, as prompt look-up asks: nothing new to remember
-            if step.ids.shape == ids.shape and np.array_equal(step.ids, ids):
+            if step.length == length and step.own_rows() == rows:
                 return step.states
-        own = ids.copy()
-        known = self._recall(own)
-        missing = [row for row, state in enumerate(known) if state is None]
+        known = self._recall(rows, length)
+        missing = [number for number, state in enumerate(known) if state is None]
         if missing:
-            length = self._prompt_length_of(own, missing)
-            for row in missing:
-                known[row] = self._machine.run(own[row].tolist(), length, self._padding)
-        return self._keep(own, [state for state in known if state is not None])
+            prompt_length = self._prompt_length_of(rows, length, missing)
+            for number in missing:
+                known[number] = self._machine.run(_ids(rows[number]).tolist(), prompt_length, self._padding)
+        return self._keep(_Step(length, rows, [state for state in known if state is not None]))
 
-    def _keep(self, ids: NDArray[np.int64], states: Sequence[State]) -> Sequence[State]:
-        self._steps.append(_Step(ids, states))
+    def _keep(self, step: _Step) -> Sequence[State]:
+        self._steps.append(step)
         if len(self._steps) > self._memo_size:
             del self._steps[: len(self._steps) - self._memo_size]
-        return states
+        return step.states
 
-    def _recall(self, ids: NDArray[np.int64]) -> list[State | None]:
+    def _recall(self, rows: Sequence[bytes], length: int) -> list[State | None]:
         """The state of each row that is a remembered row with one id more."""
-        rows, length = ids.shape
-        states: list[State | None] = [None] * rows
+        states: list[State | None] = [None] * len(rows)
         if self._length is None or length <= self._length:  # prompts are read as prompts, not id by id
             return states
-        before, advance = ids[:, :-1], self._machine.advance
-        missing = set(range(rows))
+        advance = self._machine.advance
+        missing = set(range(len(rows)))
         for step in reversed(self._steps):
-            if step.ids.shape[1] != length - 1:
+            if step.length != length - 1:
                 continue
-            numbers = {row.tobytes(): number for number, row in enumerate(step.ids)}
-            parents = {row: numbers.get(before[row].tobytes()) for row in missing}
+            numbers = {row: number for number, row in enumerate(step.own_rows())}
+            parents = {row: numbers.get(rows[row][:-_ID_BYTES]) for row in missing}
             for row, parent in parents.items():
                 if parent is not None:
-                    states[row] = advance(step.states[parent], int(ids[row, -1]), length - 1)
+                    states[row] = advance(step.states[parent], int(_ids(rows[row])[-1]), length - 1)
                     missing.discard(row)
             if not missing:
                 break
         return states
 
-    def _prompt_length_of(self, ids: NDArray[np.int64], missing: list[int]) -> int:
+    def _prompt_length_of(self, rows: Sequence[bytes], length: int, missing: list[int]) -> int:
         """The prompt's length: as given, or as now if this is the first call or begins one with other prompts."""
         if self._given_length is not None:
             return self._given_length
-        length = self._length
+        known = self._length
         # (ids shorter than the prompts are no prompt either, so that their bytes are not among them)
-        if length is None or any(ids[row, :length].tobytes() not in self._prompts for row in missing):
+        if known is None or any(rows[row][: _ID_BYTES * known] not in self._prompts for row in missing):
             self.reset()
-            self._length = length = ids.shape[1]
-            self._prompts = frozenset(row.tobytes() for row in ids)
-        return length
+            self._length = known = length
+            self._prompts = frozenset(rows)
+        return known
 
     def _padded(self, state: State, row: NDArray[np.int64]) -> bool:
         # A row that a stopping criterion ended inside a fact is padded from there on: more padding is all that may
         # follow. What it gets is not read, but sampling raises over a row of minus infinities. A beam off the tree that
         # looks the same has a score of minus infinity already (padding is masked in a fact), whatever is added.
         return isinstance(state, Dead) and self._padding is not None and int(row[-1]) in self._padding
+
+
+def _ids(row: bytes) -> NDArray[np.int64]:
+    return np.frombuffer(row, np.int64)
 
 
 class RowMasks(LogitsProcessor):
@@ -245,6 +262,11 @@ def _masked_by_numpy(scores: torch.Tensor, allowed: Sequence[Tokens | None]) -> 
             out[row] = -np.inf
         if len(tokens) and tokens[-1] >= given.shape[1]:
             tokens = tokens[tokens < given.shape[1]]  # noqa: PLW2901
+        if len(tokens) == 1:  # most of a fact: a number costs less than an array of one
+            token = int(tokens[0])
+            value = given[row, token]
+            out[row, token] = 0.0 if value == -np.inf else value
+            continue
         kept = given[row, tokens]
         out[row, tokens] = kept if len(kept) and kept.max() > -np.inf else np.maximum(kept, 0.0)
     return torch.from_numpy(out)  # type: ignore[return-value]

@@ -36,7 +36,7 @@ class Children:
 
     def leaves_of(self, token: int) -> int:
         """How many facts start with the prefix and then `token`; 0 if none does."""
-        position = int(np.searchsorted(self.tokens, token))
+        position = int(self.tokens.searchsorted(token)) if len(self.tokens) > 1 else 0  # most have one
         if position < len(self.tokens) and self.tokens[position] == token:
             return int(self.leaves[position])
         return 0
