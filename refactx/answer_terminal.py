@@ -6,7 +6,7 @@ redrawn in place.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,6 +25,7 @@ FACT = "blue underline"
 UNFINISHED = "dim underline"
 ANSWER = "bold"
 REDRAWN = 8  # times a second
+_PARTS, _GAP = ("subject", "predicate", "object"), 2
 
 
 class TerminalText:
@@ -115,7 +116,7 @@ def print_answer(console: Console, answer: Answer, marker: str, was_streamed: bo
         console.print(Text(note, style="yellow"))
     if answer.facts:
         console.print()
-        console.print(_table(answer))
+        console.print(_table(answer, console.width))
     console.print()
 
 
@@ -137,30 +138,39 @@ def _with_facts(answer: Answer) -> Text:
     return shown
 
 
-def _table(answer: Answer) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+def _table(answer: Answer, width: int) -> Table:
+    """The facts; below each part its page on Wikidata, or its id alone where there is no room for addresses."""
+    shown = _page if sum(_widest(answer, name, _page) + _GAP for name in _PARTS) + _GAP + 1 <= width else _number
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, _GAP, 0, 0))
     table.add_column("", justify="right", style="dim")
-    for name in ("subject", "predicate", "object"):
-        parts = [getattr(linked, name) for linked in answer.links]
-        widest = max((len(_page(part)) for part in parts if isinstance(part, Link)), default=0)
-        table.add_column(name, overflow="fold", min_width=widest)  # an address in two pieces is none
+    for name in _PARTS:
+        table.add_column(name, overflow="fold", min_width=_widest(answer, name, shown))
     for number, linked in enumerate(answer.links, 1):
-        table.add_row(str(number), *_cells(linked))
+        table.add_row(str(number), *_cells(linked, shown))
     return table
 
 
-def _cells(linked: LinkedFact) -> Iterator[Text]:
+def _widest(answer: Answer, name: str, shown: Callable[[Link], str]) -> int:
+    parts = [getattr(linked, name) for linked in answer.links]
+    return max((len(shown(part)) for part in parts if isinstance(part, Link)), default=0)
+
+
+def _cells(linked: LinkedFact, shown: Callable[[Link], str]) -> Iterator[Text]:
     for part in (linked.subject, linked.predicate, linked.object):
         if isinstance(part, str):
             yield Text(line(part))
             continue
         cell = Text(line(part.label))
+        cell.append(" (inverse)" if linked.inverse and part is linked.predicate else "", "dim")
         if part.url is not None:
-            cell.append("\n").append(_page(part), Style(dim=True, link=visible(part.url)))
-            cell.append(", inverse" if linked.inverse and part is linked.predicate else "", "dim")
+            cell.append("\n").append(shown(part), Style(dim=True, link=visible(part.url)))
         yield cell
 
 
 def _page(part: Link) -> str:
     """The address as people write it; the whole one is behind it."""
     return visible(part.url or "").removeprefix("https://www.")
+
+
+def _number(part: Link) -> str:
+    return visible(part.id or "")

@@ -213,9 +213,13 @@ def bench() -> None:
 @INDEX
 @DB
 @click.option("--tokens", default=4000, show_default=True, type=click.IntRange(1), help="Written in each run.")
+@DTYPE
+@DEVICE
 @click.option("--out", default="refactx-throughput", show_default=True, type=click.Path(path_type=Path), help="Folder.")
 @JSON
-def throughput(model: str, index: str, db: str | None, tokens: int, out: Path, as_json: bool) -> None:
+def throughput(
+    model: str, index: str, db: str | None, tokens: int, dtype: str, device: str, out: Path, as_json: bool
+) -> None:
     """The paper's generation-time experiment: tokens constrained all the way against free ones, with a plot."""
     from functools import partial
 
@@ -227,7 +231,8 @@ def throughput(model: str, index: str, db: str | None, tokens: int, out: Path, a
         from refactx.models import load_model
         from refactx.processor import check_tokenizer
 
-        timed = measure(*load_model(model, check=partial(check_tokenizer, opened)), opened, tokens)
+        loaded = load_model(model, device, dtype, check=partial(check_tokenizer, opened))
+        timed = measure(*loaded, opened, tokens)
     document = write_throughput(out, {"model": model, "index": index}, timed)
     if as_json:
         return print_json(document)

@@ -51,17 +51,19 @@ def check_prompt(prompt: Prompt, index: CheckedIndex) -> list[str]:
 
 
 def _facts(answer: str, number: int, index: CheckedIndex) -> list[Fact]:
-    """The facts of an example's answer: what stands behind each trigger, up to the end of the line."""
+    """The facts of an example's answer: what stands behind a line's first trigger, up to its end."""
     facts = []
-    for behind in answer.split(index.trigger)[1:]:
-        written = behind.partition("\n")[0].rstrip()
-        parts = split_fact(written)
+    for whole in answer.splitlines():
+        _, found, behind = whole.rstrip().partition(index.trigger)
+        if not found:
+            continue
+        parts = split_fact(behind)
         expected = f" <subject> <predicate> <object>{index.terminator}"
         if parts is not None:
             expected = verbalise(*map(written_part, parts)) + index.terminator
-        if written != expected:
+        if behind != expected:
             raise InputError(
-                f"example {number} of the prompt has {index.trigger + written!r}, which is not how facts of index "
+                f"example {number} of the prompt has {index.trigger + behind!r}, which is not how facts of index "
                 f"{index.name!r} are written: write {index.trigger + expected!r}"
             )
         subject, predicate, object_ = split_fact(expected) or ("", "", "")

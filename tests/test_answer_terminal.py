@@ -16,18 +16,18 @@ from refactx.fact_stream import Piece
 
 
 class Screen:
-    """A terminal of 90 columns in memory. `written`: all that it got, escape codes and all."""
+    """A terminal in memory. `written`: all that it got, escape codes and all."""
 
-    def __init__(self) -> None:
-        self._file = io.StringIO()
-        self.console: Console = terminal(file=self._file, force_terminal=True, width=90, color_system="standard")
+    def __init__(self, width: int = 90) -> None:
+        self._file, self._width = io.StringIO(), width
+        self.console: Console = terminal(file=self._file, force_terminal=True, width=width, color_system="standard")
 
     @property
     def written(self) -> str:
         return self._file.getvalue()
 
     def look(self) -> Any:
-        screen = pyte.Screen(90, 60)
+        screen = pyte.Screen(self._width, 60)
         screen.set_mode(pyte.modes.LNM)
         pyte.Stream(screen).feed(re.sub("\x1b]8;.*?\x1b\\\\", "", self.written))
         return screen
@@ -91,7 +91,7 @@ def test_the_facts_stand_in_a_table_with_their_pages() -> None:
         "   subject                predicate                       object",
         "1  Switzerland            capital                         Bern",
         "   wikidata.org/wiki/Q39  wikidata.org/wiki/Property:P36  wikidata.org/wiki/Q70",
-        "2  Switzerland            inception                       1291",
+        "2  Switzerland            inception (inverse)             1291",
         "   wikidata.org/wiki/Q39",
         "",
         "",
@@ -101,6 +101,19 @@ def test_the_facts_stand_in_a_table_with_their_pages() -> None:
         assert screen.style(fact.text) == ("blue", True, False)
     assert f";{WIKI}Property:P36\x1b\\" in screen.written, "the whole address is behind the short one"
     assert "\x07" not in screen.written
+
+
+def test_where_there_is_no_room_for_addresses_the_ids_lead_to_the_pages() -> None:
+    screen = Screen(70)
+    print_answer(screen.console, ANSWER, "Answer:", was_streamed=True)
+    assert screen.lines[1:6] == [
+        "   subject      predicate            object",
+        "1  Switzerland  capital              Bern",
+        "   Q39          P36                  Q70",
+        "2  Switzerland  inception (inverse)  1291",
+        "   Q39",
+    ]
+    assert f";{WIKI}Property:P36\x1b\\" in screen.written
 
 
 def test_behind_a_streamed_text_nothing_is_said_twice() -> None:

@@ -75,7 +75,7 @@ class Shown:
     def __init__(self, terminal: int) -> None:
         self._terminal, self._seen = terminal, ""
 
-    def wait_for(self, pattern: str, seconds: float = 60) -> str:
+    def wait_for(self, pattern: str, seconds: float = 120) -> str:
         """What it shows from the last pattern to this one."""
         end = time.monotonic() + seconds
         while (found := re.search(pattern, self._seen)) is None:
@@ -122,21 +122,23 @@ def in_a_terminal(*arguments: object) -> Iterator[tuple[Shown, "subprocess.Popen
             os.close(outer)
 
 
+INTERRUPTED = r"(?s)\(interrupted\).*\n> $"  # and the prompt for the next question
+
+
 def test_ctrl_c_ends_an_answer_and_keeps_the_conversation(url: str, tiny_folder: Path) -> None:
     command = ("ask", "--chat", "--model", tiny_folder, "--db", url, "--max-new-tokens", LONG)
     with in_a_terminal(*command) as (chat, running):
         chat.wait_for("> ")
         chat.type("Fact:\r")
-        shown = chat.wait_for(r"1\d\d tokens, [1-3] facts?, \d+ s")  # it is in the middle of it
+        shown = chat.wait_for(r"\d{3,} tokens, [1-3] facts?, \d+ s")  # it is in the middle of it
         chat.type("\x03")
-        shown += chat.wait_for(r"> $")
-        assert "(interrupted)" in shown
+        shown += chat.wait_for(INTERRUPTED)
         assert "\x1b[4;34m<" in shown, "blue and underlined"
         assert "predicate" in shown
         chat.type("hello\r")
-        chat.wait_for(r"1\d\d tokens, 0 facts, \d+ s")
+        chat.wait_for(r"\d{3,} tokens, \d facts?, \d+ s")
         chat.type("\x03")
-        assert "(interrupted)" in chat.wait_for(r"> $")
+        chat.wait_for(INTERRUPTED)
         chat.type("/new\r")
         chat.wait_for(r"(?s)a new conversation.*> $")
         chat.type("\x03")
@@ -149,7 +151,7 @@ def test_without_a_conversation_ctrl_c_prints_what_is_there_and_exits_with_130(u
     outer, inner = new_terminal()
     command = [REFACTX, "ask", "Fact:", "never asked", "--model", str(tiny_folder), "--db", url, "--json"]
     with subprocess.Popen([*command, "--max-new-tokens", str(LONG)], stdout=subprocess.PIPE, stderr=inner) as running:
-        Shown(outer).wait_for(r"1\d\d tokens .*facts=[123]")
+        Shown(outer).wait_for(r"\d{3,} tokens .*facts=[123]")
         running.send_signal(signal.SIGINT)
         out, _ = running.communicate(timeout=30)
     for end in (outer, inner):
@@ -158,7 +160,7 @@ def test_without_a_conversation_ctrl_c_prints_what_is_there_and_exits_with_130(u
     answer = json.loads(out)
     assert (answer["question"], answer["finish_reason"]) == ("Fact:", "interrupted")
     assert answer["facts"]
-    assert 100 < answer["tokens"] < LONG
+    assert 100 <= answer["tokens"] < LONG
 
 
 def test_questions_of_a_file_are_answered_in_order_and_one_that_cannot_be_is_told(

@@ -29,6 +29,17 @@ def test_answers_of_a_batch_are_those_asked_alone(options: dict[str, Any]) -> No
     ]
 
 
+def test_all_batches_go_on_behind_one_computed_beginning() -> None:
+    model, read = tiny_model(), list[int]()
+    model.register_forward_pre_hook(lambda _, args, kwargs: read.append(kwargs["input_ids"].numel()), with_kwargs=True)
+    asker = tiny_asker(model)
+    list(asker.ask_all(["hello", "a"], batch_size=2, max_new_tokens=1))
+    list(asker.ask_all(["What?", "b"], batch_size=2, max_new_tokens=1))
+    beginning, *batches = read
+    assert beginning > 8, "the system message"
+    assert batches == [2 * len("hello "), 2 * len("What? ")]
+
+
 def test_what_cannot_be_asked_has_its_error_in_place_of_an_answer() -> None:
     answers = list(tiny_asker().ask_all(["a", " ", "long " * 600, "b"], batch_size=3, max_new_tokens=4))
     assert [isinstance(answer, InputError) for answer in answers] == [False, True, True, False]
@@ -86,8 +97,9 @@ def test_a_history_is_part_of_the_conversation_and_its_facts_may_be_written_agai
 
 def test_the_oldest_turns_go_where_there_is_no_room() -> None:
     asker, long = tiny_asker(), Example("q" * 60, "a" * 60)  # the model has room for 512 ids
-    assert asker.ask("Fact:", history=[long], max_new_tokens=300).turns_left_out == 0
-    assert asker.ask("Fact:", history=[long] * 5, max_new_tokens=30).turns_left_out == 2
+    at_once = {"until": lambda _: True}
+    assert asker.ask("Fact:", history=[long], max_new_tokens=300, **at_once).turns_left_out == 0
+    assert asker.ask("Fact:", history=[long] * 5, max_new_tokens=30, **at_once).turns_left_out == 2
     few = asker.ask("Fact:", history=[long] * 5, max_new_tokens=1000)
     assert few.turns_left_out == 3
     assert few.finish_reason == "length"

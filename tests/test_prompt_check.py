@@ -39,7 +39,7 @@ def prompt(*facts: str, **options: Any) -> Prompt:
 
 
 def test_facts_of_the_index_and_predicates_that_it_knows_are_well() -> None:
-    facts = (" <Ann> <p> <b> .", " <Bo> <known> <c> .", " <Bo> <description> <c> .")
+    facts = (" <Ann> <p> <b> .", " <Bo> <known> <Fact: c> .", " <Bo> <description> <c> .")
     assert check_prompt(prompt(*facts), Known()) == []
 
 
