@@ -18,13 +18,15 @@ from refactx.postgres import Database, list_indexes
 from refactx.tokenizer import FactTokenizer
 
 from .build import Packing, Row, SegmentBuilder, Shape
-from .catalogue import Header, begin, check_free, check_name, copy_rows, discard, name_lock, publish
+from .catalogue import Header, begin, check_free, check_name, discard, publish
 from .inputs import Inputs, inputs_of
 from .knowledge_base import KnowledgeBase
+from .locks import name_lock
 from .packing import learn
 from .report import Report
 from .resumable import Steps
 from .selection import Selection
+from .stored_tables import copy_rows
 from .work_folder import work_folder
 
 ZSTD_LEVEL = 9
@@ -150,7 +152,8 @@ def _ingest(inputs: Inputs, connection: psycopg.Connection[Any], work: Path, opt
                 progress=lambda done: progress.advance("load", done, len(facts)),
             )
             copy_rows(connection, "pieces", begun.segment, builder.rows())
-            copy_rows(connection, "names", begun.index, _name_rows(knowledge))
+            if begun.names is not None:
+                copy_rows(connection, "names", begun.names, _name_rows(knowledge))
             segment = {
                 "levels": builder.levels,
                 "cut": options.shape.facts,

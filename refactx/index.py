@@ -52,11 +52,13 @@ class Index:
         self.segments, self.rows, self._packed_tokenizer = self._open_segments(cache_bytes)
         self._tree = self.segments[0][1] if [sign for sign, _ in self.segments] == [1] else SignedSum(self.segments)
         self._names_codec = RowCodec()
+        self.name_tables = self._ready_name_tables()
 
     def _open_segments(self, cache_bytes: int) -> tuple[list[tuple[int, StoredTree]], list[SegmentRows], bytes]:
         stored = self._database.retry(
             lambda connection: connection.execute(
-                "SELECT id, sign, levels, facts, codes, dictionary FROM refactx.segments WHERE index_id = %s ORDER BY id",
+                "SELECT id, sign, levels, facts, codes, dictionary FROM refactx.segments"
+                " WHERE index_id = %s AND ready ORDER BY id",
                 [self.entry["id"]],
             ).fetchall()
         )
@@ -84,6 +86,16 @@ class Index:
             segments.append((sign, tree))
             rows.append(source)
         return segments, rows, tokenizer[0]
+
+    def _ready_name_tables(self) -> list[int]:
+        """The name tables of the index's knowledge base, those written last first."""
+        rows = self._database.retry(
+            lambda connection: connection.execute(
+                "SELECT id FROM refactx.name_tables WHERE knowledge_base = %s AND ready ORDER BY id DESC",
+                [self.entry["knowledge_base"]],
+            ).fetchall()
+        )
+        return [table for (table,) in rows]
 
     def _frequent(self, codes: bytes) -> NDArray[np.int32]:
         """The token ids that a segment has short codes for."""
@@ -146,8 +158,12 @@ class Index:
         )
 
     def name_rows(self) -> list[tuple[bytes, bytes]]:
-        """Keys and blocks of all names, in the order of the keys."""
-        statement = f"SELECT key, block FROM refactx.names_{self.entry['id']} ORDER BY key".encode()
+        """Keys and blocks of all names: of each name table in the order of the keys, those written last first."""
+        return [row for table in self.name_tables for row in self.name_table_rows(table)]
+
+    def name_table_rows(self, table: int) -> list[tuple[bytes, bytes]]:
+        """Keys and blocks of one name table, in the order of the keys."""
+        statement = f"SELECT key, block FROM refactx.names_{table} ORDER BY key".encode()
         return self._database.retry(lambda connection: connection.execute(statement, binary=True).fetchall())
 
     def unpack_names(self, key: bytes, block: bytes) -> dict[str, Named]:
@@ -158,17 +174,19 @@ class Index:
         return f"index {self.name!r}: block of names {key!r}"
 
     def _named(self, name: str) -> Named | None:
-        table = f"refactx.names_{self.entry['id']}"
-        row = self._database.retry(
-            lambda connection: connection.execute(
-                f"SELECT key, block FROM {table} WHERE key <= %s ORDER BY key DESC LIMIT 1".encode(),
-                [block_key(name)],
-                binary=True,
-            ).fetchone()
+        for table in self.name_tables:
+            key, block = self._block_of(name, table) or (b"", None)
+            found = block and find(name, key, block, self._names_codec, self._block(key))
+            if found:
+                return found
+        return None
+
+    def _block_of(self, name: str, table: int) -> tuple[bytes, bytes] | None:
+        """Key and block of one name table that would hold a name."""
+        statement = f"SELECT key, block FROM refactx.names_{table} WHERE key <= %s ORDER BY key DESC LIMIT 1".encode()
+        return self._database.retry(
+            lambda connection: connection.execute(statement, [block_key(name)], binary=True).fetchone()
         )
-        if row is None:
-            return None
-        return find(name, row[0], row[1], self._names_codec, self._block(row[0]))
 
     @cached_property
     def tokenizer(self) -> FactTokenizer:

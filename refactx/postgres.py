@@ -12,14 +12,17 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg import pq, sql
+from psycopg import pq
 from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from refactx.errors import DatabaseError, IndexNotFoundError, InputError, without_password
+from refactx.errors import DatabaseError, IndexNotFoundError, InputError, RefactxError, without_password
 from refactx.sql import query
 
 Result = TypeVar("Result")
+
+CATALOGUE_VERSION = 2
+"""Of the tables that describe indexes (sql/schema.sql), as `refactx.catalogue` has it."""
 
 CONNECT_SECONDS = 10
 """How long to wait for a server that does not answer, before giving up."""
@@ -149,16 +152,39 @@ class SegmentRows:
         raise DatabaseError(f"PostgreSQL refused to read index {self._index!r}: {message}")
 
 
+def catalogue_version(connection: psycopg.Connection[Any]) -> int | None:
+    """The version of the catalogue in a database; None if it has none yet."""
+    found = connection.execute("SELECT to_regclass('refactx.segments'), to_regclass('refactx.catalogue')").fetchone()
+    if found is None or found[0] is None:
+        return None
+    row = connection.execute("SELECT version FROM refactx.catalogue").fetchone() if found[1] else None
+    return int(row[0]) if row else 1
+
+
+def check_catalogue(connection: psycopg.Connection[Any]) -> bool:
+    """Whether there is a catalogue. Raises RefactxError, which says what to do, if it is of another version than ours."""
+    version = catalogue_version(connection)
+    if version is not None and version < CATALOGUE_VERSION:
+        raise RefactxError(
+            f"this database was written by an older refactx (catalogue {version}, expected {CATALOGUE_VERSION}): "
+            "run `refactx index migrate`, with the same --db"
+        )
+    if version is not None and version > CATALOGUE_VERSION:
+        raise RefactxError(
+            f"this database was written by a newer refactx (catalogue {version}, expected {CATALOGUE_VERSION}): "
+            "upgrade refactx"
+        )
+    return version is not None
+
+
 def list_indexes(
     connection: psycopg.Connection[Any], name: str | None = None, every: bool = False
 ) -> list[dict[str, Any]]:
-    """The catalogue: a dictionary for each ready index (with `every`, also for those being built), by name."""
-    if connection.execute("SELECT to_regclass('refactx.segments')").fetchone() == (None,):
+    """The catalogue: a dictionary for each ready index (with `every`, also for those being built), by name.
+
+    Raises RefactxError if the catalogue is of another version (`check_catalogue`).
+    """
+    if not check_catalogue(connection):
         return []
     with connection.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(query("list_indexes").encode(), {"name": name, "all": every}).fetchall()
-
-
-def table(prefix: str, number: int) -> sql.Identifier:
-    """The name of a segment's or index's table, as an identifier."""
-    return sql.Identifier(f"{prefix}_{number}")

@@ -78,17 +78,22 @@ def verify(index: Index, progress: Callable[[int], object] = lambda facts: None)
 
 def _verify_names(index: Index, verdict: Verdict) -> None:
     """Read all blocks of names: each in the order of its names, behind the block before it, under the key of its first."""
-    before = ""
-    for key, block in index.name_rows():
-        try:
-            names = list(index.unpack_names(key, block))
-        except CorruptIndexError as error:
-            verdict.add(str(error))
-            continue
-        if not names or block_key(names[0]) != key or any(one >= other for one, other in pairwise([before, *names])):
-            verdict.add(f"block of names {key!r}: its names are not in order")
-        before = names[-1] if names else before
-        verdict.names += len(names)
+    for table in index.name_tables:
+        before = ""
+        for key, block in index.name_table_rows(table):
+            try:
+                names = list(index.unpack_names(key, block))
+            except CorruptIndexError as error:
+                verdict.add(str(error))
+                continue
+            if (
+                not names
+                or block_key(names[0]) != key
+                or any(one >= other for one, other in pairwise([before, *names]))
+            ):
+                verdict.add(f"block of names {key!r}: its names are not in order")
+            before = names[-1] if names else before
+            verdict.names += len(names)
 
 
 class _Segment:
