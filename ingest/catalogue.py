@@ -73,29 +73,42 @@ def begin(connection: Connection, header: Header, knowledge_base: int | None = N
 
     It shares the names of `knowledge_base`, if that is given; otherwise it gets a knowledge base of its own.
     """
-    make_schema(connection)
-    discard(
-        connection, [e["id"] for e in list_indexes(connection, header.name, every=True) if e["state"] == "building"]
-    )
-    tokenizer = header.tokenizer
+    clear_way(connection, header.name)
     with connection.transaction():
         names = None
         if knowledge_base is None:
-            knowledge_base = number(connection, "INSERT INTO refactx.knowledge_bases DEFAULT VALUES RETURNING id", [])
+            knowledge_base = add_knowledge_base(connection)
             names = add_name_table(connection, knowledge_base)
-        connection.execute(
-            "INSERT INTO refactx.tokenizers VALUES (%s, %s) ON CONFLICT DO NOTHING",
-            [tokenizer.fingerprint, zstandard.ZstdCompressor(level=9).compress(tokenizer.serialized.encode())],
-        )
-        index = number(
-            connection,
-            """INSERT INTO refactx.indexes
-                (name, state, format, tokenizer, fingerprint, vocabulary_size, trigger, terminator, source, knowledge_base)
-            VALUES (%s, 'building', %s, %s, %s, %s, %s, %s, %s, %s) RETURNING id""",
-            [header.name, FORMAT_VERSION, header.tokenizer_name, tokenizer.fingerprint, len(tokenizer.token_bytes)]
-            + [header.trigger, header.terminator, list(header.source), knowledge_base],
-        )
+        index = add_index(connection, header, knowledge_base)
         return Begun(index, add_segment(connection, index, 1), names)
+
+
+def clear_way(connection: Connection, name: str) -> None:
+    """Make the catalogue's tables, where they are missing, and remove what killed ingests left under a name."""
+    make_schema(connection)
+    discard(connection, [e["id"] for e in list_indexes(connection, name, every=True) if e["state"] == "building"])
+
+
+def add_knowledge_base(connection: Connection) -> int:
+    """A new knowledge base, without names; gives its number."""
+    return number(connection, "INSERT INTO refactx.knowledge_bases DEFAULT VALUES RETURNING id", [])
+
+
+def add_index(connection: Connection, header: Header, knowledge_base: int) -> int:
+    """A new index of a knowledge base, in state `building` and without segments; gives its number."""
+    tokenizer = header.tokenizer
+    connection.execute(
+        "INSERT INTO refactx.tokenizers VALUES (%s, %s) ON CONFLICT DO NOTHING",
+        [tokenizer.fingerprint, zstandard.ZstdCompressor(level=9).compress(tokenizer.serialized.encode())],
+    )
+    return number(
+        connection,
+        """INSERT INTO refactx.indexes
+            (name, state, format, tokenizer, fingerprint, vocabulary_size, trigger, terminator, source, knowledge_base)
+        VALUES (%s, 'building', %s, %s, %s, %s, %s, %s, %s, %s) RETURNING id""",
+        [header.name, FORMAT_VERSION, header.tokenizer_name, tokenizer.fingerprint, len(tokenizer.token_bytes)]
+        + [header.trigger, header.terminator, list(header.source), knowledge_base],
+    )
 
 
 def add_segment(connection: Connection, index: int, sign: int) -> int:
@@ -138,14 +151,19 @@ def publish(
     """Describe the segment, drop the index that had the name (if `replace`), and show this one, in the caller's transaction."""
     show_segment(connection, begun.segment, segment)
     show_names(connection, begun.names)
-    name = connection.execute("SELECT name FROM refactx.indexes WHERE id = %s", [begun.index]).fetchone()
+    show_index(connection, begun.index, report, replace)
+
+
+def show_index(connection: Connection, index: int, report: dict[str, Any], replace: bool) -> None:
+    """Drop the index that had the name (if `replace`), and make this one ready, in the caller's transaction."""
+    name = connection.execute("SELECT name FROM refactx.indexes WHERE id = %s", [index]).fetchone()
     if name is None:
         raise IndexNotFoundError("the index was dropped while it was being built: run the ingest again")
     check_free(connection, name[0], replace)
     discard(connection, [entry["id"] for entry in list_indexes(connection, name[0])])
     connection.execute(
         "UPDATE refactx.indexes SET state = 'ready', report = %s, created = now() WHERE id = %s",
-        [Jsonb(report), begun.index],
+        [Jsonb(report), index],
     )
 
 

@@ -28,19 +28,31 @@ def copy_rows(connection: Connection, kind: Kind, number: int, rows: Iterable[tu
     """Fill a table with keys and values in the order of the keys, then make its B-tree; gives the count.
 
     In the caller's transaction."""
-    where = _identifier(kind, number)
     # Truncated in the same transaction, so that rows go in frozen, and past the write-ahead log where it is minimal.
-    connection.execute(sql.SQL("TRUNCATE {}").format(where))
+    connection.execute(sql.SQL("TRUNCATE {}").format(_identifier(kind, number)))
+    count = _copy(connection, kind, number, rows, sql.SQL(", FREEZE"))
+    add_key(connection, kind, number)
+    return count
+
+
+def add_rows(connection: Connection, kind: Kind, number: int, rows: Iterable[tuple[bytes, bytes]]) -> int:
+    """Append rows to a table that has no B-tree yet; gives the count."""
+    return _copy(connection, kind, number, rows, sql.SQL(""))
+
+
+def add_key(connection: Connection, kind: Kind, number: int) -> None:
+    """Make the B-tree of a table that is full."""
+    connection.execute(sql.SQL("ALTER TABLE {} ADD PRIMARY KEY (key)").format(_identifier(kind, number)))
+
+
+def _copy(connection: Connection, kind: Kind, number: int, rows: Iterable[tuple[bytes, bytes]], option: sql.SQL) -> int:
+    statement = sql.SQL("COPY {} FROM STDIN (FORMAT binary{})").format(_identifier(kind, number), option)
     count = 0
-    with (
-        connection.cursor() as cursor,
-        cursor.copy(sql.SQL("COPY {} FROM STDIN (FORMAT binary, FREEZE)").format(where)) as copy,
-    ):
+    with connection.cursor() as cursor, cursor.copy(statement) as copy:
         copy.set_types(["bytea", "bytea"])
         for row in rows:
             copy.write_row(row)
             count += 1
-    connection.execute(sql.SQL("ALTER TABLE {} ADD PRIMARY KEY (key)").format(where))
     return count
 
 

@@ -5,11 +5,16 @@ import sys
 import click
 
 from refactx.cli_options import DB, JSON, print_json
+from refactx.cli_share import export, import_
 
 
 @click.group()
 def index() -> None:
     """List, show, verify, migrate and drop indexes."""
+
+
+index.add_command(export)
+index.add_command(import_)
 
 
 @index.command("list")

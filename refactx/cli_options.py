@@ -14,6 +14,6 @@ DB = click.option(
 INDEX = click.option("--index", default="default", show_default=True, metavar="NAME", help="Name of the index.")
 
 
-def print_json(document: Any) -> None:
-    """One document on one line of standard output."""
-    click.echo(json.dumps(document, ensure_ascii=False, default=str))
+def print_json(document: Any, err: bool = False) -> None:
+    """One document on one line of standard output (`err`: standard error, where standard output is taken)."""
+    click.echo(json.dumps(document, ensure_ascii=False, default=str), err=err)

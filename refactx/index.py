@@ -18,7 +18,7 @@ from refactx.links import Link, LinkedFact
 from refactx.name_blocks import Named, block_key, find, unpack_block
 from refactx.postgres import Database, SegmentRows, list_indexes
 from refactx.stored_tree import StoredTree
-from refactx.token_codes import TokenCodes
+from refactx.token_codes import TokenCodes, frequent_tokens
 from refactx.tokenizer import FactTokenizer
 from refactx.tree import Children, SignedSum
 
@@ -99,14 +99,12 @@ class Index:
 
     def _frequent(self, codes: bytes) -> NDArray[np.int32]:
         """The token ids that a segment has short codes for."""
-        whole = codes[: len(codes) // 4 * 4]
-        frequent = np.frombuffer(whole, "<i4").astype(np.int32)
-        if whole != codes or len(np.unique(frequent)) != len(frequent) or not self._are_tokens(frequent):
-            raise CorruptIndexError(f"index {self.name!r}: its table of token codes is damaged. Ingest the index again")
-        return frequent
-
-    def _are_tokens(self, tokens: NDArray[np.int32]) -> bool:
-        return bool(((tokens >= 0) & (tokens < self.entry["vocabulary_size"])).all())
+        try:
+            return frequent_tokens(codes, self.entry["vocabulary_size"])
+        except ValueError:
+            raise CorruptIndexError(
+                f"index {self.name!r}: its table of token codes is damaged. Ingest the index again"
+            ) from None
 
     def children(self, prefix: Sequence[int]) -> Children:
         """What may follow `prefix` (token ids behind the trigger): `.tokens` int32[n] ascending, `.leaves` int64[n], how many

@@ -6,6 +6,7 @@ greater. A block is packed like a piece of the tree (`refactx.codec`): `(count, 
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -61,15 +62,28 @@ def find(name: str, key: bytes, block: bytes, codec: RowCodec, where: str) -> Na
 
 def unpack_block(key: bytes, block: bytes, codec: RowCodec, where: str) -> dict[str, Named]:
     """All names of a block."""
+    names, numbers, kinds = _unpacked(key, block, codec, where)
+    return {name: _named(*parts) for name, *parts in zip(names, numbers, kinds, strict=True)}
+
+
+def check_block(key: bytes, block: bytes, codec: RowCodec, where: str) -> None:
+    """Raise CorruptIndexError, which begins with `where`, unless a block can be read and its names ascend from its key on."""
+    names, _, _ = _unpacked(key, block, codec, where)
+    if block_key(names[0]) != key or any(one >= other for one, other in pairwise(names)):
+        raise CorruptIndexError(f"{where} is damaged: its names are not in order. Ingest the index again")
+
+
+def _unpacked(key: bytes, block: bytes, codec: RowCodec, where: str) -> tuple[list[str], list[int], bytes]:
+    """Names (at least one), numbers and kinds of a block."""
     try:
         count, joined, ids, kinds = codec.unpack(key, block, where)
-        numbers = np.frombuffer(ids, "<i8").tolist()
-        names = joined.decode().split("\n")
+        numbers: list[int] = np.frombuffer(ids, "<i8").tolist()
+        names: list[str] = joined.decode().split("\n")
         if not len(names) == len(numbers) == len(kinds) == count:
             raise ValueError("its names and ids differ in number")
-        return {name: _named(*parts) for name, *parts in zip(names, numbers, kinds, strict=True)}
     except (ValueError, TypeError, AttributeError) as error:  # members of another kind than `pack_blocks` writes
         raise CorruptIndexError(f"{where} is damaged: {error}. Ingest the index again") from error
+    return names, numbers, kinds
 
 
 def _packed(block: list[tuple[str, Named]], codec: RowCodec) -> tuple[bytes, bytes]:

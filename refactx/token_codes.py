@@ -22,6 +22,19 @@ _FEW = 12
 Bytes = NDArray[np.uint8]
 
 
+def frequent_tokens(codes: bytes, vocabulary_size: int) -> Tokens:
+    """The token ids that a segment has short codes for, from the bytes that the catalogue keeps (int32 little-endian).
+
+    Raises ValueError where they are no distinct ids of the vocabulary.
+    """
+    if len(codes) % 4:
+        raise ValueError("its table of token codes has half an id")
+    frequent = np.frombuffer(codes, "<i4").astype(np.int32)
+    if len(np.unique(frequent)) != len(frequent) or not ((frequent >= 0) & (frequent < vocabulary_size)).all():
+        raise ValueError("its table of token codes holds what is no id, or one twice")
+    return frequent
+
+
 class TokenCodes:
     """The numbering of token ids in one segment.
 
