@@ -5,6 +5,9 @@ Each row is unpacked as a reader would (`refactx.codec`, `refactx.piece`, `refac
 other is for `refactx index verify`, which walks the whole tree; a reader checks it on its way, too.
 """
 
+import json
+from typing import Any
+
 import numpy as np
 import zstandard
 
@@ -26,13 +29,32 @@ MAX_DICTIONARY_BYTES = 1 << 22
 def read_tokenizer(packed: bytes, header: ShareHeader, source: str) -> FactTokenizer:
     """The tokenizer in a file, if its fingerprint and vocabulary are those that the header claims; else InputError."""
     try:
-        tokenizer = FactTokenizer(unpack_tokenizer(packed))
+        text = unpack_tokenizer(packed)
+        _check_ids(json.loads(text))
+        tokenizer = FactTokenizer(text)
         fingerprint, vocabulary_size = tokenizer.fingerprint, len(tokenizer.token_bytes)
-    except (zstandard.ZstdError, ValueError, TypeError, LookupError, AttributeError, ModelError) as error:
+    except (
+        zstandard.ZstdError,
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        RecursionError,
+        ModelError,
+    ) as error:
         raise damaged(source, f"its tokenizer cannot be read ({error})") from error
     if (fingerprint, vocabulary_size) != (header.fingerprint, header.vocabulary_size):
         raise damaged(source, "its tokenizer is not the one that its header claims")
     return tokenizer
+
+
+def _check_ids(form: Any) -> None:
+    """Raise ValueError where most ids have no token: the tokenizers library lists the holes, however many there are."""
+    vocabulary = form["model"]["vocab"]
+    ids = list(vocabulary.values()) if isinstance(vocabulary, dict) else list(range(len(vocabulary)))
+    ids += [entry["id"] for entry in form.get("added_tokens") or []]
+    if ids and max(ids) > 2 * len(ids):
+        raise ValueError(f"it has {len(ids):,} tokens and an id of {max(ids):,}")
 
 
 class Checks:

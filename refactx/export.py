@@ -70,10 +70,7 @@ def export_index(
     Raises InputError (the path can't be written, or exists and not `force`), IndexNotFoundError, DatabaseError, RefactxError
     (disk full; what is written stays, and the same call goes on with it).
     """
-    if path.is_dir() or not path.parent.is_dir():
-        raise InputError(f"cannot write {path}: " + ("it is a folder" if path.is_dir() else "its folder is not there"))
-    if path.exists() and not force:
-        raise InputError(f"{path} exists: give --force to replace it, or another file")
+    _check_path(path, force)
     part = path.with_name(path.name + ".part")
     try:
         with _source(database, name) as (connection, source), _open_part(part) as file:
@@ -108,6 +105,16 @@ def export_stream(
     except OSError as error:
         raise RefactxError(f"cannot write the index to standard output ({error.strerror or error})") from error
     return Exported(name, source.header.facts, written.written, 0, written.checksum.hex())
+
+
+def _check_path(path: Path, force: bool) -> None:
+    """Raise InputError unless a file can be put there."""
+    if not path.parent.is_dir():
+        raise InputError(f"cannot write {path}: its folder is not there")
+    if path.exists() and not path.is_file():  # a device or pipe would be replaced by the file
+        raise InputError(f"cannot write {path}: it is no regular file; `-` writes to standard output")
+    if path.exists() and not force:
+        raise InputError(f"{path} exists: give --force to replace it, or another file")
 
 
 @contextmanager
@@ -199,7 +206,7 @@ def _open_part(part: Path) -> Iterator[BinaryIO]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # gone with this process, however it ends
         except BlockingIOError:
             raise InputError(f"another process is writing {part}: wait for it, or give another file") from None
-        if file.read(len(MAGIC)) not in (b"", MAGIC):
+        if not MAGIC.startswith(file.read(len(MAGIC))):  # (what a power cut left may end within it)
             raise InputError(f"{part} is in the way and no file of ours: move it, or give another file")
         file.seek(0)
         yield file
@@ -238,6 +245,7 @@ def _write(
             after = last.rows[-1][0] if is_begun and last else None
             for rows in _blocks(_rows(connection, *source.tables[kind, number], after), block_bytes):
                 writer.write(kind, number, pack_rows(rows))
+                file.flush()  # what a killed export has told of is in the file
                 progress(sum(len(key) + len(value) for key, value in rows), source.header.size)
         elif not is_begun:
             writer.write(kind, number, source.tokenizer if kind == "tokens" else source.shared.get((kind, number), b""))
