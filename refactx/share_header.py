@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, NoReturn
 
 from refactx.codec import FORMAT_VERSION
+from refactx.errors import InputError
 from refactx.token_codes import MAX_TOKEN
 
 MAX_HEADER_BYTES = 16 << 20
@@ -100,7 +101,7 @@ class ShareHeader:
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> "ShareHeader":
-        """From a file. Raises ValueError that says what is wrong with it."""
+        """From a file. Raises ValueError that says what is wrong with it, InputError if it is newer than this program."""
         if len(payload) > MAX_HEADER_BYTES:
             raise ValueError(f"its header has {len(payload):,} bytes, more than {MAX_HEADER_BYTES:,}")
         try:
@@ -108,7 +109,8 @@ class ShareHeader:
         except RecursionError:
             raise ValueError("its header is nested too deep") from None
         if form.integer("format", 1, _MOST) > FORMAT_VERSION:
-            raise ValueError(f"its rows have format version {form.values['format']} (this is {FORMAT_VERSION})")
+            newer = form.values["format"]
+            raise InputError(f"its rows have format version {newer} (this is {FORMAT_VERSION}): upgrade refactx")
         header = cls(
             format=form.integer("format", 1, FORMAT_VERSION),
             name=form.text("name", _LONG),

@@ -49,6 +49,8 @@ def open_shared(file: BinaryIO, name: str) -> SharedIndex:
         header = ShareHeader.from_bytes(first.payload)
     except ValueError as error:
         raise damaged(name, str(error)) from None
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
     return SharedIndex(header, first, _parts(header, blocks, name))
 
 
