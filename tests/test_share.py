@@ -208,6 +208,30 @@ def test_an_import_has_names_of_its_own(db_url: str, file: Path) -> None:
     assert answers(db_url, "one") == before
 
 
+def test_signed_segments_and_several_tables_of_names_move_too(db_url: str, tmp_path: Path) -> None:
+    for name, prefix in (("small", "Entity"), ("more", "Another"), ("less", "Entity")):
+        build(db_url, tmp_path / name, name, prefix)
+    more = answers(db_url, "more")
+    with psycopg.connect(db_url, autocommit=True) as connection:
+        numbers = {entry["name"]: entry for entry in list_indexes(connection)}
+        for name, sign in (("more", 1), ("less", -1)):
+            connection.execute(
+                "UPDATE refactx.segments SET index_id = %s, sign = %s WHERE index_id = %s",
+                [numbers["small"]["id"], sign, numbers[name]["id"]],
+            )
+            connection.execute(
+                "UPDATE refactx.name_tables SET knowledge_base = %s WHERE knowledge_base = %s",
+                [numbers["small"]["knowledge_base"], numbers[name]["knowledge_base"]],
+            )
+    whole = answers(db_url, "small")
+    assert whole[2] == 3
+    assert whole[-40:] == more[-40:], "what was added and taken back leaves the rest"
+    exported(db_url, tmp_path / "out")
+    with opened(db_url) as database:
+        import_index(database, tmp_path / "out", "copy")
+    assert answers(db_url, "copy") == whole
+
+
 # --- Stopped and gone on with
 
 
