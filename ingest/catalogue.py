@@ -8,7 +8,6 @@ on its name (`ingest.locks`). What changes a ready index is in `ingest.changes`.
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg
 import zstandard
 from psycopg import sql
 from psycopg.types.json import Jsonb
@@ -19,10 +18,8 @@ from refactx.postgres import check_catalogue, list_indexes
 from refactx.sql import query
 from refactx.tokenizer import FactTokenizer
 
-from .locks import name_lock
+from .locks import Connection, name_lock
 from .stored_tables import create_table, drop_tables
-
-Connection = psycopg.Connection[Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ from refactx.errors import IndexNotFoundError
 from refactx.postgres import CATALOGUE_VERSION, catalogue_version, check_catalogue
 from refactx.sql import query
 
-from .catalogue import Connection
-from .locks import name_lock
+from .locks import Connection, name_lock
 
 
 def migrate(connection: Connection) -> int:

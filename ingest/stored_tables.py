@@ -1,14 +1,14 @@
 """Tables of rows under keys: `refactx.pieces_7` (the rows of segment 7), `refactx.names_3` (the blocks of name table 3)."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
-import psycopg
 from psycopg import sql
 
 from refactx.sql import query
 
-Connection = psycopg.Connection[Any]
+from .locks import Connection
+
 Kind = Literal["pieces", "names"]
 
 

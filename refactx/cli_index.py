@@ -72,8 +72,10 @@ def verify(name: str, db: str | None, as_json: bool) -> None:
     from refactx.connect import open_index
     from refactx.verify import verify as walk
 
-    with open_index(name, db) as opened, tqdm(total=opened.facts, unit=" facts", unit_scale=True, disable=None) as bar:
-        verdict = walk(opened, bar.update)
+    with open_index(name, db) as opened:
+        total = sum(tree.facts for _, tree in opened.segments)
+        with tqdm(total=total, unit=" facts", unit_scale=True, disable=None) as bar:
+            verdict = walk(opened, bar.update)
     if as_json:
         print_json(
             {

@@ -37,8 +37,8 @@ def shape_of(index: Index) -> dict[str, Any]:
             widest = max(widest, int(counts.max(initial=0)) if len(depths) else 0)
     return {
         "rows": rows,
-        "facts_per_row": round(index.facts / rows, 1),
-        "depth_mean": round(index.entry["tokens"] / index.facts, 1),
+        "facts_per_row": round(index.facts / max(1, rows), 1),
+        "depth_mean": round(index.tokens / max(1, index.facts), 1),
         "fan_out_root": len(index.children([]).tokens),
         "fan_out_widest": widest,
     }

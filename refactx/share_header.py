@@ -136,7 +136,7 @@ class ShareHeader:
         if any(character < " " and character not in "\n\t" for character in self.trigger + self.terminator):
             raise ValueError("the trigger or terminator in its header has control characters")
         datetime.fromisoformat(self.created)
-        if not self.segments or self.facts < 0:
+        if self.facts < 0:
             raise ValueError(f"its header counts {self.facts:,} facts in {len(self.segments)} segments")
 
 

@@ -68,7 +68,7 @@ class StoredTree:
         name: str,
         cache_bytes: int = 256 << 20,
     ) -> None:
-        self._facts = facts
+        self.facts = facts
         self._rows, self.codec, self.codes, self.name = rows, codec, codes, name
         self.root_key = row_key(levels - 1, [])
         self._cache: ByteCache[_Node | Piece] = ByteCache(cache_bytes)
@@ -95,11 +95,15 @@ class StoredTree:
         try:
             piece = from_members(members, key[0])
         except (ValueError, OverflowError) as error:
-            raise self._damaged(key, str(error)) from error
-        if key == self.root_key and piece.total() != self._facts:
-            raise self._damaged(key, f"it counts {piece.total():,} facts, the catalogue {self._facts:,}")
+            raise self.damaged(key, str(error)) from error
+        if key == self.root_key and piece.total() != self.facts:
+            raise self.damaged(key, f"it counts {piece.total():,} facts, the catalogue {self.facts:,}")
         self._cache.put(key, piece)
         return piece
+
+    def bound_cache(self, cache_bytes: int) -> None:
+        """Give the cache another bound."""
+        self._cache.limit = cache_bytes
 
     @property
     def cached_bytes(self) -> int:
@@ -109,7 +113,8 @@ class StoredTree:
     def _where(self, key: bytes) -> str:
         return f"index {self.name!r}: row {key.hex()} (level {key[0]}, prefix {prefix_of(key)})"
 
-    def _damaged(self, key: bytes, what: str) -> CorruptIndexError:
+    def damaged(self, key: bytes, what: str) -> CorruptIndexError:
+        """The error that says what is wrong with a row."""
         return CorruptIndexError(f"{self._where(key)} is damaged: {what}. Ingest the index again")
 
     def _walk(self, key: tuple[int, ...]) -> _Node | None:
@@ -185,7 +190,7 @@ class StoredTree:
             else:
                 node = self._inner_node(key, piece, low, high, depth, terminal, path, base)
         except (ValueError, IndexError) as error:
-            raise self._damaged(key, str(error)) from error
+            raise self.damaged(key, str(error)) from error
         self._cache.put(prefix, node)
         return node
 
@@ -215,7 +220,7 @@ class StoredTree:
         try:
             path = np.array(piece.suffix(entry, self.codes), np.int32)
         except ValueError as error:
-            raise self._damaged(key, str(error)) from error
+            raise self.damaged(key, str(error)) from error
         path.setflags(write=False)
         return path, int(piece.lcp[entry])
 

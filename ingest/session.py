@@ -1,0 +1,30 @@
+"""A writer's session with the database: one connection, which holds the locks, and errors that say what failed where."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+
+from refactx.errors import DatabaseError, RefactxError, without_password
+from refactx.postgres import Database
+
+from .locks import Connection
+
+
+@contextmanager
+def writing(database: Database, index: str, work: Path) -> Iterator[Connection]:
+    """A connection in autocommit, not the pool's, to write an index with files in `work`.
+
+    Raises DatabaseError where PostgreSQL refuses, and RefactxError where `work` can't be written.
+    """
+    try:
+        with psycopg.connect(database.url, autocommit=True) as connection:
+            yield connection
+    except psycopg.Error as error:
+        reason = without_password(" ".join(str(error).split()))
+        raise DatabaseError(f"PostgreSQL could not take index {index!r}: {reason}") from error
+    except OSError as error:
+        raise RefactxError(
+            f"cannot write in {work} ({error}): free disk space there, or give another --work-dir"
+        ) from error
