@@ -127,7 +127,9 @@ def _source(database: Database, name: str) -> Iterator[tuple[Connection, _Source
             connection.execute("SET LOCAL statement_timeout = 0")  # a whole table is one statement
             yield connection, _described(connection, name)
     except psycopg.errors.UndefinedTable:
-        raise IndexNotFoundError(f"index {name!r} was dropped or replaced meanwhile: export it again") from None
+        raise IndexNotFoundError(
+            f"index {name!r} was dropped, replaced or compacted meanwhile: export it again"
+        ) from None
     except psycopg.Error as error:
         reason = without_password(" ".join(str(error).split()))
         raise DatabaseError(

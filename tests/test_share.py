@@ -12,6 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from conftest import DatabaseServer, new_home, remove_home, run_refactx
+from living_index import LivingIndex, same
 from shared_index import BLOCK_BYTES, answers, build, opened
 from test_labels import database
 
@@ -208,28 +209,36 @@ def test_an_import_has_names_of_its_own(db_url: str, file: Path) -> None:
     assert answers(db_url, "one") == before
 
 
-def test_signed_segments_and_several_tables_of_names_move_too(db_url: str, tmp_path: Path) -> None:
-    for name, prefix in (("small", "Entity"), ("more", "Another"), ("less", "Entity")):
-        build(db_url, tmp_path / name, name, prefix)
-    more = answers(db_url, "more")
-    with psycopg.connect(db_url, autocommit=True) as connection:
-        numbers = {entry["name"]: entry for entry in list_indexes(connection)}
-        for name, sign in (("more", 1), ("less", -1)):
-            connection.execute(
-                "UPDATE refactx.segments SET index_id = %s, sign = %s WHERE index_id = %s",
-                [numbers["small"]["id"], sign, numbers[name]["id"]],
-            )
-            connection.execute(
-                "UPDATE refactx.name_tables SET knowledge_base = %s WHERE knowledge_base = %s",
-                [numbers["small"]["knowledge_base"], numbers[name]["knowledge_base"]],
-            )
-    whole = answers(db_url, "small")
-    assert whole[2] == 3
-    assert whole[-40:] == more[-40:], "what was added and taken back leaves the rest"
-    exported(db_url, tmp_path / "out")
-    with opened(db_url) as database:
-        import_index(database, tmp_path / "out", "copy")
-    assert answers(db_url, "copy") == whole
+def test_a_living_index_moves_with_all_its_segments_and_lives_on(db_url: str, tmp_path: Path) -> None:
+    facts = [f"s{subject} p{predicate} o{subject % 4}" for subject in range(9) for predicate in range(3)]
+    more = ["s1 p1 new", "t1 p1 o1"]
+    here, there = (LivingIndex(db_url, tmp_path, name) for name in ("here", "there"))
+
+    def move() -> None:
+        with opened(db_url) as database:
+            export_index(database, "here", tmp_path / "file", force=True)
+            import_index(database, tmp_path / "file", "there", replace=True)
+
+    here.ingest(*facts)
+    here.append(*more)
+    here.forget(*facts[:4])
+    move()
+    there.forget(*facts[4:6])
+    there.append(facts[0])
+    with there.open() as index:
+        assert len(index.segments) == 5
+        same(index, there.sequences([facts[0], *facts[6:], *more]), there.sequences(facts))
+        assert verify(index).faults == []
+    with here.open() as index:
+        same(index, here.sequences([*facts[4:], *more]))
+    here.forget(*facts, *more)
+    move()
+    with there.open() as index:
+        assert (index.facts, len(index.segments)) == (0, 4)
+    here.compact()
+    move()
+    with there.open() as index:
+        assert (index.facts, len(index.segments)) == (0, 0)
 
 
 # --- Stopped and gone on with

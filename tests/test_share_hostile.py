@@ -191,7 +191,7 @@ DEEP = json.loads("[" * 200 + "]" * 200)
         ({"report": {"a": DEEP}}, "nested too deep"),
         ({"report": []}, "'report'"),
         ({"created": "yesterday"}, "yesterday"),
-        ({"segments": []}, "codes 0 stands where"),
+        ({"segments": []}, "names 0 has 0 rows"),
         ({"segments": [[]]}, "no object"),
         ({"names": [{"rows": -1, "size": 0}]}, "'rows'"),
         ({"names": []}, "names 0 stands where end 0 belongs"),
