@@ -60,9 +60,9 @@ def opened(url: str) -> Iterator[Database]:
         database.close()
 
 
-def walked(index: Index, seed: int = 0, facts: int = 40) -> list[object]:
+def walked(index: Index, facts: int) -> list[object]:
     """All that an index says along some random facts: children, completions, links."""
-    chance, seen = random.Random(seed), list[object]()
+    chance, seen = random.Random(0), list[object]()
     for _ in range(facts):
         prefix: list[int] = []
         while True:
@@ -80,12 +80,12 @@ def walked(index: Index, seed: int = 0, facts: int = 40) -> list[object]:
     return seen
 
 
-def answers(url: str, name: str) -> list[object]:
+def answers(url: str, name: str, facts: int = 40) -> list[object]:
     """`walked`, of an index by its name; and its figures that do not depend on the server."""
     with open_index(name, url) as index:
         entry = index.entry
         figures = [entry[key] for key in ("facts", "tokens", "segments", "levels", "cut", "source", "report")]
-        return [*figures, index.trigger, index.terminator, index.fingerprint, *walked(index)]
+        return [*figures, index.trigger, index.terminator, index.fingerprint, *walked(index, facts)]
 
 
 def blocks(file: bytes) -> list[Block]:

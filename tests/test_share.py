@@ -7,20 +7,21 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from io import BytesIO
+from itertools import count
 from pathlib import Path
 
 import psycopg
 import pytest
 from conftest import DatabaseServer, new_home, remove_home, run_refactx
 from living_index import LivingIndex, same
-from shared_index import BLOCK_BYTES, answers, build, opened
+from shared_index import BLOCK_BYTES, answers, blocks, build, changed, opened
 from test_labels import database
 
 from refactx.connect import open_index
 from refactx.embedded_account import account_for
 from refactx.embedded_binaries import wheel_programs
 from refactx.embedded_cluster import Cluster
-from refactx.errors import IndexExistsError, IndexNotFoundError, InputError
+from refactx.errors import IndexExistsError, IndexNotFoundError, InputError, RefactxError
 from refactx.export import Exported, export_index, export_stream
 from refactx.ingest.importing import import_index
 from refactx.postgres import list_indexes
@@ -98,7 +99,7 @@ def test_from_one_database_to_another_by_the_command_line(sample_url: str, db_ur
     done = run_refactx("index", "import", file, "--db", db_url)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("imported default: ")
-    assert answers(db_url, "default") == answers(sample_url, "default")
+    assert answers(db_url, "default", facts=10) == answers(sample_url, "default", facts=10)
     done = run_refactx("index", "verify", "default", "--db", db_url)
     assert "sound" in done.stdout, done.stderr
     assert "already exists" not in done.stderr
@@ -146,7 +147,7 @@ def server_16() -> Iterator[str]:
     cluster.create(programs, account)
     cluster.start(programs, account)
     yield cluster.url
-    account.run([programs / "pg_ctl", "stop", "-D", cluster.data, "-m", "fast", "-w"])
+    account.run([programs / "pg_ctl", "stop", "-D", cluster.data, "-m", "immediate", "-w"])
     remove_home(home)
 
 
@@ -188,12 +189,15 @@ def test_a_name_that_is_taken_needs_replace_and_the_old_index_serves_until_then(
             import_index(database, file)
         seen: list[bool] = []
 
+        calls = count()
+
         def progress(done: int, total: int) -> None:
-            with open_index("small", db_url) as index:
-                seen.append("Another" in index.complete("<")[0][0])
+            if next(calls) % 20 == 0:
+                with open_index("small", db_url) as index:
+                    seen.append("Another" in index.complete("<")[0][0])
 
         import_index(database, file, replace=True, progress=progress)
-        assert seen
+        assert len(seen) > 1
         assert all(seen)
         assert answers(db_url, "small") != before
         assert import_index(database, file, replace=True).resumed == 0
@@ -290,17 +294,14 @@ def test_an_export_of_an_index_that_was_replaced_meanwhile_begins_anew_and_says_
     assert answers(db_url, "small")
 
 
-@pytest.mark.parametrize("calls", [2, 9, 25])
+@pytest.mark.parametrize("calls", [2, 25])
 def test_a_killed_import_shows_nothing_and_goes_on_where_it_was(url: str, db_url: str, file: Path, calls: int) -> None:
     killed("import", db_url, file, calls)
     assert entries(db_url) == [("small", "building")]
-    assert run_refactx("index", "list", "--db", db_url).stdout == ""
-    assert "[building]" in run_refactx("index", "list", "--all", "--db", db_url).stdout
     with pytest.raises(IndexNotFoundError, match="not complete"):
         open_index("small", db_url)
-    done = run_refactx("index", "import", file, "--db", db_url)
-    assert done.returncode == 0, done.stderr
-    assert calls == 2 or "of them from before" in done.stdout
+    with opened(db_url) as database:
+        assert (import_index(database, file).resumed > 0) == (calls > 2)
     assert answers(db_url, "small") == answers(url, "small")
     with open_index("small", db_url) as index:
         assert verify(index).sound
@@ -308,15 +309,17 @@ def test_a_killed_import_shows_nothing_and_goes_on_where_it_was(url: str, db_url
 
 
 def test_what_a_killed_import_left_can_be_dropped_or_replaced_by_another(
-    db_url: str, file: Path, sample_url: str, tmp_path: Path
+    db_url: str, file: Path, tmp_path: Path
 ) -> None:
     killed("import", db_url, file, 20)
+    assert "[building]" in run_refactx("index", "list", "--all", "--db", db_url).stdout
     assert run_refactx("index", "drop", "small", "--db", db_url).returncode == 0
     assert (entries(db_url), tables(db_url)) == ([], 0)
     killed("import", db_url, file, 20)
-    with opened(sample_url) as source, opened(db_url) as target:
-        export_index(source, "default", tmp_path / "other")
-        assert import_index(target, tmp_path / "other", "small").resumed == 0
+    header = blocks(file.read_bytes())[0].payload.replace(b'"created": "20', b'"created": "19')
+    (tmp_path / "other").write_bytes(changed(file.read_bytes(), {0: [("header", 0, header)]}))
+    with opened(db_url) as database:
+        assert import_index(database, tmp_path / "other").resumed == 0
     assert tables(db_url) == 2
 
 
@@ -329,7 +332,7 @@ def test_a_truncated_file_is_an_error_after_which_the_whole_one_goes_on(
     with opened(db_url) as database:
         with pytest.raises(TruncatedFileError, match=r"truncated.*the whole file"):
             import_index(database, part, step_bytes=1)
-        assert run_refactx("index", "list", "--db", db_url).stdout == ""
+        assert entries(db_url) == [("small", "building")][: share > 0.1]
         part.write_bytes(whole)
         assert (import_index(database, part).resumed > 0) == (share > 0.1)
     assert answers(db_url, "small") == answers(url, "small")
@@ -352,13 +355,6 @@ def test_another_file_with_the_same_header_is_not_gone_on_with(
 # --- Mistakes
 
 
-def complaint(*command: object) -> str:
-    done = run_refactx("index", *command)
-    assert done.returncode == 2, done.stdout
-    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
-    return done.stderr
-
-
 def test_a_file_that_exists_is_replaced_with_force_only(url: str, file: Path, tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_text("dear diary")
@@ -377,15 +373,28 @@ def test_a_file_of_someone_else_in_the_way_stays(url: str, tmp_path: Path) -> No
     assert part.read_text() == "dear diary"
 
 
-def test_mistakes_are_one_line(url: str, db_url: str, file: Path, tmp_path: Path) -> None:
-    assert "there is no index 'none' (there are: small)" in complaint("export", "none", tmp_path / "out", "--db", url)
-    assert "it is no regular file" in complaint("export", "small", tmp_path, "--db", url)
-    assert "its folder is not there" in complaint("export", "small", tmp_path / "no" / "out", "--db", url)
-    assert "cannot read" in complaint("import", tmp_path / "none", "--db", db_url)
-    assert "cannot read" in complaint("import", tmp_path, "--db", db_url)
-    assert "is no name" in complaint("import", file, "--index", " ", "--db", db_url)
-    assert "is no file of `refactx index export`" in complaint("import", __file__, "--db", db_url)
-    assert "cannot write" in complaint("export", "small", "/proc/out", "--db", url)
+def test_mistakes_are_told_and_leave_nothing(url: str, db_url: str, file: Path, tmp_path: Path) -> None:
+    with opened(url) as source, opened(db_url) as target:
+        for name, path, message in (
+            ("none", tmp_path / "out", r"there is no index 'none' \(there are: small\)"),
+            ("small", tmp_path, "it is no regular file"),
+            ("small", Path("/dev/null"), "it is no regular file"),
+            ("small", tmp_path / "no" / "out", "its folder is not there"),
+            ("small", Path("/proc/out"), r"cannot write /proc/out\.part"),
+        ):
+            with pytest.raises(RefactxError, match=message):
+                export_index(source, name, path, force=True)
+        for path, index, message in (
+            (tmp_path / "none", None, "cannot read"),
+            (tmp_path, None, "cannot read"),
+            (file, " ", "is no name"),
+        ):
+            with pytest.raises(InputError, match=message):
+                import_index(target, path, index)
+    done = run_refactx("index", "import", __file__, "--db", db_url)
+    assert done.returncode == 2
+    assert "is no file of `refactx index export`" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
     assert entries(db_url) == []
 
