@@ -52,7 +52,7 @@ def check_name(name: str) -> None:
 
 def check_free(connection: Connection, name: str, replace: bool) -> None:
     """Raise IndexExistsError if a ready index has the name and is not to be replaced."""
-    if not replace and list_indexes(connection, name):
+    if list_indexes(connection, name) and not replace:
         raise IndexExistsError(f"index {name!r} exists: give --replace to build it anew, or another --index")
 
 

@@ -48,7 +48,7 @@ _CACHE_BYTES = 64 << 20  # each row is read once a batch
 class ChangeOptions:
     """Which index to change, from which facts of the sources, with how much of the machine.
 
-    `tokenizer`: the index's own is used; one that is given must be the same.
+    `tokenizer`: the index's own, if it is at hand (otherwise it is read from the catalogue).
     """
 
     index: str
@@ -133,13 +133,13 @@ def _change(
     ):
         clock, progress = Clock(), Progress(options.quiet)
         index = Index(database, entry, _CACHE_BYTES)
-        _check_tokenizer(index, options.tokenizer)
+        tokenizer = _tokenizer_of(index, options.tokenizer)
         known = KnownNames(connection, name_tables(connection, entry))
         steps = Steps(folder, inputs, options.selection, options.strict, known)
         limits: dict[str, Any] = {"memory": options.memory, "workers": options.workers}
         knowledge = steps.knowledge_base(clock.step, progress=not options.quiet, **limits)
         with clock.step("encode"), progress:
-            facts = steps.encoded_facts(knowledge, index.tokenizer, index.trigger, progress=progress.advance, **limits)
+            facts = steps.encoded_facts(knowledge, tokenizer, index.trigger, progress=progress.advance, **limits)
         with clock.step("look up"), progress:
             chosen = _chosen(index, facts, 0 if sign > 0 else 1, folder, progress)
         passed_over = len(facts) - len(chosen)
@@ -157,12 +157,14 @@ def _change(
         return Changed(options.index, action, len(chosen), passed_over, total, knowledge.report, clock.seconds)
 
 
-def _check_tokenizer(index: Index, given: FactTokenizer | None) -> None:
+def _tokenizer_of(index: Index, given: FactTokenizer | None) -> FactTokenizer:
+    """The index's tokenizer; the one that is given, if that is the same."""
     if given is not None and given.fingerprint != index.fingerprint:
         raise TokenizerMismatchError(
             f"index {index.name!r} was built for tokenizer {index.tokenizer_name}, and another was given: leave out "
             "--tokenizer, since a change uses the index's own"
         )
+    return given or index.tokenizer
 
 
 def multiplicities(index: Index, tokens: Tokens, offsets: Offsets) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from refactx.cli_index import index
-from refactx.cli_ingest import ingest
+from refactx.cli_ingest import forget, ingest
 from refactx.cli_options import DB, INDEX, JSON, print_json
 from refactx.errors import RefactxError, without_password
 
@@ -25,6 +25,7 @@ def cli() -> None:
 
 
 cli.add_command(ingest)
+cli.add_command(forget)
 cli.add_command(index)
 
 

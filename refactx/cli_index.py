@@ -1,16 +1,18 @@
-"""`refactx index`: what there is, in figures; checked, migrated, dropped."""
+"""`refactx index`: what there is, in figures; checked, compacted, migrated, dropped."""
 
 import sys
+from pathlib import Path
 
 import click
 
 from refactx.cli_options import DB, JSON, print_json
 from refactx.cli_share import export, import_
+from refactx.cli_sources import machine_options, work_dir_of
 
 
 @click.group()
 def index() -> None:
-    """List, show, verify, migrate and drop indexes."""
+    """List, show, verify, compact, export, import, migrate and drop indexes."""
 
 
 index.add_command(export)
@@ -113,6 +115,31 @@ def drop(name: str, db: str | None, as_json: bool) -> None:
     if as_json:
         return print_json({"dropped": name})
     click.echo(f"dropped {name}")
+    return None
+
+
+@index.command()
+@click.argument("name")
+@DB
+@machine_options
+@JSON
+def compact(name: str, db: str | None, workers: int, work_dir: Path | None, as_json: bool) -> None:
+    """Merge what was appended and forgotten into one segment, while readers go on."""
+    from refactx.connect import database
+    from refactx.ingest.compact import CompactOptions
+    from refactx.ingest.compact import compact as compact_index
+
+    with database(db) as opened:
+        done = compact_index(opened, work_dir_of(work_dir), CompactOptions(name, workers))
+    if as_json:
+        return print_json(done.to_json())
+    if not done.seconds:
+        click.echo(f"index {name}: nothing to do, {done.facts:,} facts in {done.segments} segment")
+    else:
+        click.echo(
+            f"index {name}: {done.facts:,} facts, of {done.segments} segments and {done.name_tables} tables of names, "
+            f"in {sum(done.seconds.values()):.1f} s"
+        )
     return None
 
 

@@ -16,6 +16,9 @@ from refactx.stored_tree import StoredTree
 from refactx.tree import Tokens
 from refactx.unfold import Block, Offsets, blocks, keys, to_block
 
+AHEAD = 64
+"""Rows read in one round trip: some 2 MB."""
+
 
 def fact_blocks(tree: StoredTree) -> Iterator[Block]:
     """The facts of a segment in ascending order, as blocks of any size.
@@ -46,10 +49,14 @@ def _under(tree: StoredTree, key: bytes, low: int, high: int) -> Iterator[Block]
             continue
         kinds = piece.kinds[start : start + len(block)]
         items = np.append(0, np.cumsum(piece.items[start : start + len(block)], dtype=np.int64))
+        begun = [row_key(piece.level - 1, _sequence(row)) for row in block[kinds == NEW_PIECE]]
+        begins = 0
         bounds = np.unique(np.concatenate([[0], np.flatnonzero(kinds != SAME_PIECE), [len(block)]])).tolist()
         for begin, end in pairwise(bounds):
             if kinds[begin] == NEW_PIECE:
-                open_key, done = row_key(piece.level - 1, _sequence(block[begin])), 0
+                if begins % AHEAD == 0:
+                    tree.load(begun[begins : begins + AHEAD])
+                open_key, done, begins = begun[begins], 0, begins + 1
             inside_low, inside_high = max(begin, first), min(end, last)
             if inside_low < inside_high:
                 if inside_low == begin and kinds[begin] == TERMINAL:
@@ -93,10 +100,16 @@ def _look_up(tree: StoredTree, key: bytes, targets: Block, which: Offsets, found
     if not len(which):
         return
     lower = np.searchsorted(np.flatnonzero(piece.kinds == NEW_PIECE), entry, "right") - 1
-    for number in np.unique(lower).tolist():
-        below = row_key(piece.level - 1, _sequence(begin_rows[number])) if number >= 0 else piece.carried_key
-        _check_below(tree, key, piece, below)
-        _look_up(tree, below, targets, which[lower == number], found)
+    numbers, groups = np.unique(lower, return_index=True)  # ascending, as targets are
+    below = [
+        row_key(piece.level - 1, _sequence(begin_rows[number])) if number >= 0 else piece.carried_key
+        for number in numbers.tolist()
+    ]
+    for at, inside in enumerate(np.split(which, groups[1:])):
+        if at % AHEAD == 0:
+            tree.load(below[at : at + AHEAD])
+        _check_below(tree, key, piece, below[at])
+        _look_up(tree, below[at], targets, inside, found)
 
 
 def _matches(entries: Block, targets: Block, must_end: NDArray[np.bool_] | np.bool_) -> NDArray[np.bool_]:

@@ -32,6 +32,10 @@ class RowSource(Protocol):
         """The row under a key, or None; one round trip."""
         ...
 
+    def fetch_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Those of the rows under some keys that there are; one round trip."""
+        ...
+
 
 class _Node:
     """A prefix in its piece: the entries `low` to `bounds[-1] - 1`, of which `bounds` are where its children begin.
@@ -91,6 +95,15 @@ class StoredTree:
         row = self._rows.fetch(key)
         if row is None:
             raise CorruptIndexError(f"{self._where(key)} is missing. Ingest the index again")
+        return self._unpacked(key, row)
+
+    def load(self, keys: Sequence[bytes]) -> None:
+        """Read the pieces under some keys ahead, in one round trip, as far as the cache has room for them."""
+        missing = [key for key in keys if self._cache.get(key) is None]
+        for key, row in self._rows.fetch_many(missing).items() if missing else ():
+            self._unpacked(key, row)
+
+    def _unpacked(self, key: bytes, row: bytes) -> Piece:
         members = self.codec.unpack(key, row, self._where(key))
         try:
             piece = from_members(members, key[0])

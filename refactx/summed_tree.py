@@ -49,6 +49,11 @@ class SummedTree:
             if above is not None:
                 live = above.live
                 break
+        if len(live) == 1 and live[0][0] > 0:  # from here on one segment: what most of a walk is
+            children = live[0][1].children(key)
+            if len(children.tokens) or children.terminal:
+                self._cache.put(key, _Sum(children, live))
+            return children
         parts = [(sign, tree, tree.children(key)) for sign, tree in live]
         parts = [part for part in parts if len(part[2].tokens) or part[2].terminal]
         if not parts:
