@@ -151,7 +151,7 @@ class _Import:
         """Where an earlier import of the same file stopped."""
         for entry in list_indexes(self._connection, self._name, every=True):
             begun = entry["report"].get("import")
-            if entry["state"] == "building" and begun is not None and begun["file"] == self._file:
+            if entry["state"] == "building" and begun is not None and begun.get("file") == self._file:
                 self._index = entry["id"]
                 self._find_tables(entry["knowledge_base"])
                 return _Position(**begun)

@@ -68,6 +68,8 @@ def import_(file: Path, index: str | None, db: str | None, replace: bool, as_jso
 
     with database(db) as opened, _bar("import") as progress:
         if str(file) == "-":
+            if sys.stdin.isatty():
+                raise InputError("nobody types an index: give a file, or pipe one in")
             done = import_stream(opened, sys.stdin.buffer, "standard input", index, replace=replace, progress=progress)
         else:
             done = import_index(opened, file, index, replace=replace, progress=progress)

@@ -21,7 +21,7 @@ from refactx.connect import open_index
 from refactx.embedded_account import account_for
 from refactx.embedded_binaries import wheel_programs
 from refactx.embedded_cluster import Cluster
-from refactx.errors import IndexExistsError, IndexNotFoundError, InputError, RefactxError
+from refactx.errors import DatabaseError, IndexExistsError, IndexNotFoundError, InputError, RefactxError
 from refactx.export import Exported, export_index, export_stream
 from refactx.ingest.importing import import_index
 from refactx.postgres import list_indexes
@@ -335,6 +335,32 @@ def test_a_truncated_file_is_an_error_after_which_the_whole_one_goes_on(
         assert entries(db_url) == [("small", "building")][: share > 0.1]
         part.write_bytes(whole)
         assert (import_index(database, part).resumed > 0) == (share > 0.1)
+    assert answers(db_url, "small") == answers(url, "small")
+
+
+def test_where_postgresql_refuses_the_last_step_nothing_but_that_is_done_again(
+    url: str, db_url: str, file: Path
+) -> None:
+    def refuse(done: int, total: int) -> None:
+        with psycopg.connect(db_url, autocommit=True) as connection:
+            if connection.execute("SELECT FROM pg_event_trigger").fetchone() is None:
+                connection.execute(
+                    "CREATE FUNCTION refuse() RETURNS event_trigger LANGUAGE plpgsql"
+                    " AS $$ BEGIN RAISE 'no more B-trees'; END $$"
+                )
+                connection.execute(
+                    "CREATE EVENT TRIGGER refuse ON ddl_command_start WHEN TAG IN ('ALTER TABLE')"
+                    " EXECUTE FUNCTION refuse()"
+                )
+
+    with opened(db_url) as database:
+        with pytest.raises(DatabaseError, match=r"no more B-trees.*The same command goes on"):
+            import_index(database, file, progress=refuse)
+        assert entries(db_url) == [("small", "building")]
+        with psycopg.connect(db_url, autocommit=True) as connection:
+            connection.execute("DROP EVENT TRIGGER refuse")
+        done = import_index(database, file)
+        assert done.resumed == done.size
     assert answers(db_url, "small") == answers(url, "small")
 
 

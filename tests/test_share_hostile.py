@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import struct
 import zlib
 from collections.abc import Callable, Iterator
@@ -17,11 +18,11 @@ from conftest import DatabaseServer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shared_index import BLOCK_BYTES, answers, blocks, build, changed, forged, opened
-from test_hostile_rows import complains
+from test_hostile_rows import HEADER, complains
 from test_labels import database
 from tiny_model import tiny_fact_tokenizer
 
-from refactx.codec import RowCodec, shared_seed
+from refactx.codec import FORMAT_VERSION, RowCodec, shared_seed
 from refactx.errors import InputError
 from refactx.export import export_stream
 from refactx.index import MAX_TOKENIZER_BYTES
@@ -261,8 +262,18 @@ def test_another_dictionary_is_refused(target: Database, file: bytes) -> None:
 
 
 def codec_of(file: bytes) -> RowCodec:
-    codes, dictionary = payload(file, at(file, "codes")), payload(file, at(file, "dict"))
-    return RowCodec(dictionary, seed=shared_seed(codes, dictionary))
+    return RowCodec(payload(file, at(file, "dict")), seed=seed_of(file))
+
+
+def seed_of(file: bytes) -> int:
+    return shared_seed(payload(file, at(file, "codes")), payload(file, at(file, "dict")))
+
+
+def row_of(file: bytes, key: bytes, pickled: bytes, size: int | None = None) -> bytes:
+    """A row whose checksum is right, of any pickle, with any size announced."""
+    packed = zstandard.ZstdCompressor(write_content_size=False).compress(pickled)
+    checksum = zlib.crc32(packed, zlib.crc32(key, seed_of(file)))
+    return HEADER.pack(b"RX", FORMAT_VERSION, checksum, len(pickled) if size is None else size) + packed
 
 
 def test_a_row_that_a_reader_would_refuse_is_refused(target: Database, file: bytes) -> None:
@@ -271,7 +282,10 @@ def test_a_row_that_a_reader_would_refuse_is_refused(target: Database, file: byt
     codec = codec_of(file)
     pieces = {
         "Row of nothing": b"",
-        "bomb": codec.pack(key, (bytes(1 << 25),))[:12] + zstandard.ZstdCompressor().compress(bytes(1 << 28)),
+        "bomb that tells": row_of(file, key, bytes(1 << 27)),
+        "bomb that lies": row_of(file, key, bytes(1 << 27), 100),
+        "call": row_of(file, key, pickle.dumps(print, 5)),
+        "boundless pickle": row_of(file, key, b"\x80\x05\x95" + b"\xff" * 8 + b"."),
         "no piece": codec.pack(key, (0, 1, b"")),
         "another row": others[0][1] if others else value[::-1],
         "of another key": codec.pack(b"\0", codec.unpack(key, value, "test")),
