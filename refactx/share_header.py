@@ -26,7 +26,7 @@ ROWS = ("tree", "names")
 _MOST = 1 << 50  # more facts, tokens, rows or bytes than there can be
 _DEEPEST = 20  # JSON nested in an account
 _LEVELS = 64
-_SHORT, _LONG = 64, 4096  # characters
+_SHORT, _NAME, _LONG = 64, 500, 4096  # characters; a name is a key of a B-tree, of up to 2,704 bytes
 
 Member = tuple[str, int]
 """A part of the file: the kind of its blocks, and which segment or table of names it belongs to."""
@@ -113,7 +113,7 @@ class ShareHeader:
             raise InputError(f"its rows have format version {newer} (this is {FORMAT_VERSION}): upgrade refactx")
         header = cls(
             format=form.integer("format", 1, FORMAT_VERSION),
-            name=form.text("name", _LONG),
+            name=form.text("name", _NAME),
             tokenizer=_printable(form.text("tokenizer", _LONG)),
             fingerprint=form.text("fingerprint", _SHORT),
             vocabulary_size=form.integer("vocabulary_size", 1, MAX_TOKEN),
