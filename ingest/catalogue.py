@@ -21,6 +21,8 @@ from refactx.postgres import list_indexes, table
 from refactx.sql import query
 from refactx.tokenizer import FactTokenizer
 
+from .rights import check_rights
+
 Connection = psycopg.Connection[Any]
 
 
@@ -140,7 +142,9 @@ def publish(
 
 
 def drop(connection: Connection, name: str) -> None:
-    """Remove an index, complete or not. Raises IndexNotFoundError if there is none, IndexExistsError while it is written."""
+    """Remove an index, complete or not. Raises IndexNotFoundError if there is none, IndexExistsError while it is written,
+    DatabaseError if the role may not."""
+    check_rights(connection, name)
     entries = list_indexes(connection, name, every=True)
     if not entries:
         raise IndexNotFoundError(f"there is no index {name!r}: `refactx index list --all` shows them")

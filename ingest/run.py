@@ -14,7 +14,7 @@ from tqdm import tqdm
 from refactx.codec import RowCodec, shared_seed
 from refactx.errors import DatabaseError, RefactxError, without_password
 from refactx.name_blocks import Named, pack_blocks
-from refactx.postgres import Database, list_indexes
+from refactx.postgres import Database, list_indexes, open_session
 from refactx.tokenizer import FactTokenizer
 
 from .build import Packing, Row, SegmentBuilder, Shape
@@ -24,6 +24,7 @@ from .knowledge_base import KnowledgeBase
 from .packing import learn
 from .report import Report
 from .resumable import Steps
+from .rights import check_rights
 from .selection import Selection
 from .work_folder import work_folder
 
@@ -107,7 +108,8 @@ def ingest(
     inputs = inputs_of(sources, wikipedia, options.workers)
     try:
         # A session of its own, not the pool's: it holds the lock on the name.
-        with psycopg.connect(database.url, autocommit=True) as connection, name_lock(connection, options.index):
+        with open_session(database.url) as connection, name_lock(connection, options.index):
+            check_rights(connection, options.index)
             check_free(connection, options.index, options.replace)
             with work_folder(work, connection.info.host, connection.info.dbname, options.index) as folder:
                 return _ingest(inputs, connection, folder, options)

@@ -58,12 +58,14 @@ class Index:
             lambda connection: connection.execute(
                 "SELECT id, sign, levels, facts, codes, dictionary FROM refactx.segments WHERE index_id = %s ORDER BY id",
                 [self.entry["id"]],
-            ).fetchall()
+            ).fetchall(),
+            self.name,
         )
         tokenizer = self._database.retry(
             lambda connection: connection.execute(
                 "SELECT serialized FROM refactx.tokenizers WHERE fingerprint = %s", [self.fingerprint]
-            ).fetchone()
+            ).fetchone(),
+            self.name,
         )
         if not stored or tokenizer is None:
             raise IndexNotFoundError(f"index {self.name!r} was dropped or replaced: open it again")
@@ -148,7 +150,9 @@ class Index:
     def name_rows(self) -> list[tuple[bytes, bytes]]:
         """Keys and blocks of all names, in the order of the keys."""
         statement = f"SELECT key, block FROM refactx.names_{self.entry['id']} ORDER BY key".encode()
-        return self._database.retry(lambda connection: connection.execute(statement, binary=True).fetchall())
+        return self._database.retry_unlimited(
+            lambda connection: connection.execute(statement, binary=True).fetchall(), self.name
+        )
 
     def unpack_names(self, key: bytes, block: bytes) -> dict[str, Named]:
         """All names of a block."""
@@ -164,7 +168,8 @@ class Index:
                 f"SELECT key, block FROM {table} WHERE key <= %s ORDER BY key DESC LIMIT 1".encode(),
                 [block_key(name)],
                 binary=True,
-            ).fetchone()
+            ).fetchone(),
+            self.name,
         )
         if row is None:
             return None
@@ -206,7 +211,7 @@ def unpack_tokenizer(packed: bytes) -> str:
 
 def find_index(database: Database, name: str) -> dict[str, Any]:
     """The catalogue's entry of a ready index. Raises IndexNotFoundError, or RefactxError if its format is too new."""
-    entries = database.retry(lambda connection: list_indexes(connection, every=True))
+    entries = database.retry_unlimited(lambda connection: list_indexes(connection, every=True))
     for entry in entries:
         if entry["name"] == name and entry["state"] == "ready":
             if entry["format"] > FORMAT_VERSION:

@@ -1,5 +1,7 @@
 -- Everything of ReFactX's in a database. Safe to run again.
-CREATE SCHEMA IF NOT EXISTS refactx;
+DO $$ BEGIN -- CREATE SCHEMA IF NOT EXISTS needs the right to make one even where there is one
+    IF to_regnamespace('refactx') IS NULL THEN CREATE SCHEMA refactx; END IF;
+END $$;
 
 -- A tokenizer is kept with the indexes that were built for it, so that they can be walked by text without a model.
 CREATE TABLE IF NOT EXISTS refactx.tokenizers (
