@@ -5,10 +5,17 @@ with 2; a library user catches :class:`RefactxError`.
 """
 
 import re
+from typing import Any
 
 
 class RefactxError(Exception):
-    """Base of every error that ReFactX raises on purpose."""
+    """Base of every error that ReFactX raises on purpose.
+
+    `partial`: what had been generated when it was raised in the middle of that: a `refactx.partial.Partial` where `generate`
+    raised it, a `refactx.ask.Answer` where `Asker.ask` did; None elsewhere.
+    """
+
+    partial: Any = None
 
 
 class InputError(RefactxError):

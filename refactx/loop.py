@@ -30,6 +30,7 @@ from refactx.drafts import guess
 from refactx.errors import ModelError
 from refactx.fact_beams import FactBeams, best_fact
 from refactx.mask import allowed, forced
+from refactx.partial import kept
 from refactx.processor import FactLogitsProcessor, RowMasks
 from refactx.some_rows import can_be_asked_for_some, for_rows
 from refactx.state import InFact, InTerminator, Machine, State
@@ -110,10 +111,15 @@ class ForcedTokens:
         rows = [self._row(prompt, self.prompt_length, generation_config.max_length) for prompt in prompts]
         first = model._prefill(input_ids, generation_config, model_kwargs).logits[:, -1:]
         chunked = ChunkedModel(model, model_kwargs, (input_ids.shape[0], input_ids.shape[1]))
-        run.write(rows, chunked, first)
+
+        def written() -> torch.Tensor:
+            return _padded_together(rows, generation_config._pad_token_tensor).to(input_ids.device)
+
+        with kept(self._machine, lambda: (written(), [row.state for row in rows])):
+            run.write(rows, chunked, first)
         if self._streamer is not None:
             self._streamer.end()
-        ids = _padded_together(rows, generation_config._pad_token_tensor).to(input_ids.device)
+        ids = written()
         if not generation_config.return_dict_in_generate:
             return ids
         from transformers.generation.utils import GenerateDecoderOnlyOutput

@@ -246,7 +246,11 @@ class Machine:
 
         Raises CorruptIndexError where the index holds something that is not a fact.
         """
-        return [self._fact(written) for written in self.run(ids, prompt_length, padding).facts]
+        return list(self.facts_of(self.run(ids, prompt_length, padding)))
+
+    def facts_of(self, state: State) -> tuple[Fact, ...]:
+        """The facts that a sequence in this state has completed, in order. Asks the index nothing. Raises as `facts`."""
+        return tuple(self._fact(written) for written in state.facts)
 
     def _fact(self, written: Written) -> Fact:
         text = self.source.tokenizer.decode(written.tokens)
