@@ -8,7 +8,7 @@ import re
 
 import click
 
-from refactx.ask import Answer
+from refactx.answer import Answer
 from refactx.fact import Fact
 from refactx.links import Link, LinkedFact
 

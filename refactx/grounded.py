@@ -14,7 +14,7 @@ from refactx.fact_beams import FactBeams
 from refactx.loop import ForcedTokens
 from refactx.prefix import Prefix, prefill
 from refactx.processor import FactLogitsProcessor, check_tokenizer, padding_of
-from refactx.state import FactSource, Machine
+from refactx.state import FactSource, Limit, Machine
 
 _NO_CONTINUOUS_BATCHING = (
     "continuous batching (generate_batch, cache_implementation='paged') would drop the facts' logits processor and "
@@ -46,13 +46,16 @@ class GroundedModel:
         logits_processor: Any = None,
         fact_beams: int | FactBeams | None = None,
         prefix: Prefix | None = None,
+        max_facts: int | None = None,
+        after_facts: str = "",
         **kwargs: Any,
     ) -> Any:
         """Call the model's `generate` with the facts' processor behind any others given; returns what it returns.
 
         Greedy decoding and sampling append forced tokens without a forward pass (`refactx.loop`); all other modes run
         Transformers' own loops. `fact_beams`: search each fact with so many beams (`FactBeams` for more options), rows
-        one after another. `prefix`: what `prefill` computed of the beginning of all rows.
+        one after another. `prefix`: what `prefill` computed of the beginning of all rows. `max_facts`: behind so many facts a
+        row goes on with `after_facts` on a line of its own, and ends where it begins another fact.
 
         Raises RefactxError where Transformers would switch to continuous batching, InputError for fact beams where the
         text itself is not greedy or sampled, or for rows that do not begin with the prefix, ModelError for a model that
@@ -75,7 +78,8 @@ class GroundedModel:
         if beams is not None and prompt is not None:
             each = self._setting("num_return_sequences", kwargs) or 1
             if len(prompt) * each > 1:
-                return self._one_by_one(prompt, each, logits_processor, beams, prefix, kwargs)
+                limits = {"prefix": prefix, "max_facts": max_facts, "after_facts": after_facts}
+                return self._one_by_one(prompt, each, logits_processor, beams, limits, kwargs)
         keeps_cache = kwargs.get("past_key_values") is not None or self._setting("return_dict_in_generate", kwargs)
         if prefix is not None:
             if kwargs.get("past_key_values") is not None:
@@ -84,12 +88,13 @@ class GroundedModel:
             cache = prefix.cache_for(prompt, max(copies))
             if self._takes_a_cache(kwargs):
                 kwargs["past_key_values"] = cache
-        processor = FactLogitsProcessor.of(self._machine, self._padding, length)
+        machine = self._machine if max_facts is None else self._limited(max_facts, after_facts, kwargs)
+        processor = FactLogitsProcessor.of(machine, self._padding, length)
         kwargs["logits_processor"] = LogitsProcessorList([*(logits_processor or []), processor])
         loop = None
         if self._is_stepwise(kwargs):
             loop = ForcedTokens(
-                self._machine, self._padding, processor, length, kwargs.get("streamer"), beams, bool(keeps_cache)
+                machine, self._padding, processor, length, kwargs.get("streamer"), beams, bool(keeps_cache)
             )
             kwargs["custom_generate"] = loop
         elif beams is not None:
@@ -134,6 +139,16 @@ class GroundedModel:
             return False
         return config.get_generation_mode() in (GenerationMode.GREEDY_SEARCH, GenerationMode.SAMPLE)
 
+    def _limited(self, max_facts: int, after_facts: str, kwargs: dict[str, Any]) -> Machine:
+        """The machine for this call's limit of facts. Raises InputError for one below 1."""
+        if max_facts < 1:
+            raise InputError(f"at most {max_facts} facts: give at least 1")
+        encode, end = self._machine.source.tokenizer.encode, self._setting("eos_token_id", kwargs)
+        ends = end.tolist() if isinstance(end, torch.Tensor) else end
+        last = ends[:1] if isinstance(ends, list | tuple) else [] if ends is None else [ends]
+        line, rest = encode(f"\n{after_facts}"), encode(after_facts)
+        return self._machine.limited(Limit(max_facts, tuple(line) if after_facts else (), tuple(rest), tuple(last)))
+
     def _takes_a_cache(self, kwargs: dict[str, Any]) -> bool:
         """Whether Transformers can go on from a prompt's cache in this call: else the prompt is simply computed again."""
         assisted = ("assistant_model", "prompt_lookup_num_tokens", "assistant_early_exit", "cache_implementation")
@@ -147,7 +162,7 @@ class GroundedModel:
         each: int,
         logits_processor: Any,
         beams: FactBeams,
-        prefix: Prefix | None,
+        limits: dict[str, Any],
         kwargs: dict[str, Any],
     ) -> Any:
         """`each` texts for each row, one after another, put together as `generate` would."""
@@ -167,8 +182,8 @@ class GroundedModel:
                     prompt[n : n + 1],
                     logits_processor=logits_processor,
                     fact_beams=beams,
-                    prefix=prefix,
                     attention_mask=own,
+                    **limits,
                     **kwargs,
                 )[0]
             )

@@ -9,8 +9,9 @@ import pytest
 from tiny_model import MemoryIndex, tiny_fact_tokenizer, tiny_model, tiny_tokenizer
 from transformers import GenerationConfig, PreTrainedTokenizerFast, TextStreamer
 
+from refactx.answer import Answer, final_answer
 from refactx.answer_text import render
-from refactx.ask import Answer, Asker, final_answer
+from refactx.ask import Asker
 from refactx.errors import InputError, ModelError
 from refactx.fact import Fact
 from refactx.links import Link, LinkedFact
@@ -207,6 +208,8 @@ def test_the_json_of_an_answer() -> None:
         "tokens": 30,
         "forward_passes": 20,
         "seconds": 1.235,
+        "finish_reason": "stop",
+        "turns_left_out": 0,
     }
 
 
