@@ -17,6 +17,7 @@ from refactx.fact import Fact
 from refactx.generation import GREEDY, Generation
 from refactx.links import LinkedFact
 from refactx.models import check_chat_template
+from refactx.partial import Partial, answered, kept, unlinked
 from refactx.prompt import Example, Prompt, load_prompt
 from refactx.state import FactSource
 
@@ -204,23 +205,47 @@ class Asker:
         ending = self._ending(until)
         settings |= {"streamer": streamer, "stopping_criteria": ending}
         limit: dict[str, Any] = {"max_facts": options.max_facts, "after_facts": self._prompt.marker}
-        with _forward_passes(self._model) as passes, _chance(options, self._model.device):
+        with (
+            _forward_passes(self._model) as passes,
+            answered(lambda partial: self._so_far(asked, partial, length, passes.calls, started)),
+            _chance(options, self._model.device),
+        ):
             if free or self._grounded is None:
                 cache = None if prefix is None else prefix.cache_for(inputs["input_ids"], options.num_beams)
                 out = self._model.generate(**inputs, **settings, past_key_values=cache)
             else:
                 beams = options.fact_beams and FactBeams(options.fact_beams, length_penalty=options.fact_length_penalty)
                 out = self._grounded.generate(**inputs, **settings, fact_beams=beams, prefix=prefix, **limit)
-        found = [[]] * len(asked) if free or self._grounded is None else self._grounded.facts(out)
-        met = any(criterion.met for criterion in ending)
-        seconds = (time.perf_counter() - started) / len(asked)
-        return [
-            self._answer(one, ids[length:], tuple(facts), met, passes.calls, seconds)
-            for one, ids, facts in zip(asked, out.tolist(), found, strict=True)
-        ]
+            found: tuple[tuple[Fact, ...], ...] = ((),) * len(asked)
+            with kept(lambda: Partial.of(out, found)):
+                if not free and self._grounded is not None:
+                    found = tuple(map(tuple, self._grounded.facts(out)))
+                links = unlinked if self._index is None else self._index.links
+                met = any(criterion.met for criterion in ending)
+                seconds = (time.perf_counter() - started) / len(asked)
+                return [
+                    self._answer(one, ids[length:], facts, links, met, passes.calls, seconds)
+                    for one, ids, facts in zip(asked, out.tolist(), found, strict=True)
+                ]
+
+    def _so_far(
+        self, asked: Sequence[_Asked], partial: Partial, length: int, passes: int, started: float
+    ) -> Iterator[Answer]:
+        """What there is of the answers; of a beam search, the best beams."""
+        beams, seconds = len(partial.ids) // len(asked), (time.perf_counter() - started) / len(asked)
+        for n, one in enumerate(asked):
+            ids = partial.ids[n * beams, length : partial.lengths[n * beams]].tolist()
+            yield self._answer(one, ids, partial.facts[n * beams], unlinked, True, passes, seconds)
 
     def _answer(
-        self, asked: _Asked, ids: list[int], facts: tuple[Fact, ...], ended: bool, passes: int, seconds: float
+        self,
+        asked: _Asked,
+        ids: list[int],
+        facts: tuple[Fact, ...],
+        links: Callable[[Fact], LinkedFact],
+        ended: bool,
+        passes: int,
+        seconds: float,
     ) -> Answer:
         end = next((position for position, number in enumerate(ids) if number in self._stop), None)
         if end is None:
@@ -237,7 +262,7 @@ class Asker:
             answer=final_answer(text, self._prompt.marker, facts),
             text=text,
             facts=facts,
-            links=tuple(self._index.links(fact) for fact in facts) if self._index is not None else (),
+            links=tuple(map(links, facts)),
             tokens=len(ids),
             forward_passes=passes,
             seconds=seconds,

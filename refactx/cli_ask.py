@@ -19,6 +19,7 @@ from refactx.cli_options import (
     generation_options,
     print_json,
 )
+from refactx.cli_so_far import shown_so_far
 
 
 @click.command()
@@ -63,7 +64,8 @@ def ask(
         check = partial(check_tokenizer, opened) if opened else lambda tokenizer: None
         asker = Asker(*load_model(model, device, dtype, check=check), opened, template)
         for question in tqdm(questions, desc="questions", disable=None, leave=False):
-            answer = asker.ask(question, generation, free=free)
+            with shown_so_far(as_json):
+                answer = asker.ask(question, generation, free=free)
             if as_json:
                 print_json(answer.to_json())
             else:

@@ -1,42 +1,60 @@
 """What had been generated when an error ended it: `error.partial` of a `RefactxError`.
 
-The states of the sequences have the facts, so that reading them asks no database, which may be what is missing.
+Facts come from the states of the sequences, so that the database, which may be what is missing, is not asked again.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
+from refactx.answer import Answer
 from refactx.errors import RefactxError
 from refactx.fact import Fact
 from refactx.links import Link, LinkedFact
-from refactx.state import Machine, State
 
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """The sequences so far. `ids`: int64[rows, length], prompts included, padded on the right; rows are beams under beam
-    search, the best first. `facts`: the facts that each row had completed, in order."""
+    """The sequences so far. `ids`: int64[rows, length], prompts included; under beam search the beams, the best of a row
+    first. `lengths`: of each row, behind which it is padded. `facts`: those that each row had completed, in order. `answers`:
+    the same for who asked by an `Asker`, an answer for each question; the links of its facts have no ids."""
 
     ids: Any
+    lengths: tuple[int, ...]
     facts: tuple[tuple[Fact, ...], ...]
+    answers: tuple[Answer, ...] = ()
+
+    @classmethod
+    def of(cls, ids: Any, facts: Iterable[tuple[Fact, ...]]) -> Self:
+        """Rows that are all as long as `ids`."""
+        return cls(ids, (ids.shape[1],) * len(ids), tuple(facts))
 
 
 @contextmanager
-def kept(machine: Machine, written: Callable[[], tuple[Any, Sequence[State]]]) -> Iterator[None]:
-    """Give an error of ours that leaves the block what was `written`: ids as in `Partial`, and the state of each row."""
+def kept(so_far: Callable[[], Partial]) -> Iterator[None]:
+    """Give an error of ours that leaves the block what there was so far, unless it has that already."""
     try:
         yield
     except RefactxError as error:
         if error.partial is None:
-            ids, states = written()
-            error.partial = Partial(ids, tuple(machine.facts_of(state) for state in states))
+            error.partial = so_far()
+        raise
+
+
+@contextmanager
+def answered(answers: Callable[[Partial], Iterable[Answer]]) -> Iterator[None]:
+    """Add to an error that leaves the block with something generated the answers that it makes."""
+    try:
+        yield
+    except RefactxError as error:
+        if error.partial is not None:
+            error.partial = replace(error.partial, answers=tuple(answers(error.partial)))
         raise
 
 
 def unlinked(fact: Fact) -> LinkedFact:
-    """A fact without the ids of its parts, which only the database knows.
+    """A fact without the ids of its parts, which the database knows.
 
     >>> unlinked(Fact("a", "b", "c", "<a> <b> <c> .", (0, 4))).subject
     Link(label='a', id=None)

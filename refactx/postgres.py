@@ -7,7 +7,6 @@ session of its own, without limits. A pool does not survive `fork`: the child ma
 
 import logging
 import os
-import select
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool
 
+from refactx.bounded import BoundedConnection
 from refactx.errors import DatabaseError, IndexNotFoundError, InputError, RefactxError, without_password
 from refactx.limits import LOOKUP_SECONDS, Limits, limits_of_environment
 from refactx.sql import query
@@ -35,7 +35,7 @@ CONNECT_SECONDS = 10
 _PAUSE_SECONDS = 0.5
 """Between two attempts to reach a server that went away."""
 
-_GRACE_SECONDS = 5.0
+_GRACE_SECONDS = 2.0
 """How much longer than its statement timeout a server has for its answer, before it counts as gone."""
 
 _KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
@@ -63,10 +63,8 @@ class Database:
         self._limits = limits_of_environment() if limits is None else limits
         self._revive = revive
         self._lock = threading.Lock()
-        self._pool: ConnectionPool[Connection] | None = None
+        self._pool: ConnectionPool[BoundedConnection] | None = None
         self._process = os.getpid()
-        self.statement_seconds = 0.0
-        """The statement timeout in force for lookups; 0: none."""
         try:  # a bad address is told at once
             self._own_pool()
         except psycopg.Error as error:
@@ -83,7 +81,7 @@ class Database:
                 raise self._unreachable(error) from None
             raise _explained(error, None, 0.0) from error
 
-    def retry(self, action: Callable[[Connection], Result], index: str | None = None) -> Result:
+    def retry(self, action: Callable[[BoundedConnection], Result], index: str | None = None) -> Result:
         """Look something up within the time limit, again and again if the database goes away, for as long as the limits say.
 
         `index`: what errors call it. Raises DatabaseError, or IndexNotFoundError if a table is not there (any more).
@@ -107,13 +105,17 @@ class Database:
                 self._wait(deadline)
             self._forget(pool)
 
-    def retry_unlimited(self, action: Callable[[Connection], Result], index: str | None = None) -> Result:
+    def retry_unlimited(self, action: Callable[[BoundedConnection], Result], index: str | None = None) -> Result:
         """`retry` for what reads whole tables: as long as it takes."""
 
-        def unlimited(connection: Connection) -> Result:
-            with connection.transaction():
-                connection.execute("SET LOCAL statement_timeout = 0")
-                return action(connection)
+        def unlimited(connection: BoundedConnection) -> Result:
+            seconds, connection.answer_seconds = connection.answer_seconds, None
+            try:
+                with connection.transaction():
+                    connection.execute("SET LOCAL statement_timeout = 0")
+                    return action(connection)
+            finally:
+                connection.answer_seconds = seconds
 
         return self.retry(unlimited, index)
 
@@ -124,14 +126,14 @@ class Database:
                 self._pool.close()
             self._pool = None
 
-    def _own_pool(self) -> ConnectionPool[Connection]:
+    def _own_pool(self) -> ConnectionPool[BoundedConnection]:
         with self._lock:
             if self._pool is None or self._process != os.getpid():
                 # After a fork the inherited sockets are the parent's: they are left alone, neither used nor closed.
                 self._pool, self._process = self._new_pool(), os.getpid()
             return self._pool
 
-    def _new_pool(self) -> ConnectionPool[Connection]:
+    def _new_pool(self) -> ConnectionPool[BoundedConnection]:
         self._reach()  # its error says what is wrong, a pool's only that it took too long
         return ConnectionPool(
             _with_defaults(self.url, **_KEEPALIVE, tcp_user_timeout=20_000),
@@ -141,19 +143,21 @@ class Database:
             timeout=CONNECT_SECONDS,
             kwargs={"autocommit": True},
             configure=self._limit,
+            connection_class=BoundedConnection,
         )
 
     def _reach(self) -> None:
         psycopg.connect(_with_defaults(self.url)).close()
 
-    def _limit(self, connection: Connection) -> None:
+    def _limit(self, connection: BoundedConnection) -> None:
         """Set a connection's statement timeout, unless the address does, or (if none was given) the server's settings do."""
         told = self._limits.lookup is not None
         seconds = LOOKUP_SECONDS if self._limits.lookup is None else self._limits.lookup
         row = connection.execute(
             query("limit_lookups").encode(), {"told": told, "value": f"{round(seconds * 1000)}ms"}
         ).fetchone()
-        self.statement_seconds = float(row[0]) if row else 0.0
+        seconds = float(row[0]) if row else 0.0
+        connection.answer_seconds = seconds + _GRACE_SECONDS if seconds else None
 
     def _wait(self, deadline: float) -> None:
         """Return when the database takes connections: at once, or before the deadline. Raises DatabaseError behind that."""
@@ -178,7 +182,7 @@ class Database:
             return error
         return None
 
-    def _forget(self, pool: ConnectionPool[Connection] | None) -> None:
+    def _forget(self, pool: ConnectionPool[BoundedConnection] | None) -> None:
         """Take a pool with broken connections out of use: a new one is quicker than its own attempts to mend them."""
         with self._lock:
             if pool is None or self._pool is not pool:
@@ -259,7 +263,7 @@ class SegmentRows:
     def fetch(self, key: bytes) -> bytes | None:
         """The row under a key; None if there is none."""
         self.round_trips += 1
-        return self._database.retry(lambda connection: self._lookup(connection.pgconn, key), self._index)
+        return self._database.retry(lambda connection: self._lookup(connection, key), self._index)
 
     def count(self) -> int:
         """How many rows there are."""
@@ -267,16 +271,17 @@ class SegmentRows:
         row = self._database.retry_unlimited(lambda connection: connection.execute(statement).fetchone(), self._index)
         return int(row[0]) if row else 0
 
-    def _lookup(self, pgconn: pq.abc.PGconn, key: bytes) -> bytes | None:
+    def _lookup(self, connection: BoundedConnection, key: bytes) -> bytes | None:
         # libpq by psycopg's own low-level interface: a cursor for each lookup costs as much again as the lookup.
+        pgconn = connection.pgconn
         for _ in range(2):
             backend = pgconn.backend_pid
             if self._prepared.get(id(pgconn)) != backend:
                 pgconn.send_prepare(self._statement, self._query)
-                self._result(pgconn)
+                self._checked(connection.result())
                 self._prepared[id(pgconn)] = backend
             pgconn.send_query_prepared(self._statement, [key], [pq.Format.BINARY], pq.Format.BINARY)
-            result = self._result(pgconn)
+            result = self._checked(connection.result())
             if result is not None:
                 return result.get_value(0, 0) if result.ntuples else None
             del self._prepared[id(pgconn)]  # another connection's, by its number alone (a server counts them anew)
@@ -284,17 +289,8 @@ class SegmentRows:
             f"PostgreSQL forgets prepared statements: read index {self._index!r} without a proxy between"
         )
 
-    def _result(self, pgconn: pq.abc.PGconn) -> pq.abc.PGresult | None:
-        """The result of what was sent; None if the statement is not prepared. Raises psycopg.Error."""
-        seconds = self._database.statement_seconds
-        while pgconn.is_busy():
-            # A server that is stopped, or frozen with its machine, does not mind its own timeout.
-            if not _is_readable(pgconn.socket, seconds + _GRACE_SECONDS if seconds else None):
-                raise psycopg.OperationalError(f"no answer within {seconds + _GRACE_SECONDS:g} s")
-            pgconn.consume_input()
-        result = pgconn.get_result()
-        while pgconn.get_result() is not None:  # to the end: the connection is free again
-            pass
+    def _checked(self, result: pq.abc.PGresult | None) -> pq.abc.PGresult | None:
+        """A result that is sound; None if the statement is not prepared. Raises psycopg.Error."""
         if result is None:
             raise psycopg.OperationalError("the connection broke")
         if result.status in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK):
@@ -309,13 +305,6 @@ class SegmentRows:
             raise psycopg.errors.lookup(state)(message)
         except KeyError:
             raise psycopg.OperationalError(message) from None
-
-
-def _is_readable(socket: int, seconds: float | None) -> bool:
-    """Wait until there is something to read from a socket, or so many seconds (None: for ever) have gone by."""
-    poll = select.poll()
-    poll.register(socket, select.POLLIN)
-    return bool(poll.poll(None if seconds is None else seconds * 1000))
 
 
 def list_indexes(

@@ -21,7 +21,7 @@ from transformers import LogitsProcessor
 
 from refactx.errors import TokenizerMismatchError
 from refactx.mask import allowed
-from refactx.partial import kept
+from refactx.partial import Partial, kept
 from refactx.state import Dead, FactSource, Free, Machine, State
 from refactx.tokenizer import FactTokenizer
 from refactx.tree import Tokens
@@ -107,7 +107,7 @@ class FactLogitsProcessor(LogitsProcessor):
         gets nothing but minus infinity (but for its padding, if it is padded).
         """
         ids: NDArray[np.int64] = input_ids.numpy(force=True)
-        with kept(self._machine, lambda: self._before(input_ids)):
+        with kept(lambda: self._so_far(input_ids)):
             states = self._states(ids)
         if all(type(state) is Free for state in states):
             return scores
@@ -117,15 +117,16 @@ class FactLogitsProcessor(LogitsProcessor):
         ]
         return masked(scores, masks)
 
-    def _before(self, input_ids: torch.Tensor) -> tuple[torch.Tensor, Sequence[State]]:
-        """The ids of this call and the states of its rows; where those are not known, of the last call."""
-        if not self._steps:
-            return input_ids, [Free()] * len(input_ids)
-        ids = input_ids.numpy(force=True)
-        step = self._steps[-1]
-        known = {row.tobytes(): state for row, state in zip(step.ids, step.states, strict=True)}
-        length = step.ids.shape[1]
-        return input_ids, [known.get(row[:length].tobytes(), Free()) for row in ids]
+    def _so_far(self, input_ids: torch.Tensor) -> Partial:
+        """The ids of this call, with the facts that their rows had at the last one."""
+        known: dict[bytes, State] = {}
+        if self._steps:
+            last = self._steps[-1]
+            known = {row.tobytes(): state for row, state in zip(last.ids, last.states, strict=True)}
+            length = last.ids.shape[1]
+        rows = input_ids.numpy(force=True)
+        states = [known.get(row[:length].tobytes(), Free()) for row in rows] if known else [Free()] * len(rows)
+        return Partial.of(input_ids, map(self._machine.facts_of, states))
 
     def _states(self, ids: NDArray[np.int64]) -> Sequence[State]:
         length = ids.shape[1]
