@@ -26,6 +26,16 @@ def ragged(starts: Offsets, lengths: Offsets) -> Offsets:
     return np.repeat(starts - (ends - lengths), lengths) + np.arange(total)
 
 
+def select(tokens: Tokens, offsets: Offsets, chosen: Offsets) -> tuple[Tokens, Offsets]:
+    """Some of the sequences of a run, as a run.
+
+    >>> select(np.array([1, 2, 3], np.int32), np.array([0, 2, 3]), np.array([1]))
+    (array([3], dtype=int32), array([0, 1]))
+    """
+    lengths = np.diff(offsets)[chosen]
+    return tokens[ragged(offsets[:-1][chosen], lengths)], offsets_of(lengths)
+
+
 def offsets_of(lengths: Offsets) -> Offsets:
     """Where each of some sequences begins when they are laid end to end, and where the last one ends.
 

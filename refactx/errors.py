@@ -36,6 +36,10 @@ class IndexExistsError(RefactxError):
     """The name is taken, or another ingest is writing it."""
 
 
+class IndexChangedError(RefactxError):
+    """Facts were retracted while one of them was being written."""
+
+
 class TokenizerMismatchError(RefactxError):
     """The index was built for another tokenizer."""
 

@@ -9,12 +9,12 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg import pq, sql
+from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool
@@ -28,6 +28,9 @@ Result = TypeVar("Result")
 Connection = psycopg.Connection[Any]
 
 _log = logging.getLogger(__name__)
+
+CATALOGUE_VERSION = 2
+"""Of the tables that describe indexes (sql/schema.sql), as `refactx.catalogue` has it."""
 
 CONNECT_SECONDS = 10
 """How long to wait for a server that does not answer, before giving up."""
@@ -265,6 +268,16 @@ class SegmentRows:
         self.round_trips += 1
         return self._database.retry(lambda connection: self._lookup(connection, key), self._index)
 
+    def fetch_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """The rows under some keys, in one query; those that are not there are left out."""
+        self.round_trips += 1
+        statement = f"SELECT key, piece FROM refactx.pieces_{self._segment} WHERE key = ANY(%s)".encode()
+        return dict(
+            self._database.retry(
+                lambda connection: connection.execute(statement, [list(keys)], binary=True).fetchall(), self._index
+            )
+        )
+
     def count(self) -> int:
         """How many rows there are."""
         statement = f"SELECT count(*) FROM refactx.pieces_{self._segment}".encode()
@@ -307,16 +320,39 @@ class SegmentRows:
             raise psycopg.OperationalError(message) from None
 
 
+def catalogue_version(connection: psycopg.Connection[Any]) -> int | None:
+    """The version of the catalogue in a database; None if it has none yet."""
+    found = connection.execute("SELECT to_regclass('refactx.segments'), to_regclass('refactx.catalogue')").fetchone()
+    if found is None or found[0] is None:
+        return None
+    row = connection.execute("SELECT version FROM refactx.catalogue").fetchone() if found[1] else None
+    return int(row[0]) if row else 1
+
+
+def check_catalogue(connection: psycopg.Connection[Any]) -> bool:
+    """Whether there is a catalogue. Raises RefactxError, which says what to do, if it is of another version than ours."""
+    version = catalogue_version(connection)
+    if version is not None and version < CATALOGUE_VERSION:
+        raise RefactxError(
+            f"this database was written by an older refactx (catalogue {version}, expected {CATALOGUE_VERSION}): "
+            "run `refactx index migrate`, with the same --db"
+        )
+    if version is not None and version > CATALOGUE_VERSION:
+        raise RefactxError(
+            f"this database was written by a newer refactx (catalogue {version}, expected {CATALOGUE_VERSION}): "
+            "upgrade refactx"
+        )
+    return version is not None
+
+
 def list_indexes(
     connection: psycopg.Connection[Any], name: str | None = None, every: bool = False
 ) -> list[dict[str, Any]]:
-    """The catalogue: a dictionary for each ready index (with `every`, also for those being built), by name."""
-    if connection.execute("SELECT to_regclass('refactx.segments')").fetchone() == (None,):
+    """The catalogue: a dictionary for each ready index (with `every`, also for those being built), by name.
+
+    Raises RefactxError if the catalogue is of another version (`check_catalogue`).
+    """
+    if not check_catalogue(connection):
         return []
     with connection.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(query("list_indexes").encode(), {"name": name, "all": every}).fetchall()
-
-
-def table(prefix: str, number: int) -> sql.Identifier:
-    """The name of a segment's or index's table, as an identifier."""
-    return sql.Identifier(f"{prefix}_{number}")
