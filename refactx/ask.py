@@ -9,17 +9,20 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 from refactx.answer import Answer, FinishReason, final_answer
 from refactx.errors import InputError, ModelError
 from refactx.fact import Fact
+from refactx.fact_stream import FactStream, Piece
 from refactx.generation import GREEDY, Generation
 from refactx.links import LinkedFact
 from refactx.models import check_chat_template
 from refactx.partial import Partial, answered, kept, unlinked
 from refactx.prompt import Example, Prompt, load_prompt
 from refactx.state import FactSource
+from refactx.tokenizer import FactTokenizer
 
 __all__ = ["Answer", "Asker", "FactIndex", "final_answer"]
 
@@ -108,6 +111,19 @@ class Asker:
         self._room: int | None = getattr(self._model.config, "max_position_embeddings", None)
         self._prefix: Any = None  # False: there is none
 
+    def stream(self, on_piece: Callable[[Piece], object], free: bool = False) -> FactStream:
+        """A streamer for one call of `ask`: `on_piece` gets the text as it comes, told apart into free text and facts."""
+        machine = None if free or self._grounded is None else self._grounded.machine
+        return FactStream(self._fact_tokenizer, machine, on_piece)
+
+    def count_facts(self, ids: Sequence[int], prompt_length: int) -> int:
+        """How many facts a sequence has completed behind its prompt."""
+        return 0 if self._grounded is None else len(self._grounded.facts([ids], prompt_length)[0])
+
+    @cached_property
+    def _fact_tokenizer(self) -> FactTokenizer:
+        return FactTokenizer.from_transformers(self._tokenizer) if self._index is None else self._index.tokenizer
+
     def ask(
         self,
         question: str,
@@ -194,7 +210,10 @@ class Asker:
         until: Callable[[Any], bool] | None,
         started: float,
     ) -> list[Answer]:
+        from transformers import StoppingCriteriaList
+
         from refactx.fact_beams import FactBeams
+        from refactx.until import Until
 
         prefix = self._shared(asked)
         inputs = self._inputs(asked, 0 if prefix is None else prefix.ids.shape[1])
@@ -202,8 +221,8 @@ class Asker:
         settings = options.for_transformers()
         if self._room is not None:
             settings["max_new_tokens"] = min(options.max_new_tokens, self._room - max(len(one.ids) for one in asked))
-        ending = self._ending(until)
-        settings |= {"streamer": streamer, "stopping_criteria": ending}
+        ending = Until(until or (lambda _: False))
+        settings |= {"streamer": streamer, "stopping_criteria": StoppingCriteriaList([ending] if until else [])}
         limit: dict[str, Any] = {"max_facts": options.max_facts, "after_facts": self._prompt.marker}
         with (
             _forward_passes(self._model) as passes,
@@ -221,10 +240,9 @@ class Asker:
                 if not free and self._grounded is not None:
                     found = tuple(map(tuple, self._grounded.facts(out)))
                 links = unlinked if self._index is None else self._index.links
-                met = any(criterion.met for criterion in ending)
                 seconds = (time.perf_counter() - started) / len(asked)
                 return [
-                    self._answer(one, ids[length:], facts, links, met, passes.calls, seconds)
+                    self._answer(one, *self._written(ids, length, ending), facts, links, passes.calls, seconds)
                     for one, ids, facts in zip(asked, out.tolist(), found, strict=True)
                 ]
 
@@ -235,25 +253,31 @@ class Asker:
         beams, seconds = len(partial.ids) // len(asked), (time.perf_counter() - started) / len(asked)
         for n, one in enumerate(asked):
             ids = partial.ids[n * beams, length : partial.lengths[n * beams]].tolist()
-            yield self._answer(one, ids, partial.facts[n * beams], unlinked, True, passes, seconds)
+            reason: FinishReason = "stop" if self._stop & set(ids) else "interrupted"
+            yield self._answer(one, ids, reason, partial.facts[n * beams], unlinked, passes, seconds)
+
+    def _written(self, row: list[int], prompt_length: int, ending: Any) -> tuple[list[int], FinishReason]:
+        """What a row has behind its prompt, up to the first end of sequence and without padding; and why it ended.
+
+        (The end of sequence may pad rows too, so that only `ending` knows where the rows end that it ended.)
+        """
+        ended = (own for own in ending.rows if row[: len(own)] == own and set(row[len(own) :]) <= {self._pad})
+        ids = next(ended, row)[prompt_length:]
+        end = next((position for position, number in enumerate(ids) if number in self._stop), None)
+        if end is not None:
+            return ids[: end + 1], "stop"
+        return ids, "interrupted" if ending.met else "length"
 
     def _answer(
         self,
         asked: _Asked,
         ids: list[int],
+        reason: FinishReason,
         facts: tuple[Fact, ...],
         links: Callable[[Fact], LinkedFact],
-        ended: bool,
         passes: int,
         seconds: float,
     ) -> Answer:
-        end = next((position for position, number in enumerate(ids) if number in self._stop), None)
-        if end is None:
-            while ended and ids and ids[-1] == self._pad:
-                ids = ids[:-1]
-        else:
-            ids = ids[: end + 1]
-        reason: FinishReason = "stop" if end is not None else "interrupted" if ended else "length"
         text = self._tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False).strip()
         if facts and self._index is not None and reason == "stop":  # one fact more than `max_facts` was begun
             text = text.removesuffix(self._index.trigger).rstrip()
@@ -299,13 +323,6 @@ class Asker:
         mask = [[1] * shared + [0] * gap + [1] * (width - gap - shared) for gap in gaps]
         device = self._model.device
         return {"input_ids": torch.tensor(ids, device=device), "attention_mask": torch.tensor(mask, device=device)}
-
-    def _ending(self, until: Callable[[Any], bool] | None) -> Any:
-        from transformers import StoppingCriteriaList
-
-        from refactx.until import Until
-
-        return StoppingCriteriaList([] if until is None else [Until(until)])
 
     def _check(self, options: Generation, free: bool, streamer: Any) -> None:
         if streamer is not None and options.num_beams > 1:

@@ -119,6 +119,11 @@ class GroundedModel:
         return prefill(self._model, input_ids)
 
     @property
+    def machine(self) -> Machine:
+        """The states of sequences over the index."""
+        return self._machine
+
+    @property
     def _is_encoder_decoder(self) -> bool:
         return bool(getattr(self._model.config, "is_encoder_decoder", False))
 

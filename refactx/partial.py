@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from refactx.answer import Answer
-from refactx.errors import RefactxError
+from refactx.errors import RefactxError, without_password
 from refactx.fact import Fact
 from refactx.links import Link, LinkedFact
 
@@ -50,6 +50,17 @@ def answered(answers: Callable[[Partial], Iterable[Answer]]) -> Iterator[None]:
     except RefactxError as error:
         if error.partial is not None:
             error.partial = replace(error.partial, answers=tuple(answers(error.partial)))
+        raise
+
+
+@contextmanager
+def shown(show: Callable[[Answer, str], object]) -> Iterator[None]:
+    """Have the answers that an error which leaves the block broke off shown, with what the error says."""
+    try:
+        yield
+    except RefactxError as error:
+        for answer in error.partial.answers if error.partial else ():
+            show(answer, without_password(str(error)))
         raise
 
 

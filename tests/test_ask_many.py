@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from test_ask import tiny_asker
+from tiny_model import tiny_model, tiny_tokenizer
 
 from refactx.answer import Answer
 from refactx.errors import InputError
@@ -110,12 +111,22 @@ def test_a_generation_ends_when_it_is_told_to(options: dict[str, Any]) -> None:
         assert answer.text == whole.text
 
 
-def test_a_batch_ends_when_it_is_told_to() -> None:
-    calls: list[int] = []
-    answers = list(
-        tiny_asker().ask_all(
-            ["hello", "Fact:"], batch_size=2, max_new_tokens=50, until=lambda _: calls.append(1) or len(calls) > 20
-        )
-    )
-    assert [answer.finish_reason for answer in answers if isinstance(answer, Answer)] == ["interrupted"] * 2
-    assert all(0 < answer.tokens < 50 for answer in answers if isinstance(answer, Answer))
+@pytest.mark.parametrize("pad", ["<pad>", "</s>"])
+def test_a_batch_ends_when_it_is_told_to(pad: str) -> None:
+    """Also where the end of sequence pads the rows."""
+    model, calls = tiny_model(), list[int]()
+    model.generation_config.pad_token_id = tiny_tokenizer().convert_tokens_to_ids(pad)
+    questions = ["hello", "Fact:", "What? Fact: <B"]
+
+    def enough(_: Any) -> bool:
+        calls.append(1)
+        return len(calls) > 40
+
+    answers = list(tiny_asker(model).ask_all(questions, batch_size=3, max_new_tokens=200, until=enough))
+    tokens = [answer.tokens for answer in answers if isinstance(answer, Answer)]
+    assert [shown(answer)[-1] for answer in answers] == ["interrupted"] * 3
+    assert sum(tokens) == 43
+    assert len(set(tokens)) > 1
+    asker = tiny_asker(model)
+    alone = [asker.ask(text, max_new_tokens=count) for text, count in zip(questions, tokens, strict=True)]
+    assert [shown(answer)[1:4] for answer in answers] == [shown(answer)[1:4] for answer in alone]

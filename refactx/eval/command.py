@@ -1,5 +1,6 @@
 """`refactx eval`: questions, run, judge and report put together."""
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -149,8 +150,12 @@ def _asks(options: Options, index: Any, prompt: Prompt) -> dict[str, Ask]:
     from refactx.ask import Asker
     from refactx.models import load_model
     from refactx.processor import check_tokenizer
+    from refactx.prompt_check import check_prompt
 
+    notes = check_prompt(prompt, index)
     loaded = load_model(options.model, options.device, options.dtype, check=partial(check_tokenizer, index))
+    for note in notes if options.prompt.endswith(".toml") else []:  # ours serve any index
+        print(f"refactx: {note}", file=sys.stderr)
     asker = Asker(*loaded, index, prompt)
     ask = partial(asker.ask_all, batch_size=options.batch_size)
     asks = {
