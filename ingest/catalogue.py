@@ -19,6 +19,7 @@ from refactx.sql import query
 from refactx.tokenizer import FactTokenizer
 
 from .locks import Connection, name_lock
+from .rights import check_rights
 from .stored_tables import create_table, drop_tables
 
 
@@ -165,7 +166,9 @@ def show_index(connection: Connection, index: int, report: dict[str, Any], repla
 
 
 def drop(connection: Connection, name: str) -> None:
-    """Remove an index, complete or not. Raises IndexNotFoundError if there is none, IndexExistsError while it is written."""
+    """Remove an index, complete or not. Raises IndexNotFoundError if there is none, IndexExistsError while it is written,
+    DatabaseError if the role may not."""
+    check_rights(connection, name)
     entries = list_indexes(connection, name, every=True)
     if not entries:
         raise IndexNotFoundError(f"there is no index {name!r}: `refactx index list --all` shows them")

@@ -16,7 +16,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from refactx.errors import DatabaseError, InputError, without_password
-from refactx.postgres import Database, list_indexes
+from refactx.postgres import Database, list_indexes, open_session
 from refactx.share_blocks import TruncatedFileError
 from refactx.share_header import ROWS, Member
 from refactx.share_reader import Part, SharedIndex, open_shared
@@ -25,6 +25,7 @@ from refactx.tokenizer import FactTokenizer
 from . import catalogue
 from .import_checks import Checks, read_tokenizer
 from .locks import name_lock
+from .rights import check_rights
 from .stored_tables import Kind, add_key, add_rows
 
 STEP_BYTES = 16 << 20
@@ -100,7 +101,8 @@ def import_stream(
     catalogue.check_name(name)
     try:
         # A session of its own, not the pool's: it holds the lock on the name.
-        with psycopg.connect(database.url, autocommit=True) as connection, name_lock(connection, name):
+        with open_session(database.url) as connection, name_lock(connection, name):
+            check_rights(connection, name)
             catalogue.check_free(connection, name, replace)
             return _Import(connection, shared, source, name, replace, progress).run(step_bytes)
     except TruncatedFileError as error:

@@ -7,14 +7,16 @@ from refactx.postgres import CATALOGUE_VERSION, catalogue_version, check_catalog
 from refactx.sql import query
 
 from .locks import Connection, name_lock
+from .rights import check_rights
 
 
 def migrate(connection: Connection) -> int:
     """Bring the catalogue of a database up to `CATALOGUE_VERSION`; gives the version it had.
 
-    Raises IndexNotFoundError if there is none, IndexExistsError while an index is being written, RefactxError if the catalogue
-    is newer than this.
+    Raises IndexNotFoundError if there is none, IndexExistsError while an index is being written, DatabaseError if the role
+    may not, RefactxError if the catalogue is newer than this.
     """
+    check_rights(connection)
     with ExitStack() as held, connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(hashtext('refactx'))")
         version = catalogue_version(connection)

@@ -7,19 +7,21 @@ from pathlib import Path
 import psycopg
 
 from refactx.errors import DatabaseError, RefactxError, without_password
-from refactx.postgres import Database
+from refactx.postgres import Database, open_session
 
 from .locks import Connection
+from .rights import check_rights
 
 
 @contextmanager
 def writing(database: Database, index: str, work: Path) -> Iterator[Connection]:
-    """A connection in autocommit, not the pool's, to write an index with files in `work`.
+    """A connection in autocommit and without limits of time, not the pool's, to write an index with files in `work`.
 
-    Raises DatabaseError where PostgreSQL refuses, and RefactxError where `work` can't be written.
+    Raises DatabaseError where the role lacks a right or PostgreSQL refuses, and RefactxError where `work` can't be written.
     """
     try:
-        with psycopg.connect(database.url, autocommit=True) as connection:
+        with open_session(database.url) as connection:
+            check_rights(connection, index)
             yield connection
     except psycopg.Error as error:
         reason = without_password(" ".join(str(error).split()))

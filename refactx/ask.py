@@ -1,24 +1,30 @@
-"""One question to a model: prompt, generate, and read the facts and the final answer off what it wrote.
+"""Questions to a model: prompt, generate, and read the facts and the final answer off what it wrote.
 
-Decoding is deterministic: greedy, or beam search. Of the model's `generation_config.json` only the ids of special
+Decoding is greedy unless `Generation` says otherwise. Of the model's `generation_config.json` only the ids of special
 tokens count, since penalties and sampling there were chosen for chat and would bend the names inside facts.
 """
 
 import copy
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
+from refactx.answer import Answer, FinishReason, final_answer
 from refactx.errors import InputError, ModelError
 from refactx.fact import Fact
-from refactx.links import Link, LinkedFact
+from refactx.fact_stream import FactStream, Piece
+from refactx.generation import GREEDY, Generation
+from refactx.links import LinkedFact
 from refactx.models import check_chat_template
-from refactx.prompt import Prompt, load_prompt
+from refactx.partial import Partial, answered, kept, unlinked
+from refactx.prompt import Example, Prompt, load_prompt
 from refactx.state import FactSource
+from refactx.tokenizer import FactTokenizer
 
-MAX_NEW_TOKENS = 512
+__all__ = ["Answer", "Asker", "FactIndex", "final_answer"]
 
 
 class FactIndex(FactSource, Protocol):
@@ -27,66 +33,6 @@ class FactIndex(FactSource, Protocol):
     def links(self, fact: Fact) -> LinkedFact:
         """The parts of a fact of this index with their ids."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a model made of a question.
-
-    `text`: all that it wrote, without special tokens. `answer`: what it gave as its final answer, empty if it came to
-    none (see `final_answer`). `facts`: the facts it wrote, in order; their `token_span`s count from the start of the
-    prompt. `links`: the same facts with their ids. `tokens`: how many ids it generated, the end of sequence included;
-    `forward_passes`: how often the model ran; `seconds`: from the question to the answer.
-    """
-
-    question: str
-    answer: str
-    text: str
-    facts: tuple[Fact, ...]
-    links: tuple[LinkedFact, ...]
-    tokens: int
-    forward_passes: int
-    seconds: float
-
-    def to_json(self) -> dict[str, Any]:
-        """The answer as `refactx ask --json` prints it."""
-        return {
-            "question": self.question,
-            "answer": self.answer,
-            "text": self.text,
-            "facts": [_fact_json(fact, linked) for fact, linked in zip(self.facts, self.links, strict=True)],
-            "tokens": self.tokens,
-            "forward_passes": self.forward_passes,
-            "seconds": round(self.seconds, 3),
-        }
-
-
-def _fact_json(fact: Fact, linked: LinkedFact) -> dict[str, Any]:
-    return {
-        "text": fact.text,
-        "subject": _link_json(linked.subject),
-        "predicate": _link_json(linked.predicate),
-        "object": _link_json(linked.object) if isinstance(linked.object, Link) else {"literal": linked.object},
-        "inverse": linked.inverse,
-    }
-
-
-def _link_json(link: Link) -> dict[str, str | None]:
-    return {"label": link.label, "id": link.id, "url": link.url}
-
-
-def final_answer(text: str, marker: str, facts: Sequence[Fact] = ()) -> str:
-    """What stands behind the last `marker` of a text, up to the end of the line; "" if there is none.
-
-    A marker inside one of `facts` doesn't count. Asterisks around the marker or the answer go: chat models set them.
-
-    >>> final_answer("Answer: no\\nSo **Answer:** Bern.\\nDone", "Answer:")
-    'Bern.'
-    """
-    for fact in facts:
-        text = text.replace(fact.text, "")
-    _, found, behind = text.rpartition(marker)
-    return behind.lstrip(" \t*").partition("\n")[0].strip().rstrip("*").rstrip() if found else ""
 
 
 @dataclass
@@ -109,6 +55,31 @@ def _forward_passes(model: Any) -> Iterator[_Counter]:
         hook.remove()
 
 
+@contextmanager
+def _chance(options: Generation, device: Any) -> Iterator[None]:
+    """Random numbers of the block's own: by the seed, or new ones. The caller's generators are left as they were."""
+    import torch
+
+    if not options.samples:
+        yield
+        return
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        if options.seed is None:
+            torch.seed()
+        else:
+            torch.manual_seed(options.seed)
+        yield
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question and its prompt: `ids` as the model reads them; `left_out`: so many earlier turns are not in it."""
+
+    question: str
+    ids: list[int]
+    left_out: int = 0
+
+
 class Asker:
     """Asks one model questions, over one index or (None) none.
 
@@ -129,92 +100,237 @@ class Asker:
         given = model.generation_config
         self._stop = _ids(given.eos_token_id) | _ids(tokenizer.eos_token_id)
         pad = given.pad_token_id if given.pad_token_id is not None else tokenizer.pad_token_id
+        self._pad = pad if pad is not None else min(self._stop, default=0)
         self._model = copy.copy(model)
         self._model.generation_config = generation_config(
             bos_token_id=given.bos_token_id,
             eos_token_id=sorted(self._stop) or None,
-            pad_token_id=pad if pad is not None else min(self._stop, default=None),
+            pad_token_id=self._pad if pad is not None or self._stop else None,
         )
         self._grounded = None if index is None else ground(self._model, tokenizer, index)
+        self._room: int | None = getattr(self._model.config, "max_position_embeddings", None)
         self._prefix: Any = None  # False: there is none
+
+    def stream(self, on_piece: Callable[[Piece], object], free: bool = False) -> FactStream:
+        """A streamer for one call of `ask`: `on_piece` gets the text as it comes, told apart into free text and facts."""
+        machine = None if free or self._grounded is None else self._grounded.machine
+        return FactStream(self._fact_tokenizer, machine, on_piece)
+
+    def count_facts(self, ids: Sequence[int], prompt_length: int) -> int:
+        """How many facts a sequence has completed behind its prompt."""
+        return 0 if self._grounded is None else len(self._grounded.facts([ids], prompt_length)[0])
+
+    @cached_property
+    def _fact_tokenizer(self) -> FactTokenizer:
+        return FactTokenizer.from_transformers(self._tokenizer) if self._index is None else self._index.tokenizer
 
     def ask(
         self,
         question: str,
-        num_beams: int = 1,
-        max_new_tokens: int = MAX_NEW_TOKENS,
+        options: Generation = GREEDY,
+        *,
+        history: Sequence[Example] = (),
         free: bool = False,
         streamer: Any = None,
-        fact_beams: Any = None,
+        until: Callable[[Any], bool] | None = None,
+        **changes: Any,
     ) -> Answer:
-        """Ask one question. `free`: the same model and prompt without constraint, and so without facts.
+        """Ask one question. `options`, and `changes` to them by name: how to write, see `Generation`.
 
-        `streamer`: a Transformers streamer, for greedy decoding only. `fact_beams`: search each fact with beams (a number,
-        or `refactx.FactBeams`). The beginning of the prompt, the same for all questions, is computed with the first
-        alone. Raises InputError for a question without visible text, one too long for the model, numbers below 1, a
-        streamer with beams, both kinds of beams, or no index where one is needed.
+        `history`: earlier turns of the conversation; the oldest are left out if the model has no room for them. Their
+        facts may be written again. `free`: the same model and prompt without constraint, and so without facts.
+        `streamer`: a Transformers streamer, not with `num_beams`. `until`: called with the ids so far after each; once it
+        returns True the generation ends. The beginning of the prompt, the same for all questions, is computed with the
+        first alone.
+
+        Raises InputError for a question without visible text, one too long for the model, options that don't fit, or no
+        index where one is needed.
         """
-        self._check(num_beams, max_new_tokens, free, streamer, fact_beams)
+        options = replace(options, **changes)
+        self._check(options, free, streamer)
         started = time.perf_counter()
-        inputs = self._prompt.encode(self._tokenizer, question)
+        asked = self._asked(question, options, history)
+        return self._answers([asked], options, free, streamer, until, started)[0]
+
+    def ask_all(
+        self,
+        questions: Sequence[str],
+        options: Generation = GREEDY,
+        *,
+        batch_size: int = 1,
+        free: bool = False,
+        until: Callable[[Any], bool] | None = None,
+        **changes: Any,
+    ) -> Iterator[Answer | InputError]:
+        """Ask many questions, `batch_size` at a time; the answers come in order, each batch's together.
+
+        Greedy answers are those that `ask` gives. A question that cannot be asked has its InputError in place of an
+        answer. The other arguments are those of `ask`.
+        """
+        options = replace(options, **changes)
+        self._check(options, free, None)
+        if batch_size < 1:
+            raise InputError(f"batches of {batch_size}: give at least 1")
+        for first in range(0, len(questions), batch_size):
+            yield from self._batch(questions[first : first + batch_size], options, free, until)
+
+    def _batch(
+        self, questions: Sequence[str], options: Generation, free: bool, until: Callable[[Any], bool] | None
+    ) -> list[Answer | InputError]:
+        started = time.perf_counter()
+        outcomes: list[Answer | InputError | _Asked] = []
+        for question in questions:
+            try:
+                outcomes.append(self._asked(question, options, ()))
+            except InputError as error:
+                outcomes.append(error)
+        asked = [outcome for outcome in outcomes if isinstance(outcome, _Asked)]
+        answers = iter(self._answers(asked, options, free, None, until, started) if asked else ())
+        return [next(answers) if isinstance(outcome, _Asked) else outcome for outcome in outcomes]
+
+    def _asked(self, question: str, options: Generation, history: Sequence[Example]) -> _Asked:
+        """The prompt, with as much of the history as leaves room for an answer, but for half of the room at most."""
+        for left_out in range(len(history) + 1):
+            encoded = self._prompt.encode(self._tokenizer, question, history[left_out:])
+            ids: list[int] = encoded["input_ids"][0].tolist()
+            if self._room is None or len(ids) + min(options.max_new_tokens, self._room // 2) <= self._room:
+                break
+        if self._room is not None and len(ids) >= self._room:
+            raise InputError(
+                f"question and prompt are {len(ids)} tokens, and the model takes {self._room}: ask more briefly"
+            )
+        return _Asked(question.strip(), ids, left_out)
+
+    def _answers(
+        self,
+        asked: Sequence[_Asked],
+        options: Generation,
+        free: bool,
+        streamer: Any,
+        until: Callable[[Any], bool] | None,
+        started: float,
+    ) -> list[Answer]:
+        from transformers import StoppingCriteriaList
+
+        from refactx.fact_beams import FactBeams
+        from refactx.until import Until
+
+        prefix = self._shared(asked)
+        inputs = self._inputs(asked, 0 if prefix is None else prefix.ids.shape[1])
         length = inputs["input_ids"].shape[1]
-        room = getattr(self._model.config, "max_position_embeddings", None)
-        if room is not None and length >= room:
-            raise InputError(f"question and prompt are {length} tokens, and the model takes {room}: ask more briefly")
-        inputs = {name: tensor.to(self._model.device) for name, tensor in inputs.items()}
-        options = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "do_sample": False, "streamer": streamer}
-        prefix = self._shared(inputs["input_ids"])
-        with _forward_passes(self._model) as passes:
+        settings = options.for_transformers()
+        if self._room is not None:
+            settings["max_new_tokens"] = min(options.max_new_tokens, self._room - max(len(one.ids) for one in asked))
+        ending = Until(until or (lambda _: False))
+        settings |= {"streamer": streamer, "stopping_criteria": StoppingCriteriaList([ending] if until else [])}
+        limit: dict[str, Any] = {"max_facts": options.max_facts, "after_facts": self._prompt.marker}
+        with (
+            _forward_passes(self._model) as passes,
+            answered(lambda partial: self._so_far(asked, partial, length, passes.calls, started)),
+            _chance(options, self._model.device),
+        ):
             if free or self._grounded is None:
-                cache = None if prefix is None else prefix.cache_for(inputs["input_ids"], num_beams)
-                out = self._model.generate(**inputs, **options, past_key_values=cache)
+                cache = None if prefix is None else prefix.cache_for(inputs["input_ids"], options.num_beams)
+                out = self._model.generate(**inputs, **settings, past_key_values=cache)
             else:
-                out = self._grounded.generate(**inputs, **options, fact_beams=fact_beams, prefix=prefix)
-        facts = () if free or self._grounded is None else tuple(self._grounded.facts(out)[0])
-        ids = self._written(out[0, length:].tolist())
+                beams = options.fact_beams and FactBeams(options.fact_beams, length_penalty=options.fact_length_penalty)
+                out = self._grounded.generate(**inputs, **settings, fact_beams=beams, prefix=prefix, **limit)
+            found: tuple[tuple[Fact, ...], ...] = ((),) * len(asked)
+            with kept(lambda: Partial.of(out, found)):
+                if not free and self._grounded is not None:
+                    found = tuple(map(tuple, self._grounded.facts(out)))
+                links = unlinked if self._index is None else self._index.links
+                seconds = (time.perf_counter() - started) / len(asked)
+                return [
+                    self._answer(one, *self._written(ids, length, ending), facts, links, passes.calls, seconds)
+                    for one, ids, facts in zip(asked, out.tolist(), found, strict=True)
+                ]
+
+    def _so_far(
+        self, asked: Sequence[_Asked], partial: Partial, length: int, passes: int, started: float
+    ) -> Iterator[Answer]:
+        """What there is of the answers; of a beam search, the best beams."""
+        beams, seconds = len(partial.ids) // len(asked), (time.perf_counter() - started) / len(asked)
+        for n, one in enumerate(asked):
+            ids = partial.ids[n * beams, length : partial.lengths[n * beams]].tolist()
+            reason: FinishReason = "stop" if self._stop & set(ids) else "interrupted"
+            yield self._answer(one, ids, reason, partial.facts[n * beams], unlinked, passes, seconds)
+
+    def _written(self, row: list[int], prompt_length: int, ending: Any) -> tuple[list[int], FinishReason]:
+        """What a row has behind its prompt, up to the first end of sequence and without padding; and why it ended.
+
+        (The end of sequence may pad rows too, so that only `ending` knows where the rows end that it ended.)
+        """
+        ended = (own for own in ending.rows if row[: len(own)] == own and set(row[len(own) :]) <= {self._pad})
+        ids = next(ended, row)[prompt_length:]
+        end = next((position for position, number in enumerate(ids) if number in self._stop), None)
+        if end is not None:
+            return ids[: end + 1], "stop"
+        return ids, "interrupted" if ending.met else "length"
+
+    def _answer(
+        self,
+        asked: _Asked,
+        ids: list[int],
+        reason: FinishReason,
+        facts: tuple[Fact, ...],
+        links: Callable[[Fact], LinkedFact],
+        passes: int,
+        seconds: float,
+    ) -> Answer:
         text = self._tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False).strip()
-        links = tuple(self._index.links(fact) for fact in facts) if self._index is not None else ()
+        if facts and self._index is not None and reason == "stop":  # one fact more than `max_facts` was begun
+            text = text.removesuffix(self._index.trigger).rstrip()
         return Answer(
-            question=question.strip(),
+            question=asked.question,
             answer=final_answer(text, self._prompt.marker, facts),
             text=text,
             facts=facts,
-            links=links,
+            links=tuple(map(links, facts)),
             tokens=len(ids),
-            forward_passes=passes.calls,
-            seconds=time.perf_counter() - started,
+            forward_passes=passes,
+            seconds=seconds,
+            finish_reason=reason,
+            turns_left_out=asked.left_out,
         )
 
-    def _shared(self, ids: Any) -> Any:
+    def _shared(self, asked: Sequence[_Asked]) -> Any:
         """What all prompts have in front of their questions, computed once; None where that can't be."""
         from refactx.prefix import prefill
 
         if self._prefix is None:
+            import torch
+
             self._prefix = False
             one, other = (self._prompt.encode(self._tokenizer, text)["input_ids"][0].tolist() for text in ("0", "?"))
             length = next((n for n, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), 0)
-            if length and ids[0, :length].tolist() == one[:length]:
+            if length and asked[0].ids[:length] == one[:length]:
                 with suppress(ModelError):
-                    self._prefix = prefill(self._model, ids[:, :length])
-        begins = self._prefix and self._prefix.ids.shape[1] < ids.shape[1]
-        if not begins or (ids[:, : self._prefix.ids.shape[1]].cpu() != self._prefix.ids).any():
+                    self._prefix = prefill(self._model, torch.tensor([one[:length]]))
+        if not self._prefix:
             return None
-        return self._prefix
+        begin = self._prefix.ids[0].tolist()
+        begins = all(len(one.ids) > len(begin) and one.ids[: len(begin)] == begin for one in asked)
+        return self._prefix if begins else None
 
-    def _check(self, num_beams: int, max_new_tokens: int, free: bool, streamer: Any, fact_beams: Any) -> None:
-        if num_beams < 1 or max_new_tokens < 1:
-            raise InputError(f"{num_beams} beams and {max_new_tokens} new tokens: both must be at least 1")
-        if streamer is not None and num_beams > 1:
+    def _inputs(self, asked: Sequence[_Asked], shared: int) -> dict[str, Any]:
+        """Ids and attention mask of a batch, int64[rows, length], padded behind the `shared` ids that all begin with."""
+        import torch
+
+        width = max(len(one.ids) for one in asked)
+        gaps = [width - len(one.ids) for one in asked]
+        ids = [[*one.ids[:shared], *[self._pad] * gap, *one.ids[shared:]] for one, gap in zip(asked, gaps, strict=True)]
+        mask = [[1] * shared + [0] * gap + [1] * (width - gap - shared) for gap in gaps]
+        device = self._model.device
+        return {"input_ids": torch.tensor(ids, device=device), "attention_mask": torch.tensor(mask, device=device)}
+
+    def _check(self, options: Generation, free: bool, streamer: Any) -> None:
+        if streamer is not None and options.num_beams > 1:
             raise InputError("beam search cannot stream, since it decides at the end: use num_beams=1")
-        if fact_beams is not None and (free or num_beams > 1):
-            raise InputError("fact beams search each fact within greedy text: leave out num_beams and free")
+        if free and options != options.free:
+            raise InputError("free text has no facts: leave out free, or fact beams and the limit of facts")
         if not free and self._index is None:
             raise InputError("there is no index to take facts from: give one, or ask freely (free=True)")
-
-    def _written(self, ids: list[int]) -> list[int]:
-        """The ids up to the first end of sequence, without the padding behind it."""
-        end = next((position for position, number in enumerate(ids) if number in self._stop), len(ids) - 1)
-        return ids[: end + 1]
 
 
 def _ids(value: int | list[int] | None) -> set[int]:

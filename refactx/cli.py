@@ -12,9 +12,21 @@ from typing import Any, NoReturn
 
 import click
 
+from refactx.cli_ask import ask
 from refactx.cli_index import index
 from refactx.cli_ingest import forget, ingest
-from refactx.cli_options import DB, INDEX, JSON, print_json
+from refactx.cli_options import (
+    DB,
+    DEVICE,
+    DTYPE,
+    INDEX,
+    JSON,
+    MODEL,
+    PROMPT,
+    generation_of,
+    generation_options,
+    print_json,
+)
 from refactx.errors import RefactxError, without_password
 
 
@@ -25,80 +37,14 @@ def cli() -> None:
 
 
 cli.add_command(ingest)
+cli.add_command(ask)
 cli.add_command(forget)
 cli.add_command(index)
 
 
-@cli.command()
-@click.argument("questions", nargs=-1, required=True, metavar="QUESTION...")
-@click.option(
-    "--model", required=True, metavar="ID_OR_FOLDER", help="Hugging Face id, folder or GGUF file; `demo`: SmolLM2."
-)
-@INDEX
-@DB
-@click.option("--num-beams", default=1, show_default=True, type=click.IntRange(1), help="Beams over the whole text.")
-@click.option(
-    "--fact-beams", type=click.IntRange(1), metavar="N", help="Search each fact with N beams; the text stays greedy."
-)
-@click.option(
-    "--fact-length-penalty",
-    default=0.0,
-    show_default=True,
-    type=click.FloatRange(0),
-    help="With --fact-beams: a fact's score is its log-probability over its length to this power.",
-)
-@click.option("--max-new-tokens", default=512, show_default=True, type=click.IntRange(1))
-@click.option("--free", is_flag=True, help="The same model and prompt without constraint (no index is read).")
-@JSON
-def ask(
-    questions: tuple[str, ...],
-    model: str,
-    index: str,
-    db: str | None,
-    num_beams: int,
-    fact_beams: int | None,
-    fact_length_penalty: float,
-    max_new_tokens: int,
-    free: bool,
-    as_json: bool,
-) -> None:
-    """Answer QUESTIONS with facts of the index as proof."""
-    from contextlib import ExitStack
-    from functools import partial
-
-    from tqdm import tqdm
-
-    from refactx.connect import open_index
-    from refactx.prompt import load_prompt
-
-    prompt = load_prompt()
-    for question in questions:
-        prompt.messages(question)  # an empty one is told before anything is loaded
-    with ExitStack() as stack:
-        opened = None if free else stack.enter_context(open_index(index, db))
-        from refactx.answer_text import render
-        from refactx.ask import Asker
-        from refactx.fact_beams import FactBeams
-        from refactx.models import load_model
-        from refactx.processor import check_tokenizer
-
-        check = partial(check_tokenizer, opened) if opened else lambda tokenizer: None
-        loaded = load_model(model, check=check)
-        asker = Asker(*loaded, opened, prompt)
-        beams = FactBeams(fact_beams, length_penalty=fact_length_penalty) if fact_beams else None
-        for question in tqdm(questions, desc="questions", disable=None, leave=False):
-            answer = asker.ask(
-                question, num_beams=num_beams, max_new_tokens=max_new_tokens, free=free, fact_beams=beams
-            )
-            if as_json:
-                print_json(answer.to_json())
-            else:
-                click.echo(render(answer, color=sys.stdout.isatty()))
-
-
 @cli.command("eval")
 @click.argument("questions", type=click.Path(path_type=Path))
-@click.option("--model", required=True, metavar="ID_OR_FOLDER", help="As in `ask`.")
+@MODEL
 @INDEX
 @DB
 @click.option("--free", is_flag=True, help="Ask everything without constraint too, and compare.")
@@ -107,9 +53,11 @@ def ask(
 @click.option("--split", default="all", show_default=True, type=click.Choice(["all", "tune", "report"]), help="Half.")
 @click.option("--kinds", default="", metavar="KIND,...", help="Only questions of these kinds, such as single,multi.")
 @click.option("--limit", type=click.IntRange(1), help="So many questions, always the same.")
-@click.option("--prompt", default="wikidata", show_default=True, metavar="NAME_OR_FILE", help="The prompt.")
-@click.option("--num-beams", default=1, show_default=True, type=click.IntRange(1), help="Beams over the whole text.")
-@click.option("--max-new-tokens", default=512, show_default=True, type=click.IntRange(1))
+@PROMPT
+@generation_options
+@click.option("--batch-size", default=1, show_default=True, type=click.IntRange(1), help="Questions asked at a time.")
+@DTYPE
+@DEVICE
 @click.option("--out", type=click.Path(path_type=Path), help="The run's folder; default: in ./refactx-eval.")
 @JSON
 def eval_(as_json: bool, kinds: str, **given: Any) -> None:
@@ -120,7 +68,9 @@ def eval_(as_json: bool, kinds: str, **given: Any) -> None:
     from refactx.eval.command import Options, evaluate
     from refactx.eval.page import lines
 
-    options = Options(kinds=tuple(kind.strip() for kind in kinds.split(",") if kind.strip()), **given)
+    generation = generation_of(given)
+    chosen = tuple(kind.strip() for kind in kinds.split(",") if kind.strip())
+    options = Options(kinds=chosen, generation=generation, **given)
     try:
         report = evaluate(options)
     except KeyboardInterrupt:
@@ -162,7 +112,7 @@ def bench() -> None:
 
 
 @bench.command()
-@click.option("--model", required=True, metavar="ID_OR_FOLDER", help="As in `ask`.")
+@MODEL
 @INDEX
 @DB
 @click.option("--tokens", default=4000, show_default=True, type=click.IntRange(1), help="Written in each run.")

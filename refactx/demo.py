@@ -5,13 +5,13 @@ import sys
 from importlib.resources import as_file, files
 
 import click
-from tqdm import tqdm
 
-from refactx.answer_text import render
+from refactx.answer_views import Asking, view_of
 from refactx.ask import Asker
 from refactx.connect import database, open_index
 from refactx.demo_model import demo_model_folder
 from refactx.errors import IndexNotFoundError, RefactxError
+from refactx.generation import Generation
 from refactx.home import refactx_home
 from refactx.index import find_index
 from refactx.models import load_model, load_tokenizer
@@ -57,9 +57,12 @@ def _ingest(database: Database, model: str) -> None:
 def _ask(model: str) -> None:
     click.echo("The demo model has 135 million parameters: its facts are true, its answers often are not.\n")
     with open_index(INDEX) as index:
-        asker = Asker(*load_model(model), index, load_prompt())
-        for question in tqdm(QUESTIONS, desc="questions", disable=None, leave=False):
-            tqdm.write(render(asker.ask(question, max_new_tokens=120), color=sys.stdout.isatty()))
+        prompt = load_prompt()
+        asker = Asker(*load_model(model), index, prompt)
+        view = view_of(Asking(asker, Generation(max_new_tokens=120), free=False, marker=prompt.marker), as_json=False)
+        for question in QUESTIONS:
+            if view.ask(question).finish_reason == "interrupted":
+                sys.exit(130)
 
 
 if __name__ == "__main__":

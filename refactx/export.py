@@ -20,7 +20,7 @@ from psycopg.rows import dict_row
 
 from refactx.errors import DatabaseError, IndexNotFoundError, InputError, RefactxError, without_password
 from refactx.index import find_index
-from refactx.postgres import Database, list_indexes
+from refactx.postgres import Database, list_indexes, open_session
 from refactx.share_blocks import MAGIC, BlockWriter, Row, TruncatedFileError, pack_rows, packed_size
 from refactx.share_header import ROWS, Member, SharedRows, SharedSegment, ShareHeader
 from refactx.share_reader import Part, open_shared
@@ -122,10 +122,10 @@ def _source(database: Database, name: str) -> Iterator[tuple[Connection, _Source
     """One snapshot for the length of a block, in a session of its own."""
     find_index(database, name)  # its errors say which indexes there are
     try:
-        with psycopg.connect(database.url) as connection:
+        with open_session(database.url) as connection:
             connection.isolation_level, connection.read_only = psycopg.IsolationLevel.REPEATABLE_READ, True
-            connection.execute("SET LOCAL statement_timeout = 0")  # a whole table is one statement
-            yield connection, _described(connection, name)
+            with connection.transaction():
+                yield connection, _described(connection, name)
     except psycopg.errors.UndefinedTable:
         raise IndexNotFoundError(
             f"index {name!r} was dropped, replaced or compacted meanwhile: export it again"

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from refactx.chunks import ChunkedModel
 from refactx.errors import InputError
 from refactx.mask import allowed, forced
-from refactx.state import Free, InFact, InTerminator, Machine, State
+from refactx.state import Closing, Free, InFact, InTerminator, Machine, State
 from refactx.tree import Tokens
 
 
@@ -134,7 +134,7 @@ class _Search:
             at = self._position + len(parent.tokens)
             state = self._machine.advance(parent.state, token, at)
             child = _Hypothesis((*parent.tokens, token), state, -negative, parent.row)
-            if isinstance(state, Free):
+            if isinstance(state, Free | Closing):
                 self._finish(child)
             elif len(grown) < self._options.beams:
                 if parent.ahead:

@@ -12,9 +12,10 @@ from refactx.errors import InputError, ModelError, RefactxError
 from refactx.fact import Fact
 from refactx.fact_beams import FactBeams
 from refactx.loop import ForcedTokens
+from refactx.partial import Partial
 from refactx.prefix import Prefix, prefill
 from refactx.processor import FactLogitsProcessor, check_tokenizer, padding_of
-from refactx.state import FactSource, Machine
+from refactx.state import FactSource, Limit, Machine
 
 _NO_CONTINUOUS_BATCHING = (
     "continuous batching (generate_batch, cache_implementation='paged') would drop the facts' logits processor and "
@@ -28,7 +29,8 @@ class GroundedModel:
     def __init__(self, model: Any, tokenizer: Any, index: FactSource) -> None:
         check_tokenizer(index, tokenizer)
         self._model, self._machine, self._padding = model, Machine(index), padding_of(tokenizer)
-        self._prompt_lengths: dict[int, int] = {}  # by id(); an output's entry goes when the output does
+        # By id(), the prompt's length and, where the loop knows them, the facts; an output's entry goes when the output does.
+        self._outputs: dict[int, tuple[int, list[list[Fact]] | None]] = {}
 
     def __getattr__(self, name: str) -> Any:
         if name == "_model":  # not there yet, as in copy.copy: no endless recursion
@@ -46,13 +48,16 @@ class GroundedModel:
         logits_processor: Any = None,
         fact_beams: int | FactBeams | None = None,
         prefix: Prefix | None = None,
+        max_facts: int | None = None,
+        after_facts: str = "",
         **kwargs: Any,
     ) -> Any:
         """Call the model's `generate` with the facts' processor behind any others given; returns what it returns.
 
         Greedy decoding and sampling append forced tokens without a forward pass (`refactx.loop`); all other modes run
         Transformers' own loops. `fact_beams`: search each fact with so many beams (`FactBeams` for more options), rows
-        one after another. `prefix`: what `prefill` computed of the beginning of all rows.
+        one after another. `prefix`: what `prefill` computed of the beginning of all rows. `max_facts`: behind so many facts a
+        row goes on with `after_facts` on a line of its own, and ends where it begins another fact.
 
         Raises RefactxError where Transformers would switch to continuous batching, InputError for fact beams where the
         text itself is not greedy or sampled, or for rows that do not begin with the prefix, ModelError for a model that
@@ -75,7 +80,8 @@ class GroundedModel:
         if beams is not None and prompt is not None:
             each = self._setting("num_return_sequences", kwargs) or 1
             if len(prompt) * each > 1:
-                return self._one_by_one(prompt, each, logits_processor, beams, prefix, kwargs)
+                limits = {"prefix": prefix, "max_facts": max_facts, "after_facts": after_facts}
+                return self._one_by_one(prompt, each, logits_processor, beams, limits, kwargs)
         keeps_cache = kwargs.get("past_key_values") is not None or self._setting("return_dict_in_generate", kwargs)
         if prefix is not None:
             if kwargs.get("past_key_values") is not None:
@@ -84,12 +90,13 @@ class GroundedModel:
             cache = prefix.cache_for(prompt, max(copies))
             if self._takes_a_cache(kwargs):
                 kwargs["past_key_values"] = cache
-        processor = FactLogitsProcessor.of(self._machine, self._padding, length)
+        machine = self._machine if max_facts is None else self._limited(max_facts, after_facts, kwargs)
+        processor = FactLogitsProcessor.of(machine, self._padding, length)
         kwargs["logits_processor"] = LogitsProcessorList([*(logits_processor or []), processor])
         loop = None
         if self._is_stepwise(kwargs):
             loop = ForcedTokens(
-                self._machine, self._padding, processor, length, kwargs.get("streamer"), beams, bool(keeps_cache)
+                machine, self._padding, processor, length, kwargs.get("streamer"), beams, bool(keeps_cache)
             )
             kwargs["custom_generate"] = loop
         elif beams is not None:
@@ -101,7 +108,7 @@ class GroundedModel:
         if length is None:
             length = processor.prompt_length if loop is None else loop.prompt_length
         if length is not None:
-            self._remember(out, length)
+            self._remember(out, length, None if loop is None else loop.facts)
         return out
 
     def prefill(self, input_ids: Any) -> Prefix:
@@ -110,6 +117,11 @@ class GroundedModel:
         Raises ModelError for a model whose cache cannot be shared.
         """
         return prefill(self._model, input_ids)
+
+    @property
+    def machine(self) -> Machine:
+        """The states of sequences over the index."""
+        return self._machine
 
     @property
     def _is_encoder_decoder(self) -> bool:
@@ -134,6 +146,16 @@ class GroundedModel:
             return False
         return config.get_generation_mode() in (GenerationMode.GREEDY_SEARCH, GenerationMode.SAMPLE)
 
+    def _limited(self, max_facts: int, after_facts: str, kwargs: dict[str, Any]) -> Machine:
+        """The machine for this call's limit of facts. Raises InputError for one below 1."""
+        if max_facts < 1:
+            raise InputError(f"at most {max_facts} facts: give at least 1")
+        encode, end = self._machine.source.tokenizer.encode, self._setting("eos_token_id", kwargs)
+        ends = end.tolist() if isinstance(end, torch.Tensor) else end
+        last = ends[:1] if isinstance(ends, list | tuple) else [] if ends is None else [ends]
+        line, rest = encode(f"\n{after_facts}"), encode(after_facts)
+        return self._machine.limited(Limit(max_facts, tuple(line) if after_facts else (), tuple(rest), tuple(last)))
+
     def _takes_a_cache(self, kwargs: dict[str, Any]) -> bool:
         """Whether Transformers can go on from a prompt's cache in this call: else the prompt is simply computed again."""
         assisted = ("assistant_model", "prompt_lookup_num_tokens", "assistant_early_exit", "cache_implementation")
@@ -147,7 +169,7 @@ class GroundedModel:
         each: int,
         logits_processor: Any,
         beams: FactBeams,
-        prefix: Prefix | None,
+        limits: dict[str, Any],
         kwargs: dict[str, Any],
     ) -> Any:
         """`each` texts for each row, one after another, put together as `generate` would."""
@@ -157,34 +179,47 @@ class GroundedModel:
             raise InputError(
                 "fact beams over several rows neither stream nor return a dictionary: give one row at a time"
             )
-        rows = []
+        rows: list[torch.Tensor] = []
+        facts: list[tuple[Fact, ...]] = []
         if each > 1:
             kwargs["num_return_sequences"] = 1
         for n in (row for row in range(len(prompt)) for _ in range(each)):
             own = None if mask is None else mask[n : n + 1]
-            rows.append(
-                self.generate(
+            try:
+                out = self.generate(
                     prompt[n : n + 1],
                     logits_processor=logits_processor,
                     fact_beams=beams,
-                    prefix=prefix,
                     attention_mask=own,
+                    **limits,
                     **kwargs,
-                )[0]
-            )
-        pad = min(self._padding or {0})
-        out = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=self._pad(kwargs, pad))
-        self._remember(out, int(prompt.shape[1]))
+                )
+                facts.append(tuple(self.facts(out)[0]))
+            except RefactxError as error:
+                if error.partial is not None:
+                    begun = [*rows, error.partial.ids[0]]
+                    begun += list(prompt.repeat_interleave(each, dim=0))[len(begun) :]
+                    found = [*facts, *error.partial.facts, *[()] * len(begun)][: len(begun)]
+                    error.partial = Partial(self._together(begun, kwargs), tuple(map(len, begun)), tuple(found))
+                raise
+            rows.append(out[0])
+        out = self._together(rows, kwargs)
+        self._remember(out, int(prompt.shape[1]), [list(own) for own in facts])
         return out
+
+    def _together(self, rows: list[torch.Tensor], kwargs: dict[str, Any]) -> torch.Tensor:
+        """Rows of one length, padded on the right."""
+        pad = self._pad(kwargs, min(self._padding or {0}))
+        return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad)
 
     def _pad(self, kwargs: dict[str, Any], otherwise: int) -> int:
         pad = self._setting("pad_token_id", kwargs)
         return otherwise if pad is None else int(pad)
 
-    def _remember(self, out: Any, prompt_length: int) -> None:
+    def _remember(self, out: Any, prompt_length: int, facts: list[list[Fact]] | None = None) -> None:
         for returned in {id(o): o for o in (out, getattr(out, "sequences", out))}.values():
-            self._prompt_lengths[id(returned)] = prompt_length
-            weakref.finalize(returned, self._prompt_lengths.pop, id(returned), None).atexit = False
+            self._outputs[id(returned)] = prompt_length, facts
+            weakref.finalize(returned, self._outputs.pop, id(returned), None).atexit = False
 
     def facts(self, out: Any, prompt_length: int | None = None) -> list[list[Fact]]:
         """The facts that each sequence of `out` completed, `out` being what `generate` returned, or ids [rows, length].
@@ -192,9 +227,11 @@ class GroundedModel:
         `prompt_length`: how many ids of each are the prompt; None: what it was in the call that returned `out`.
         Raises InputError if that is not known.
         """
-        length = self._prompt_lengths.get(id(out)) if prompt_length is None else prompt_length
+        length, known = self._outputs.get(id(out), (None, None)) if prompt_length is None else (prompt_length, None)
         if length is None:
             raise InputError("these ids are not what generate() returned; pass facts(out, prompt_length=...)")
+        if known is not None:
+            return [list(facts) for facts in known]
         sequences: Sequence[Any] = getattr(out, "sequences", out)
         rows = sequences.tolist() if hasattr(sequences, "tolist") else sequences
         return [self._machine.facts(row, length, self._padding) for row in rows]

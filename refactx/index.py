@@ -60,7 +60,8 @@ class Index:
         row = self._database.retry(
             lambda connection: connection.execute(
                 "SELECT serialized FROM refactx.tokenizers WHERE fingerprint = %s", [self.fingerprint]
-            ).fetchone()
+            ).fetchone(),
+            self.name,
         )
         if row is None:
             raise IndexNotFoundError(f"index {self.name!r} was dropped or replaced: open it again")
@@ -179,7 +180,9 @@ class Index:
     def name_table_rows(self, table: int) -> list[tuple[bytes, bytes]]:
         """Keys and blocks of one name table, in the order of the keys."""
         statement = f"SELECT key, block FROM refactx.names_{table} ORDER BY key".encode()
-        return self._database.retry(lambda connection: connection.execute(statement, binary=True).fetchall())
+        return self._database.retry_unlimited(
+            lambda connection: connection.execute(statement, binary=True).fetchall(), self.name
+        )
 
     def unpack_names(self, key: bytes, block: bytes) -> dict[str, Named]:
         """All names of a block."""
@@ -201,7 +204,7 @@ class Index:
         """What one name table says of a name."""
         statement = f"SELECT key, block FROM refactx.names_{table} WHERE key <= %s ORDER BY key DESC LIMIT 1".encode()
         row = self._database.retry(
-            lambda connection: connection.execute(statement, [block_key(name)], binary=True).fetchone()
+            lambda connection: connection.execute(statement, [block_key(name)], binary=True).fetchone(), self.name
         )
         return find(name, row[0], row[1], self._names_codec, self._block(row[0])) if row else None
 
@@ -241,7 +244,7 @@ def unpack_tokenizer(packed: bytes) -> str:
 
 def find_index(database: Database, name: str) -> dict[str, Any]:
     """The catalogue's entry of a ready index. Raises IndexNotFoundError, or RefactxError if its format is too new."""
-    entries = database.retry(lambda connection: list_indexes(connection, every=True))
+    entries = database.retry_unlimited(lambda connection: list_indexes(connection, every=True))
     for entry in entries:
         if entry["name"] == name and entry["state"] == "ready":
             if entry["format"] > FORMAT_VERSION:

@@ -7,14 +7,14 @@
 
 import numpy as np
 
-from refactx.state import Dead, Free, InFact, InTerminator, Machine, State
+from refactx.state import Closing, Dead, Free, InFact, InTerminator, Machine, State
 from refactx.tree import NO_TOKENS, Tokens
 
 
 def allowed(machine: Machine, state: State) -> Tokens | None:
     """The ids that may come next, int32[n], ascending; None where any may (outside facts).
 
-    Empty only where the sequence is off the tree. Special tokens, end of sequence and ids beyond the tokenizer's
+    Empty only where the sequence is off the tree. In a fact, special tokens, end of sequence and ids beyond the tokenizer's
     vocabulary are never among them.
     """
     match state:
@@ -27,6 +27,8 @@ def allowed(machine: Machine, state: State) -> Tokens | None:
             return np.union1d(children.tokens, machine.terminator.tokens[0])
         case InTerminator():
             return machine.terminator.tokens[state.done]
+        case Closing():
+            return np.array(state.ids[state.done : state.done + 1], np.int32)
         case Dead():
             return NO_TOKENS
 
@@ -43,5 +45,7 @@ def forced(machine: Machine, state: State) -> int | None:
         case InTerminator():
             tokens = machine.terminator.tokens[state.done]
             return int(tokens[0]) if len(tokens) == 1 else None
+        case Closing():
+            return state.ids[state.done]
         case _:
             return None

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import torch
 
 DEMO = "demo"
+AUTO = "auto"
 FLOAT32_PARAMETERS = 2_000_000_000
 """Up to here (8 GB) a model runs in float32 on a CPU."""
 
@@ -61,25 +62,43 @@ _AS_IN_THE_FILE = ("TokenizersBackend", "PreTrainedTokenizerFast")
 
 def load_model(
     name: str,
-    device: str | None = None,
-    dtype: "torch.dtype | str | None" = None,
+    device: str = AUTO,
+    dtype: "torch.dtype | str" = AUTO,
     check: "Callable[[Any], object]" = lambda tokenizer: None,
 ) -> tuple[Any, Any]:
     """A causal language model in evaluation mode, and its Transformers tokenizer, which has a chat template.
 
-    `name`: a Hugging Face id, a folder, a GGUF file (it is dequantised), or `demo`. `device`: `cuda` if there is one,
-    else `cpu`. `dtype`: on a GPU bfloat16. On a CPU float32 up to 2 billion parameters, else the checkpoint's own:
-    few CPUs compute in bfloat16 (SmolLM2 on 2 cores of an AMD EPYC without avx512_bf16: a prompt of 450 tokens takes
-    7.1 s in bfloat16 and 1.1 s in float32, a token after it 44 ms and 59 ms). A quantised checkpoint stays as it is.
+    `name`: a Hugging Face id, a folder, a GGUF file (it is dequantised), or `demo`. `device`: `auto` is `cuda` if there
+    is one, else `cpu`. `dtype`: `auto` is bfloat16 on a GPU. On a CPU it is float32 up to 2 billion parameters, else the
+    checkpoint's own: few CPUs compute in bfloat16 (SmolLM2 on 2 cores of an AMD EPYC without avx512_bf16: a prompt of 450
+    tokens takes 7.1 s in bfloat16 and 1.1 s in float32, a token after it 44 ms and 59 ms). A quantised checkpoint stays as
+    it is.
     `check` is called with the tokenizer before the weights are loaded, and may raise. Raises ModelError.
     """
-    path = _local(name)
+    path, placed = _local(name), _device(device)
     if path is not None and path.is_file() and path.suffix != ".gguf":
         raise ModelError(f"{path} is not a model: give a folder, a .gguf file or a Hugging Face id")
     tokenizer = _load(name, path, _auto_tokenizer)
     check_chat_template(tokenizer)
     check(tokenizer)
-    return _load(name, path, lambda source, options: _auto_model(source, options, device, dtype)), tokenizer
+    return _load(name, path, lambda source, options: _auto_model(source, options, placed, dtype)), tokenizer
+
+
+def _device(name: str) -> str:
+    """The device of that name, which is there. Raises ModelError."""
+    import torch  # seconds
+
+    if name == AUTO:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        kind, number = (found := torch.device(name)).type, found.index or 0
+    except RuntimeError as error:
+        raise ModelError(f"{name!r} is no device: give cpu, cuda, cuda:1, or auto") from error
+    there = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
+    if kind in there and number < there[kind]:
+        return name
+    here = [f"{kind}:{n}" if kind == "cuda" else kind for kind, count in there.items() for n in range(count)]
+    raise ModelError(f"there is no device {name} here, as PyTorch sees it: give {'; '.join(here)} or auto")
 
 
 def check_chat_template(tokenizer: Any) -> None:
@@ -139,22 +158,23 @@ def _auto_tokenizer(source: str, options: dict[str, Any]) -> Any:
     return AutoTokenizer.from_pretrained(source, **options)
 
 
-def _auto_model(source: str, options: dict[str, Any], device: str | None, dtype: "torch.dtype | str | None") -> Any:
+def _auto_model(source: str, options: dict[str, Any], device: str, dtype: "torch.dtype | str") -> Any:
     import torch  # seconds
     from transformers import AutoModelForCausalLM, GgufConfig
 
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     packed = "gguf_file" in options
     if packed:
         options = {**options, "quantization_config": GgufConfig(dequantize=True)}
     on_cpu = torch.device(device).type == "cpu"
-    first = dtype or (torch.bfloat16 if packed or not on_cpu else "auto")  # (a GGUF's "auto" is float32, of any size)
+    first = dtype
+    if dtype == AUTO and (packed or not on_cpu):  # a GGUF's "auto" is float32, of any size
+        first = torch.bfloat16
     model: Any = AutoModelForCausalLM.from_pretrained(source, dtype=first, **options)
     if packed:  # it is dequantised, a model like any other
         model.config.__dict__.pop("quantization_config", None)
         model.is_quantized, model.hf_quantizer = False, None
     quantised = getattr(model.config, "quantization_config", None) is not None
-    if dtype is None and on_cpu and not quantised and model.num_parameters() <= FLOAT32_PARAMETERS:
+    if dtype == AUTO and on_cpu and not quantised and model.num_parameters() <= FLOAT32_PARAMETERS:
         model = model.float()
     return (model if quantised else model.to(device)).eval()
 

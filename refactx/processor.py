@@ -21,6 +21,7 @@ from transformers import LogitsProcessor
 
 from refactx.errors import TokenizerMismatchError
 from refactx.mask import allowed
+from refactx.partial import Partial, kept
 from refactx.state import Dead, FactSource, Free, Machine, State
 from refactx.tokenizer import FactTokenizer
 from refactx.tree import Tokens
@@ -106,7 +107,8 @@ class FactLogitsProcessor(LogitsProcessor):
         gets nothing but minus infinity (but for its padding, if it is padded).
         """
         ids: NDArray[np.int64] = input_ids.numpy(force=True)
-        states = self._states(ids)
+        with kept(lambda: self._so_far(input_ids)):
+            states = self._states(ids)
         if all(type(state) is Free for state in states):
             return scores
         masks = [
@@ -114,6 +116,17 @@ class FactLogitsProcessor(LogitsProcessor):
             for row, state in enumerate(states)
         ]
         return masked(scores, masks)
+
+    def _so_far(self, input_ids: torch.Tensor) -> Partial:
+        """The ids of this call, with the facts that their rows had at the last one."""
+        known: dict[bytes, State] = {}
+        if self._steps:
+            last = self._steps[-1]
+            known = {row.tobytes(): state for row, state in zip(last.ids, last.states, strict=True)}
+            length = last.ids.shape[1]
+        rows = input_ids.numpy(force=True)
+        states = [known.get(row[:length].tobytes(), Free()) for row in rows] if known else [Free()] * len(rows)
+        return Partial.of(input_ids, map(self._machine.facts_of, states))
 
     def _states(self, ids: NDArray[np.int64]) -> Sequence[State]:
         length = ids.shape[1]

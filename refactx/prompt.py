@@ -6,7 +6,7 @@ template, whatever reads as an added token of the tokenizer (`<|im_end|>`, `<thi
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -39,8 +39,9 @@ class Prompt:
     marker: str = "Answer:"
     unknown: str = "I don't know."
 
-    def messages(self, question: str) -> list[Message]:
-        """The conversation up to the question. Raises InputError for a question without visible text.
+    def messages(self, question: str, history: Sequence[Example] = ()) -> list[Message]:
+        """The conversation up to the question; `history`: its earlier turns. Raises InputError for a question without
+        visible text.
 
         >>> Prompt("Use facts.", (Example("Who?", "Answer: I."),)).messages(" What? ")[1:]  # doctest: +NORMALIZE_WHITESPACE
         [{'role': 'user', 'content': 'Who?'}, {'role': 'assistant', 'content': 'Answer: I.'},
@@ -49,17 +50,18 @@ class Prompt:
         if not clean_part(question):
             raise InputError("the question is empty: ask something, in quotes")
         turns = [("system", self.system)]
-        for example in self.examples:
+        for example in (*self.examples, *history):
             turns += [("user", example.question), ("assistant", example.answer)]
         return [{"role": role, "content": text.strip()} for role, text in [*turns, ("user", question)]]
 
-    def encode(self, tokenizer: Any, question: str) -> dict[str, Any]:
+    def encode(self, tokenizer: Any, question: str, history: Sequence[Example] = ()) -> dict[str, Any]:
         """`input_ids` and `attention_mask`, int64[1, length], up to where the assistant starts to write.
 
         A chat template without a system role gets the system message at the head of the first user turn. Raises
         InputError for a question without visible text, ModelError where the chat template is of no use.
         """
-        messages = self.messages(without_control(tokenizer, question))
+        said = [Example(*(without_control(tokenizer, text) for text in (t.question, t.answer))) for t in history]
+        messages = self.messages(without_control(tokenizer, question), said)
         options = {"add_generation_prompt": True, "enable_thinking": False}  # templates ignore what they don't know
         if self.system.strip() and not _writes(tokenizer, messages, options):
             messages = _folded(messages)

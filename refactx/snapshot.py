@@ -72,10 +72,14 @@ def open_snapshot(
 
     Raises IndexNotFoundError if the index is gone, CorruptIndexError if what all rows of a segment share is damaged.
     """
-    stored = database.retry(lambda connection: connection.execute(_SEGMENTS.encode(), [entry["id"]]).fetchall())
+    stored = database.retry(
+        lambda connection: connection.execute(_SEGMENTS.encode(), [entry["id"]]).fetchall(), entry["name"]
+    )
     if not stored:
         raise IndexNotFoundError(f"index {entry['name']!r} was dropped or replaced: open it again")
-    names = database.retry(lambda connection: connection.execute(_NAMES.encode(), [entry["knowledge_base"]]).fetchall())
+    names = database.retry(
+        lambda connection: connection.execute(_NAMES.encode(), [entry["knowledge_base"]]).fetchall(), entry["name"]
+    )
     known = {segment.number: segment for segment in before}
     segments = tuple(known.get(row[0]) or _open_segment(database, entry, row) for row in stored if row[0] is not None)
     several = len(segments) > 1

@@ -5,7 +5,10 @@ immutable and share their parts, so to fork one is to keep a reference. `refactx
 
     Free --trigger--> InFact --terminator begun--> InTerminator --complete--> Free (one fact more)
                         |________________terminator in one token_______________^
-    InFact, InTerminator --a token that was not allowed--> Dead
+    InFact, InTerminator, Closing --a token that was not allowed--> Dead
+
+With a limit (`Machine.limited`) the last fact leads to Closing, where the text that follows facts is forced, and from
+there to Free; another trigger leads to Closing too, with the end of sequence.
 
 Three things that look alike are kept apart: a fact is *complete* where the tree says so (`terminal`) and the terminator
 follows; a prefix is *exhausted* where this sequence has written every fact under it (its net count is 0, so it is never
@@ -13,6 +16,7 @@ entered; with the whole index exhausted the trigger no longer constrains); a seq
 beam search kept a row that was ruled out.
 """
 
+import copy
 import logging
 from collections import Counter
 from collections.abc import Container, Sequence
@@ -103,7 +107,31 @@ class Dead:
     facts: tuple[Written, ...] = ()
 
 
-State = Free | InFact | InTerminator | Dead
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """No more facts: `ids` have to follow, of which `done` are written."""
+
+    ids: tuple[int, ...]
+    done: int
+    facts: tuple[Written, ...] = ()
+
+
+State = Free | InFact | InTerminator | Closing | Dead
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """At most `facts` facts in a sequence.
+
+    `behind_fact` has to follow the last one, or `behind_line` where it came with a line end; none: anything may follow.
+    `behind_trigger` (the end of sequence) has to follow where another one is begun nevertheless; none: that fact may be
+    written, as one that is not is never. All are token ids.
+    """
+
+    facts: int
+    behind_fact: tuple[int, ...] = ()
+    behind_line: tuple[int, ...] = ()
+    behind_trigger: tuple[int, ...] = ()
 
 
 class Machine:
@@ -123,7 +151,14 @@ class Machine:
         self.token_bytes = tokenizer.token_bytes
         self.trigger = Trigger(trigger)
         self.terminator = Terminator.of(source.terminator.encode(), self.token_bytes)
+        self._limit: Limit | None = None
         self._warned = False
+
+    def limited(self, limit: Limit) -> "Machine":
+        """This machine with a limit."""
+        other = copy.copy(self)
+        other._limit = limit
+        return other
 
     def bytes_of(self, token: int) -> bytes:
         """The bytes of an id; empty for special tokens and for ids beyond the vocabulary."""
@@ -148,6 +183,8 @@ class Machine:
             case InTerminator():
                 after = self.terminator.steps[state.done].get(token)
                 return Dead(state.facts) if after is None else self._ending(state, after, token, position)
+            case Closing():
+                return self._closing(state, token)
             case Dead():
                 return state
 
@@ -158,6 +195,8 @@ class Machine:
         after = Free(self.trigger.tail(state.tail + piece), state.facts)
         if not self.trigger.completed(state.tail, piece):
             return after
+        if self._limit is not None and self._limit.behind_trigger and len(state.facts) >= self._limit.facts:
+            return Closing(self._limit.behind_trigger, 0, state.facts)
         fact = self.begin(position + 1, state.facts)
         if fact.children.total > 0:
             return fact
@@ -189,7 +228,19 @@ class Machine:
         if done < self.terminator.size:
             return InTerminator(state.tokens, state.start, done, state.facts)
         behind = self.bytes_of(token)[self.terminator.size - state.done :]
-        return Free(self.trigger.tail(behind), (*state.facts, Written(state.tokens, state.start, position + 1)))
+        after = Free(self.trigger.tail(behind), (*state.facts, Written(state.tokens, state.start, position + 1)))
+        if self._limit is not None and len(after.facts) == self._limit.facts:
+            ids = self._limit.behind_line if b"\n" in behind else self._limit.behind_fact
+            return Closing(ids, 0, after.facts) if ids else after
+        return after
+
+    def _closing(self, state: Closing, token: int) -> State:
+        if token != state.ids[state.done]:
+            return Dead(state.facts)
+        if state.done + 1 < len(state.ids):
+            return Closing(state.ids, state.done + 1, state.facts)
+        text = b"".join(self.bytes_of(written) for written in state.ids)
+        return Free(self.trigger.tail(text), state.facts)
 
     def start(self, prompt: Sequence[int], padding: Container[int] | None = None) -> State:
         """The state behind a prompt. Its facts do not count as written; only what it leaves unfinished matters.
@@ -252,7 +303,11 @@ class Machine:
 
         Raises CorruptIndexError where the index holds something that is not a fact.
         """
-        return [self._fact(written) for written in self.run(ids, prompt_length, padding).facts]
+        return list(self.facts_of(self.run(ids, prompt_length, padding)))
+
+    def facts_of(self, state: State) -> tuple[Fact, ...]:
+        """The facts that a sequence in this state has completed, in order. Asks the index nothing. Raises as `facts`."""
+        return tuple(self._fact(written) for written in state.facts)
 
     def _fact(self, written: Written) -> Fact:
         text = self.source.tokenizer.decode(written.tokens)

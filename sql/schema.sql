@@ -1,5 +1,7 @@
 -- Everything of ReFactX's in a database. Safe to run again.
-CREATE SCHEMA IF NOT EXISTS refactx;
+DO $$ BEGIN -- CREATE SCHEMA IF NOT EXISTS needs the right to make one even where there is one
+    IF to_regnamespace('refactx') IS NULL THEN CREATE SCHEMA refactx; END IF;
+END $$;
 
 -- One row: the version of all these tables (refactx.postgres.CATALOGUE_VERSION). A database without it has version 1.
 CREATE TABLE IF NOT EXISTS refactx.catalogue (

@@ -9,8 +9,9 @@ import pytest
 from tiny_model import MemoryIndex, tiny_fact_tokenizer, tiny_model, tiny_tokenizer
 from transformers import GenerationConfig, PreTrainedTokenizerFast, TextStreamer
 
-from refactx.answer_text import render
-from refactx.ask import Answer, Asker, final_answer
+from refactx.answer import Answer, final_answer
+from refactx.answer_text import plain
+from refactx.ask import Asker
 from refactx.errors import InputError, ModelError
 from refactx.fact import Fact
 from refactx.links import Link, LinkedFact
@@ -207,11 +208,13 @@ def test_the_json_of_an_answer() -> None:
         "tokens": 30,
         "forward_passes": 20,
         "seconds": 1.235,
+        "finish_reason": "stop",
+        "turns_left_out": 0,
     }
 
 
 def test_plainly_each_fact_is_a_line_of_its_own() -> None:
-    assert render(ANSWER, color=False) == (
+    assert plain(ANSWER) == (
         "Question: What[2J is it?\n"
         "  I look.\n"
         "  Fact: <Switzerland> <capital> <Bern> .\n"
@@ -226,26 +229,5 @@ def test_plainly_each_fact_is_a_line_of_its_own() -> None:
     )
 
 
-def test_on_a_terminal_facts_are_blue_and_underlined() -> None:
-    blue, bold, end = "\x1b[34m\x1b[4m", "\x1b[1m", "\x1b[0m"
-    assert render(ANSWER, color=True) == (
-        f"{bold}What[2J is it?{end}\n\n"
-        "I look.\n"
-        f"Fact: {blue}<Switzerland> <capital> <Bern> .{end}\n"
-        f"Fact: {blue}<Switzerland> <inception> <1291> .{end}\n"
-        "Answer: Bern\n\n"
-        f"{bold}Answer: {end}\x1b[32m{bold}Bern{end}\n\n"
-        "Facts:\n"
-        f"  1. {blue}<Switzerland> <capital> <Bern> .{end}\n"
-        f"     {WIKI}Q39  Switzerland\n"
-        f"     {WIKI}Property:P36  capital\n"
-        f"     {WIKI}Q70  Bern\n"
-        f"  2. {blue}<Switzerland> <inception> <1291> .{end}\n"
-        f"     {WIKI}Q39  Switzerland\n"
-    )
-
-
 def test_without_an_answer_that_is_said() -> None:
-    nothing = Answer("Q?", "", "", (), (), 1, 1, 0.1)
-    assert render(nothing, color=False) == "Question: Q?\nAnswer: (none)\n"
-    assert "came to no answer" in render(nothing, color=True)
+    assert plain(Answer("Q?", "", "", (), (), 1, 1, 0.1)) == "Question: Q?\nAnswer: (none)\n"

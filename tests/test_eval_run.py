@@ -4,7 +4,7 @@ import json
 import re
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,7 +17,7 @@ from conftest import run_refactx
 from tiny_model import tiny_index, tiny_model, tiny_tokenizer
 from transformers import PreTrainedTokenizerFast
 
-from refactx.ask import Answer
+from refactx.answer import Answer
 from refactx.errors import InputError, ModelError
 from refactx.eval.answer_log import AnswerLog
 from refactx.eval.answer_set import Gold
@@ -25,8 +25,9 @@ from refactx.eval.command import Options, evaluate, write_reports
 from refactx.eval.judge import Case, judge_all, load_judge_prompt, remote_judge
 from refactx.eval.questions import Question, chosen, keyed
 from refactx.eval.results import Result, result
-from refactx.eval.run import ask_all, missing, open_run, read_answers
+from refactx.eval.run import Ask, ask_all, missing, open_run, read_answers
 from refactx.eval.throughput import TriggerForcer, throughput, write_throughput
+from refactx.generation import Generation
 from refactx.postgres import Database
 from refactx.prompt import Prompt
 from refactx.tokenizer import FactTokenizer
@@ -40,6 +41,19 @@ def answer(question: str, said: str = "Bern") -> Answer:
     return Answer(question, said, f"So.\nAnswer: {said}", (), (), 10, 10, 0.5)
 
 
+def one_by_one(ask: Callable[[str], Answer]) -> Ask:
+    """As `Asker.ask_all`: a question that cannot be asked has its error in place of an answer."""
+
+    def answers(questions: Sequence[str]) -> Iterator[Answer | InputError]:
+        for question in questions:
+            try:
+                yield ask(question)
+            except InputError as error:
+                yield error
+
+    return answers
+
+
 def test_a_run_stopped_between_questions_goes_on_where_it_was(tmp_path: Path) -> None:
     asked: list[str] = []
 
@@ -51,14 +65,14 @@ def test_a_run_stopped_between_questions_goes_on_where_it_was(tmp_path: Path) ->
 
     five = questions(5)
     with pytest.raises(KeyboardInterrupt):
-        ask_all(tmp_path, five, {"grounded": ask, "free": ask})
+        ask_all(tmp_path, five, {"grounded": one_by_one(ask), "free": one_by_one(ask)})
     assert asked == ["Question 0?", "Question 0?", "Question 1?"], "both ways, one behind the other"
     assert missing(tmp_path, five, ("grounded", "free")) == 7
     with (tmp_path / "answers.jsonl").open("a") as file:
         file.write('{"key": "q2", "answer": {"ques')  # killed within a line
     again: list[str] = []
     for way in ("grounded", "free"):
-        ask_all(tmp_path, five, {way: lambda question: again.append(question) or answer(question)})
+        ask_all(tmp_path, five, {way: one_by_one(lambda question: again.append(question) or answer(question))})
     assert again == [f"Question {i}?" for i in (2, 3, 4, 1, 2, 3, 4)]
     assert [record["answer"]["answer"] for record in read_answers(tmp_path, five, "grounded")] == ["Bern"] * 5
     assert len((tmp_path / "answers.jsonl").read_text().splitlines()) == 5
@@ -70,7 +84,7 @@ def test_a_question_that_cannot_be_asked_is_recorded_and_the_run_goes_on(tmp_pat
             raise InputError("too long")
         return answer(question)
 
-    ask_all(tmp_path, questions(2), {"grounded": ask})
+    ask_all(tmp_path, questions(2), {"grounded": one_by_one(ask)})
     assert [record.get("error") for record in read_answers(tmp_path, questions(2), "grounded")] == ["too long", None]
 
 
@@ -223,9 +237,10 @@ def judged(
             "tokens": tokens,
             "forward_passes": 5,
             "seconds": 1.0,
+            "finish_reason": "length" if tokens == 100 else "stop",
         }
     }
-    return result(GOLD, record, grounded=grounded, max_new_tokens=100, unknown="I don't know.")
+    return result(GOLD, record, grounded=grounded, unknown="I don't know.")
 
 
 @pytest.mark.parametrize(
@@ -259,13 +274,13 @@ def test_what_is_cut_off_is_not_given_unless_the_answer_was_whole_before() -> No
 
 
 def test_a_question_that_was_not_asked_counts_as_wrong() -> None:
-    failed = result(GOLD, {"error": "too long"}, grounded=True, max_new_tokens=1, unknown="")
+    failed = result(GOLD, {"error": "too long"}, grounded=True, unknown="")
     assert (failed.outcome, failed.reason, failed.given) == ("failed", "not asked", False)
 
 
 SETTINGS = {
     "questions": "q.jsonl", "model": "m<b>", "index": "i", "split": "all", "kinds": [], "limit": None, "num_beams": 1,
-    "max_new_tokens": 100,
+    "temperature": 0.0, "max_new_tokens": 100,
 }  # fmt: skip
 HOSTILE = "x</pre><script>alert(1)</script>\"'|`*\x1b[31m"
 
@@ -416,7 +431,9 @@ def test_the_whole_command(db_url: str, tmp_path: Path, tiny_folder: Path) -> No
         ingest([facts], database, tmp_path / "work", IngestOptions("default", tokenizer, "tiny"))
     finally:
         database.close()
-    options = Options(file, str(tiny_folder), db=db_url, free=True, max_new_tokens=20, limit=2, out=out)
+    options = Options(
+        file, str(tiny_folder), db=db_url, free=True, generation=Generation(max_new_tokens=20), limit=2, out=out
+    )
     document = evaluate(options)
     assert document["questions"] == 2
     assert document["runs"]["grounded"]["overall"]["facts"]["value"] > 0

@@ -1,8 +1,9 @@
 """`refactx eval`: questions, run, judge and report put together."""
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -16,6 +17,7 @@ from refactx.eval.questions import Question, Split, chosen, read_questions, with
 from refactx.eval.report import report
 from refactx.eval.results import Result, result
 from refactx.eval.run import FILES, Ask, ask_all, fingerprint, missing, open_run, read_answers, stored_names
+from refactx.generation import GREEDY, Generation
 from refactx.prompt import Prompt, load_prompt
 
 
@@ -34,8 +36,10 @@ class Options:
     kinds: tuple[str, ...] = ()
     limit: int | None = None
     prompt: str = "wikidata"
-    num_beams: int = 1
-    max_new_tokens: int = 512
+    generation: Generation = GREEDY
+    batch_size: int = 1
+    dtype: str = "auto"
+    device: str = "auto"
     out: Path | None = None
 
     @property
@@ -72,7 +76,6 @@ def evaluate(options: Options) -> dict[str, Any]:
                     question,
                     record,
                     grounded=way == "grounded",
-                    max_new_tokens=options.max_new_tokens,
                     unknown=prompt.unknown,
                     verdict=verdicts.get(f"{way}:{question.key}"),
                 )
@@ -108,8 +111,9 @@ def _settings(options: Options, questions: Sequence[Question], prompt: Prompt) -
         "limit": options.limit,
         "prompt": options.prompt,
         "prompt_fingerprint": sha256(repr(prompt).encode()).hexdigest()[:16],
-        "num_beams": options.num_beams,
-        "max_new_tokens": options.max_new_tokens,
+        **asdict(options.generation),
+        "batch_size": options.batch_size,
+        "dtype": options.dtype,
         "refactx": version("refactx"),
     }
 
@@ -136,7 +140,7 @@ def _asked(options: Options, folder: Path, questions: Sequence[Question], prompt
 
         names = stored_names(folder, look_up)
         if left:
-            ask_all(folder, questions, _asks(options, index, prompt))
+            ask_all(folder, questions, _asks(options, index, prompt), options.batch_size)
     return [with_names(question, names) for question in questions]
 
 
@@ -146,10 +150,19 @@ def _asks(options: Options, index: Any, prompt: Prompt) -> dict[str, Ask]:
     from refactx.ask import Asker
     from refactx.models import load_model
     from refactx.processor import check_tokenizer
+    from refactx.prompt_check import check_prompt
 
-    asker = Asker(*load_model(options.model, check=partial(check_tokenizer, index)), index, prompt)
-    ask = partial(asker.ask, num_beams=options.num_beams, max_new_tokens=options.max_new_tokens)
-    return {way: partial(ask, free=way == "free") for way in options.ways}
+    notes = check_prompt(prompt, index)
+    loaded = load_model(options.model, options.device, options.dtype, check=partial(check_tokenizer, index))
+    for note in notes if options.prompt.endswith(".toml") else []:  # ours serve any index
+        print(f"refactx: {note}", file=sys.stderr)
+    asker = Asker(*loaded, index, prompt)
+    ask = partial(asker.ask_all, batch_size=options.batch_size)
+    asks = {
+        "grounded": partial(ask, options=options.generation),
+        "free": partial(ask, options=options.generation.free, free=True),
+    }
+    return {way: asks[way] for way in options.ways}
 
 
 def _verdicts(options: Options, folder: Path, runs: dict[str, list[Result]]) -> dict[str, bool | None]:

@@ -6,6 +6,7 @@ alone. **The order** is that of the same hash, so that `--limit 200` always take
 """
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -110,21 +111,45 @@ def read_questions(path: Path) -> list[Question]:
     """
     from refactx.eval.formats import questions_of
 
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError(f"{path} is larger than {MAX_BYTES >> 30} GiB: give a file of questions")
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise InputError(f"cannot read the questions in {path}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not a file of questions: it is not UTF-8 text") from error
-    questions = questions_of(_documents(text, path), path)
+    questions = questions_of(_documents(_content(path), path), path)
     asked = [question for question in questions if question.answers]
     if not asked:
         raise InputError(
             f"{path} has {len(questions)} questions and no gold answer: give a published train or dev file"
         )
     return keyed(asked)
+
+
+def read_texts(path: Path) -> list[str]:
+    """The questions of a file as texts alone, without their answers, if it has any; `-`: standard input.
+
+    One a line, or one JSON object with a `question` a line, or any format that `read_questions` knows. Raises InputError.
+    """
+    from refactx.eval.formats import questions_of
+
+    content = sys.stdin.read() if str(path) == "-" else _content(path)
+    if content.lstrip()[:1] not in ("{", "["):
+        texts = [line.strip() for line in content.splitlines() if line.strip()]
+    else:
+        document = _documents(content, path)
+        records = [document] if isinstance(document, dict) else document
+        texts = [record.get("question") for record in records if isinstance(record, dict)]
+        if len(texts) < len(records) or not all(isinstance(text, str) and text.strip() for text in texts):
+            texts = [question.text for question in questions_of(document, path)]
+    if not texts:
+        raise InputError(f"{path} has no questions: give one a line, or one JSON object with a question a line")
+    return texts
+
+
+def _content(path: Path) -> str:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise InputError(f"{path} is larger than {MAX_BYTES >> 30} GiB: give a file of questions")
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(f"cannot read the questions in {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not a file of questions: it is not UTF-8 text") from error
 
 
 def _documents(text: str, path: Path) -> Any:

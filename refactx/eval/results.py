@@ -82,7 +82,6 @@ def result(
     record: Mapping[str, Any],
     *,
     grounded: bool,
-    max_new_tokens: int,
     unknown: str,
     verdict: bool | None = None,
 ) -> Result:
@@ -92,7 +91,7 @@ def result(
         return Result(question, "", record.get("error", ""), (), "failed", NOTHING, "not asked", None, 0, 0, 0.0)
     said, text, facts = answer["answer"], answer["text"], tuple(answer["facts"])
     # the end of the text is the answer itself, or nothing was answered: what the limit cut is the answer
-    at_limit = answer["tokens"] >= max_new_tokens and (not said or text.endswith(said))
+    at_limit = answer["finish_reason"] != "stop" and (not said or text.endswith(said))
     came = outcome(said, at_limit, unknown)
     parts = [name for fact in facts for _, name in _parts(fact)]
     scored = score(said, question.answers, parts) if came == "given" else NOTHING

@@ -6,7 +6,7 @@ question is asked in both ways, one right behind the other, so that what else th
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from refactx.ask import Answer
+from refactx.answer import Answer
 from refactx.errors import InputError
 from refactx.eval.answer_log import AnswerLog, write_whole
 from refactx.eval.questions import Question
@@ -22,7 +22,8 @@ from refactx.eval.questions import Question
 FILES = {"grounded": "answers.jsonl", "free": "free.jsonl"}
 """The ways of asking, and the file of each."""
 
-Ask = Callable[[str], Answer]
+Ask = Callable[[Sequence[str]], Iterable[Answer | InputError]]
+"""Some questions' answers, in order, or why one cannot be asked: `Asker.ask_all`."""
 
 
 def fingerprint(questions: Sequence[Question]) -> str:
@@ -78,25 +79,27 @@ def missing(folder: Path, questions: Sequence[Question], ways: Sequence[str]) ->
     return count
 
 
-def ask_all(folder: Path, questions: Sequence[Question], asks: Mapping[str, Ask]) -> None:
-    """Ask what has no line yet. `asks`: how to ask, by way (`grounded`, `free`).
+def ask_all(folder: Path, questions: Sequence[Question], asks: Mapping[str, Ask], batch_size: int = 1) -> None:
+    """Ask what has no line yet, `batch_size` questions at a time. `asks`: how to ask, by way (`grounded`, `free`).
 
-    A question that cannot be asked (it is too long for the model, say) gets a line that says so. Anything else that is
-    raised, KeyboardInterrupt too, leaves what is there: the next call goes on.
+    A question that cannot be asked (it is too long for the model, say) gets a line that says so. Anything that is raised,
+    KeyboardInterrupt too, leaves what is there: the next call goes on.
     """
     with ExitStack() as stack:
         logs = {way: stack.enter_context(AnswerLog(folder / FILES[way])) for way in asks}
-        left = [(q, way) for q in questions for way in asks if q.key not in logs[way].records]
-        whole = len(questions) * len(asks)
-        with tqdm(total=whole, initial=whole - len(left), desc="answers", disable=None, leave=False) as bar:
-            for question, way in left:
-                record: dict[str, Any]
-                try:
-                    record = {"answer": asks[way](question.text).to_json()}
-                except InputError as error:
-                    record = {"error": str(error)}
-                logs[way].add(question.key, record)
-                bar.update()
+        whole, done = len(questions) * len(asks), sum(q.key in log.records for q in questions for log in logs.values())
+        left = [question for question in questions if any(question.key not in log.records for log in logs.values())]
+        with tqdm(total=whole, initial=done, desc="answers", disable=None, leave=False) as bar:
+            for first in range(0, len(left), batch_size):
+                for way, ask in asks.items():
+                    batch = [q for q in left[first : first + batch_size] if q.key not in logs[way].records]
+                    answers = ask([question.text for question in batch])
+                    for question, answer in zip(batch, answers, strict=True):
+                        record = (
+                            {"error": str(answer)} if isinstance(answer, InputError) else {"answer": answer.to_json()}
+                        )
+                        logs[way].add(question.key, record)
+                        bar.update()
 
 
 def read_answers(folder: Path, questions: Sequence[Question], way: str) -> list[dict[str, Any]]:
