@@ -78,6 +78,7 @@ def export_index(
             written = _write(connection, source, file, last, block_bytes, progress)
             file.flush()
             os.fsync(file.fileno())
+            _check_path(path, force)  # it may have come up meanwhile
             part.replace(path)
     except OSError as error:
         raise RefactxError(

@@ -386,6 +386,19 @@ def test_a_file_that_exists_is_replaced_with_force_only(url: str, file: Path, tm
     assert path.read_bytes() == file.read_bytes()
 
 
+def test_a_file_that_comes_up_meanwhile_stays_too(url: str, file: Path, tmp_path: Path) -> None:
+    path = tmp_path / "out"
+
+    def diary(done: int, total: int) -> None:
+        path.write_text("dear diary")
+
+    with opened(url) as database, pytest.raises(InputError, match="--force"):
+        export_index(database, "small", path, block_bytes=BLOCK_BYTES, progress=diary)
+    assert path.read_text() == "dear diary"
+    assert exported(url, path, force=True).resumed == file.stat().st_size
+    assert path.read_bytes() == file.read_bytes()
+
+
 def test_a_file_of_someone_else_in_the_way_stays(url: str, tmp_path: Path) -> None:
     part = tmp_path / "out.part"
     part.write_text("dear diary")
