@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.piece import NEVER, Piece
+from refactx.ragged import Offsets, offsets_of, ragged
 from refactx.token_codes import MAX_TOKEN, TokenCodes
-from refactx.unfold import Block, Offsets
+from refactx.unfold import Block
 
 Bytes = NDArray[np.uint8]
 
@@ -32,9 +33,9 @@ class _Entries:
     def suffixes(self, entries: Offsets) -> tuple[NDArray[np.int32], Offsets]:
         """The suffixes' tokens one after another, and int64[len(entries) + 1] where each begins."""
         sizes = self.ends[entries] - self.starts[entries]
-        data = self.data[_ragged(self.starts[entries], sizes)]
+        data = self.data[ragged(self.starts[entries], sizes)]
         tokens, begins = self.codes.decode_all(data.tobytes())
-        return tokens, np.searchsorted(begins, _offsets(sizes))
+        return tokens, np.searchsorted(begins, offsets_of(sizes))
 
     def heads(self, entries: Offsets) -> NDArray[np.int32]:
         """The first token of each suffix."""
@@ -49,8 +50,8 @@ def search(pieces: Sequence[Piece], counts: Offsets, targets: Block, codes: Toke
     """
     sizes = np.array([len(piece) for piece in pieces], np.int64)
     code_sizes = np.array([len(piece.codes) for piece in pieces], np.int64)
-    begins = _offsets(sizes)
-    bases = np.repeat(_offsets(code_sizes)[:-1], sizes)
+    begins = offsets_of(sizes)
+    bases = np.repeat(offsets_of(code_sizes)[:-1], sizes)
     entries = _Entries(
         np.concatenate([piece.lcp for piece in pieces]).astype(np.int64),
         np.frombuffer(b"".join(piece.codes for piece in pieces), np.uint8),
@@ -110,8 +111,8 @@ def _branch_depths(lcp: Offsets, low: Offsets, high: Offsets) -> Offsets:
     depths = np.full(len(low), NEVER, np.int64)
     several = np.flatnonzero(sizes > 0)
     if len(several):
-        inside = lcp[_ragged(low[several] + 1, sizes[several])]
-        depths[several] = np.minimum.reduceat(inside, _offsets(sizes[several])[:-1])
+        inside = lcp[ragged(low[several] + 1, sizes[several])]
+        depths[several] = np.minimum.reduceat(inside, offsets_of(sizes[several])[:-1])
     return depths
 
 
@@ -120,11 +121,12 @@ def _agree(
 ) -> NDArray[np.bool_]:
     """Whether each target has the tokens of its node's path from `matched` to the node's depth."""
     counts = depth[node_of] - matched
-    positions = _ragged(matched, counts)
+    positions = ragged(matched, counts)
     rows = np.repeat(np.arange(len(targets)), counts)
     path = tokens[positions + np.repeat(at_zero[node_of], counts)]
     differs = targets[rows, positions] != path + np.uint32(1)
-    return np.bincount(rows[differs], minlength=len(targets)) == 0
+    agree: NDArray[np.bool_] = np.bincount(rows[differs], minlength=len(targets)) == 0
+    return agree
 
 
 def _children(
@@ -136,7 +138,7 @@ def _children(
     """The child that each target goes to, as a range of entries; an empty one where there is none."""
     nodes, ends, depth, path_tokens, inner = described
     sizes = np.where(inner, ends - nodes - 1, 0)
-    positions = _ragged(nodes + 1, sizes)
+    positions = ragged(nodes + 1, sizes)
     owners = np.repeat(np.arange(len(nodes)), sizes)
     begins = entries.lcp[positions] == depth[owners]
     owner = np.concatenate([np.arange(len(nodes)), owners[begins]])
@@ -151,15 +153,3 @@ def _children(
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     there = keys[at] == wanted
     return np.where(there, child[at], 0), np.where(there, child_ends[at], 0)
-
-
-def _ragged(starts: Offsets, lengths: Offsets) -> Offsets:
-    ends = np.cumsum(lengths)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.repeat(starts - (ends - lengths), lengths) + np.arange(total)
-
-
-def _offsets(lengths: Offsets) -> Offsets:
-    offsets = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    return offsets

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from refactx.errors import CorruptIndexError
 from refactx.piece import NEW_PIECE, SAME_PIECE, TERMINAL, Piece, row_key
 from refactx.piece_search import search
+from refactx.ragged import Offsets
 from refactx.stored_tree import StoredTree
 from refactx.tree import Tokens
-from refactx.unfold import Block, Offsets, blocks, keys, to_block
+from refactx.unfold import Block, blocks, keys, to_block
 
 AHEAD = 64
 """Rows read in one round trip: some 2 MB."""
@@ -107,8 +108,8 @@ def _look_up(tree: StoredTree, key: bytes, targets: Block, which: Offsets, found
         for number in numbers.tolist()
     ]
     inside = np.split(which, groups[1:])
-    for at in range(0, len(below), AHEAD):
-        ahead = slice(at, at + AHEAD)
+    for low in range(0, len(below), AHEAD):
+        ahead = slice(low, low + AHEAD)
         tree.load(below[ahead])
         for one in below[ahead]:
             _check_below(tree, key, piece, one)
