@@ -18,6 +18,7 @@ from refactx.codec import RowCodec
 from refactx.name_blocks import kind_of, unpack_columns
 
 from .locks import Connection
+from .work_database import number
 
 _BLOCKS = 1024  # at a time: a quarter of a million names
 _EMPTY = """
@@ -47,7 +48,7 @@ class KnownNames:
         """The table `known`: `entity, name, object_kind` of each entity that claims or terms mention."""
         database.execute(_MENTIONED)
         database.execute("CREATE TABLE listed (entity BIGINT, name VARCHAR, object_kind VARCHAR, age BIGINT)")
-        for age, rows in self._rows():
+        for age, rows in self._rows() if number(database, "SELECT count(*) FROM mentioned") else ():
             database.register("incoming", rows)
             database.execute(f"INSERT INTO listed SELECT *, {age} FROM incoming SEMI JOIN mentioned USING (entity)")
             database.unregister("incoming")
@@ -61,7 +62,7 @@ class KnownNames:
     def load_taken(self, database: duckdb.DuckDBPyConnection, candidates: str) -> None:
         """The table `taken`: those of the names that a query gives (`name`) that some entity has already."""
         database.execute(f"CREATE TABLE candidates AS SELECT DISTINCT name FROM ({candidates})")
-        for _, rows in self._rows():
+        for _, rows in self._rows() if number(database, "SELECT count(*) FROM candidates") else ():
             database.register("incoming", rows)
             database.execute("INSERT INTO taken SELECT name FROM incoming SEMI JOIN candidates USING (name)")
             database.unregister("incoming")

@@ -1,5 +1,6 @@
 """`refactx index`: what there is, in figures; checked, compacted, migrated, dropped."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -129,6 +130,7 @@ def compact(name: str, db: str | None, workers: int, work_dir: Path | None, as_j
     from refactx.ingest.compact import CompactOptions
     from refactx.ingest.compact import compact as compact_index
 
+    os.nice(10)  # readers on this machine come first
     with database(db) as opened:
         done = compact_index(opened, work_dir_of(work_dir), CompactOptions(name, workers))
     if as_json:

@@ -125,7 +125,7 @@ class TokenCodes:
             raise ValueError("a token code does not end")
         return self.decode(code[:size])[0]
 
-    def decode_at(self, data: Bytes, starts: NDArray[np.int32]) -> Tokens:
+    def decode_at(self, data: Bytes, starts: NDArray[np.signedinteger]) -> Tokens:
         """The ids whose codes begin at `starts`: int32[len(starts)]; no id may have more than five bytes."""
         if len(starts) <= _FEW:
             return np.array([self._decode_one(data, start) for start in starts.tolist()], np.int32)

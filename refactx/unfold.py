@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.piece import Piece
+from refactx.ragged import Offsets, offsets_of
 from refactx.stored_tree import LONGEST_FACT
 from refactx.token_codes import TokenCodes
 from refactx.tree import Tokens
 
 Block = NDArray[np.uint32]
-Offsets = NDArray[np.int64]
 
 CELLS = 1 << 20
 """Of a block, at most: all of a root at once could be gigabytes."""
@@ -96,6 +96,4 @@ def from_block(block: Block) -> tuple[Tokens, Offsets]:
     (array([7, 0, 8], dtype=int32), array([0, 1, 3]))
     """
     there: NDArray[Any] = block > 0
-    offsets = np.zeros(len(block) + 1, np.int64)
-    np.cumsum(there.sum(1), out=offsets[1:])
-    return (block[there] - 1).astype(np.int32), offsets
+    return (block[there] - 1).astype(np.int32), offsets_of(there.sum(1))
