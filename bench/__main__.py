@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from bench import data, decoding, ingest, knowledge_base, walks
+from bench import data, decoding, ingest, knowledge_base, living, share, walks
 from refactx.connect import database, open_index
 from refactx.models import load_model
 
@@ -37,10 +37,15 @@ def main() -> None:
                 for figure, value in walked.ratios().items():
                     show(figure, value)
                 show("bare SELECT, µs", walked.select)
+                for figure, value in share.figures("bench", opened.url, measured.seconds).items():
+                    show(figure, value)
                 if ".nt" in source.suffixes and (folder / "config.json").is_file():  # a model, not a tokenizer alone
                     with open_index("bench") as index:
                         for figure, value in decoding.figures(*load_model(str(folder)), index, TOKENS):
                             show(figure, value)
+                if folder == next(iter(tokenizers.values())):
+                    for figure, value in living.figures(source, folder, opened, Path(work)):
+                        show(figure, value)
                 smaller = cold.get(name)
                 if smaller and measured.facts > 10 * smaller[0]:
                     show(

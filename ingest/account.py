@@ -8,7 +8,7 @@ import duckdb
 from refactx.fact import DESCRIPTIONS
 
 from .inverse import Inverted
-from .names import BY_INVERSE, BY_LABEL, BY_LABEL_AND_DESCRIPTION, BY_TITLE
+from .names import AS_BEFORE, BY_INVERSE, BY_LABEL, BY_LABEL_AND_DESCRIPTION, BY_TITLE
 from .selection import Selection
 from .wikidata import DESCRIPTION, LABEL, SHORT_DESCRIPTION, TITLE
 from .work_database import number
@@ -43,6 +43,7 @@ _RULES = {
     "label": f"rule = {BY_LABEL} AND NOT has_id",
     "with id": f"rule <> {BY_INVERSE} AND has_id",
     "inverse": f"rule = {BY_INVERSE}",
+    "as before": f"rule = {AS_BEFORE}",
 }
 
 

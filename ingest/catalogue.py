@@ -1,27 +1,26 @@
 """An index's life in the database: begun, filled, published, dropped; visible to readers only when it is complete.
 
 Its tables and its `building` entry are committed first, so that whatever a killed ingest leaves behind can be seen
-(`refactx index list --all`) and dropped. Rows, B-tree and the change of state are one transaction. A lock on the name, held
-by the ingest's session, tells a second ingest into it; PostgreSQL frees it when the session ends, however that is.
+(`refactx index list --all`) and dropped. Rows, B-tree and the change of state are one transaction. All of it under the lock
+on its name (`ingest.locks`). What changes a ready index is in `ingest.changes`.
 """
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg
 import zstandard
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from refactx.codec import FORMAT_VERSION
 from refactx.errors import IndexExistsError, IndexNotFoundError, InputError
-from refactx.postgres import list_indexes, table
+from refactx.postgres import check_catalogue, list_indexes
 from refactx.sql import query
 from refactx.tokenizer import FactTokenizer
 
-Connection = psycopg.Connection[Any]
+from .locks import Connection, name_lock
+from .rights import check_rights
+from .stored_tables import create_table, drop_tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +37,12 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """The numbers of an index that is being built and of its segment."""
+    """The numbers of an index that is being built, of its segment, and of the table for its names; None where it has those of
+    a knowledge base that is there."""
 
     index: int
     segment: int
-
-
-@contextmanager
-def name_lock(connection: Connection, name: str) -> Iterator[None]:
-    """Hold a name for writing. Raises IndexExistsError at once if another session holds it."""
-    row = connection.execute("SELECT pg_try_advisory_lock(hashtext('refactx'), hashtext(%s))", [name]).fetchone()
-    if row != (True,):
-        raise IndexExistsError(f"another process is writing index {name!r}: wait for it, or choose another --index")
-    try:
-        yield
-    finally:
-        if not connection.broken:
-            connection.execute("SELECT pg_advisory_unlock(hashtext('refactx'), hashtext(%s))", [name])
+    names: int | None
 
 
 def check_name(name: str) -> None:
@@ -65,82 +53,122 @@ def check_name(name: str) -> None:
 
 def check_free(connection: Connection, name: str, replace: bool) -> None:
     """Raise IndexExistsError if a ready index has the name and is not to be replaced."""
-    if not replace and list_indexes(connection, name):
+    if list_indexes(connection, name) and not replace:
         raise IndexExistsError(f"index {name!r} exists: give --replace to build it anew, or another --index")
 
 
-def begin(connection: Connection, header: Header) -> Begun:
-    """Commit an empty index in state `building`, after removing what killed ingests left under its name."""
+def make_schema(connection: Connection) -> None:
+    """Make the catalogue's tables, where they are missing. Raises RefactxError if they are of another version."""
     with connection.transaction():
         # Two first ingests at once would both create the schema.
         connection.execute("SELECT pg_advisory_xact_lock(hashtext('refactx'))")
+        check_catalogue(connection)
         connection.execute(query("schema").encode())
-    discard(
-        connection, [e["id"] for e in list_indexes(connection, header.name, every=True) if e["state"] == "building"]
-    )
-    tokenizer = header.tokenizer
+
+
+def begin(connection: Connection, header: Header, knowledge_base: int | None = None) -> Begun:
+    """Commit an empty index in state `building`, after removing what killed ingests left under its name.
+
+    It shares the names of `knowledge_base`, if that is given; otherwise it gets a knowledge base of its own.
+    """
+    clear_way(connection, header.name)
     with connection.transaction():
-        connection.execute(
-            "INSERT INTO refactx.tokenizers VALUES (%s, %s) ON CONFLICT DO NOTHING",
-            [tokenizer.fingerprint, zstandard.ZstdCompressor(level=9).compress(tokenizer.serialized.encode())],
-        )
-        index = _number(
-            connection,
-            """INSERT INTO refactx.indexes
-                (name, state, format, tokenizer, fingerprint, vocabulary_size, trigger, terminator, source)
-            VALUES (%s, 'building', %s, %s, %s, %s, %s, %s, %s) RETURNING id""",
-            [header.name, FORMAT_VERSION, header.tokenizer_name, tokenizer.fingerprint, len(tokenizer.token_bytes)]
-            + [header.trigger, header.terminator, list(header.source)],
-        )
-        segment = _number(
-            connection, "INSERT INTO refactx.segments (index_id, sign) VALUES (%s, 1) RETURNING id", [index]
-        )
-        connection.execute(
-            sql.SQL(query("create_segment")).format(pieces=table("pieces", segment), names=table("names", index))
-        )
-    return Begun(index, segment)
+        names = None
+        if knowledge_base is None:
+            knowledge_base = add_knowledge_base(connection)
+            names = add_name_table(connection, knowledge_base)
+        index = add_index(connection, header, knowledge_base)
+        return Begun(index, add_segment(connection, index, 1), names)
 
 
-def copy_rows(connection: Connection, name: str, number: int, rows: Iterable[tuple[bytes, bytes]]) -> int:
-    """Fill the table `name`_`number` with keys and values in the order of the keys, then make its B-tree; gives the count."""
-    where = sql.Identifier("refactx", f"{name}_{number}")
-    # Truncated in the same transaction, so that rows go in frozen, and past the write-ahead log where it is minimal.
-    connection.execute(sql.SQL("TRUNCATE {}").format(where))
-    count = 0
-    with (
-        connection.cursor() as cursor,
-        cursor.copy(sql.SQL("COPY {} FROM STDIN (FORMAT binary, FREEZE)").format(where)) as copy,
-    ):
-        copy.set_types(["bytea", "bytea"])
-        for row in rows:
-            copy.write_row(row)
-            count += 1
-    connection.execute(sql.SQL("ALTER TABLE {} ADD PRIMARY KEY (key)").format(where))
-    return count
+def clear_way(connection: Connection, name: str) -> None:
+    """Make the catalogue's tables, where they are missing, and remove what killed ingests left under a name."""
+    make_schema(connection)
+    discard(connection, [e["id"] for e in list_indexes(connection, name, every=True) if e["state"] == "building"])
+
+
+def add_knowledge_base(connection: Connection) -> int:
+    """A new knowledge base, without names; gives its number."""
+    return number(connection, "INSERT INTO refactx.knowledge_bases DEFAULT VALUES RETURNING id", [])
+
+
+def add_index(connection: Connection, header: Header, knowledge_base: int) -> int:
+    """A new index of a knowledge base, in state `building` and without segments; gives its number."""
+    tokenizer = header.tokenizer
+    connection.execute(
+        "INSERT INTO refactx.tokenizers VALUES (%s, %s) ON CONFLICT DO NOTHING",
+        [tokenizer.fingerprint, zstandard.ZstdCompressor(level=9).compress(tokenizer.serialized.encode())],
+    )
+    return number(
+        connection,
+        """INSERT INTO refactx.indexes
+            (name, state, format, tokenizer, fingerprint, vocabulary_size, trigger, terminator, source, knowledge_base)
+        VALUES (%s, 'building', %s, %s, %s, %s, %s, %s, %s, %s) RETURNING id""",
+        [header.name, FORMAT_VERSION, header.tokenizer_name, tokenizer.fingerprint, len(tokenizer.token_bytes)]
+        + [header.trigger, header.terminator, list(header.source), knowledge_base],
+    )
+
+
+def add_segment(connection: Connection, index: int, sign: int) -> int:
+    """A new segment of an index, empty and not ready, with its table; gives its number."""
+    segment = number(
+        connection, "INSERT INTO refactx.segments (index_id, sign) VALUES (%s, %s) RETURNING id", [index, sign]
+    )
+    create_table(connection, "pieces", segment)
+    return segment
+
+
+def add_name_table(connection: Connection, knowledge_base: int) -> int:
+    """A new table for names of a knowledge base, empty and not ready; gives its number."""
+    names = number(
+        connection, "INSERT INTO refactx.name_tables (knowledge_base) VALUES (%s) RETURNING id", [knowledge_base]
+    )
+    create_table(connection, "names", names)
+    return names
+
+
+def show_segment(connection: Connection, segment: int, described: dict[str, Any]) -> None:
+    """Describe a segment by columns of `refactx.segments`, and make it ready."""
+    assignments = sql.SQL(", ").join(
+        sql.SQL("{} = {}").format(sql.Identifier(column), sql.Placeholder(column)) for column in described
+    )
+    connection.execute(
+        sql.SQL("UPDATE refactx.segments SET ready = true, {} WHERE id = %(id)s").format(assignments),
+        {**described, "id": segment},
+    )
+
+
+def show_names(connection: Connection, names: int | None) -> None:
+    """Make a name table ready, if there is one."""
+    connection.execute("UPDATE refactx.name_tables SET ready = true WHERE id = %s", [names])
 
 
 def publish(
     connection: Connection, begun: Begun, segment: dict[str, Any], report: dict[str, Any], replace: bool
 ) -> None:
     """Describe the segment, drop the index that had the name (if `replace`), and show this one, in the caller's transaction."""
-    assignments = sql.SQL(", ").join(sql.SQL("{} = {}").format(sql.Identifier(c), sql.Placeholder(c)) for c in segment)
-    connection.execute(
-        sql.SQL("UPDATE refactx.segments SET {} WHERE id = %(id)s").format(assignments),
-        {**segment, "id": begun.segment},
-    )
-    name = connection.execute("SELECT name FROM refactx.indexes WHERE id = %s", [begun.index]).fetchone()
+    show_segment(connection, begun.segment, segment)
+    show_names(connection, begun.names)
+    show_index(connection, begun.index, report, replace)
+
+
+def show_index(connection: Connection, index: int, report: dict[str, Any], replace: bool) -> None:
+    """Drop the index that had the name (if `replace`), and make this one ready, in the caller's transaction."""
+    name = connection.execute("SELECT name FROM refactx.indexes WHERE id = %s", [index]).fetchone()
     if name is None:
         raise IndexNotFoundError("the index was dropped while it was being built: run the ingest again")
     check_free(connection, name[0], replace)
     discard(connection, [entry["id"] for entry in list_indexes(connection, name[0])])
     connection.execute(
         "UPDATE refactx.indexes SET state = 'ready', report = %s, created = now() WHERE id = %s",
-        [Jsonb(report), begun.index],
+        [Jsonb(report), index],
     )
 
 
 def drop(connection: Connection, name: str) -> None:
-    """Remove an index, complete or not. Raises IndexNotFoundError if there is none, IndexExistsError while it is written."""
+    """Remove an index, complete or not. Raises IndexNotFoundError if there is none, IndexExistsError while it is written,
+    DatabaseError if the role may not."""
+    check_rights(connection, name)
     entries = list_indexes(connection, name, every=True)
     if not entries:
         raise IndexNotFoundError(f"there is no index {name!r}: `refactx index list --all` shows them")
@@ -149,25 +177,41 @@ def drop(connection: Connection, name: str) -> None:
 
 
 def discard(connection: Connection, indexes: list[int]) -> None:
-    """Remove indexes with their tables, and the tokenizers that none needs any more."""
+    """Remove indexes with their tables, and the knowledge bases and tokenizers that none needs any more."""
     if not indexes:
         return
     with connection.transaction():
-        segments = connection.execute("SELECT id FROM refactx.segments WHERE index_id = ANY(%s)", [indexes]).fetchall()
-        for prefix, numbers in (("pieces", [row[0] for row in segments]), ("names", indexes)):
-            for number in numbers:
-                connection.execute(
-                    sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier("refactx", f"{prefix}_{number}"))
-                )
+        drop_tables(
+            *(connection, "pieces"),
+            numbers(connection, "SELECT id FROM refactx.segments WHERE index_id = ANY(%s)", [indexes]),
+        )
+        bases = numbers(connection, "SELECT knowledge_base FROM refactx.indexes WHERE id = ANY(%s)", [indexes])
         connection.execute("DELETE FROM refactx.indexes WHERE id = ANY(%s)", [indexes])
+        # Held first, then looked at: another index may be joining a knowledge base right now.
+        connection.execute("SELECT FROM refactx.knowledge_bases WHERE id = ANY(%s) ORDER BY id FOR UPDATE", [bases])
+        unused = numbers(
+            connection,
+            "SELECT id FROM refactx.knowledge_bases AS k WHERE id = ANY(%s)"
+            " AND NOT EXISTS (SELECT FROM refactx.indexes AS i WHERE i.knowledge_base = k.id)",
+            [bases],
+        )
+        drop_tables(
+            *(connection, "names"),
+            numbers(connection, "SELECT id FROM refactx.name_tables WHERE knowledge_base = ANY(%s)", [unused]),
+        )
+        connection.execute("DELETE FROM refactx.knowledge_bases WHERE id = ANY(%s)", [unused])
         connection.execute(
             "DELETE FROM refactx.tokenizers AS t WHERE NOT EXISTS"
             " (SELECT FROM refactx.indexes AS i WHERE i.fingerprint = t.fingerprint)"
         )
 
 
-def _number(connection: Connection, statement: str, values: list[Any]) -> int:
-    row = connection.execute(statement.encode(), values).fetchone()
-    if row is None:
-        raise RuntimeError("INSERT ... RETURNING gave nothing")
-    return int(row[0])
+def numbers(connection: Connection, statement: str, values: list[Any]) -> list[int]:
+    """The first column of what a query gives."""
+    return [int(row[0]) for row in connection.execute(statement.encode(), values).fetchall()]
+
+
+def number(connection: Connection, statement: str, values: list[Any]) -> int:
+    """The one number that a statement gives."""
+    (found,) = numbers(connection, statement, values)
+    return found

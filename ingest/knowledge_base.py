@@ -29,6 +29,7 @@ from refactx.errors import InputError
 from .account import Joined
 from .facts import STEPS, join_facts
 from .inputs import inputs_of
+from .known_names import KnownNames
 from .names import name_entities
 from .reading import Lines, open_sources, progress_bar, read_sources
 from .report import Report
@@ -39,8 +40,16 @@ _ALL = Selection()
 _FILES = {
     "units.parquet": "SELECT unit, text FROM units ORDER BY unit",
     "facts.parquet": "SELECT * FROM facts ORDER BY ALL",
+    # Of names that were there before, only predicates that have got objects of another kind.
     "names.parquet": """
-        SELECT name, entity_id(abs(entity)) AS id, object_kind FROM used LEFT JOIN predicates USING (entity) ORDER BY name""",
+        SELECT name, entity_id(abs(entity)) AS id, object_kind FROM (
+            SELECT u.entity, u.name, k.entity AS known, k.object_kind AS before, CASE
+                WHEN k.object_kind IS NULL OR p.object_kind = k.object_kind THEN p.object_kind
+                WHEN p.object_kind IS NULL THEN k.object_kind
+                ELSE 'mixed' END AS object_kind
+            FROM used u LEFT JOIN predicates p USING (entity) LEFT JOIN known k USING (entity)
+        ) WHERE known IS NULL OR object_kind IS DISTINCT FROM before
+        ORDER BY name""",
 }
 
 
@@ -96,15 +105,19 @@ def join(
     memory: str = "1GB",
     workers: int = 2,
     progress: bool = True,
+    known: KnownNames | None = None,
 ) -> KnowledgeBase:
-    """The second half of `build_knowledge_base`: staged rows, and the account of their lines → the three files."""
+    """The second half of `build_knowledge_base`: staged rows, and the account of their lines → the three files.
+
+    `known`: names that entities have already; then `names.parquet` has only what is to be added to them.
+    """
     _make(folder)
     with (
         open_work_database(folder, memory, workers) as connection,
         progress_bar("joining names and facts", STEPS + len(_FILES) + 1, progress) as bar,
     ):
         open_staged(connection, staged)
-        collisions = name_entities(connection, selection)
+        collisions = name_entities(connection, selection, known)
         bar.update()
         joined = join_facts(connection, selection, bar.update)
         report = _report(lines, joined, collisions, selection)

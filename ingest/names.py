@@ -11,6 +11,9 @@ alone among items; properties that collide with each other get their ids (` (P56
 or with each other theirs (` (inverse of P569)`). So does whatever is called `description` or `short description`, for these
 are the predicates of descriptions; and what looks like another's name with its id gets its id too. All named entities of
 the input count, also those that no fact uses: so a name does not depend on which facts are kept.
+
+Where facts are added to a knowledge base (`ingest.known_names`), an entity that has a name there keeps it, with or without a
+label in the input, and one that would get a name that is taken gets its id.
 """
 
 import duckdb
@@ -18,11 +21,12 @@ import duckdb
 from refactx.fact import DESCRIPTIONS, MAX_PART_CHARACTERS
 
 from .inverse import name_inverses
+from .known_names import KnownNames, no_known_names
 from .selection import Selection
 from .wikidata import DESCRIPTION, LABEL, SHORT_DESCRIPTION, TITLE
 from .work_database import number
 
-BY_TITLE, BY_LABEL_AND_DESCRIPTION, BY_LABEL, BY_INVERSE = 0, 1, 2, 3
+BY_TITLE, BY_LABEL_AND_DESCRIPTION, BY_LABEL, BY_INVERSE, AS_BEFORE = 0, 1, 2, 3, 4
 """The rules of `named`."""
 # The rank, one character, in front of the text: the least of these strings is the best term.
 _CHOSEN = """
@@ -57,6 +61,19 @@ FROM (
 )
 WHERE natural_name IS NOT NULL
 """
+_KEEP_NAMES = """
+DELETE FROM named WHERE entity > 0 AND entity IN (SELECT entity FROM known);
+INSERT INTO named SELECT entity, name, {as_before}, false, false FROM known WHERE entity > 0
+"""
+_KEEP_INVERSE_NAMES = """
+UPDATE named SET name = known.name, rule = {as_before}, is_cut = false FROM known
+WHERE named.entity < 0 AND named.entity = known.entity
+"""
+# What a new entity could be called.
+_CANDIDATES = """
+SELECT name FROM named WHERE rule <> {as_before}
+UNION ALL SELECT cut(name, {limit} - length({suffix})) || {suffix} FROM named WHERE rule <> {as_before}
+"""
 # Of entities with one name, every item gets its id; a property or inverse does unless it goes before all the others. An
 # inverse has the number of its property with a minus sign.
 _COLLIDING = """
@@ -64,13 +81,14 @@ CREATE TABLE colliding AS
 SELECT entity, name FROM named
 JOIN (
     SELECT name, count(*) FILTER (entity & 1 = 1 AND entity > 0) AS properties, count(*) FILTER (entity < 0) AS inverses
-    FROM named GROUP BY name HAVING count(*) > 1
+    FROM named WHERE rule <> {as_before} GROUP BY name HAVING count(*) > 1
 ) USING (name)
-WHERE CASE
+WHERE rule <> {as_before} AND CASE
     WHEN entity < 0 THEN inverses > 1 OR properties > 0
     WHEN entity & 1 = 1 THEN properties > 1
     ELSE true END
-UNION SELECT entity, name FROM named WHERE list_contains(?, name)
+UNION SELECT entity, name FROM named
+WHERE rule <> {as_before} AND (list_contains(?, name) OR name IN (SELECT name FROM taken))
 """
 _SUFFIX = "(CASE WHEN entity < 0 THEN ' (inverse of ' ELSE ' (' END || entity_id(abs(entity)) || ')')"
 _ADD_IDS = """
@@ -79,32 +97,43 @@ UPDATE named SET
     is_cut = is_cut OR length(name) > {limit} - length({suffix})
 WHERE entity IN (SELECT entity FROM colliding)
 """
-# Names with ids differ from each other, so a collision is left only between one just made and one without an id.
+# Names with ids differ from each other, so a collision is left only between one just made and one without an id, or one
+# that was there before.
 _COLLIDING_AGAIN = """
 CREATE OR REPLACE TABLE colliding AS
 SELECT entity, name FROM named
-WHERE NOT has_id AND name IN (SELECT name FROM named WHERE entity IN (SELECT entity FROM colliding))
+WHERE rule <> {as_before} AND CASE
+    WHEN has_id THEN entity IN (SELECT entity FROM colliding) AND name IN (SELECT name FROM taken) AND length(name) < {limit}
+    ELSE name IN (SELECT name FROM named WHERE entity IN (SELECT entity FROM colliding)) END
 """
 
 
-def name_entities(connection: duckdb.DuckDBPyConnection, selection: Selection) -> int:
+def name_entities(connection: duckdb.DuckDBPyConnection, selection: Selection, known: KnownNames | None = None) -> int:
     """From `terms` (and `claims`, if inverse facts are asked for) two tables; gives how many names collided.
 
     `chosen`: `entity, label, description, title, short_description`, the best of each, or NULL. `named`: `entity, name,
     rule, is_cut, has_id`, each entity that has a name, by which rule, and that name, unique. The inverse of a property has
-    the property's number with a minus sign (`ingest.inverse`).
+    the property's number with a minus sign (`ingest.inverse`). `known`: names that are there already; they are in the table
+    `known` afterwards.
     """
-    connection.execute(
-        _CHOSEN.format(label=LABEL, description=DESCRIPTION, title=TITLE, short_description=SHORT_DESCRIPTION)
-    )
-    rules = {"by_title": BY_TITLE, "by_both": BY_LABEL_AND_DESCRIPTION, "by_label": BY_LABEL}
-    connection.execute(_NATURAL.format(limit=MAX_PART_CHARACTERS, **rules))
+    terms = {"label": LABEL, "description": DESCRIPTION, "title": TITLE, "short_description": SHORT_DESCRIPTION}
+    rules = {"by_title": BY_TITLE, "by_both": BY_LABEL_AND_DESCRIPTION, "by_label": BY_LABEL, "as_before": AS_BEFORE}
+    values = {**rules, "limit": MAX_PART_CHARACTERS, "suffix": _SUFFIX}
+    connection.execute(_CHOSEN.format(**terms))
+    connection.execute(_NATURAL.format(**values))
+    no_known_names(connection)
+    if known is not None:
+        known.load_entities(connection)
+        connection.execute(_KEEP_NAMES.format(**values))
     if selection.inverse:
         name_inverses(connection, selection, rule=BY_INVERSE)
-    connection.execute(_COLLIDING, [list(DESCRIPTIONS)])
+        connection.execute(_KEEP_INVERSE_NAMES.format(**values))
+    if known is not None:
+        known.load_taken(connection, _CANDIDATES.format(**values))
+    connection.execute(_COLLIDING.format(**values), [list(DESCRIPTIONS)])
     collisions = number(connection, "SELECT count(DISTINCT name) FROM colliding")
     while number(connection, "SELECT count(*) FROM colliding"):
-        connection.execute(_ADD_IDS.format(limit=MAX_PART_CHARACTERS, suffix=_SUFFIX))
-        connection.execute(_COLLIDING_AGAIN)
+        connection.execute(_ADD_IDS.format(**values))
+        connection.execute(_COLLIDING_AGAIN.format(**values))
     connection.execute("DROP TABLE colliding")
     return collisions

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from refactx.tokenizer import FactTokenizer
 
@@ -19,6 +20,7 @@ from .disk import check_disk, expected_bytes
 from .encode import EncodedFacts, Progress, encode_facts, open_encoded
 from .inputs import Inputs
 from .knowledge_base import KnowledgeBase, join
+from .known_names import KnownNames
 from .reading import Lines, open_sources, read_sources
 from .report import Report
 from .selection import Selection
@@ -29,12 +31,18 @@ Clock = Callable[[str], AbstractContextManager[None]]
 
 
 class Steps:
-    """The steps in one folder, for some inputs. What an earlier run finished with the same input is taken as it is."""
+    """The steps in one folder, for some inputs. What an earlier run finished with the same input is taken as it is.
 
-    def __init__(self, folder: Path, inputs: Inputs, selection: Selection, strict: bool) -> None:
+    `known`: the names that entities have already, where facts are added to a knowledge base.
+    """
+
+    def __init__(
+        self, folder: Path, inputs: Inputs, selection: Selection, strict: bool, known: KnownNames | None = None
+    ) -> None:
         self._folder, self._inputs, self._selection, self._strict = folder, inputs, selection, strict
+        self._known = known
         self._read = first_step("read", folder, inputs.all, selection=selection.to_json(), strict=strict)
-        self._join = self._read.then("join")
+        self._join = self._read.then("join", **({} if known is None else {"names": list(known.tables)}))
 
     def knowledge_base(self, clock: Clock, *, memory: str, workers: int, progress: bool) -> KnowledgeBase:
         """Read and join. Raises as `build_knowledge_base` does, and InputError if the disk is too small."""
@@ -46,7 +54,8 @@ class Steps:
         with clock("join"):
             self._join.begin()
             shutil.rmtree(folder, ignore_errors=True)
-            knowledge = join(staged, lines, folder, self._selection, memory=memory, workers=workers, progress=progress)
+            limits: dict[str, Any] = {"memory": memory, "workers": workers}
+            knowledge = join(staged, lines, folder, self._selection, progress=progress, known=self._known, **limits)
             self._join.finish(asdict(knowledge.report))
             self._read.begin()
             shutil.rmtree(staged)

@@ -1,34 +1,31 @@
 """One ingest: sources → knowledge base → token sequences → tree → rows, published when it is complete."""
 
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import psycopg
 from pyarrow import parquet
-from tqdm import tqdm
 
-from refactx.codec import RowCodec, shared_seed
-from refactx.errors import DatabaseError, RefactxError, without_password
+from refactx.codec import RowCodec
 from refactx.name_blocks import Named, pack_blocks
 from refactx.postgres import Database, list_indexes
 from refactx.tokenizer import FactTokenizer
 
-from .build import Packing, Row, SegmentBuilder, Shape
-from .catalogue import Header, begin, check_free, check_name, copy_rows, discard, name_lock, publish
+from .build import Row, Shape
+from .catalogue import Header, begin, check_free, check_name, discard, publish
+from .encode import EncodedFacts
 from .inputs import Inputs, inputs_of
 from .knowledge_base import KnowledgeBase
-from .packing import learn
+from .load import ZSTD_LEVEL, Learned, load_segment
+from .locks import Connection, name_lock
+from .progress import Clock, Progress, timings
 from .report import Report
 from .resumable import Steps
 from .selection import Selection
+from .session import writing
+from .stored_tables import copy_rows
 from .work_folder import work_folder
-
-ZSTD_LEVEL = 9
-"""2% larger rows than at level 19, built in half the time (docs/benchmarks.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +78,7 @@ class Result:
             "not_inverted": report.not_inverted,
             "selection": report.selection,
             "tokens": self.tokens,
-            "seconds": round(sum(self.seconds.values()), 3),
-            "seconds_by_step": {step: round(seconds, 3) for step, seconds in self.seconds.items()},
+            **timings(self.seconds),
             "bytes": self.size,
             "bytes_per_fact": round(self.size / report.facts, 3),
             "names_bytes": self.names_size,
@@ -105,68 +101,73 @@ def ingest(
     """
     check_name(options.index)
     inputs = inputs_of(sources, wikipedia, options.workers)
-    try:
-        # A session of its own, not the pool's: it holds the lock on the name.
-        with psycopg.connect(database.url, autocommit=True) as connection, name_lock(connection, options.index):
-            check_free(connection, options.index, options.replace)
-            with work_folder(work, connection.info.host, connection.info.dbname, options.index) as folder:
-                return _ingest(inputs, connection, folder, options)
-    except psycopg.Error as error:
-        reason = without_password(" ".join(str(error).split()))
-        raise DatabaseError(f"PostgreSQL could not take index {options.index!r}: {reason}") from error
-    except OSError as error:
-        raise RefactxError(
-            f"cannot write in {work} ({error}): free disk space there, or give another --work-dir"
-        ) from error
+    with writing(database, options.index, work) as connection, name_lock(connection, options.index):
+        check_free(connection, options.index, options.replace)
+        with work_folder(work, connection.info.host, connection.info.dbname, options.index) as folder:
+            return _ingest(inputs, connection, folder, options)
 
 
-def _ingest(inputs: Inputs, connection: psycopg.Connection[Any], work: Path, options: Options) -> Result:
-    clock = _Clock()
-    progress = _Progress(options.quiet)
+def _ingest(inputs: Inputs, connection: Connection, work: Path, options: Options) -> Result:
+    clock = Clock()
+    progress = Progress(options.quiet)
     steps = Steps(work, inputs, options.selection, options.strict)
     limits: dict[str, Any] = {"memory": options.memory, "workers": options.workers}
     knowledge = steps.knowledge_base(clock.step, progress=not options.quiet, **limits)
     with clock.step("encode"), progress:
         facts = steps.encoded_facts(knowledge, options.tokenizer, options.trigger, progress=progress.advance, **limits)
-        codes, dictionary = learn(facts, ZSTD_LEVEL)
-    tokens = facts.token_count()
-    report = _without_merged(knowledge.report, len(facts))
-    names = tuple(str(source.path) for source in inputs.all)
-    header = Header(
-        options.index, options.tokenizer_name, options.tokenizer, options.trigger, options.terminator, names
-    )
-    begun = begin(connection, header)
+        learned = Learned.of(facts)
+    sources = tuple(str(source.path) for source in inputs.all)
+    ready = ReadyFacts(facts, learned, _without_merged(knowledge.report, len(facts)), sources)
+    return publish_index(connection, work, options, ready, clock, names=lambda: name_rows(knowledge))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyFacts:
+    """All that goes into a new index: its facts, and what the catalogue says of where they are from."""
+
+    facts: EncodedFacts
+    learned: Learned
+    report: Report
+    sources: tuple[str, ...]
+
+
+def publish_index(
+    connection: Connection,
+    work: Path,
+    options: Options,
+    ready: ReadyFacts,
+    clock: Clock,
+    *,
+    names: Callable[[], Iterable[Row]] = tuple,
+    trigger: tuple[str, str] | None = None,
+    knowledge_base: int | None = None,
+) -> Result:
+    """Load a new index and show it. It gets `names`, or shares those of `knowledge_base`, if that is given.
+
+    `trigger`: with the terminator, where they are not those of the options.
+    """
+    facts, report, progress = ready.facts, ready.report, Progress(options.quiet)
+    around = trigger or (options.trigger, options.terminator)
+    header = Header(options.index, options.tokenizer_name, options.tokenizer, *around, ready.sources)
+    begun = begin(connection, header, knowledge_base)
     try:
         with clock.step("load"), progress, connection.transaction():
-            code_bytes = codes.frequent.astype("<i4").tobytes()
-            builder = SegmentBuilder(
-                *(
-                    facts,
-                    Packing(codes, RowCodec(dictionary, ZSTD_LEVEL, shared_seed(code_bytes, dictionary))),
-                    work,
-                    options.shape,
-                    options.workers,
-                ),
+            described = load_segment(
+                *(connection, begun.segment, facts, ready.learned, work),
+                shape=options.shape,
+                workers=options.workers,
                 progress=lambda done: progress.advance("load", done, len(facts)),
             )
-            copy_rows(connection, "pieces", begun.segment, builder.rows())
-            copy_rows(connection, "names", begun.index, _name_rows(knowledge))
-            segment = {
-                "levels": builder.levels,
-                "cut": options.shape.facts,
-                "facts": len(facts),
-                "tokens": tokens,
-                "codes": code_bytes,
-                "dictionary": dictionary,
-            }
-            publish(connection, begun, segment, asdict(report), options.replace)
+            if begun.names is not None:
+                copy_rows(connection, "names", begun.names, names())
+            publish(connection, begun, described, asdict(report), options.replace)
     except BaseException:
         if not connection.broken and not connection.closed:
             discard(connection, [begun.index])
         raise
     entry = list_indexes(connection, options.index)[0]
     size = entry["table_bytes"] + entry["index_bytes"] + entry["toast_bytes"]
-    return Result(options.index, report, tokens, clock.seconds, size, entry["names_bytes"])
+    return Result(options.index, report, entry["tokens"], clock.seconds, size, entry["names_bytes"])
 
 
 def _without_merged(report: Report, facts: int) -> Report:
@@ -182,8 +183,8 @@ def _without_merged(report: Report, facts: int) -> Report:
     )
 
 
-def _name_rows(knowledge: KnowledgeBase) -> Iterator[Row]:
-    """The blocks of names of a knowledge base."""
+def name_rows(knowledge: KnowledgeBase) -> Iterator[Row]:
+    """The blocks of names of a knowledge base on disk."""
     with parquet.ParquetFile(knowledge.folder / "names.parquet") as file:
         rows = (
             (row["name"], Named(row["id"], row["object_kind"]))
@@ -191,39 +192,3 @@ def _name_rows(knowledge: KnowledgeBase) -> Iterator[Row]:
             for row in batch.to_pylist()
         )
         yield from pack_blocks(rows, RowCodec(level=ZSTD_LEVEL))
-
-
-class _Clock:
-    """How long each step took, in seconds."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] = time.perf_counter() - start
-
-
-class _Progress:
-    """A progress bar a step, on standard error, where that is a terminal."""
-
-    def __init__(self, quiet: bool) -> None:
-        self._disable = True if quiet else None
-        self._bars: dict[str, tqdm[Any]] = {}
-
-    def advance(self, step: str, done: int, total: int) -> None:
-        if step not in self._bars:
-            self._bars[step] = tqdm(total=total, desc=step, unit=" facts", unit_scale=True, disable=self._disable)
-        self._bars[step].update(done)
-
-    def __enter__(self) -> "_Progress":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        for bar in self._bars.values():
-            bar.close()
-        self._bars.clear()

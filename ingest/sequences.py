@@ -9,32 +9,22 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from refactx.ragged import Offsets, offsets_of, ragged
 from refactx.tree import Tokens
 
-Offsets = NDArray[np.int64]
+__all__ = ["Offsets", "frontier_depths", "offsets_of", "ragged", "select", "shared_lengths"]
+
 Integer = TypeVar("Integer", bound=np.integer)
 
 
-def ragged(starts: Offsets, lengths: Offsets) -> Offsets:
-    """The positions `starts[i] .. starts[i] + lengths[i] - 1` for every i, one after another.
+def select(tokens: Tokens, offsets: Offsets, chosen: Offsets) -> tuple[Tokens, Offsets]:
+    """Some of the sequences of a run, as a run.
 
-    >>> ragged(np.array([10, 50]), np.array([2, 3])).tolist()
-    [10, 11, 50, 51, 52]
+    >>> select(np.array([1, 2, 3], np.int32), np.array([0, 2, 3]), np.array([1]))
+    (array([3], dtype=int32), array([0, 1]))
     """
-    ends = np.cumsum(lengths)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.repeat(starts - (ends - lengths), lengths) + np.arange(total)
-
-
-def offsets_of(lengths: Offsets) -> Offsets:
-    """Where each of some sequences begins when they are laid end to end, and where the last one ends.
-
-    >>> offsets_of(np.array([2, 3])).tolist()
-    [0, 2, 5]
-    """
-    offsets = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    return offsets
+    lengths = np.diff(offsets)[chosen]
+    return tokens[ragged(offsets[:-1][chosen], lengths)], offsets_of(lengths)
 
 
 def shared_lengths(tokens: Tokens, offsets: Offsets) -> NDArray[np.int32]:

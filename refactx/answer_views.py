@@ -21,6 +21,7 @@ from refactx.errors import InputError
 from refactx.fact_stream import Piece
 from refactx.generation import Generation
 from refactx.interrupt import interruptible
+from refactx.partial import shown
 from refactx.prompt import Example
 
 _COUNTED = 0.5  # seconds between two counts of a beam's facts, which reads the whole text again
@@ -81,6 +82,10 @@ class View(Protocol):
         """An answer that is there already."""
         ...
 
+    def show_so_far(self, answer: Answer, error: str) -> None:
+        """What there is of an answer that an error broke off."""
+        ...
+
 
 class _BeamFacts:
     """Counts the facts of the first beam now and then."""
@@ -125,7 +130,7 @@ class LineView:
 
     def ask(self, question: str, history: Sequence[Example] = ()) -> Answer:
         """Ask, and print the answer."""
-        with tqdm(unit=" tokens", disable=None, leave=False) as bar:
+        with shown(self.show_so_far), tqdm(unit=" tokens", disable=None, leave=False) as bar:
             answer = self._asking.ask(question, history, _Bar(bar))
         self.show(answer)
         return answer
@@ -134,6 +139,13 @@ class LineView:
         """Print the answer."""
         if self._as_json:
             print_json(answer.to_json())
+        else:
+            click.echo(plain(answer))
+
+    def show_so_far(self, answer: Answer, error: str) -> None:
+        """Print it; as JSON with the error beside it."""
+        if self._as_json:
+            print_json(answer.to_json() | {"error": error})
         else:
             click.echo(plain(answer))
 
@@ -153,7 +165,7 @@ class TerminalView:
         if self._asks:
             print_question(self._console, question)
         text = TerminalText(self._console, self._asking.marker)
-        with text.live():
+        with shown(self._behind_the_text), text.live():
             answer = self._asking.ask(question, history, text)
         print_answer(self._console, answer, self._asking.marker, was_streamed=self._asking.streams)
         return answer
@@ -164,6 +176,15 @@ class TerminalView:
 
         print_question(self._console, answer.question)
         print_answer(self._console, answer, self._asking.marker, was_streamed=False)
+
+    def show_so_far(self, answer: Answer, error: str) -> None:
+        """Show it; the error comes behind it."""
+        self.show(answer)
+
+    def _behind_the_text(self, answer: Answer, error: str) -> None:
+        from refactx.answer_terminal import print_answer
+
+        print_answer(self._console, answer, self._asking.marker, was_streamed=self._asking.streams)
 
 
 def view_of(asking: Asking, as_json: bool, asks: bool = True) -> View:
@@ -180,7 +201,11 @@ def ask_many(
 
     Returns whether all were asked: Ctrl-C ends the batch, which is shown, and leaves out the rest.
     """
-    with tqdm(total=len(questions), desc="questions", disable=None, leave=False) as bar, interruptible() as interrupted:
+    with (
+        shown(view.show_so_far),
+        tqdm(total=len(questions), desc="questions", disable=None, leave=False) as bar,
+        interruptible() as interrupted,
+    ):
         tokens = facts = 0
 
         def until(ids: Any) -> bool:

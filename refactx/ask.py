@@ -19,6 +19,7 @@ from refactx.fact_stream import FactStream, Piece
 from refactx.generation import GREEDY, Generation
 from refactx.links import LinkedFact
 from refactx.models import check_chat_template
+from refactx.partial import Partial, answered, kept, unlinked
 from refactx.prompt import Example, Prompt, load_prompt
 from refactx.state import FactSource
 from refactx.tokenizer import FactTokenizer
@@ -225,7 +226,11 @@ class Asker:
         ending = Until(until or (lambda _: False))
         settings |= {"streamer": streamer, "stopping_criteria": StoppingCriteriaList([ending] if until else [])}
         limit: dict[str, Any] = {"max_facts": options.max_facts, "after_facts": self._prompt.marker}
-        with _forward_passes(self._model) as passes, _chance(options, self._model.device):
+        with (
+            _forward_passes(self._model) as passes,
+            answered(lambda partial: self._so_far(asked, partial, length, passes.calls, started)),
+            _chance(options, self._model.device),
+        ):
             if free or self._grounded is None:
                 cache = None if prefix is None else prefix.cache_for(inputs["input_ids"], options.num_beams)
                 out = self._model.generate(**inputs, **settings, past_key_values=cache)
@@ -235,12 +240,26 @@ class Asker:
                 out = self._grounded.generate(
                     **inputs, **settings, fact_beams=beams, channel=channel, prefix=prefix, **limit
                 )
-        found = [[]] * len(asked) if free or self._grounded is None else self._grounded.facts(out)
-        seconds = (time.perf_counter() - started) / len(asked)
-        return [
-            self._answer(one, *self._written(ids, length, ending), tuple(facts), passes.calls, seconds)
-            for one, ids, facts in zip(asked, out.tolist(), found, strict=True)
-        ]
+            found: tuple[tuple[Fact, ...], ...] = ((),) * len(asked)
+            with kept(lambda: Partial.of(out, found)):
+                if not free and self._grounded is not None:
+                    found = tuple(map(tuple, self._grounded.facts(out)))
+                links = unlinked if self._index is None else self._index.links
+                seconds = (time.perf_counter() - started) / len(asked)
+                return [
+                    self._answer(one, *self._written(ids, length, ending), facts, links, passes.calls, seconds)
+                    for one, ids, facts in zip(asked, out.tolist(), found, strict=True)
+                ]
+
+    def _so_far(
+        self, asked: Sequence[_Asked], partial: Partial, length: int, passes: int, started: float
+    ) -> Iterator[Answer]:
+        """What there is of the answers; of a beam search, the best beams."""
+        beams, seconds = len(partial.ids) // len(asked), (time.perf_counter() - started) / len(asked)
+        for n, one in enumerate(asked):
+            ids = partial.ids[n * beams, length : partial.lengths[n * beams]].tolist()
+            reason: FinishReason = "stop" if self._stop & set(ids) else "interrupted"
+            yield self._answer(one, ids, reason, partial.facts[n * beams], unlinked, passes, seconds)
 
     @cached_property
     def _examples(self) -> Any:
@@ -280,7 +299,14 @@ class Asker:
         return ids, "interrupted" if ending.met else "length"
 
     def _answer(
-        self, asked: _Asked, ids: list[int], reason: FinishReason, facts: tuple[Fact, ...], passes: int, seconds: float
+        self,
+        asked: _Asked,
+        ids: list[int],
+        reason: FinishReason,
+        facts: tuple[Fact, ...],
+        links: Callable[[Fact], LinkedFact],
+        passes: int,
+        seconds: float,
     ) -> Answer:
         text = self._tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False).strip()
         if facts and self._index is not None and reason == "stop":  # one fact more than `max_facts` was begun
@@ -290,7 +316,7 @@ class Asker:
             answer=final_answer(text, self._prompt.marker, facts),
             text=text,
             facts=facts,
-            links=tuple(self._index.links(fact) for fact in facts) if self._index is not None else (),
+            links=tuple(map(links, facts)),
             tokens=len(ids),
             forward_passes=passes,
             seconds=seconds,

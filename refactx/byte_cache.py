@@ -19,11 +19,11 @@ class ByteCache(Generic[Value]):
     """Two generations, an approximation of least-recently-used: what is read in the old one moves to the young one; when
     the young one holds half of `limit` bytes it becomes the old one, and what was left in that is forgotten.
 
-    A read of a young entry is one dictionary look-up without a lock.
+    A read of a young entry is one dictionary look-up without a lock. Another `limit` holds from the next `put` on.
     """
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
+        self.limit = limit
         self._lock = threading.Lock()
         self._young: dict[Hashable, Value] = {}
         self._old: dict[Hashable, Value] = {}
@@ -41,12 +41,12 @@ class ByteCache(Generic[Value]):
     def put(self, key: Hashable, value: Value) -> None:
         """Keep a value, unless it alone would take more than half of the cache."""
         size = value.nbytes
-        if 2 * size > self._limit:
+        if 2 * size > self.limit:
             return
         with self._lock:
             if key in self._young:
                 return
-            if 2 * (self._young_bytes + size) > self._limit:
+            if 2 * (self._young_bytes + size) > self.limit:
                 self._old, self._old_bytes = self._young, self._young_bytes
                 self._young, self._young_bytes = {}, 0
             self._young[key] = value

@@ -13,7 +13,8 @@ from typing import Any, NoReturn
 import click
 
 from refactx.cli_ask import ask
-from refactx.cli_ingest import ingest
+from refactx.cli_index import index
+from refactx.cli_ingest import forget, ingest
 from refactx.cli_options import (
     DB,
     DEVICE,
@@ -37,6 +38,8 @@ def cli() -> None:
 
 cli.add_command(ingest)
 cli.add_command(ask)
+cli.add_command(forget)
+cli.add_command(index)
 
 
 @cli.command("eval")
@@ -100,106 +103,6 @@ def facts(prefix: str, index: str, db: str | None, limit: int, as_json: bool) ->
         click.echo(f"{leaves:>12,}  {text}")
     if not found:
         click.echo(f"no fact of index {index!r} begins with {prefix!r}", err=True)
-    return None
-
-
-@cli.group()
-def index() -> None:
-    """List, show, verify and drop indexes."""
-
-
-@index.command("list")
-@DB
-@click.option("--all", "every", is_flag=True, help="Also those being built, and what killed ingests left.")
-@JSON
-def list_(db: str | None, every: bool, as_json: bool) -> None:
-    """List the indexes."""
-    from refactx.connect import database
-    from refactx.describe import described
-    from refactx.postgres import list_indexes
-
-    with database(db) as opened, opened.connection() as connection:
-        found = [described(entry) for entry in list_indexes(connection, every=every)]
-    if as_json:
-        return print_json(found)
-    for entry in found:
-        state = "" if entry["state"] == "ready" else f"  [{entry['state']}]"
-        click.echo(
-            f"{entry['name']:<24} {entry['facts']:>14,} facts  {entry['bytes_per_fact'] or 0:>6.1f} bytes a fact"
-            f"  {entry['tokenizer']}{state}"
-        )
-    return None
-
-
-@index.command()
-@click.argument("name")
-@DB
-@JSON
-def show(name: str, db: str | None, as_json: bool) -> None:
-    """Show what an index holds and what it takes."""
-    from refactx.connect import open_index
-    from refactx.describe import described, shape_of
-
-    with open_index(name, db) as opened:
-        found = described(opened.entry) | shape_of(opened)
-    if as_json:
-        return print_json(found)
-    for key, value in found.items():
-        if not isinstance(value, dict):
-            click.echo(f"{key:<20} {f'{value:,}' if isinstance(value, int) else value}")
-    return None
-
-
-@index.command()
-@click.argument("name")
-@DB
-@JSON
-def verify(name: str, db: str | None, as_json: bool) -> None:
-    """Walk everything of an index; exit code 1, with the first faults, if anything is wrong."""
-    from tqdm import tqdm
-
-    from refactx.connect import open_index
-    from refactx.verify import verify as walk
-
-    with open_index(name, db) as opened, tqdm(total=opened.facts, unit=" facts", unit_scale=True, disable=None) as bar:
-        verdict = walk(opened, bar.update)
-    if as_json:
-        print_json(
-            {
-                "index": name,
-                "sound": verdict.sound,
-                "faults": verdict.faults,
-                "rows": verdict.rows,
-                "facts": verdict.facts,
-                "tokens": verdict.tokens,
-                "sampled": verdict.sampled,
-            }
-        )
-    elif verdict.sound:
-        click.echo(
-            f"index {name}: sound ({verdict.rows:,} rows, {verdict.facts:,} facts, {verdict.sampled:,} read back)"
-        )
-    else:
-        for fault in verdict.faults:
-            click.echo(fault)
-    if not verdict.sound:
-        sys.exit(1)
-
-
-@index.command()
-@click.argument("name")
-@DB
-@JSON
-def drop(name: str, db: str | None, as_json: bool) -> None:
-    """Drop an index, or what a killed ingest left of it."""
-    from refactx.connect import database
-    from refactx.ingest.catalogue import drop as drop_index
-
-    with database(db) as opened, opened.connection() as connection:
-        drop_index(connection, name)
-    if as_json:
-        return print_json({"dropped": name})
-    click.echo(f"dropped {name}")
     return None
 
 

@@ -1,69 +1,50 @@
-"""`refactx ingest`: sources → an index, and the account of what became of every line."""
+"""`refactx ingest` and `refactx forget`: sources → an index or a change of one, and what became of every line."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from refactx.cli_options import DB, INDEX, JSON, print_json
+from refactx.cli_sources import (
+    IN_OPTIONS,
+    both_dumps,
+    print_lines,
+    print_seconds,
+    selection_of,
+    source_options,
+    work_dir_of,
+)
 from refactx.errors import InputError
 
 if TYPE_CHECKING:
+    from refactx.ingest.change import Changed
     from refactx.ingest.run import Result
-    from refactx.ingest.selection import Selection
+    from refactx.postgres import Database
+    from refactx.tokenizer import FactTokenizer
 
 FILE = click.Path(path_type=Path)
 
 
 @click.command()
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=FILE)
+@click.argument("sources", nargs=-1, metavar="SOURCE...", type=FILE)
 @click.option(
-    "--tokenizer", required=True, metavar="ID_OR_FOLDER", help="Hugging Face id, folder, tokenizer.json or GGUF."
+    "--tokenizer", metavar="ID_OR_FOLDER", help="Hugging Face id, folder, tokenizer.json or GGUF; not with --append."
 )
 @INDEX
 @DB
 @click.option("--replace", is_flag=True, help="Build anew an index that exists; readers see the old one until then.")
-@click.option(
-    "--page", type=FILE, metavar="FILE", help="enwiki-...-page.sql.gz: items are called by their Wikipedia titles."
-)
-@click.option(
-    "--page-props",
-    type=FILE,
-    metavar="FILE",
-    help="enwiki-...-page_props.sql.gz: belongs to --page; short descriptions too.",
-)
-@click.option("--properties", metavar="FILE_OR_LIST", help="Only claims with these: P31,P569, or a file of ids.")
-@click.option(
-    "--languages", default="en,mul", show_default=True, metavar="LIST", help="Of names and texts, the best first."
-)
-@click.option("--keep-external-ids", is_flag=True, help="Also properties that are identifiers elsewhere.")
-@click.option("--descriptions/--no-descriptions", default=True, help="Facts <X> <description> <...>; on by default.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only N subjects, each with all its facts: a trial.")
-@click.option("--inverse", is_flag=True, help="Also inverse facts: <Danny Boyle> <director of> <Slumdog Millionaire>.")
-@click.option(
-    "--inverse-names", type=FILE, metavar="FILE", help="Their predicates: P57<TAB>director of, a line each, or TOML."
-)
-@click.option(
-    "--inverse-limit",
-    default=1000,
-    show_default=True,
-    type=click.IntRange(1),
-    metavar="N",
-    help="No inverse facts of an object with more than N subjects by a property.",
-)
-@click.option("--strict", is_flag=True, help="Stop at the first malformed line instead of counting it.")
-@click.option("--memory", default="1GB", show_default=True, metavar="SIZE", help="Bound for joins and sorts.")
-@click.option("--workers", default=os.cpu_count() or 2, show_default=True, type=click.IntRange(1), help="Threads.")
-@click.option("--work-dir", type=FILE, metavar="FOLDER", help="Temporary files; default: work/ in REFACTX_HOME.")
+@click.option("--append", "appends", is_flag=True, help="Add to an index that exists what it does not have yet.")
+@click.option("--kb", metavar="NAME", help="Instead of SOURCES: the facts of index NAME, for another --tokenizer.")
+@source_options
 @JSON
 def ingest(
     sources: tuple[Path, ...],
-    tokenizer: str,
-    page: Path | None,
-    page_props: Path | None,
-    work_dir: Path | None,
+    tokenizer: str | None,
     db: str | None,
+    replace: bool,
+    appends: bool,
+    kb: str | None,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -80,84 +61,111 @@ def ingest(
     ingest is stopped, the same command goes on behind its last finished step.
     """
     from refactx.connect import database
-    from refactx.home import refactx_home
-    from refactx.ingest.run import Options, ingest
     from refactx.models import load_tokenizer
 
-    wikipedia = _both(page, page_props)
-    in_options = ("index", "replace", "strict", "memory", "workers")
-    selection = _selection(**{name: value for name, value in given.items() if name not in in_options})
-    fact_tokenizer, name = load_tokenizer(tokenizer)
-    options = Options(
-        tokenizer=fact_tokenizer,
-        tokenizer_name=name,
-        selection=selection,
-        **{option: given[option] for option in in_options},
-    )
+    if kb is not None and (sources or appends):
+        raise InputError(
+            f"--kb {kb} was given with {'--append' if appends else 'sources'}: it reads the facts of that index"
+        )
+    if appends and replace:
+        raise InputError("--append and --replace were both given: choose one")
+    if kb is None and not sources:
+        raise click.UsageError("Missing argument 'SOURCE...'.")
+    if tokenizer is None and not appends:
+        raise click.UsageError("Missing option '--tokenizer'.")
+    loaded = None if tokenizer is None else load_tokenizer(tokenizer)
     with database(db) as opened:
-        result = ingest(sources, opened, work_dir or refactx_home() / "work", options, wikipedia)
+        if appends:
+            _print_change(_change("append", sources, opened, loaded[0] if loaded else None, given), as_json)
+        elif loaded is not None:
+            _print_result(_build(sources, kb, opened, loaded, replace, given), as_json)
+
+
+@click.command()
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=FILE)
+@INDEX
+@DB
+@source_options
+@JSON
+def forget(sources: tuple[Path, ...], db: str | None, as_json: bool, **given: Any) -> None:
+    """Retract the facts of SOURCES from an index. Options as of the ingest that they came by, sources of any format.
+
+    Claims need no labels here: what has a name in the index is known by its id.
+    """
+    from refactx.connect import database
+
+    with database(db) as opened:
+        _print_change(_change("forget", sources, opened, None, given), as_json)
+
+
+def _build(
+    sources: tuple[Path, ...],
+    kb: str | None,
+    database: "Database",
+    tokenizer: "tuple[FactTokenizer, str]",
+    replace: bool,
+    given: dict[str, Any],
+) -> "Result":
+    from refactx.ingest.run import Options, ingest
+    from refactx.ingest.share import ingest_knowledge_base
+
+    index, work, wikipedia, selection, machine = _parts(given)
+    options = Options(index, *tokenizer, selection, replace, **machine)
+    if kb is not None:
+        return ingest_knowledge_base(kb, database, work, options)
+    return ingest(sources, database, work, options, wikipedia)
+
+
+def _change(
+    action: str,
+    sources: tuple[Path, ...],
+    database: "Database",
+    tokenizer: "FactTokenizer | None",
+    given: dict[str, Any],
+) -> "Changed":
+    from refactx.ingest.change import ChangeOptions, append, forget
+
+    index, work, wikipedia, selection, machine = _parts(given)
+    options = ChangeOptions(index, tokenizer, selection, **machine)
+    return (append if action == "append" else forget)(sources, database, work, options, wikipedia)
+
+
+def _parts(given: dict[str, Any]) -> tuple[str, Path, tuple[Path, Path] | None, Any, dict[str, Any]]:
+    """The index, the work folder, Wikipedia's dumps, the selection, and the rest of the options of sources."""
+    rest = dict(given)
+    index, work = rest.pop("index"), work_dir_of(rest.pop("work_dir"))
+    wikipedia = both_dumps(rest.pop("page"), rest.pop("page_props"))
+    machine = {name: rest.pop(name) for name in IN_OPTIONS}
+    return index, work, wikipedia, selection_of(**rest), machine
+
+
+def _print_change(changed: "Changed", as_json: bool) -> None:
     if as_json:
-        print_json(result.to_json())
-    else:
-        _print_account(result)
-
-
-def _both(page: Path | None, page_props: Path | None) -> tuple[Path, Path] | None:
-    if page is None and page_props is None:
-        return None
-    if page is None or page_props is None:
-        given, missing = ("--page", "--page-props") if page_props is None else ("--page-props", "--page")
-        raise InputError(f"{given} was given without {missing}: titles need both dumps, so give both, or neither")
-    return page, page_props
-
-
-def _selection(
-    *,
-    properties: str | None,
-    languages: str,
-    keep_external_ids: bool,
-    descriptions: bool,
-    limit: int | None,
-    inverse: bool,
-    inverse_names: Path | None,
-    inverse_limit: int,
-) -> "Selection":
-    from refactx.ingest.inverse_names import read_inverse_names
-    from refactx.ingest.selection import Selection, languages_of, properties_of
-
-    return Selection(
-        properties=None if properties is None else properties_of(properties),
-        languages=languages_of(languages),
-        keep_external_ids=keep_external_ids,
-        descriptions=descriptions,
-        limit=limit,
-        inverse=inverse,
-        inverse_names=() if inverse_names is None else read_inverse_names(inverse_names),
-        inverse_limit=inverse_limit,
+        return print_json(changed.to_json())
+    done, passed_over = (
+        ("appended", "were already there") if changed.change == "append" else ("retracted", "were not there")
     )
+    click.echo(
+        f"index {changed.index}: {changed.facts:,} facts {done}, {changed.passed_over:,} {passed_over}; "
+        f"it has {changed.total:,} now"
+    )
+    print_lines(changed.report)
+    print_seconds(changed.seconds)
+    return None
 
 
-def _print_account(result: "Result") -> None:
+def _print_result(result: "Result", as_json: bool) -> None:
+    if as_json:
+        return print_json(result.to_json())
     report = result.report
     click.echo(
         f"index {result.index}: {report.facts:,} facts ({report.claims:,} claims, {report.descriptions:,} descriptions, "
         f"{report.derived:,} inverse)"
     )
-    named = ", ".join(f"{count:,} {rule}" for rule, count in report.names.items())
-    if named:
-        click.echo(f"entities: {report.entities:,}, named by {named}; {report.collisions:,} names collided")
-    click.echo(f"lines: {report.lines_read:,} read, {report.kept:,} kept")
-    for reason, count in report.dropped.items():
-        click.echo(f"  {count:>12,} dropped: {reason}")
-    for line in (*report.malformed, *report.notes):
-        click.echo(f"  {line}")
-    for reason, count in report.not_inverted.items():
-        if count:
-            click.echo(f"  {count:>12,} claims got no inverse fact: {reason}")
-    if report.cut:
-        click.echo(f"  {report.cut:,} parts were cut at 1,000 characters")
+    print_lines(report)
     click.echo(
         f"{result.size:,} bytes, {result.size / report.facts:.1f} a fact, {result.tokens:,} tokens, "
         f"in {sum(result.seconds.values()):.1f} s"
     )
-    click.echo("  " + ", ".join(f"{step} {seconds:.1f} s" for step, seconds in result.seconds.items()))
+    print_seconds(result.seconds)
+    return None

@@ -87,6 +87,6 @@ def generation_of(given: dict[str, Any]) -> Generation:
     return Generation(**{field.name: given.pop(field.name) for field in fields(Generation) if field.name in given})
 
 
-def print_json(document: Any) -> None:
-    """One document on one line of standard output."""
-    click.echo(json.dumps(document, ensure_ascii=False, default=str))
+def print_json(document: Any, err: bool = False) -> None:
+    """One document on one line of standard output (`err`: standard error, where standard output is taken)."""
+    click.echo(json.dumps(document, ensure_ascii=False, default=str), err=err)

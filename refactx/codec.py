@@ -24,7 +24,7 @@ import zstandard
 from refactx.errors import CorruptIndexError, RefactxError
 
 FORMAT_VERSION = 1
-"""Of the rows and of the schema; an index of a newer one is refused with the advice to upgrade."""
+"""Of the rows; an index of a newer one is refused with the advice to upgrade."""
 
 MAX_PICKLE_BYTES = 1 << 26
 """64 MiB, far above any piece that the builder writes (a root of a million children has some 10 MB)."""

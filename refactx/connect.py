@@ -5,22 +5,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from refactx.index import CACHE_BYTES, Index, find_index
+from refactx.limits import Limits
 from refactx.postgres import Database
 
 
-def connect(db: str | None = None) -> tuple[Database, Callable[[], object]]:
+def connect(db: str | None = None, limits: Limits | None = None) -> tuple[Database, Callable[[], object]]:
     """The database at a libpq URL `db`; without one at `REFACTX_DB`; without that the embedded server, started if need be.
 
-    Gives it with what is to be called when it is no longer used. Raises DatabaseError if it cannot be reached.
+    Gives it with what is to be called when it is no longer used. `limits`: how long lookups and outages may take; by default
+    what the environment says. Raises DatabaseError if it cannot be reached.
     """
     url = db or os.environ.get("REFACTX_DB")
     if url:
-        return Database(url), lambda: None
+        return Database(url, limits), lambda: None
     from refactx import embedded  # only where a server is needed
 
     server = embedded.start()
     try:
-        return Database(server.url), server.close
+        # Killed, it is started again by whoever misses it: closing that use leaves this one.
+        return Database(server.url, limits, lambda: embedded.start().close()), server.close
     except BaseException:
         server.close()
         raise
@@ -37,12 +40,14 @@ def database(db: str | None = None) -> Iterator[Database]:
         close()
 
 
-def open_index(name: str = "default", db: str | None = None, cache_bytes: int = CACHE_BYTES) -> Index:
-    """Open a ready index for reading. `db`: see `connect`; `cache_bytes` bounds the memory for pieces of the tree.
+def open_index(
+    name: str = "default", db: str | None = None, cache_bytes: int = CACHE_BYTES, limits: Limits | None = None
+) -> Index:
+    """Open a ready index for reading. `db`, `limits`: see `connect`; `cache_bytes` bounds the memory for pieces of the tree.
 
     Raises IndexNotFoundError if there is none of that name, DatabaseError if the database cannot be reached.
     """
-    opened, close = connect(db)
+    opened, close = connect(db, limits)
     try:
         return Index(opened, find_index(opened, name), cache_bytes, close)
     except BaseException:

@@ -12,12 +12,12 @@ def described(entry: dict[str, Any]) -> dict[str, Any]:
     """A catalogue entry with its sizes: `bytes` is the tree with B-tree and TOAST; the names beside it are `names_bytes`."""
     size = entry["table_bytes"] + entry["index_bytes"] + entry["toast_bytes"]
     return {
-        **{key: entry[key] for key in ("name", "state", "facts", "tokens", "segments", "levels")},
+        **{key: entry[key] for key in ("name", "state", "facts", "tokens", "segments", "unfinished", "levels")},
         "bytes": size,
         **{key: entry[key] for key in ("table_bytes", "index_bytes", "toast_bytes", "names_bytes")},
         "bytes_per_fact": round(size / entry["facts"], 3) if entry["facts"] else None,
         **{key: entry[key] for key in ("tokenizer", "fingerprint", "vocabulary_size", "trigger", "terminator")},
-        "format": entry["format"],
+        **{key: entry[key] for key in ("format", "knowledge_base")},
         "source": entry["source"],
         "created": entry["created"].isoformat(timespec="seconds"),
         "report": entry["report"],
@@ -37,8 +37,8 @@ def shape_of(index: Index) -> dict[str, Any]:
             widest = max(widest, int(counts.max(initial=0)) if len(depths) else 0)
     return {
         "rows": rows,
-        "facts_per_row": round(index.facts / rows, 1),
-        "depth_mean": round(index.entry["tokens"] / index.facts, 1),
+        "facts_per_row": round(index.facts / max(1, rows), 1),
+        "depth_mean": round(index.tokens / max(1, index.facts), 1),
         "fan_out_root": len(index.children([]).tokens),
         "fan_out_widest": widest,
     }

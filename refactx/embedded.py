@@ -24,8 +24,9 @@ from typing import Self
 
 from refactx import embedded_locks, embedded_watchdog
 from refactx.embedded_account import account_for
-from refactx.embedded_binaries import copied_programs, wheel_programs
+from refactx.embedded_binaries import carried_versions, programs_of
 from refactx.embedded_cluster import Cluster, check_path
+from refactx.embedded_upgrade import finish, upgrade_if_older
 from refactx.errors import DatabaseError
 from refactx.home import make_home, refactx_home
 
@@ -110,10 +111,11 @@ def _make_folder(folder: Path) -> None:
 
 def _bring_up(home: Path, cluster: Cluster) -> None:
     check_path(home)
+    finish(cluster)
     account = account_for(cluster.data)
     account.check_can_reach(cluster.folder)
-    cluster.check_version()
-    programs = copied_programs(home) if account.switch else wheel_programs()
+    upgrade_if_older(cluster, home, account)
+    programs = programs_of(max(carried_versions()), home, account)
     check_path(programs)
     if not cluster.data.exists():
         _log.info("making a database in %s", cluster.data)

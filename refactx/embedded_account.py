@@ -28,8 +28,10 @@ class Account:
     name: str
     switch: bool
 
-    def run(self, command: Sequence[str | Path], stdin: str = "") -> subprocess.CompletedProcess[str]:
-        """Runs a program to its end as this user, in ``/``, with next to no environment; its output is in the result.
+    def run(
+        self, command: Sequence[str | Path], stdin: str = "", folder: Path = Path("/")
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a program to its end as this user, in ``folder``, with next to no environment; its output is in the result.
 
         Raises :class:`DatabaseError` where it cannot be run at all.
         """
@@ -42,7 +44,7 @@ class Account:
                 text=True,
                 errors="replace",
                 check=False,
-                cwd="/",
+                cwd=folder,
                 env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
                 umask=0o077,
                 user=self.uid if self.switch else None,

@@ -9,15 +9,16 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import socket
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from refactx.embedded_account import Account
-from refactx.embedded_binaries import MAJOR
 from refactx.errors import DatabaseError, InputError
 
 DATABASE = "refactx"
@@ -91,54 +92,63 @@ class Cluster:
             return False
         return len(state) > 7 and state[7].strip() == "ready"
 
-    def check_version(self) -> None:
-        """Raises :class:`DatabaseError` where the data folder was written by another major version."""
+    def major(self) -> int | None:
+        """The major version that made the data folder; None where there is none. Raises :class:`DatabaseError`."""
+        if not self.data.exists():
+            return None
         try:
-            found = (self.data / "PG_VERSION").read_text().strip()
-        except FileNotFoundError:
-            if not self.data.exists():
-                return
-            found = "an unknown version"
-        if found != MAJOR:
+            return int((self.data / "PG_VERSION").read_text().strip().partition(".")[0])
+        except (OSError, ValueError):
             raise DatabaseError(
-                f"{self.data} was made by PostgreSQL {found} and this is PostgreSQL {MAJOR}: set REFACTX_HOME to "
-                "another folder, or move that one away and ingest again"
-            )
+                f"{self.data} is no data folder of PostgreSQL's, or a damaged one: move it away, or set REFACTX_HOME to "
+                "another folder"
+            ) from None
 
     def create(self, programs: Path, account: Account) -> None:
         """Makes the data folder with its database in it, if it is missing: whole, or not at all."""
-        for leftover in self.folder.glob("data.unfinished.*"):
-            shutil.rmtree(leftover, ignore_errors=True)
+        self.clear_leftovers()
         if self.data.exists():
             return
-        # A name of its own: the initdb of a killed process may still be at work on a leftover.
-        unfinished = Path(tempfile.mkdtemp(prefix="data.unfinished.", dir=self.folder))
-        account.make_folder(unfinished)
-        try:
-            initdb: list[str | Path] = [
-                programs / "initdb",
-                "-D",
-                unfinished,
-                f"--username={DATABASE}",
-                "--encoding=UTF8",
-                "--locale=C",
-            ]
-            _run(account, [*initdb, "--auth-local=trust", "--auth-host=reject", "--no-instructions"])
+        with self.unfinished(account) as folder:
+            self.initdb(programs, account, folder)
             # A server for one session, without a socket: nobody sees a cluster that lacks its database.
-            alone: list[str | Path] = [
-                programs / "postgres",
-                "--single",
-                "-D",
-                unfinished,
-                "-c",
-                "log_checkpoints=off",
-                "postgres",
-            ]
-            _run(account, alone, stdin=f"CREATE DATABASE {DATABASE};\n")
-            unfinished.rename(self.data)
-        except BaseException:
-            shutil.rmtree(unfinished, ignore_errors=True)
-            raise
+            alone: list[str | Path] = [programs / "postgres", "--single", "-D", folder, "-c", "log_checkpoints=off"]
+            _run(account, [*alone, "postgres"], stdin=f"CREATE DATABASE {DATABASE};\n")
+            folder.rename(self.data)
+
+    def clear_leftovers(self) -> None:
+        """Removes what killed processes left unfinished, and ends those who still work in it."""
+        for leftover in self.folder.glob("data.unfinished.*"):
+            for process in _working_in(leftover):
+                with contextlib.suppress(OSError):
+                    os.kill(process, signal.SIGKILL)
+            shutil.rmtree(leftover, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def unfinished(self, account: Account) -> Iterator[Path]:
+        """An empty folder for a data folder in the making; removed, with what was started in it, unless it got another name."""
+        # A name of its own: the initdb of a killed process may still be at work on a leftover.
+        folder = Path(tempfile.mkdtemp(prefix="data.unfinished.", dir=self.folder))
+        try:
+            account.make_folder(folder)
+            yield folder
+        finally:
+            self.clear_leftovers()
+
+    def initdb(self, programs: Path, account: Account, folder: Path, *options: str) -> None:
+        """Fills an empty folder with an empty cluster."""
+        initdb: list[str | Path] = [programs / "initdb", "-D", folder, f"--username={DATABASE}", "--encoding=UTF8"]
+        auth = ["--auth-local=trust", "--auth-host=reject"]
+        _run(account, [*initdb, "--locale=C", *auth, "--no-instructions", *options])
+
+    def stop(self, programs: Path, account: Account) -> None:
+        """Stops the server, cleanly."""
+        _run(account, [programs / "pg_ctl", "stop", "-D", self.data, "-m", "fast", "-w", "-t", str(_START_SECONDS)])
+
+    def stop_orphan(self, programs: Path, account: Account) -> None:
+        """Stops the server of this data folder that a killed pg_upgrade left, if there is one."""
+        if _number_in(self.data / "postmaster.pid") in _working_in(self.data):
+            self.stop(programs, account)
 
     def start(self, programs: Path, account: Account) -> None:
         """Starts the server, and returns when it takes connections.
@@ -164,7 +174,7 @@ class Cluster:
                 break
         raise DatabaseError(
             f"the database server in {self.data} does not start: "
-            f"{_reason(self._log_text() or done.stdout)} (log: {self.log})"
+            f"{reason(self._log_text() or done.stdout)} (log: {self.log})"
         )
 
     def _outlives_its_starter(self) -> bool:
@@ -176,7 +186,7 @@ class Cluster:
         """
         deadline = time.monotonic() + _START_SECONDS
         patience = time.monotonic() + _LEFTOVER_SECONDS
-        while alive := self._processes():
+        while alive := _working_in(self.data):
             if self.is_ready():
                 return True
             if time.monotonic() > (deadline if _number_in(self.data / "postmaster.pid") in alive else patience):
@@ -189,15 +199,6 @@ class Cluster:
             if Path(f"/proc/{_number_in(lock)}").exists():
                 lock.unlink()
         return False
-
-    def _processes(self) -> set[int]:
-        """The processes of a server of this data folder: they all work in it. Empty where there is no /proc."""
-        found = set()
-        for link in Path("/proc").glob("[0-9]*/cwd"):
-            with contextlib.suppress(OSError):
-                if link.readlink() == self.data:
-                    found.add(int(link.parent.name))
-        return found
 
     def _log_text(self) -> str:
         try:
@@ -212,6 +213,16 @@ def check_path(path: Path) -> None:
         raise InputError(f"PostgreSQL cannot run from {path}: set REFACTX_HOME to a path of plain characters")
 
 
+def _working_in(folder: Path) -> set[int]:
+    """The processes of a server of this data folder: they all work in it. Empty where there is no /proc."""
+    found = set()
+    for link in Path("/proc").glob("[0-9]*/cwd"):
+        with contextlib.suppress(OSError):
+            if link.readlink() == folder:
+                found.add(int(link.parent.name))
+    return found
+
+
 def _number_in(lock: Path) -> int | None:
     with contextlib.suppress(OSError, ValueError, IndexError):
         return int(lock.read_text().splitlines()[0])
@@ -222,12 +233,12 @@ def _run(account: Account, command: list[str | Path], stdin: str = "") -> None:
     done = account.run(command, stdin)
     if done.returncode != 0:
         raise DatabaseError(
-            f"cannot make a database: {_reason(done.stdout)}; put that right, or give a running server with --db or "
+            f"cannot make a database: {reason(done.stdout)}; put that right, or give a running server with --db or "
             "REFACTX_DB"
         )
 
 
-def _reason(text: str) -> str:
+def reason(text: str) -> str:
     """The last lines of a log that say what is wrong; where none does, the last lines."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     telling = [line for line in lines if re.search(r"(LOG|FATAL|PANIC|ERROR|DETAIL|HINT): |: (error|hint): ", line)]

@@ -5,10 +5,19 @@ with 2; a library user catches :class:`RefactxError`.
 """
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from refactx.partial import Partial
 
 
 class RefactxError(Exception):
-    """Base of every error that ReFactX raises on purpose."""
+    """Base of every error that ReFactX raises on purpose.
+
+    `partial`: what had been generated when it was raised in the middle of that; None elsewhere.
+    """
+
+    partial: "Partial | None" = None
 
 
 class InputError(RefactxError):
@@ -25,6 +34,10 @@ class IndexNotFoundError(RefactxError):
 
 class IndexExistsError(RefactxError):
     """The name is taken, or another ingest is writing it."""
+
+
+class IndexChangedError(RefactxError):
+    """Facts were retracted while one of them was being written."""
 
 
 class TokenizerMismatchError(RefactxError):

@@ -13,6 +13,7 @@ from refactx.errors import InputError, ModelError, RefactxError
 from refactx.fact import Fact
 from refactx.fact_beams import FactBeams
 from refactx.loop import ForcedTokens
+from refactx.partial import Partial
 from refactx.prefix import Prefix, prefill
 from refactx.processor import FactLogitsProcessor, check_tokenizer, padding_of
 from refactx.state import FactSource, Limit, Machine
@@ -29,7 +30,8 @@ class GroundedModel:
     def __init__(self, model: Any, tokenizer: Any, index: FactSource) -> None:
         check_tokenizer(index, tokenizer)
         self._model, self._machine, self._padding = model, Machine(index), padding_of(tokenizer)
-        self._prompt_lengths: dict[int, int] = {}  # by id(); an output's entry goes when the output does
+        # By id(), the prompt's length and, where the loop knows them, the facts; an output's entry goes when the output does.
+        self._outputs: dict[int, tuple[int, list[list[Fact]] | None]] = {}
 
     def __getattr__(self, name: str) -> Any:
         if name == "_model":  # not there yet, as in copy.copy: no endless recursion
@@ -111,7 +113,7 @@ class GroundedModel:
         if length is None:
             length = processor.prompt_length if loop is None else loop.prompt_length
         if length is not None:
-            self._remember(out, length)
+            self._remember(out, length, None if loop is None else loop.facts)
         return out
 
     def prefill(self, input_ids: Any) -> Prefix:
@@ -182,34 +184,47 @@ class GroundedModel:
             raise InputError(
                 "fact beams over several rows neither stream nor return a dictionary: give one row at a time"
             )
-        rows = []
+        rows: list[torch.Tensor] = []
+        facts: list[tuple[Fact, ...]] = []
         if each > 1:
             kwargs["num_return_sequences"] = 1
         for n in (row for row in range(len(prompt)) for _ in range(each)):
             own = None if mask is None else mask[n : n + 1]
-            rows.append(
-                self.generate(
+            try:
+                out = self.generate(
                     prompt[n : n + 1],
                     logits_processor=logits_processor,
                     fact_beams=beams,
                     attention_mask=own,
                     **limits,
                     **kwargs,
-                )[0]
-            )
-        pad = min(self._padding or {0})
-        out = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=self._pad(kwargs, pad))
-        self._remember(out, int(prompt.shape[1]))
+                )
+                facts.append(tuple(self.facts(out)[0]))
+            except RefactxError as error:
+                if error.partial is not None:
+                    begun = [*rows, error.partial.ids[0]]
+                    begun += list(prompt.repeat_interleave(each, dim=0))[len(begun) :]
+                    found = [*facts, *error.partial.facts, *[()] * len(begun)][: len(begun)]
+                    error.partial = Partial(self._together(begun, kwargs), tuple(map(len, begun)), tuple(found))
+                raise
+            rows.append(out[0])
+        out = self._together(rows, kwargs)
+        self._remember(out, int(prompt.shape[1]), [list(own) for own in facts])
         return out
+
+    def _together(self, rows: list[torch.Tensor], kwargs: dict[str, Any]) -> torch.Tensor:
+        """Rows of one length, padded on the right."""
+        pad = self._pad(kwargs, min(self._padding or {0}))
+        return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad)
 
     def _pad(self, kwargs: dict[str, Any], otherwise: int) -> int:
         pad = self._setting("pad_token_id", kwargs)
         return otherwise if pad is None else int(pad)
 
-    def _remember(self, out: Any, prompt_length: int) -> None:
+    def _remember(self, out: Any, prompt_length: int, facts: list[list[Fact]] | None = None) -> None:
         for returned in {id(o): o for o in (out, getattr(out, "sequences", out))}.values():
-            self._prompt_lengths[id(returned)] = prompt_length
-            weakref.finalize(returned, self._prompt_lengths.pop, id(returned), None).atexit = False
+            self._outputs[id(returned)] = prompt_length, facts
+            weakref.finalize(returned, self._outputs.pop, id(returned), None).atexit = False
 
     def facts(self, out: Any, prompt_length: int | None = None) -> list[list[Fact]]:
         """The facts that each sequence of `out` completed, `out` being what `generate` returned, or ids [rows, length].
@@ -217,9 +232,11 @@ class GroundedModel:
         `prompt_length`: how many ids of each are the prompt; None: what it was in the call that returned `out`.
         Raises InputError if that is not known.
         """
-        length = self._prompt_lengths.get(id(out)) if prompt_length is None else prompt_length
+        length, known = self._outputs.get(id(out), (None, None)) if prompt_length is None else (prompt_length, None)
         if length is None:
             raise InputError("these ids are not what generate() returned; pass facts(out, prompt_length=...)")
+        if known is not None:
+            return [list(facts) for facts in known]
         sequences: Sequence[Any] = getattr(out, "sequences", out)
         rows = sequences.tolist() if hasattr(sequences, "tolist") else sequences
         return [self._machine.facts(row, length, self._padding) for row in rows]

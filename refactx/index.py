@@ -1,26 +1,25 @@
 """A fact index as its users see it: the facts of a knowledge base as one tree for one tokenizer."""
 
+import threading
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import islice
 from types import TracebackType
 from typing import Any
 
-import numpy as np
 import zstandard
-from numpy.typing import NDArray
 
-from refactx.codec import FORMAT_VERSION, RowCodec, shared_seed
+from refactx.codec import FORMAT_VERSION, RowCodec
 from refactx.complete import completions, normalise_prefix
 from refactx.errors import CorruptIndexError, IndexNotFoundError, RefactxError
 from refactx.fact import DESCRIPTIONS, Fact, split_fact, verbalise, written_part
 from refactx.links import Link, LinkedFact
 from refactx.name_blocks import Named, block_key, find, unpack_block
 from refactx.postgres import Database, SegmentRows, list_indexes
+from refactx.snapshot import Snapshot, open_snapshot
 from refactx.stored_tree import StoredTree
-from refactx.token_codes import TokenCodes
 from refactx.tokenizer import FactTokenizer
-from refactx.tree import Children, SignedSum
+from refactx.tree import Children
 
 CACHE_BYTES = 256 << 20
 """Default bound of the client's cache: at some 30 bytes a fact it holds the neighbourhood of millions."""
@@ -33,6 +32,9 @@ class Index:
 
     It is a `FactTree` (`children`), a set of facts (`in`), and can be walked by text (`complete`). Close it, or use it in
     a `with` block.
+
+    It shows the index as it was when it was opened, until `refresh`. Where the index is compacted meanwhile, it goes on by
+    itself with the index as it is then: each prefix is answered as of one moment, two prefixes maybe not as of the same.
     """
 
     def __init__(
@@ -47,62 +49,83 @@ class Index:
         self.trigger: str = entry["trigger"]
         self.terminator: str = entry["terminator"]
         self.fingerprint: str = entry["fingerprint"]
-        self.facts: int = entry["facts"]
         self.tokenizer_name: str = entry["tokenizer"]
-        self.segments, self.rows, self._packed_tokenizer = self._open_segments(cache_bytes)
-        self._tree = self.segments[0][1] if [sign for sign, _ in self.segments] == [1] else SignedSum(self.segments)
+        self._cache_bytes, self._earlier_round_trips = cache_bytes, 0
+        self._renewing = threading.Lock()
+        self._snapshot = open_snapshot(database, entry, cache_bytes)
+        self._packed_tokenizer = self._stored_tokenizer()
         self._names_codec = RowCodec()
 
-    def _open_segments(self, cache_bytes: int) -> tuple[list[tuple[int, StoredTree]], list[SegmentRows], bytes]:
-        stored = self._database.retry(
-            lambda connection: connection.execute(
-                "SELECT id, sign, levels, facts, codes, dictionary FROM refactx.segments WHERE index_id = %s ORDER BY id",
-                [self.entry["id"]],
-            ).fetchall()
-        )
-        tokenizer = self._database.retry(
+    def _stored_tokenizer(self) -> bytes:
+        row = self._database.retry(
             lambda connection: connection.execute(
                 "SELECT serialized FROM refactx.tokenizers WHERE fingerprint = %s", [self.fingerprint]
-            ).fetchone()
+            ).fetchone(),
+            self.name,
         )
-        if not stored or tokenizer is None:
+        if row is None:
             raise IndexNotFoundError(f"index {self.name!r} was dropped or replaced: open it again")
-        segments, rows = [], []
-        for number, sign, levels, facts, codes, dictionary in stored:
-            source = SegmentRows(self._database, self.name, number)
-            frequent = self._frequent(codes)
-            try:
-                codec = RowCodec(dictionary, seed=shared_seed(codes, dictionary))
-                codec.prepare()
-            except zstandard.ZstdError as error:
-                raise CorruptIndexError(
-                    f"index {self.name!r}: its dictionary is damaged. Ingest the index again"
-                ) from error
-            tree = StoredTree(
-                *(source, codec, TokenCodes(frequent), levels, facts, self.name), cache_bytes=cache_bytes // len(stored)
-            )
-            segments.append((sign, tree))
-            rows.append(source)
-        return segments, rows, tokenizer[0]
+        packed: bytes = row[0]
+        return packed
 
-    def _frequent(self, codes: bytes) -> NDArray[np.int32]:
-        """The token ids that a segment has short codes for."""
-        whole = codes[: len(codes) // 4 * 4]
-        frequent = np.frombuffer(whole, "<i4").astype(np.int32)
-        if whole != codes or len(np.unique(frequent)) != len(frequent) or not self._are_tokens(frequent):
-            raise CorruptIndexError(f"index {self.name!r}: its table of token codes is damaged. Ingest the index again")
-        return frequent
+    @property
+    def segments(self) -> list[tuple[int, StoredTree]]:
+        """The sign and the tree of each segment, of the moment."""
+        return [(segment.sign, segment.tree) for segment in self._snapshot.segments]
 
-    def _are_tokens(self, tokens: NDArray[np.int32]) -> bool:
-        return bool(((tokens >= 0) & (tokens < self.entry["vocabulary_size"])).all())
+    @property
+    def rows(self) -> list[SegmentRows]:
+        """The rows of each segment, of the moment."""
+        return [segment.rows for segment in self._snapshot.segments]
+
+    @property
+    def name_tables(self) -> tuple[int, ...]:
+        """The numbers of the tables with the names of the knowledge base, the one written last first."""
+        return self._snapshot.name_tables
+
+    @property
+    def facts(self) -> int:
+        """How many facts there are."""
+        return self._snapshot.facts
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens the facts have, without terminators."""
+        return self._snapshot.tokens
+
+    def refresh(self) -> bool:
+        """Take up what was appended or forgotten since the index was opened; whether there was anything.
+
+        Without it an open index stays as it is until it is compacted. Raises IndexNotFoundError if it was dropped or replaced.
+        """
+        with self._renewing:
+            before = self._snapshot
+            fresh = open_snapshot(self._database, self.entry, self._cache_bytes, before.segments)
+            if fresh.same_as(before):
+                return False
+            kept = {segment.number for segment in fresh.segments}
+            self._earlier_round_trips += sum(s.rows.round_trips for s in before.segments if s.number not in kept)
+            self._snapshot = fresh
+            return True
+
+    def _renew(self, stale: Snapshot, error: IndexNotFoundError) -> None:
+        """A table of a snapshot is gone: go on with the index as it is now. Raises `error` if it has not changed."""
+        if self._snapshot is stale and not self.refresh() and self._snapshot is stale:
+            raise error
 
     def children(self, prefix: Sequence[int]) -> Children:
         """What may follow `prefix` (token ids behind the trigger): `.tokens` int32[n] ascending, `.leaves` int64[n], how many
         facts lie under each, and `.terminal`, how many end exactly here. Nothing (total 0) off the tree.
 
-        Raises CorruptIndexError naming index and row if a row is damaged, DatabaseError if PostgreSQL stays away.
+        Raises CorruptIndexError naming index and row if a row is damaged, DatabaseError if PostgreSQL stays away,
+        IndexNotFoundError if the index was dropped or replaced.
         """
-        return self._tree.children(prefix)
+        while True:
+            snapshot = self._snapshot
+            try:
+                return snapshot.tree.children(prefix)
+            except IndexNotFoundError as error:  # a segment's table is gone: compacted, or dropped
+                self._renew(snapshot, error)
 
     def __len__(self) -> int:
         return self.facts
@@ -146,9 +169,20 @@ class Index:
         )
 
     def name_rows(self) -> list[tuple[bytes, bytes]]:
-        """Keys and blocks of all names, in the order of the keys."""
-        statement = f"SELECT key, block FROM refactx.names_{self.entry['id']} ORDER BY key".encode()
-        return self._database.retry(lambda connection: connection.execute(statement, binary=True).fetchall())
+        """Keys and blocks of all names: of each name table in the order of the keys, those written last first."""
+        while True:
+            snapshot = self._snapshot
+            try:
+                return [row for table in snapshot.name_tables for row in self.name_table_rows(table)]
+            except IndexNotFoundError as error:
+                self._renew(snapshot, error)
+
+    def name_table_rows(self, table: int) -> list[tuple[bytes, bytes]]:
+        """Keys and blocks of one name table, in the order of the keys."""
+        statement = f"SELECT key, block FROM refactx.names_{table} ORDER BY key".encode()
+        return self._database.retry_unlimited(
+            lambda connection: connection.execute(statement, binary=True).fetchall(), self.name
+        )
 
     def unpack_names(self, key: bytes, block: bytes) -> dict[str, Named]:
         """All names of a block."""
@@ -158,17 +192,21 @@ class Index:
         return f"index {self.name!r}: block of names {key!r}"
 
     def _named(self, name: str) -> Named | None:
-        table = f"refactx.names_{self.entry['id']}"
+        while True:
+            snapshot = self._snapshot
+            try:
+                found = (self._named_in(table, name) for table in snapshot.name_tables)
+                return next(filter(None, found), None)
+            except IndexNotFoundError as error:
+                self._renew(snapshot, error)
+
+    def _named_in(self, table: int, name: str) -> Named | None:
+        """What one name table says of a name."""
+        statement = f"SELECT key, block FROM refactx.names_{table} WHERE key <= %s ORDER BY key DESC LIMIT 1".encode()
         row = self._database.retry(
-            lambda connection: connection.execute(
-                f"SELECT key, block FROM {table} WHERE key <= %s ORDER BY key DESC LIMIT 1".encode(),
-                [block_key(name)],
-                binary=True,
-            ).fetchone()
+            lambda connection: connection.execute(statement, [block_key(name)], binary=True).fetchone(), self.name
         )
-        if row is None:
-            return None
-        return find(name, row[0], row[1], self._names_codec, self._block(row[0]))
+        return find(name, row[0], row[1], self._names_codec, self._block(row[0])) if row else None
 
     @cached_property
     def tokenizer(self) -> FactTokenizer:
@@ -181,7 +219,7 @@ class Index:
     @property
     def round_trips(self) -> int:
         """How many queries for rows of the tree were sent so far."""
-        return sum(rows.round_trips for rows in self.rows)
+        return self._earlier_round_trips + sum(rows.round_trips for rows in self.rows)
 
     def close(self) -> None:
         """Give the connections back; the embedded server stops when nobody uses it any more."""
@@ -206,7 +244,7 @@ def unpack_tokenizer(packed: bytes) -> str:
 
 def find_index(database: Database, name: str) -> dict[str, Any]:
     """The catalogue's entry of a ready index. Raises IndexNotFoundError, or RefactxError if its format is too new."""
-    entries = database.retry(lambda connection: list_indexes(connection, every=True))
+    entries = database.retry_unlimited(lambda connection: list_indexes(connection, every=True))
     for entry in entries:
         if entry["name"] == name and entry["state"] == "ready":
             if entry["format"] > FORMAT_VERSION:

@@ -30,8 +30,10 @@ from refactx.chunks import ChunkedModel, best_width, can_be_fed_in_chunks
 from refactx.drafts import MOST as MOST_GUESSED
 from refactx.drafts import guess
 from refactx.errors import ModelError
+from refactx.fact import Fact
 from refactx.fact_beams import FactBeams, best_fact
 from refactx.mask import allowed, forced
+from refactx.partial import Partial, kept
 from refactx.processor import FactLogitsProcessor, RowMasks
 from refactx.some_rows import can_be_asked_for_some, for_rows
 from refactx.state import Free, InFact, InTerminator, Machine, State
@@ -69,7 +71,8 @@ class ForcedTokens:
     a single row; `channel`: choose facts by the question, for a single row, where the model allows. `keeps_cache`: whether
     the caller will go on with the cache, which several rows would leave with gaps. `own`: the processor that this loop stands
     in for; others of its kind, for other indexes, are kept. `prompt_length`: how many ids of each row are the prompt; where
-    None was given, known once the loop has run.
+    None was given, known once the loop has run. `facts`: of each row, once the loop has run; None where it left everything to
+    Transformers' own.
     """
 
     def __init__(
@@ -85,6 +88,7 @@ class ForcedTokens:
     ) -> None:
         self._machine, self._padding, self._own, self.prompt_length = machine, padding, own, prompt_length
         self._streamer, self._beams, self._keeps_cache, self._channel = streamer, beams, keeps_cache, channel
+        self.facts: list[list[Fact]] | None = None
 
     def __call__(
         self,
@@ -120,10 +124,19 @@ class ForcedTokens:
         rows = [self._row(n, prompt, self.prompt_length, generation_config.max_length) for n, prompt in prompts]
         first = model._prefill(input_ids, generation_config, model_kwargs).logits[:, -1:]
         chunked = ChunkedModel(model, model_kwargs, (input_ids.shape[0], input_ids.shape[1]))
-        run.write(rows, chunked, first)
+
+        def written() -> torch.Tensor:
+            return _padded_together(rows, generation_config._pad_token_tensor).to(input_ids.device)
+
+        def so_far() -> Partial:
+            facts = tuple(self._machine.facts_of(row.state) for row in rows)
+            return Partial(written(), tuple(row.length for row in rows), facts)
+
+        with kept(so_far):
+            run.write(rows, chunked, first)
         if self._streamer is not None:
             self._streamer.end()
-        ids = _padded_together(rows, generation_config._pad_token_tensor).to(input_ids.device)
+        ids, self.facts = written(), [list(self._machine.facts_of(row.state)) for row in rows]
         if not generation_config.return_dict_in_generate:
             return ids
         from transformers.generation.utils import GenerateDecoderOnlyOutput

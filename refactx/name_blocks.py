@@ -6,8 +6,10 @@ greater. A block is packed like a piece of the tree (`refactx.codec`): `(count, 
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from refactx.codec import RowCodec
 from refactx.errors import CorruptIndexError
@@ -61,15 +63,41 @@ def find(name: str, key: bytes, block: bytes, codec: RowCodec, where: str) -> Na
 
 def unpack_block(key: bytes, block: bytes, codec: RowCodec, where: str) -> dict[str, Named]:
     """All names of a block."""
+    names, numbers, kinds = unpack_columns(key, block, codec, where)
+    return {
+        name: Named(f"{'P' if number & 1 else 'Q'}{number >> 1}", kind_of(kind))
+        for name, number, kind in zip(names, numbers.tolist(), kinds, strict=True)
+    }
+
+
+def unpack_columns(key: bytes, block: bytes, codec: RowCodec, where: str) -> tuple[list[str], NDArray[np.int64], bytes]:
+    """The n names of a block; int64[n], twice the number of each one's id, plus one for a property; and what `kind_of` takes.
+
+    Raises CorruptIndexError, which begins with `where`, if the block is damaged.
+    """
     try:
         count, joined, ids, kinds = codec.unpack(key, block, where)
-        numbers = np.frombuffer(ids, "<i8").tolist()
-        names = joined.decode().split("\n")
+        numbers = np.frombuffer(ids, "<i8")
+        names: list[str] = joined.decode().split("\n")
         if not len(names) == len(numbers) == len(kinds) == count:
             raise ValueError("its names and ids differ in number")
-        return {name: _named(*parts) for name, *parts in zip(names, numbers, kinds, strict=True)}
+        if (numbers < 0).any():
+            raise ValueError("an id of it is negative")
     except (ValueError, TypeError, AttributeError) as error:  # members of another kind than `pack_blocks` writes
         raise CorruptIndexError(f"{where} is damaged: {error}. Ingest the index again") from error
+    return names, numbers.astype(np.int64), kinds
+
+
+def check_block(key: bytes, block: bytes, codec: RowCodec, where: str) -> None:
+    """Raise CorruptIndexError, which begins with `where`, unless a block can be read and its names ascend from its key on."""
+    names, _, _ = unpack_columns(key, block, codec, where)
+    if block_key(names[0]) != key or any(one >= other for one, other in pairwise(names)):
+        raise CorruptIndexError(f"{where} is damaged: its names are not in order. Ingest the index again")
+
+
+def kind_of(number: int) -> str | None:
+    """The kind of objects that a number in a block stands for; None for an item, or a property that is no predicate."""
+    return _KINDS[number] if number < len(_KINDS) else None
 
 
 def _packed(block: list[tuple[str, Named]], codec: RowCodec) -> tuple[bytes, bytes]:
@@ -78,7 +106,3 @@ def _packed(block: list[tuple[str, Named]], codec: RowCodec) -> tuple[bytes, byt
     kinds = bytes(_KINDS.index(named.object_kind) for _, named in block)
     joined = "\n".join(name for name, _ in block).encode()
     return key, codec.pack(key, (len(block), joined, np.array(numbers, "<i8").tobytes(), kinds))
-
-
-def _named(number: int, kind: int) -> Named:
-    return Named(f"{'P' if number & 1 else 'Q'}{number >> 1}", _KINDS[kind] if kind < len(_KINDS) else None)

@@ -33,7 +33,7 @@ _IMPOSSIBLE = 1 << 50  # more facts or entries than there can be
 _NO_KINDS = np.empty(0, np.uint8)
 _NO_COUNTS: Unsigned = np.empty(0, np.uint8)
 _TOKEN_BYTES = 3
-_MAX_KEY = 2401  # one byte and 800 tokens
+MAX_KEY = 2401  # one byte and 800 tokens
 
 
 def row_key(level: int, prefix: list[int]) -> bytes:
@@ -46,9 +46,9 @@ def row_key(level: int, prefix: list[int]) -> bytes:
     '01 00 01 02 00 00 07'
     """
     key = bytes([level]) + b"".join(token.to_bytes(_TOKEN_BYTES, "big") for token in prefix)
-    if len(key) <= _MAX_KEY:
+    if len(key) <= MAX_KEY:
         return key
-    return key[: _MAX_KEY - 32] + hashlib.sha256(key).digest()
+    return key[: MAX_KEY - 32] + hashlib.sha256(key).digest()
 
 
 def prefix_of(key: bytes) -> list[int]:

@@ -18,8 +18,9 @@ import torch
 from numpy.typing import NDArray
 from transformers import LogitsProcessor
 
-from refactx.errors import TokenizerMismatchError
+from refactx.errors import RefactxError, TokenizerMismatchError
 from refactx.mask import allowed
+from refactx.partial import Partial, kept
 from refactx.state import Dead, FactSource, Free, Machine, State
 from refactx.tokenizer import FactTokenizer
 from refactx.tree import Tokens
@@ -114,7 +115,11 @@ class FactLogitsProcessor(LogitsProcessor):
         gets nothing but minus infinity (but for its padding, if it is padded).
         """
         ids: NDArray[np.int64] = input_ids.numpy(force=True)
-        states = self._states(ids)
+        try:
+            states = self._states(ids)
+        except RefactxError:  # (a `with` around it would take a tenth of a free step)
+            with kept(lambda: self._so_far(input_ids)):
+                raise
         for state in states:
             if type(state) is not Free:
                 break
@@ -125,6 +130,17 @@ class FactLogitsProcessor(LogitsProcessor):
             for row, state in enumerate(states)
         ]
         return masked(scores, masks)
+
+    def _so_far(self, input_ids: torch.Tensor) -> Partial:
+        """The ids of this call, with the facts that their rows had at the last one."""
+        known: dict[bytes, State] = {}
+        length = 0
+        if self._steps:
+            last = self._steps[-1]
+            known, length = dict(zip(last.own_rows(), last.states, strict=True)), last.length
+        rows = [row[:length].tobytes() for row in input_ids.numpy(force=True)]
+        states = [known.get(row, Free()) for row in rows]
+        return Partial.of(input_ids, map(self._machine.facts_of, states))
 
     def _states(self, ids: NDArray[np.int64]) -> Sequence[State]:
         length = ids.shape[1]

@@ -25,7 +25,7 @@ from typing import Protocol
 
 import numpy as np
 
-from refactx.errors import CorruptIndexError, ModelError
+from refactx.errors import CorruptIndexError, IndexChangedError, ModelError
 from refactx.fact import Fact, split_fact
 from refactx.terminator import Terminator, Trigger
 from refactx.tokenizer import FactTokenizer
@@ -137,7 +137,8 @@ class Limit:
 class Machine:
     """The states of sequences over one index. Holds no sequence: any number of threads may share one.
 
-    Raises ModelError where the tokenizer cannot write the index's trigger or terminator.
+    Raises ModelError where the tokenizer cannot write the index's trigger or terminator. Whatever walks a fact raises
+    IndexChangedError where the facts under its prefix were retracted since the token before.
     """
 
     def __init__(self, source: FactSource) -> None:
@@ -212,7 +213,12 @@ class Machine:
             if rivals:
                 depth = len(state.prefix)
                 rivals = tuple(rival for rival in rivals if rival[depth : depth + 1] == (token,))
-            return self._inside((*state.prefix, token), state.start, state.facts, rivals)
+            inside = self._inside((*state.prefix, token), state.start, state.facts, rivals)
+            if inside.children.total == 0:  # facts were there a token ago
+                raise IndexChangedError(
+                    "the facts that begin like the one being written were retracted meanwhile: ask again"
+                )
+            return inside
         done = self.terminator.steps[0].get(token) if children.terminal > 0 else None
         if done is None:
             return Dead(state.facts)
@@ -297,7 +303,11 @@ class Machine:
 
         Raises CorruptIndexError where the index holds something that is not a fact.
         """
-        return [self._fact(written) for written in self.run(ids, prompt_length, padding).facts]
+        return list(self.facts_of(self.run(ids, prompt_length, padding)))
+
+    def facts_of(self, state: State) -> tuple[Fact, ...]:
+        """The facts that a sequence in this state has completed, in order. Asks the index nothing. Raises as `facts`."""
+        return tuple(self._fact(written) for written in state.facts)
 
     def _fact(self, written: Written) -> Fact:
         text = self.source.tokenizer.decode(written.tokens)

@@ -32,6 +32,10 @@ class RowSource(Protocol):
         """The row under a key, or None; one round trip."""
         ...
 
+    def fetch_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Those of the rows under some keys that there are; one round trip."""
+        ...
+
 
 class _Node:
     """A prefix in its piece: the entries `low` to `bounds[-1] - 1`, of which `bounds` are where its children begin.
@@ -68,7 +72,7 @@ class StoredTree:
         name: str,
         cache_bytes: int = 256 << 20,
     ) -> None:
-        self._facts = facts
+        self.facts = facts
         self._rows, self.codec, self.codes, self.name = rows, codec, codes, name
         self.root_key = row_key(levels - 1, [])
         self._cache: ByteCache[_Node | Piece] = ByteCache(cache_bytes)
@@ -91,15 +95,28 @@ class StoredTree:
         row = self._rows.fetch(key)
         if row is None:
             raise CorruptIndexError(f"{self._where(key)} is missing. Ingest the index again")
+        return self._unpacked(key, row)
+
+    def load(self, keys: Sequence[bytes]) -> None:
+        """Read the pieces under some keys ahead, in one round trip, as far as the cache has room for them."""
+        missing = [key for key in keys if self._cache.get(key) is None]
+        for key, row in self._rows.fetch_many(missing).items() if missing else ():
+            self._unpacked(key, row)
+
+    def _unpacked(self, key: bytes, row: bytes) -> Piece:
         members = self.codec.unpack(key, row, self._where(key))
         try:
             piece = from_members(members, key[0])
         except (ValueError, OverflowError) as error:
-            raise self._damaged(key, str(error)) from error
-        if key == self.root_key and piece.total() != self._facts:
-            raise self._damaged(key, f"it counts {piece.total():,} facts, the catalogue {self._facts:,}")
+            raise self.damaged(key, str(error)) from error
+        if key == self.root_key and piece.total() != self.facts:
+            raise self.damaged(key, f"it counts {piece.total():,} facts, the catalogue {self.facts:,}")
         self._cache.put(key, piece)
         return piece
+
+    def bound_cache(self, cache_bytes: int) -> None:
+        """Give the cache another bound."""
+        self._cache.limit = cache_bytes
 
     @property
     def cached_bytes(self) -> int:
@@ -109,7 +126,8 @@ class StoredTree:
     def _where(self, key: bytes) -> str:
         return f"index {self.name!r}: row {key.hex()} (level {key[0]}, prefix {prefix_of(key)})"
 
-    def _damaged(self, key: bytes, what: str) -> CorruptIndexError:
+    def damaged(self, key: bytes, what: str) -> CorruptIndexError:
+        """The error that says what is wrong with a row."""
         return CorruptIndexError(f"{self._where(key)} is damaged: {what}. Ingest the index again")
 
     def _walk(self, key: tuple[int, ...]) -> _Node | None:
@@ -185,7 +203,7 @@ class StoredTree:
             else:
                 node = self._inner_node(key, piece, low, high, depth, terminal, path, base)
         except (ValueError, IndexError) as error:
-            raise self._damaged(key, str(error)) from error
+            raise self.damaged(key, str(error)) from error
         self._cache.put(prefix, node)
         return node
 
@@ -215,7 +233,7 @@ class StoredTree:
         try:
             path = np.array(piece.suffix(entry, self.codes), np.int32)
         except ValueError as error:
-            raise self._damaged(key, str(error)) from error
+            raise self.damaged(key, str(error)) from error
         path.setflags(write=False)
         return path, int(piece.lcp[entry])
 

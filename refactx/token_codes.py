@@ -22,6 +22,19 @@ _FEW = 12
 Bytes = NDArray[np.uint8]
 
 
+def frequent_tokens(codes: bytes, vocabulary_size: int) -> Tokens:
+    """The token ids that a segment has short codes for, from the bytes that the catalogue keeps (int32 little-endian).
+
+    Raises ValueError where they are no distinct ids of the vocabulary.
+    """
+    if len(codes) % 4:
+        raise ValueError("its table of token codes has half an id")
+    frequent = np.frombuffer(codes, "<i4").astype(np.int32)
+    if len(np.unique(frequent)) != len(frequent) or not ((frequent >= 0) & (frequent < vocabulary_size)).all():
+        raise ValueError("its table of token codes holds what is no id, or one twice")
+    return frequent
+
+
 class TokenCodes:
     """The numbering of token ids in one segment.
 
@@ -89,6 +102,21 @@ class TokenCodes:
             raise ValueError(f"a token id is not below {MAX_TOKEN:,}")
         return tokens
 
+    def decode_all(self, data: bytes) -> tuple[Tokens, NDArray[np.int64]]:
+        """The ids in a long run of bytes: int32[n], and int64[n] where the code of each begins.
+
+        Raises ValueError where `decode` does.
+        """
+        array = np.frombuffer(data, np.uint8)
+        ends = (array < 0x80).nonzero()[0]
+        if len(array) and (not len(ends) or ends[-1] != len(array) - 1):
+            raise ValueError("token codes end within an id")
+        starts = np.zeros(len(ends), np.int64)
+        starts[1:] = ends[:-1] + 1
+        if len(ends) and int((ends - starts).max()) > 4:
+            raise ValueError("a token code has more than five bytes")
+        return self._tokens_at(array, starts), starts
+
     def _decode_one(self, data: Bytes, start: int) -> int:
         """The id whose code begins at `start`."""
         code = data[start : start + 5].tobytes()
@@ -97,10 +125,13 @@ class TokenCodes:
             raise ValueError("a token code does not end")
         return self.decode(code[:size])[0]
 
-    def decode_at(self, data: Bytes, starts: NDArray[np.int32]) -> Tokens:
+    def decode_at(self, data: Bytes, starts: NDArray[np.signedinteger]) -> Tokens:
         """The ids whose codes begin at `starts`: int32[len(starts)]; no id may have more than five bytes."""
         if len(starts) <= _FEW:
             return np.array([self._decode_one(data, start) for start in starts.tolist()], np.int32)
+        return self._tokens_at(data, starts)
+
+    def _tokens_at(self, data: Bytes, starts: NDArray[np.integer]) -> Tokens:
         numbers = data[starts].astype(np.int64)
         more = (numbers >= 0x80).nonzero()[0]
         for position in range(1, 5):
@@ -114,8 +145,9 @@ class TokenCodes:
         if len(numbers) and int(numbers.max()) >= known + MAX_TOKEN:
             raise ValueError(f"a token id is not below {MAX_TOKEN:,}")
         if known == 0:
-            return numbers.astype(np.int32)
-        tokens = self.frequent[np.minimum(numbers, known - 1)]
+            few: Tokens = numbers.astype(np.int32)
+            return few
+        tokens: Tokens = self.frequent[np.minimum(numbers, known - 1)]
         rare = (numbers >= known).nonzero()[0]
         tokens[rare] = numbers[rare] - known
         return tokens

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from refactx.errors import ModelError
+from refactx.token_codes import MAX_TOKEN
 
 
 class FactTokenizer:
@@ -86,6 +87,8 @@ class FactTokenizer:
         special = {entry["id"]: entry for entry in self._form.get("added_tokens") or []}
         vocabulary: dict[str, int] = self._plain.get_vocab(with_added_tokens=False)
         size = max([*vocabulary.values(), *special], default=-1) + 1
+        if size > MAX_TOKEN:
+            raise ModelError(f"this tokenizer has an id of {size - 1:,}, which is not below {MAX_TOKEN:,}")
         table = [b""] * size
         to_bytes = _byte_level if "ByteLevel" in json.dumps(self._form.get("decoder")) else _sentence_piece
         for token, number in vocabulary.items():

@@ -2,7 +2,7 @@
 
 Each piece is unfolded and held against what the level above says of it: that its entries ascend, that they are divided
 among the entries above without gap or overlap, that counts agree, and that every row is reached once. A sample of the
-facts is decoded, split and encoded again.
+facts is decoded, split and encoded again. Where there are several segments, no fact may be there twice, or less than never.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,6 +14,7 @@ import numpy as np
 from refactx.errors import CorruptIndexError
 from refactx.fact import split_fact, unit
 from refactx.index import Index
+from refactx.merge import surviving
 from refactx.name_blocks import block_key
 from refactx.piece import NEW_PIECE, TERMINAL, Piece, row_key
 from refactx.stored_tree import StoredTree
@@ -71,24 +72,39 @@ def verify(index: Index, progress: Callable[[int], object] = lambda facts: None)
         if stored != verdict.rows - before:
             verdict.add(f"{stored:,} rows are stored, but {verdict.rows - before:,} are reached from the root")
     _verify_names(index, verdict)
-    if verdict.sound and verdict.facts != index.facts and all(sign > 0 for sign, _ in index.segments):
+    if verdict.sound and len(index.segments) > 1:
+        _verify_sum(index, verdict)
+    if verdict.sound and verdict.facts != index.facts:
         verdict.add(f"it holds {verdict.facts:,} facts, but its catalogue entry says {index.facts:,}")
     return verdict
 
 
+def _verify_sum(index: Index, verdict: Verdict) -> None:
+    """Add the segments up: each fact must be there once or never. The facts of the verdict are those that are there."""
+    try:
+        verdict.facts = sum(map(len, surviving(index.segments)))
+    except CorruptIndexError as error:
+        verdict.add(str(error))
+
+
 def _verify_names(index: Index, verdict: Verdict) -> None:
     """Read all blocks of names: each in the order of its names, behind the block before it, under the key of its first."""
-    before = ""
-    for key, block in index.name_rows():
-        try:
-            names = list(index.unpack_names(key, block))
-        except CorruptIndexError as error:
-            verdict.add(str(error))
-            continue
-        if not names or block_key(names[0]) != key or any(one >= other for one, other in pairwise([before, *names])):
-            verdict.add(f"block of names {key!r}: its names are not in order")
-        before = names[-1] if names else before
-        verdict.names += len(names)
+    for table in index.name_tables:
+        before = ""
+        for key, block in index.name_table_rows(table):
+            try:
+                names = list(index.unpack_names(key, block))
+            except CorruptIndexError as error:
+                verdict.add(str(error))
+                continue
+            if (
+                not names
+                or block_key(names[0]) != key
+                or any(one >= other for one, other in pairwise([before, *names]))
+            ):
+                verdict.add(f"block of names {key!r}: its names are not in order")
+            before = names[-1] if names else before
+            verdict.names += len(names)
 
 
 class _Segment:

@@ -92,6 +92,32 @@ def test_index_list_show_verify_drop(db_url: str, smollm2_folder: Path, facts_fi
     assert tables == [], "nothing is left behind"
 
 
+def test_an_index_lives_append_forget_compact_and_a_second_tokenizer(
+    db_url: str, smollm2_folder: Path, facts_file: Path, tmp_path: Path
+) -> None:
+    more = tmp_path / "more.txt"
+    more.write_text(facts_file.read_text().splitlines()[0] + "\n<Cy Roe> <occupation> <poet> .\n")
+    assert run_refactx("ingest", facts_file, "--tokenizer", smollm2_folder, "--db", db_url).returncode == 0
+    said = run_refactx("ingest", more, "--append", "--db", db_url).stdout
+    assert said.startswith("index default: 1 facts appended, 1 were already there; it has 5 now\n")
+    assert "<Cy Roe>" in run_refactx("facts", "<", "--db", db_url).stdout
+    said = run_refactx("forget", facts_file, "--db", db_url, "--json").stdout
+    assert {key: json.loads(said)[key] for key in ("facts", "passed_over", "total")} == {
+        "facts": 4,
+        "passed_over": 0,
+        "total": 1,
+    }
+    compacted = run_refactx("index", "compact", "default", "--db", db_url).stdout
+    assert compacted.startswith("index default: 1 facts, of 3 segments and 1 tables of names, in ")
+    assert "nothing to do" in run_refactx("index", "compact", "default", "--db", db_url).stdout
+    second = ("ingest", "--kb", "default", "--tokenizer", smollm2_folder, "--index", "second", "--db", db_url)
+    assert run_refactx(*second).stdout.startswith("index second: 1 facts")
+    assert "reads the facts of that index" in complains(*second, "--append")
+    assert "choose one" in complains("ingest", more, "--append", "--replace", "--db", db_url)
+    assert "Missing option '--tokenizer'" in complains("ingest", more, "--db", db_url)
+    assert "there is no index 'other'" in complains("ingest", more, "--append", "--index", "other", "--db", db_url)
+
+
 def test_verify_finds_a_row_changed_by_hand(db_url: str, smollm2_folder: Path, facts_file: Path) -> None:
     run_refactx("ingest", facts_file, "--tokenizer", smollm2_folder, "--db", db_url)
     with psycopg.connect(db_url) as connection:

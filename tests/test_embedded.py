@@ -233,12 +233,6 @@ def test_a_home_that_is_a_file_is_an_error(tmp_path: Path, monkeypatch: pytest.M
         refactx_home()
 
 
-def test_data_of_another_major_version_is_an_error_that_names_both(home: Path) -> None:
-    (Cluster(home / "embedded").data / "PG_VERSION").write_text("16\n")
-    with pytest.raises(DatabaseError, match=r"PostgreSQL 16.*PostgreSQL 18"):
-        start(home)
-
-
 def test_a_server_that_does_not_start_says_why_in_one_line_and_nothing_stays_behind(home: Path) -> None:
     with (Cluster(home / "embedded").data / "postgresql.conf").open("a") as file:
         file.write("no_such_setting = 1\n")

@@ -1,5 +1,6 @@
 """A tree written in rows answers exactly as the same facts in memory, whatever the size of pieces and cache."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -42,6 +43,10 @@ class DictRows(dict[bytes, bytes]):
     def fetch(self, key: bytes) -> bytes | None:
         self.fetched += 1
         return self.get(key)
+
+    def fetch_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        self.fetched += 1
+        return {key: self[key] for key in keys if key in self}
 
 
 def build(sequences: Sequences, shape: Shape, cache_bytes: int = 1 << 20) -> tuple[StoredTree, DictRows]:

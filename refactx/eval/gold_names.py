@@ -24,9 +24,10 @@ def gold_names(index: NameTable, ids: Collection[str]) -> dict[str, tuple[str, .
 
     One pass over all names, since an index finds ids by names and not names by ids.
     """
-    wanted, found = frozenset(ids), defaultdict(list)
+    wanted = frozenset(ids)
+    found: defaultdict[str, list[str]] = defaultdict(list)
     for name, number in _named(index) if wanted else ():
-        if number in wanted:
+        if number in wanted and name not in found[number]:  # a later name table says of some names what it says anew
             found[number].append(name)
     return {number: tuple(names) for number, names in found.items()}
 

@@ -1,0 +1,147 @@
+"""`python -m bench.living [FILE]`: an index that changes: appending over building, readers of a compaction, five segments.
+
+Everything is timed in this process on the same machine, so each figure is a ratio within one run; the reader whose latencies
+are measured is a process of its own (`bench.reader`).
+"""
+
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+
+import click
+
+from bench import data
+from bench.walks import random_facts
+from refactx.connect import database, open_index
+from refactx.index import Index
+from refactx.ingest.change import ChangeOptions, append, forget
+from refactx.ingest.compact import CompactOptions, compact
+from refactx.ingest.run import Options, ingest
+from refactx.models import load_tokenizer
+from refactx.postgres import Database
+
+NAME = "bench-living"
+SHARE = 100
+"""One fact in so many is appended."""
+WALKS = 300
+QUIET_SECONDS = 20.0
+"""How long a reader is measured with nothing else going on."""
+
+
+def main() -> None:
+    """Print the figures for one source, with the demo model's tokenizer."""
+    source = Path(sys.argv[1]) if len(sys.argv) > 1 else data.sources()[-1]
+    with tempfile.TemporaryDirectory() as folder, database() as opened:
+        for figure, value in figures(source, data.demo_model_folder(), opened, Path(folder)):
+            click.echo(f"  {figure:<60} {value:>12,.4f}")
+
+
+def figures(source: Path, tokenizer: Path, opened: Database, folder: Path) -> list[tuple[str, float]]:
+    """Figures by name, as docs/benchmarks.md has them."""
+    loaded = load_tokenizer(str(tokenizer))
+    change, work = ChangeOptions(NAME, loaded[0], quiet=True), folder / "work"
+    found: list[tuple[str, float]] = []
+
+    def timed(action: Callable[[], object]) -> float:
+        start = time.perf_counter()
+        action()
+        return time.perf_counter() - start
+
+    building = timed(lambda: ingest([source], opened, work, Options(NAME, *loaded, replace=True, quiet=True)))
+    with open_index(NAME, opened.url) as index:
+        facts = index.facts
+        slices = [_facts_file(index, folder / f"{n}.txt", facts // SHARE, seed=n) for n in range(3)]
+    forgetting = timed(lambda: forget([slices[0]], opened, work, change))
+    compacting = timed(lambda: compact(opened, work, CompactOptions(NAME, quiet=True)))
+    appending = timed(lambda: append([slices[0]], opened, work, change))
+    found += [
+        ("facts", facts),
+        ("building, seconds", building),
+        ("appending 1% over building", appending / building),
+        ("forgetting 1% over building", forgetting / building),
+        ("compacting over building", compacting / building),
+    ]
+    for slice_ in slices[1:]:
+        forget([slice_], opened, work, change)
+    append([slices[1]], opened, work, change)
+    with open_index(NAME, opened.url) as index:
+        walked = random_facts(index, WALKS, seed=9)
+        segments = len(index.segments)
+    several = _walks(opened.url, walked)
+    quiet = _read_during(opened.url, folder, walked, lambda: time.sleep(QUIET_SECONDS))
+    busy = _read_during(opened.url, folder, walked, lambda: _compact_as_a_user(opened.url, work))
+    one = _walks(opened.url, walked)
+    for which, at in (("cold", 0), ("warm", 1)):
+        found.append((f"children() on {segments} segments over one, {which}, p50", several[at] / one[at]))
+    found.append((f"a cold walk on {segments} segments over one, p50", several[2] / one[2]))
+    found += [
+        ("children() of a reader, p99, microseconds", quiet["p99"]),
+        ("the same during a compaction, over that", busy["p99"] / quiet["p99"]),
+        ("the slowest during a compaction, milliseconds", busy["max"] / 1000),
+    ]
+    return found
+
+
+def _facts_file(index: Index, path: Path, count: int, seed: int) -> Path:
+    """So many facts of an index, drawn evenly, as a source."""
+    facts = {index.tokenizer.decode(fact) for fact in random_facts(index, count, seed)}
+    path.write_text("".join(fact.lstrip() + " .\n" for fact in sorted(facts)))
+    return path
+
+
+def _walks(url: str, facts: Sequence[tuple[int, ...]]) -> tuple[float, float, float]:
+    """Median microseconds of `children()`, cold and warm, along facts, and of a whole cold walk; each fact's walk begins with
+    an empty cache."""
+    cold, warm, whole = [], [], []
+    for fact in facts:
+        with open_index(NAME, url) as index:
+            for rows in index.rows:
+                rows.fetch(b"none")  # connected, and the statement prepared
+            times = [_once(index, fact[:depth]) for depth in range(len(fact) + 1)]
+            cold += times
+            whole.append(sum(times))
+            warm += [_once(index, fact[:depth]) for depth in range(len(fact) + 1)]
+    return median(cold), median(warm), median(whole)
+
+
+def _once(index: Index, prefix: tuple[int, ...]) -> float:
+    start = time.perf_counter()
+    index.children(prefix)
+    return (time.perf_counter() - start) * 1e6
+
+
+def _compact_as_a_user(url: str, work: Path) -> None:
+    """By the command, which is a process of its own and leaves readers the precedence."""
+    command = ["index", "compact", NAME, "--db", url, "--work-dir", str(work)]
+    subprocess.run([sys.executable, "-m", "refactx", *command], check=True, capture_output=True)
+
+
+def _read_during(
+    url: str, folder: Path, facts: Sequence[tuple[int, ...]], action: Callable[[], object]
+) -> dict[str, float]:
+    """What a reader in another process measures while something is done."""
+    path = folder / "walks.json"
+    path.write_text(json.dumps(random.Random(1).sample(list(facts), len(facts))))
+    reader = subprocess.Popen(
+        [sys.executable, "-m", "bench.reader", url, NAME, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    if reader.stdout is None:
+        raise RuntimeError("no pipe to the reader")
+    reader.stdout.readline()  # it has begun
+    action()
+    output, _ = reader.communicate("stop\n")
+    measured: dict[str, float] = json.loads(output)
+    return measured
+
+
+if __name__ == "__main__":
+    main()

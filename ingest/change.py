@@ -1,0 +1,221 @@
+"""Facts added to an index that is there, or retracted: each time one more segment, in seconds.
+
+The rule that keeps counts exact: a fact's signed sum over the segments is 0 or 1. So a source's facts are encoded as the
+index's own were, sorted, and looked up: a fact is appended only where its sum is 0, and retracted only where it is 1.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refactx.errors import CorruptIndexError, TokenizerMismatchError
+from refactx.index import Index
+from refactx.postgres import Database
+from refactx.segment_facts import contained
+from refactx.tokenizer import FactTokenizer
+from refactx.tree import Tokens
+
+from .build import Shape
+from .catalogue import add_name_table, add_segment, show_names, show_segment
+from .changes import changing, name_tables, note_change, remove_unfinished
+from .encode import EncodedFacts, WholeFacts
+from .inputs import inputs_of
+from .knowledge_base import KnowledgeBase
+from .known_names import KnownNames
+from .load import Learned, load_segment
+from .locks import Connection
+from .progress import Clock, Progress, timings
+from .report import Report
+from .resumable import Steps
+from .run import name_rows
+from .selection import Selection
+from .sequences import Offsets, select
+from .session import writing
+from .spilled_facts import SpilledFacts
+from .stored_tables import copy_rows
+from .work_folder import work_folder
+
+_BATCH = 65_536
+_CACHE_BYTES = 64 << 20  # each row is read once a batch
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeOptions:
+    """Which index to change, from which facts of the sources, with how much of the machine.
+
+    `tokenizer`: the index's own, if it is at hand (otherwise it is read from the catalogue).
+    """
+
+    index: str
+    tokenizer: FactTokenizer | None = None
+    selection: Selection = field(default_factory=Selection)
+    strict: bool = False
+    memory: str = "1GB"
+    workers: int = 2
+    shape: Shape = field(default_factory=Shape)
+    quiet: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A finished change: `facts` were appended or retracted, `passed_over` were there already, or were not there; the index
+    has `total` now. `report` is the account of the sources."""
+
+    index: str
+    change: str
+    facts: int
+    passed_over: int
+    total: int
+    report: Report
+    seconds: dict[str, float]
+
+    def to_json(self) -> dict[str, Any]:
+        """As the commands print it with `--json`."""
+        return {
+            "index": self.index,
+            "change": self.change,
+            "facts": self.facts,
+            "passed_over": self.passed_over,
+            "total": self.total,
+            "sources": asdict(self.report),
+            **timings(self.seconds),
+        }
+
+
+def append(
+    sources: Sequence[Path],
+    database: Database,
+    work: Path,
+    options: ChangeOptions,
+    wikipedia: tuple[Path, Path] | None = None,
+) -> Changed:
+    """Add the facts of some sources that an index doesn't have yet, and the names that its knowledge base doesn't have.
+
+    Readers see all of them or none. Arguments and errors are those of `ingest.run.ingest`, and IndexNotFoundError if there is
+    no such index, TokenizerMismatchError if another tokenizer is given.
+    """
+    return _change(+1, sources, database, work, options, wikipedia)
+
+
+def forget(
+    sources: Sequence[Path],
+    database: Database,
+    work: Path,
+    options: ChangeOptions,
+    wikipedia: tuple[Path, Path] | None = None,
+) -> Changed:
+    """Retract the facts of some sources that an index has. Entities without a label in them are known by their names.
+
+    Readers see all of it or nothing. Arguments and errors are those of `append`.
+    """
+    return _change(-1, sources, database, work, options, wikipedia)
+
+
+def _change(
+    sign: int,
+    sources: Sequence[Path],
+    database: Database,
+    work: Path,
+    options: ChangeOptions,
+    wikipedia: tuple[Path, Path] | None,
+) -> Changed:
+    action = "append" if sign > 0 else "forget"
+    inputs = inputs_of(sources, wikipedia, options.workers)
+    with (
+        writing(database, options.index, work) as connection,
+        changing(connection, database, options.index) as entry,
+        work_folder(work, connection.info.host, connection.info.dbname, options.index, action) as folder,
+    ):
+        clock, progress = Clock(), Progress(options.quiet)
+        index = Index(database, entry, _CACHE_BYTES)
+        tokenizer = _tokenizer_of(index, options.tokenizer)
+        known = KnownNames(connection, name_tables(connection, entry))
+        steps = Steps(folder, inputs, options.selection, options.strict, known)
+        limits: dict[str, Any] = {"memory": options.memory, "workers": options.workers}
+        knowledge = steps.knowledge_base(clock.step, progress=not options.quiet, **limits)
+        with clock.step("encode"), progress:
+            facts = steps.encoded_facts(knowledge, tokenizer, index.trigger, progress=progress.advance, **limits)
+        with clock.step("look up"), progress:
+            chosen = _chosen(index, facts, 0 if sign > 0 else 1, folder, progress)
+        passed_over = len(facts) - len(chosen)
+        total = index.facts + sign * len(chosen)
+        if len(chosen):
+            note = {
+                "change": action,
+                "facts": len(chosen),
+                "passed_over": passed_over,
+                "created": datetime.now(UTC).isoformat(timespec="seconds"),
+                "source": [str(source.path) for source in inputs.all],
+            }
+            with clock.step("load"), progress:
+                _write(connection, entry, sign, chosen, knowledge, note, folder, options)
+        return Changed(options.index, action, len(chosen), passed_over, total, knowledge.report, clock.seconds)
+
+
+def _tokenizer_of(index: Index, given: FactTokenizer | None) -> FactTokenizer:
+    """The index's tokenizer; the one that is given, if that is the same."""
+    if given is not None and given.fingerprint != index.fingerprint:
+        raise TokenizerMismatchError(
+            f"index {index.name!r} was built for tokenizer {index.tokenizer_name}, and another was given: leave out "
+            "--tokenizer, since a change uses the index's own"
+        )
+    return given or index.tokenizer
+
+
+def multiplicities(index: Index, tokens: Tokens, offsets: Offsets) -> NDArray[np.int64]:
+    """The signed sum over an index's segments for each of some distinct, ascending sequences: int64[n], 0 or 1 each.
+
+    Raises CorruptIndexError where it is anything else.
+    """
+    sums = np.zeros(len(offsets) - 1, np.int64)
+    for sign, tree in index.segments:
+        sums += sign * contained(tree, tokens, offsets)
+    if ((sums < 0) | (sums > 1)).any():
+        raise CorruptIndexError(f"index {index.name!r} has a fact twice, or less than never. Ingest the index again")
+    return sums
+
+
+def _chosen(index: Index, facts: EncodedFacts, wanted: int, work: Path, progress: Progress) -> WholeFacts:
+    """Those of the facts that an index has `wanted` times."""
+    chosen = SpilledFacts(work)
+    for low in range(0, len(facts), _BATCH):
+        tokens, offsets = facts.read_tokens(low, min(low + _BATCH, len(facts)))
+        picked = np.flatnonzero(multiplicities(index, tokens, offsets) == wanted)
+        chosen.append(*select(tokens, offsets, picked))
+        progress.advance("look up", len(offsets) - 1, len(facts))
+    return chosen.finish()
+
+
+def _write(
+    connection: Connection,
+    entry: dict[str, Any],
+    sign: int,
+    facts: WholeFacts,
+    knowledge: KnowledgeBase,
+    note: dict[str, Any],
+    work: Path,
+    options: ChangeOptions,
+) -> None:
+    with connection.transaction():
+        segment = add_segment(connection, entry["id"], sign)
+        names = add_name_table(connection, entry["knowledge_base"]) if sign > 0 else None
+    try:
+        with connection.transaction():
+            described = load_segment(
+                *(connection, segment, facts, Learned.of(facts), work), shape=options.shape, workers=options.workers
+            )
+            show_segment(connection, segment, described)
+            # A table that turned out empty is left as it is, and removed.
+            if names is not None and copy_rows(connection, "names", names, name_rows(knowledge)):
+                show_names(connection, names)
+            note_change(connection, entry, note, note["source"] if sign > 0 else [])
+    except BaseException:
+        if not connection.broken and not connection.closed:
+            remove_unfinished(connection, entry)
+        raise
+    remove_unfinished(connection, entry)

@@ -1,0 +1,71 @@
+"""Which rights a writer lacks, asked of PostgreSQL before a source is read or anything is changed.
+
+Reading needs USAGE on the schema and SELECT on its tables. Writing needs to own the tables, since it adds and drops some;
+and CREATE on the schema, or on the database where the schema is not there yet. docs/database.md has the GRANTs.
+"""
+
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+from refactx.errors import DatabaseError
+from refactx.sql import query
+
+_SEGMENTS = """SELECT 'pieces_' || s.id FROM refactx.segments AS s JOIN refactx.indexes AS i ON i.id = s.index_id
+WHERE i.name = %s"""
+
+
+def check_rights(connection: psycopg.Connection[Any], index: str | None = None) -> None:
+    """Raise DatabaseError, with the GRANT that helps, unless the connection's role may write.
+
+    `index`: the name of the index that is made, changed or dropped, whose tables it must own too if they are there.
+    """
+    rights = _rights(connection, [])
+    _check(rights)
+    if index is not None and rights["schema_exists"]:
+        present = connection.execute("SELECT to_regclass('refactx.segments') IS NOT NULL").fetchone()
+        if present == (True,):
+            tables = [row[0] for row in connection.execute(_SEGMENTS.encode(), [index]).fetchall()]
+            _check(_rights(connection, tables))
+
+
+def _rights(connection: psycopg.Connection[Any], tables: list[str]) -> dict[str, Any]:
+    with connection.cursor(row_factory=dict_row) as cursor:
+        row = cursor.execute(query("rights").encode(), {"tables": tables}).fetchone()
+    if row is None:
+        raise RuntimeError("SELECT without FROM gave no row")
+    return row
+
+
+def _check(rights: dict[str, Any]) -> None:
+    role, database = rights["role"], rights["database"]
+    if rights["standby"]:
+        raise DatabaseError(
+            f"database {database} is a standby, which can only be read: give the address of its primary server with --db"
+        )
+    if rights["read_only"]:
+        raise DatabaseError(
+            f"role {role} has read-only transactions in database {database}: write as another role, or have "
+            f"ALTER ROLE {role} SET default_transaction_read_only = off run"
+        )
+    if not rights["schema_exists"] and not rights["may_make_schema"]:
+        raise DatabaseError(
+            f"role {role} may not make the schema refactx in database {database}: have its owner run "
+            f"GRANT CREATE ON DATABASE {database} TO {role}, or CREATE SCHEMA refactx AUTHORIZATION {role}"
+        )
+    if rights["schema_exists"] and not rights["may_make_tables"]:
+        raise DatabaseError(
+            f"role {role} may not make tables in the schema refactx of database {database}: have the schema's owner run "
+            f"GRANT USAGE, CREATE ON SCHEMA refactx TO {role}, or write as that owner"
+        )
+    if rights["foreign_table"] is not None:
+        table, owner = rights["foreign_table"], rights["foreign_owner"]
+        helps = (
+            f"ALTER TABLE {table} OWNER TO {role}"
+            if rights["foreign_superuser"]
+            else f"GRANT {owner} TO {role}, and write as that role (options=-c role={rights['foreign_role']} in --db)"
+        )
+        raise DatabaseError(
+            f"table {table} belongs to role {owner}, whose rights role {role} lacks: have it run {helps}"
+        )

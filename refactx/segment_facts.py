@@ -1,0 +1,162 @@
+"""All facts of a segment in ascending order, and which of some sequences are among them: a piece at a time.
+
+Both read each row once and write its entries out as a matrix (`refactx.unfold`): a million facts in about a second, where a
+walk by `children` takes ten microseconds a token.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refactx.errors import CorruptIndexError
+from refactx.piece import NEW_PIECE, SAME_PIECE, TERMINAL, Piece, row_key
+from refactx.piece_search import search
+from refactx.ragged import Offsets
+from refactx.stored_tree import StoredTree
+from refactx.tree import Tokens
+from refactx.unfold import Block, blocks, keys, to_block
+
+AHEAD = 64
+"""Rows read in one round trip: some 2 MB."""
+
+
+def fact_blocks(tree: StoredTree) -> Iterator[Block]:
+    """The facts of a segment in ascending order, as blocks of any size.
+
+    Raises CorruptIndexError if the levels contradict each other or the count of the catalogue.
+    """
+    count = 0
+    for block in _under(tree, tree.root_key, 0, len(tree.piece(tree.root_key))):
+        count += len(block)
+        yield block
+    if count != tree.facts:
+        raise CorruptIndexError(
+            f"index {tree.name!r}: {count:,} facts were read of a segment of {tree.facts:,}. Ingest the index again"
+        )
+
+
+def _under(tree: StoredTree, key: bytes, low: int, high: int) -> Iterator[Block]:
+    """The facts under entries [low, high) of the piece under a key."""
+    piece = tree.piece(key)
+    if high > len(piece):
+        raise tree.damaged(key, f"entry {high - 1} is missing")
+    open_key, done = piece.carried_key, piece.carried_items
+    for start, block in _written(tree, key, piece):
+        first, last = max(low, start) - start, min(high, start + len(block)) - start
+        if piece.level == 0:
+            if first < last:
+                yield block[first:last]
+            continue
+        kinds = piece.kinds[start : start + len(block)]
+        items = np.append(0, np.cumsum(piece.items[start : start + len(block)], dtype=np.int64))
+        begun = [row_key(piece.level - 1, _sequence(row)) for row in block[kinds == NEW_PIECE]]
+        begins = 0
+        bounds = np.unique(np.concatenate([[0], np.flatnonzero(kinds != SAME_PIECE), [len(block)]])).tolist()
+        for begin, end in pairwise(bounds):
+            if kinds[begin] == NEW_PIECE:
+                if begins % AHEAD == 0:
+                    tree.load(begun[begins : begins + AHEAD])
+                open_key, done, begins = begun[begins], 0, begins + 1
+            inside_low, inside_high = max(begin, first), min(end, last)
+            if inside_low < inside_high:
+                if inside_low == begin and kinds[begin] == TERMINAL:
+                    yield block[begin : begin + 1]
+                skipped, taken = int(items[inside_low] - items[begin]), int(items[inside_high] - items[inside_low])
+                if taken:
+                    _check_below(tree, key, piece, open_key)
+                    yield from _under(tree, open_key, done + skipped, done + skipped + taken)
+            done += int(items[end] - items[begin])
+
+
+def contained(tree: StoredTree, tokens: Tokens, offsets: Offsets) -> NDArray[np.bool_]:
+    """Which of some distinct, ascending sequences (`tokens` int32, `offsets` int64[n + 1]) are facts of a segment: bool[n]."""
+    found = np.zeros(len(offsets) - 1, np.bool_)
+    if len(found):
+        _look_up(tree, tree.root_key, to_block(tokens, offsets), np.arange(len(found)), found)
+    return found
+
+
+def _look_up(tree: StoredTree, key: bytes, targets: Block, which: Offsets, found: NDArray[np.bool_]) -> None:
+    """Set `found` for those rows `which` of `targets` that are facts under the piece under a key."""
+    piece = tree.piece(key)
+    wanted = targets[which]
+    wanted_keys = keys(wanted)
+    entry = np.full(len(which), -1)
+    begin_rows: list[NDArray[np.uint32]] = []  # of the entries that begin a lower piece: its key is made of them
+    for start, block in _written(tree, key, piece):
+        # The last entry that is not behind the target: at level 0 itself; above, what it begins with, if anything is.
+        at = np.searchsorted(keys(block), wanted_keys, "right") - 1
+        reached = np.flatnonzero(at >= 0)
+        at = at[reached]
+        must_end = np.True_ if piece.level == 0 else piece.kinds[start + at] == TERMINAL
+        entry[reached] = np.where(_matches(block[at], wanted[reached], must_end), start + at, -1)
+        if piece.level:
+            begin_rows += list(block[piece.kinds[start : start + len(block)] == NEW_PIECE])
+    there = entry >= 0
+    which, entry = which[there], entry[there]
+    ends_here = np.full(len(entry), True) if piece.level == 0 else piece.kinds[entry] == TERMINAL
+    found[which[ends_here]] = True
+    which, entry = which[~ends_here], entry[~ends_here]
+    if not len(which):
+        return
+    lower = np.searchsorted(np.flatnonzero(piece.kinds == NEW_PIECE), entry, "right") - 1
+    numbers, groups = np.unique(lower, return_index=True)  # ascending, as targets are
+    below = [
+        row_key(piece.level - 1, _sequence(begin_rows[number])) if number >= 0 else piece.carried_key
+        for number in numbers.tolist()
+    ]
+    inside = np.split(which, groups[1:])
+    for low in range(0, len(below), AHEAD):
+        ahead = slice(low, low + AHEAD)
+        tree.load(below[ahead])
+        for one in below[ahead]:
+            _check_below(tree, key, piece, one)
+        if piece.level == 1:
+            _search(tree, below[ahead], targets, inside[ahead], found)
+        else:
+            for one, rows in zip(below[ahead], inside[ahead], strict=True):
+                _look_up(tree, one, targets, rows, found)
+
+
+def _search(
+    tree: StoredTree, keys_below: list[bytes], targets: Block, inside: list[Offsets], found: NDArray[np.bool_]
+) -> None:
+    """`_look_up` in several pieces of facts at once."""
+    counts = np.array([len(rows) for rows in inside], np.int64)
+    which = np.concatenate(inside)
+    try:
+        found[which] = search([tree.piece(key) for key in keys_below], counts, targets[which], tree.codes)
+    except (ValueError, IndexError) as error:
+        raise tree.damaged(keys_below[0], f"it or one of the next {len(keys_below)}: {error}") from error
+
+
+def _matches(entries: Block, targets: Block, must_end: NDArray[np.bool_] | np.bool_) -> NDArray[np.bool_]:
+    """Row by row, whether a target begins with an entry and, where it must, ends with it too."""
+    width = entries.shape[1]
+    same = np.zeros(entries.shape, np.uint32)
+    shared = min(width, targets.shape[1])
+    same[:, :shared] = targets[:, :shared]
+    longer = targets[:, width] > 0 if targets.shape[1] > width else np.False_
+    whole = (entries == same).all(1) & ~longer
+    begun: NDArray[np.bool_] = ((entries == same) | (entries == 0)).all(1)
+    return np.where(must_end, whole, begun)
+
+
+def _written(tree: StoredTree, key: bytes, piece: Piece) -> Iterator[tuple[int, Block]]:
+    """`blocks`, with the row named if it is damaged."""
+    try:
+        yield from blocks(piece, tree.codes)
+    except (ValueError, IndexError) as error:
+        raise tree.damaged(key, str(error)) from error
+
+
+def _check_below(tree: StoredTree, key: bytes, piece: Piece, below: bytes) -> None:
+    if below[:1] != bytes([piece.level - 1]):
+        raise tree.damaged(key, "it leads to no row of the level below")
+
+
+def _sequence(row: NDArray[np.uint32]) -> list[int]:
+    tokens: list[int] = (row[row > 0].astype(np.int64) - 1).tolist()
+    return tokens

@@ -1,0 +1,79 @@
+"""Facts written out a piece at a time, and looked up in batches, are those of the tree."""
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_stored_tree import Sequences, build
+
+from refactx.errors import CorruptIndexError
+from refactx.ingest.build import Shape
+from refactx.ingest.sequences import offsets_of
+from refactx.piece import Piece, from_members, to_members
+from refactx.segment_facts import contained, fact_blocks
+from refactx.stored_tree import StoredTree
+from refactx.token_codes import TokenCodes
+from refactx.unfold import blocks, from_block, keys, to_block
+
+tokens = st.one_of(st.integers(0, 4), st.integers(0, 300), st.sampled_from([255, 256, 16_383, 65_535, (1 << 24) - 1]))
+sequences = st.lists(st.lists(tokens, min_size=1, max_size=9).map(tuple), min_size=1, max_size=120, unique=True)
+shapes = st.builds(
+    Shape,
+    facts=st.sampled_from([1, 2, 5, 512]),
+    inner=st.sampled_from([2, 3, 4096]),
+    root=st.sampled_from([2, 24_576]),
+)
+
+
+def run_of(facts: Sequences) -> Any:
+    flat = np.array([token for fact in facts for token in fact], np.int32)
+    return flat, offsets_of(np.array([len(fact) for fact in facts], np.int64))
+
+
+def facts_in(tree: StoredTree) -> Sequences:
+    found = []
+    for block in fact_blocks(tree):
+        flat, offsets = from_block(block)
+        found += [tuple(flat[low:high].tolist()) for low, high in pairwise(offsets)]
+    return found
+
+
+@settings(max_examples=120, deadline=None)
+@given(sequences, sequences, shapes)
+def test_the_facts_of_a_segment_come_out_in_order_and_are_found_among_others(
+    facts: Sequences, others: Sequences, shape: Shape
+) -> None:
+    tree, _ = build(facts, shape)
+    assert facts_in(tree) == sorted(facts)
+    asked = sorted({*facts, *others, *(fact[:-1] for fact in facts if len(fact) > 1), *((*fact, 0) for fact in facts)})
+    assert contained(tree, *run_of(asked)).tolist() == [fact in set(facts) for fact in asked]
+
+
+@settings(max_examples=60, deadline=None)
+@given(sequences, st.integers(1, 90))
+def test_a_piece_is_written_out_the_same_in_blocks_of_any_size(facts: Sequences, cells: int) -> None:
+    tree, _ = build(facts, Shape(facts=512))
+    piece = tree.piece(tree.root_key)
+    written = [row for _, block in blocks(piece, tree.codes, cells) for row in block]
+    assert [tuple((row[row > 0].astype(int) - 1).tolist()) for row in written] == sorted(facts)
+    sorted_keys = keys(to_block(*run_of(sorted(facts))))
+    assert (sorted_keys[:-1] < sorted_keys[1:]).all(), "bytes compare like sequences"
+
+
+def test_nothing_is_found_in_nothing() -> None:
+    tree, _ = build([(1, 2)], Shape())
+    assert contained(tree, *run_of([])).tolist() == []
+
+
+def test_levels_that_contradict_each_other_are_an_error() -> None:
+    facts = [(first, second) for first in range(40) for second in range(3)]
+    tree, rows = build(facts, Shape(facts=8, inner=8, root=8))
+    counted = StoredTree(rows, tree.codec, tree.codes, tree.root_key[0] + 1, 7, "test")
+    with pytest.raises(CorruptIndexError, match="it counts 120 facts, the catalogue 7"):
+        list(fact_blocks(counted))
+    piece = Piece.of_facts(np.array([0, 3], np.uint32), np.array([0, 1, 2], np.int32), b"\1\2")
+    with pytest.raises(ValueError, match="shares more tokens than the one before"):
+        list(blocks(from_members(to_members(piece), 0), TokenCodes(np.empty(0, np.int32))))

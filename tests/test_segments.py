@@ -1,0 +1,234 @@
+"""Facts appended to an index, forgotten and compacted: counts are those of an index of the facts that are left."""
+
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from graph_twin import Line, written
+from living_index import LivingIndex, linked, same
+from tiny_model import tiny_fact_tokenizer
+
+from refactx.errors import CorruptIndexError, IndexExistsError, IndexNotFoundError, TokenizerMismatchError
+from refactx.ingest.catalogue import drop
+from refactx.ingest.locks import name_lock
+from refactx.postgres import Database, list_indexes
+from refactx.verify import verify
+
+FIRST = [f"s{subject} p{predicate} o{subject % 4}" for subject in range(9) for predicate in range(3)]
+MORE = ["s1 p1 new", "s1 p9 new", "t1 p1 o1", "a a a"]
+
+
+@pytest.fixture
+def living(db_url: str, tmp_path: Path) -> LivingIndex:
+    """An index of `FIRST`."""
+    made = LivingIndex(db_url, tmp_path)
+    made.ingest(*FIRST)
+    return made
+
+
+def tables(url: str) -> list[str]:
+    with psycopg.connect(url) as connection:
+        rows = connection.execute("SELECT relname FROM pg_class WHERE relname ~ '^(pieces|names)_[0-9]+$' ORDER BY 1")
+        return [name for (name,) in rows]
+
+
+def rows_of(url: str) -> list[tuple[Any, ...]]:
+    """All rows of the tree of the one index with one segment, and what they share."""
+    with psycopg.connect(url) as connection:
+        (shared,) = connection.execute(
+            "SELECT id, levels, cut, facts, tokens, codes, dictionary FROM refactx.segments"
+        ).fetchall()
+        pieces = connection.execute(
+            f"SELECT key, piece FROM refactx.pieces_{shared[0]} ORDER BY key".encode()
+        ).fetchall()
+    return [shared[1:], *pieces]
+
+
+def entry(url: str, name: str = "default") -> dict[str, Any]:
+    with psycopg.connect(url) as connection:
+        (found,) = list_indexes(connection, name)
+    return found
+
+
+def check(living: LivingIndex, facts: list[str], ever: list[str]) -> None:
+    """The index holds exactly these facts."""
+    with living.open() as index:
+        same(index, living.sequences(facts), living.sequences(ever))
+        assert len(index) == index.facts == entry(living.url)["facts"] == len(set(facts))
+        assert index.tokens == entry(living.url)["tokens"] == sum(map(len, set(living.sequences(facts))))
+        assert verify(index).faults == []
+
+
+def test_what_is_there_already_is_not_counted_twice(living: LivingIndex) -> None:
+    done = living.append(*MORE, *FIRST[:5], MORE[0])
+    assert (done.facts, done.passed_over, done.total) == (len(MORE), 5, len(FIRST) + len(MORE))
+    check(living, FIRST + MORE, FIRST + MORE)
+
+
+def test_where_nothing_is_new_no_segment_is_written(living: LivingIndex) -> None:
+    before = tables(living.url)
+    done = living.append(*FIRST[3:6])
+    assert (done.facts, done.passed_over) == (0, 3)
+    assert (living.forget(*MORE).facts, living.forget(*MORE).passed_over) == (0, len(MORE))
+    assert tables(living.url) == before
+    assert entry(living.url)["segments"] == 1
+
+
+def test_a_fact_can_be_forgotten_and_appended_again(living: LivingIndex) -> None:
+    assert living.forget(FIRST[0], FIRST[1], "not there at").facts == 2
+    check(living, FIRST[2:], FIRST)
+    assert living.append(FIRST[0], FIRST[2]).facts == 1
+    check(living, [FIRST[0], *FIRST[2:]], FIRST)
+    assert living.forget(FIRST[0]).facts == 1
+    check(living, FIRST[2:], FIRST)
+    assert entry(living.url)["segments"] == 4
+
+
+def test_compacted_it_is_the_index_that_an_ingest_of_what_is_left_builds(living: LivingIndex) -> None:
+    living.append(*MORE)
+    living.forget(*FIRST[::3], MORE[0])
+    living.append(FIRST[0])
+    left = sorted({*FIRST, *MORE} - {*FIRST[::3], MORE[0]} | {FIRST[0]})
+    check(living, left, FIRST + MORE)
+    done = living.compact()
+    assert (done.segments, done.facts) == (4, len(left))
+    check(living, left, FIRST + MORE)
+    compacted = rows_of(living.url)
+    assert len(tables(living.url)) == 2, "the old ones are gone"
+    living.ingest(*left, replace=True)
+    assert rows_of(living.url) == compacted
+
+
+def test_an_index_whose_facts_are_all_forgotten_is_empty_and_can_be_filled_again(living: LivingIndex) -> None:
+    living.forget(*FIRST)
+    check(living, [], FIRST)
+    living.compact()
+    check(living, [], FIRST)
+    assert entry(living.url)["segments"] == 0
+    with living.open() as index:
+        assert index.complete("<") == []
+    assert living.compact().segments == 0
+    living.append(*MORE)
+    check(living, MORE, FIRST)
+
+
+def test_the_account_of_an_index_has_its_changes(living: LivingIndex) -> None:
+    living.append(*MORE)
+    living.forget(FIRST[0], "not there at")
+    living.compact()
+    found = entry(living.url)
+    changes = [(change["change"], change["facts"]) for change in found["report"]["changes"]]
+    assert changes == [("append", 4), ("forget", 1), ("compact", len(FIRST) + 3)]
+    assert found["report"]["changes"][1]["passed_over"] == 1
+    assert len(found["source"]) == 2, "what was forgotten is no source"
+    assert found["report"]["facts"] == len(FIRST), "the account of the ingest stays"
+
+
+def test_another_tokenizer_or_name_is_an_error(living: LivingIndex, smollm2_folder: Path) -> None:
+    from refactx.tokenizer import FactTokenizer
+
+    source = living.source(MORE)
+    assert living.append_from(source, tokenizer=tiny_fact_tokenizer()).facts == len(MORE)
+    with pytest.raises(TokenizerMismatchError, match="leave out --tokenizer"):
+        living.append_from(source, tokenizer=FactTokenizer.from_file(smollm2_folder / "tokenizer.json"))
+    with pytest.raises(IndexNotFoundError, match="there is no index 'other'"):
+        LivingIndex(living.url, living.folder, "other").append_from(source)
+
+
+def test_of_two_writers_one_is_told(living: LivingIndex) -> None:
+    with (
+        psycopg.connect(living.url, autocommit=True) as other,
+        name_lock(other, "default"),
+        pytest.raises(IndexExistsError, match="another process is writing index 'default'"),
+    ):
+        living.append(*MORE)
+
+
+def test_a_dropped_index_takes_all_its_tables(living: LivingIndex) -> None:
+    living.append(*MORE)
+    database = Database(living.url)
+    with database.connection() as connection:
+        drop(connection, "default")
+    database.close()
+    assert tables(living.url) == []
+
+
+def test_a_fact_that_is_retracted_but_was_never_there_is_found(living: LivingIndex) -> None:
+    living.append(*MORE)
+    with psycopg.connect(living.url, autocommit=True) as connection:
+        connection.execute("UPDATE refactx.segments SET sign = -1 WHERE id = 2")
+    with living.open() as index:
+        assert ["-1 times, not once or never" in fault for fault in verify(index).faults] == [True]
+    with pytest.raises(CorruptIndexError, match="-1 times, not once or never"):
+        living.compact()
+
+
+# A graph with ids: its claims are appended and forgotten by slices.
+LABELS: list[Line] = [
+    *(("label", f"Q{number}", name, "en") for number, name in ((1, "Ann"), (2, "Bob"), (3, "Cid"))),
+    *(("label", f"P{number}", name, "en") for number, name in ((40, "child"), (50, "born"))),
+]
+CLAIMS: list[Line] = [("claim", "Q1", "P40", "Q2"), ("literal", "Q1", "P50", "1950", None)]
+
+
+def graph(living: LivingIndex, name: str, lines: list[Line]) -> Path:
+    path = living.folder / name
+    path.write_text("".join(written(line) + "\n" for line in lines))
+    return path
+
+
+@pytest.fixture
+def named(db_url: str, tmp_path: Path) -> LivingIndex:
+    """An index of `LABELS` and `CLAIMS`."""
+    from refactx.ingest.run import Options, ingest
+
+    living = LivingIndex(db_url, tmp_path)
+    database = Database(db_url)
+    options = Options("default", living.tokenizer, "tiny", quiet=True)
+    ingest([graph(living, "first.nt", LABELS + CLAIMS)], database, tmp_path / "work", options)
+    database.close()
+    return living
+
+
+def test_an_entity_keeps_its_name_and_a_taken_name_is_not_given_twice(named: LivingIndex) -> None:
+    lines: list[Line] = [
+        ("label", "Q1", "Anna", "en"),  # called Ann already
+        ("label", "Q4", "Bob", "en"),  # Q2 is called so
+        ("label", "Q5", "Eve", "en"),
+        ("claim", "Q1", "P40", "Q4"),
+        ("claim", "Q5", "P40", "Q3"),  # Q3 and P40 have no label here; Q3 was in no fact, so it has no name
+        ("claim", "Q5", "P40", "Q1"),
+    ]
+    done = named.append_from(graph(named, "more.nt", lines))
+    assert done.facts == 2
+    assert done.report.dropped["object has no label"] == 1
+    assert done.report.names == {"as before": 2, "label": 1, "with id": 1}
+    with named.open() as index:
+        assert linked(index, "<Ann> <child> <Bob (Q4)> .") == ["Q1", "P40", "Q4"]
+        assert linked(index, "<Eve> <child> <Ann> .") == ["Q5", "P40", "Q1"]
+        assert linked(index, "<Ann> <child> <Bob> .") == ["Q1", "P40", "Q2"]
+        assert all(fact in index for fact in ("<Ann> <child> <Bob (Q4)> .", "<Eve> <child> <Ann> ."))
+        assert verify(index).faults == []
+    named.compact()
+    with named.open() as index:
+        assert len(index.name_tables) == 1
+        assert linked(index, "<Ann> <child> <Bob (Q4)> .") == ["Q1", "P40", "Q4"]
+        assert verify(index).faults == []
+
+
+def test_a_predicate_that_gets_objects_of_another_kind_is_known_to_have_both(named: LivingIndex) -> None:
+    with named.open() as index:
+        assert linked(index, "<Ann> <child> <Bob> .")[2] == "Q2"
+    named.append_from(graph(named, "more.nt", [("literal", "Q2", "P40", "nobody", "en")]))
+    with named.open() as index:
+        assert linked(index, "<Bob> <child> <nobody> .") == ["Q2", "P40", None]
+        assert linked(index, "<Ann> <child> <Bob> .")[2] == "Q2"
+
+
+def test_claims_without_labels_are_forgotten_by_their_ids(named: LivingIndex) -> None:
+    done = named.forget_from(graph(named, "slice.nt", [*CLAIMS[:1], ("claim", "Q2", "P40", "Q1")]))
+    assert (done.facts, done.passed_over, done.total) == (1, 1, 1)
+    with named.open() as index:
+        assert "<Ann> <child> <Bob> ." not in index
+        assert "<Ann> <born> <1950> ." in index
