@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from refactx.errors import CorruptIndexError
 from refactx.piece import NEW_PIECE, SAME_PIECE, TERMINAL, Piece, row_key
+from refactx.piece_search import search
 from refactx.stored_tree import StoredTree
 from refactx.tree import Tokens
 from refactx.unfold import Block, Offsets, blocks, keys, to_block
@@ -105,11 +106,29 @@ def _look_up(tree: StoredTree, key: bytes, targets: Block, which: Offsets, found
         row_key(piece.level - 1, _sequence(begin_rows[number])) if number >= 0 else piece.carried_key
         for number in numbers.tolist()
     ]
-    for at, inside in enumerate(np.split(which, groups[1:])):
-        if at % AHEAD == 0:
-            tree.load(below[at : at + AHEAD])
-        _check_below(tree, key, piece, below[at])
-        _look_up(tree, below[at], targets, inside, found)
+    inside = np.split(which, groups[1:])
+    for at in range(0, len(below), AHEAD):
+        ahead = slice(at, at + AHEAD)
+        tree.load(below[ahead])
+        for one in below[ahead]:
+            _check_below(tree, key, piece, one)
+        if piece.level == 1:
+            _search(tree, below[ahead], targets, inside[ahead], found)
+        else:
+            for one, rows in zip(below[ahead], inside[ahead], strict=True):
+                _look_up(tree, one, targets, rows, found)
+
+
+def _search(
+    tree: StoredTree, keys_below: list[bytes], targets: Block, inside: list[Offsets], found: NDArray[np.bool_]
+) -> None:
+    """`_look_up` in several pieces of facts at once."""
+    counts = np.array([len(rows) for rows in inside], np.int64)
+    which = np.concatenate(inside)
+    try:
+        found[which] = search([tree.piece(key) for key in keys_below], counts, targets[which], tree.codes)
+    except (ValueError, IndexError) as error:
+        raise tree.damaged(keys_below[0], f"it or one of the next {len(keys_below)}: {error}") from error
 
 
 def _matches(entries: Block, targets: Block, must_end: NDArray[np.bool_] | np.bool_) -> NDArray[np.bool_]:

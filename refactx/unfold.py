@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.piece import Piece
+from refactx.stored_tree import LONGEST_FACT
 from refactx.token_codes import TokenCodes
 from refactx.tree import Tokens
 
@@ -49,6 +50,8 @@ def _block(piece: Piece, codes: TokenCodes, low: int, high: int, before: Block) 
     width = int(ends.max(initial=0))
     if int(lcp[0]) > known or (lcp[1:] > ends[:-1]).any():
         raise ValueError("an entry shares more tokens than the one before it has")
+    if width > LONGEST_FACT:
+        raise ValueError(f"an entry has {width:,} tokens, more than {LONGEST_FACT:,}")
     width = max(width, known)
     out = np.zeros((high - low + 1, width), np.uint32)
     out[0, :known] = before[0]
