@@ -16,7 +16,7 @@ from refactx.loop import ForcedTokens
 from refactx.partial import Partial
 from refactx.prefix import Prefix, prefill
 from refactx.processor import FactLogitsProcessor, check_tokenizer, padding_of
-from refactx.state import FactSource, Limit, Machine
+from refactx.state import FactSource, Limit, Machine, State
 
 _NO_CONTINUOUS_BATCHING = (
     "continuous batching (generate_batch, cache_implementation='paged') would drop the facts' logits processor and "
@@ -30,8 +30,8 @@ class GroundedModel:
     def __init__(self, model: Any, tokenizer: Any, index: FactSource) -> None:
         check_tokenizer(index, tokenizer)
         self._model, self._machine, self._padding = model, Machine(index), padding_of(tokenizer)
-        # By id(), the prompt's length and, where the loop knows them, the facts; an output's entry goes when the output does.
-        self._outputs: dict[int, tuple[int, list[list[Fact]] | None]] = {}
+        # By id(), the prompt's length and, where the loop knows them, the rows' states; an entry goes when the output does.
+        self._outputs: dict[int, tuple[int, list[State] | None]] = {}
 
     def __getattr__(self, name: str) -> Any:
         if name == "_model":  # not there yet, as in copy.copy: no endless recursion
@@ -113,7 +113,7 @@ class GroundedModel:
         if length is None:
             length = processor.prompt_length if loop is None else loop.prompt_length
         if length is not None:
-            self._remember(out, length, None if loop is None else loop.facts)
+            self._remember(out, length, None if loop is None else loop.states)
         return out
 
     def prefill(self, input_ids: Any) -> Prefix:
@@ -185,7 +185,7 @@ class GroundedModel:
                 "fact beams over several rows neither stream nor return a dictionary: give one row at a time"
             )
         rows: list[torch.Tensor] = []
-        facts: list[tuple[Fact, ...]] = []
+        states: list[State] = []
         if each > 1:
             kwargs["num_return_sequences"] = 1
         for n in (row for row in range(len(prompt)) for _ in range(each)):
@@ -199,17 +199,18 @@ class GroundedModel:
                     **limits,
                     **kwargs,
                 )
-                facts.append(tuple(self.facts(out)[0]))
             except RefactxError as error:
                 if error.partial is not None:
                     begun = [*rows, error.partial.ids[0]]
                     begun += list(prompt.repeat_interleave(each, dim=0))[len(begun) :]
-                    found = [*facts, *error.partial.facts, *[()] * len(begun)][: len(begun)]
+                    done = [self.machine.facts_of(state) for state in states]
+                    found = [*done, *error.partial.facts, *[()] * len(begun)][: len(begun)]
                     error.partial = Partial(self._together(begun, kwargs), tuple(map(len, begun)), tuple(found))
                 raise
             rows.append(out[0])
+            states += self._outputs[id(out)][1] or []
         out = self._together(rows, kwargs)
-        self._remember(out, int(prompt.shape[1]), [list(own) for own in facts])
+        self._remember(out, int(prompt.shape[1]), states)
         return out
 
     def _together(self, rows: list[torch.Tensor], kwargs: dict[str, Any]) -> torch.Tensor:
@@ -221,9 +222,9 @@ class GroundedModel:
         pad = self._setting("pad_token_id", kwargs)
         return otherwise if pad is None else int(pad)
 
-    def _remember(self, out: Any, prompt_length: int, facts: list[list[Fact]] | None = None) -> None:
+    def _remember(self, out: Any, prompt_length: int, states: list[State] | None = None) -> None:
         for returned in {id(o): o for o in (out, getattr(out, "sequences", out))}.values():
-            self._outputs[id(returned)] = prompt_length, facts
+            self._outputs[id(returned)] = prompt_length, states
             weakref.finalize(returned, self._outputs.pop, id(returned), None).atexit = False
 
     def facts(self, out: Any, prompt_length: int | None = None) -> list[list[Fact]]:
@@ -232,11 +233,11 @@ class GroundedModel:
         `prompt_length`: how many ids of each are the prompt; None: what it was in the call that returned `out`.
         Raises InputError if that is not known.
         """
-        length, known = self._outputs.get(id(out), (None, None)) if prompt_length is None else (prompt_length, None)
+        length, states = self._outputs.get(id(out), (None, None)) if prompt_length is None else (prompt_length, None)
         if length is None:
             raise InputError("these ids are not what generate() returned; pass facts(out, prompt_length=...)")
-        if known is not None:
-            return [list(facts) for facts in known]
+        if states is not None:  # so the tree, and its database, need not be asked again
+            return [list(self.machine.facts_of(state)) for state in states]
         sequences: Sequence[Any] = getattr(out, "sequences", out)
         rows = sequences.tolist() if hasattr(sequences, "tolist") else sequences
         return [self._machine.facts(row, length, self._padding) for row in rows]

@@ -30,7 +30,6 @@ from refactx.chunks import ChunkedModel, best_width, can_be_fed_in_chunks
 from refactx.drafts import MOST as MOST_GUESSED
 from refactx.drafts import guess
 from refactx.errors import ModelError
-from refactx.fact import Fact
 from refactx.fact_beams import FactBeams, best_fact
 from refactx.mask import allowed, forced
 from refactx.partial import Partial, kept
@@ -71,7 +70,7 @@ class ForcedTokens:
     a single row; `channel`: choose facts by the question, for a single row, where the model allows. `keeps_cache`: whether
     the caller will go on with the cache, which several rows would leave with gaps. `own`: the processor that this loop stands
     in for; others of its kind, for other indexes, are kept. `prompt_length`: how many ids of each row are the prompt; where
-    None was given, known once the loop has run. `facts`: of each row, once the loop has run; None where it left everything to
+    None was given, known once the loop has run. `states`: of each row, once the loop has run; None where it left everything to
     Transformers' own.
     """
 
@@ -88,7 +87,7 @@ class ForcedTokens:
     ) -> None:
         self._machine, self._padding, self._own, self.prompt_length = machine, padding, own, prompt_length
         self._streamer, self._beams, self._keeps_cache, self._channel = streamer, beams, keeps_cache, channel
-        self.facts: list[list[Fact]] | None = None
+        self.states: list[State] | None = None
 
     def __call__(
         self,
@@ -136,7 +135,7 @@ class ForcedTokens:
             run.write(rows, chunked, first)
         if self._streamer is not None:
             self._streamer.end()
-        ids, self.facts = written(), [list(self._machine.facts_of(row.state)) for row in rows]
+        ids, self.states = written(), [row.state for row in rows]
         if not generation_config.return_dict_in_generate:
             return ids
         from transformers.generation.utils import GenerateDecoderOnlyOutput

@@ -4,7 +4,7 @@ Facts come from the states of the sequences, so that the database, which may be 
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -38,7 +38,8 @@ def kept(so_far: Callable[[], Partial]) -> Iterator[None]:
         yield
     except RefactxError as error:
         if error.partial is None:
-            error.partial = so_far()
+            with suppress(RefactxError):  # an index that holds what is no fact: the first error counts
+                error.partial = so_far()
         raise
 
 

@@ -20,7 +20,8 @@ from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool
 
 from refactx.bounded import BoundedConnection
-from refactx.errors import DatabaseError, IndexNotFoundError, InputError, RefactxError, without_password
+from refactx.database_errors import explained, is_gone
+from refactx.errors import DatabaseError, InputError, RefactxError, without_password
 from refactx.limits import LOOKUP_SECONDS, Limits, limits_of_environment
 from refactx.sql import query
 
@@ -45,10 +46,6 @@ _KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count
 """A server whose machine or network is gone is noticed within half a minute instead of hours."""
 
 _LIMITS = ("statement_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout")
-
-_GONE = ("08", "57", "53300", "40001")
-"""SQLSTATEs after which a lookup is worth trying again: connection lost, shutdown, too many connections, and a standby that
-had to cancel. (57014, cancelled by the statement timeout, is not: `_explained`.)"""
 
 
 class Database:
@@ -80,9 +77,9 @@ class Database:
             with open_session(self.url) as connection:
                 yield connection
         except psycopg.Error as error:
-            if _is_gone(error):
+            if is_gone(error):
                 raise self._unreachable(error) from None
-            raise _explained(error, None, 0.0) from error
+            raise explained(error, None, 0.0) from error
 
     def retry(self, action: Callable[[BoundedConnection], Result], index: str | None = None) -> Result:
         """Look something up within the time limit, again and again if the database goes away, for as long as the limits say.
@@ -97,8 +94,8 @@ class Database:
                 with pool.connection() as connection:
                     return action(connection)
             except psycopg.Error as error:
-                if not _is_gone(error):
-                    raise _explained(error, index, time.monotonic() - started) from error
+                if not is_gone(error):
+                    raise explained(error, index, time.monotonic() - started) from error
                 if deadline is None:
                     deadline = time.monotonic() + self._limits.outage
                 elif time.monotonic() > deadline:
@@ -223,34 +220,6 @@ def _with_defaults(url: str, **defaults: int) -> str:
     given = conninfo_to_dict(url)
     defaults = {"connect_timeout": CONNECT_SECONDS, **defaults}
     return make_conninfo(url, **{name: value for name, value in defaults.items() if name not in given})
-
-
-def _is_gone(error: psycopg.Error) -> bool:
-    """Whether the database, not the statement, is the reason of an error."""
-    state = error.sqlstate
-    if state is None:
-        return isinstance(error, psycopg.OperationalError)
-    return state.startswith(_GONE) and state != "57014"
-
-
-def _explained(error: psycopg.Error, index: str | None, seconds: float) -> RefactxError:
-    """A refusal of PostgreSQL's for those who read it."""
-    name = "the index" if index is None else f"index {index!r}"
-    reason = without_password(" ".join(str(error).split()))
-    match error.sqlstate:
-        case "42P01":  # undefined_table
-            return IndexNotFoundError(f"{name} was dropped or replaced: open it again")
-        case "57014":  # query_canceled
-            return DatabaseError(
-                f"PostgreSQL stopped a lookup in {name} after {seconds:.1f} s ({reason}): the server is overloaded or locked; "
-                "ask again, or allow more with REFACTX_LOOKUP_SECONDS or options=-c statement_timeout=... in --db"
-            )
-        case "42501":  # insufficient_privilege
-            return DatabaseError(
-                f"the user of --db may not read {name} ({reason}): GRANT USAGE ON SCHEMA refactx and GRANT SELECT ON ALL "
-                "TABLES IN SCHEMA refactx to that user, as docs/database.md shows"
-            )
-    return DatabaseError(f"PostgreSQL refused to read {name}: {reason}. See the server's log")
 
 
 class SegmentRows:

@@ -16,6 +16,7 @@ from tiny_model import tiny_model, tiny_tokenizer
 import refactx
 from refactx.errors import DatabaseError
 from refactx.ingest.catalogue import drop
+from refactx.ingest.migrate import migrate
 from refactx.ingest.run import Options, ingest
 from refactx.postgres import Database, open_session
 from refactx.tokenizer import FactTokenizer
@@ -105,8 +106,14 @@ def test_the_reader_cannot_write_and_is_told_before_a_source_is_read(written: As
     damaged.write_text("nothing that could be ingested\n")
     with pytest.raises(DatabaseError, match=r"role refactx_reader .*run GRANT USAGE, CREATE ON SCHEMA refactx TO"):
         write(written("refactx_reader"), damaged, "own")
-    with open_session(written("refactx_reader")) as connection, pytest.raises(DatabaseError, match="refactx_reader"):
-        drop(connection, "first")
+    with open_session(written("refactx_reader")) as connection:
+        for write_something in (lambda: drop(connection, "first"), lambda: migrate(connection)):
+            with pytest.raises(DatabaseError, match="role refactx_reader may not"):
+                write_something()
+    for arguments in (["ingest", "--append", damaged], ["forget", damaged], ["index", "compact", "first"]):
+        name = [] if "compact" in arguments else ["--index", "first"]
+        done = command(*map(str, arguments), *name, "--db", written("refactx_reader"))
+        assert "role refactx_reader may not" in str(done.exception), done.output
 
 
 def test_a_reader_without_a_grant_is_told_which(written: As) -> None:

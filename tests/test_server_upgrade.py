@@ -147,13 +147,17 @@ def test_killed_in_front_of_the_renames_the_old_data_is_upgraded_anew_as_often_a
         ("x", "no data folder of PostgreSQL's"),
     ],
 )
-def test_data_that_there_are_no_programs_for_is_an_error_and_stays(home: Path, version: str, message: str) -> None:
+def test_data_that_there_are_no_programs_for_is_an_error_and_stays(version: str, message: str) -> None:
+    home = new_home()
     data = home / "embedded" / "data"
+    data.parent.mkdir(mode=0o711)
+    account_for(data).make_folder(data)
     (data / "PG_VERSION").write_text(f"{version}\n")
     with pytest.raises(DatabaseError, match=message):
         start(home)
     assert version_of(data) == version
     assert [path.name for path in data.parent.glob("data*")] == ["data"]
+    shutil.rmtree(home)
 
 
 @pytest.mark.slow
