@@ -126,6 +126,7 @@ def test_an_index_lives_append_forget_compact_and_a_second_tokenizer(
         (["facts.txt"], "Missing option '--tokenizer'"),
         (["--tokenizer", "demo"], "Missing argument 'SOURCE...'"),
         (["--kb", "one"], "Missing option '--tokenizer'"),
+        (["--kb", "one", "--tokenizer", "demo", "--limit", "5"], "--limit is for sources, and --kb takes all facts"),
     ],
 )
 def test_what_an_ingest_cannot_do_at_once_is_told(arguments: list[str], message: str) -> None:
