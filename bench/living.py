@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 
 import click
 
@@ -75,9 +75,10 @@ def figures(source: Path, tokenizer: Path, opened: Database, folder: Path) -> li
     quiet = _read_during(opened.url, folder, walked, lambda: time.sleep(QUIET_SECONDS))
     busy = _read_during(opened.url, folder, walked, lambda: _compact_as_a_user(opened.url, work))
     one = _walks(opened.url, walked)
-    for which, at in (("cold", 0), ("warm", 1)):
-        found.append((f"children() on {segments} segments over one, {which}, p50", several[at] / one[at]))
-    found.append((f"a cold walk on {segments} segments over one, p50", several[2] / one[2]))
+    for at, which in enumerate(
+        ("of prefixes seen before, p50", "of new prefixes, mean", "of a reader's first fact, mean")
+    ):
+        found.append((f"children() on {segments} segments over one, {which}", several[at] / one[at]))
     found += [
         ("children() of a reader, p99, microseconds", quiet["p99"]),
         ("the same during a compaction, over that", busy["p99"] / quiet["p99"]),
@@ -101,18 +102,23 @@ def _facts_file(index: Index, path: Path, count: int, seed: int) -> Path:
 
 
 def _walks(url: str, facts: Sequence[tuple[int, ...]]) -> tuple[float, float, float]:
-    """Median microseconds of `children()`, cold and warm, along facts, and of a whole cold walk; each fact's walk begins with
-    an empty cache."""
-    cold, warm, whole = [], [], []
-    for fact in facts:
+    """Microseconds of `children()` along facts: the median where the prefix was asked for before; the mean along new facts, in
+    an index that is open; and along the first fact of one that was just opened."""
+    with open_index(NAME, url) as index:
+        _along(index, facts[:1])
+        new = _along(index, facts[1:])
+        known = _along(index, facts)
+    first = []
+    for fact in facts[:50]:
         with open_index(NAME, url) as index:
             for rows in index.rows:
                 rows.fetch(b"none")  # connected, and the statement prepared
-            times = [_once(index, fact[:depth]) for depth in range(len(fact) + 1)]
-            cold += times
-            whole.append(sum(times))
-            warm += [_once(index, fact[:depth]) for depth in range(len(fact) + 1)]
-    return median(cold), median(warm), median(whole)
+            first += _along(index, [fact])
+    return median(known), mean(new), mean(first)
+
+
+def _along(index: Index, facts: Sequence[tuple[int, ...]]) -> list[float]:
+    return [_once(index, fact[:depth]) for fact in facts for depth in range(len(fact) + 1)]
 
 
 def _once(index: Index, prefix: tuple[int, ...]) -> float:
