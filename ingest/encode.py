@@ -31,7 +31,10 @@ from .entries import SortedFacts
 from .sequences import Offsets, offsets_of, ragged
 
 SAMPLE = 2_000
-"""Facts on which encoding by word is checked: a twentieth of a second at the rate of encoding whole ones."""
+"""Facts on which encoding by word is checked: a twentieth of a second at the rate of encoding whole ones. Of fewer than ten
+times as many a tenth is enough, but at least `SMALL_SAMPLE`: a change of some thousand facts takes a second in all."""
+
+SMALL_SAMPLE = 500
 
 _BATCH = 1_000_000
 _WORDS_A_TEXT = 256
@@ -125,9 +128,10 @@ def open_encoded(work: Path) -> EncodedFacts:
 
 def words_join(database: duckdb.DuckDBPyConnection, tokenizer: FactTokenizer, trigger: str) -> bool:
     """Whether, on a sample of the facts, joined words equal what the tokenizer makes of the whole fact."""
+    size = min(SAMPLE, max(SMALL_SAMPLE, _number(database, "SELECT count(*) FROM facts") // 10))
     rows = database.execute(
         f"""SELECT s.text, p.text, o.text
-            FROM (SELECT * FROM facts USING SAMPLE reservoir({SAMPLE} ROWS) REPEATABLE (1)) AS sample
+            FROM (SELECT * FROM facts USING SAMPLE reservoir({size} ROWS) REPEATABLE (1)) AS sample
             JOIN units AS s ON s.unit = subject JOIN units AS p ON p.unit = predicate JOIN units AS o ON o.unit = object"""
     ).fetchall()
     facts = [verbalise(*parts) for parts in rows]

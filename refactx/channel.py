@@ -10,7 +10,8 @@ the noisy channel (Min et al., arXiv 2108.04106), with the same model; the secon
 what the tree allows. One pass or a few score them all. Of subjects with much the same name the one with more facts is meant
 more often: its share of the facts is its prior. Everything written still comes from the tree.
 
-Once a fact is written, the other facts of its subject and property follow, as a question may have several answers.
+Once a fact is written, the other facts of its subject and property follow, as a question may have several answers. Then
+the model chooses between another fact and its answer, and nothing else: small ones tend to end the text there.
 """
 
 import heapq
@@ -23,6 +24,7 @@ import torch
 from numpy.typing import NDArray
 
 from refactx.chunks import ChunkedModel
+from refactx.fact import DESCRIPTIONS
 from refactx.prefix import Prefix
 from refactx.state import Free, InFact, Machine, State, Written
 
@@ -34,20 +36,24 @@ IDS_A_PASS = 256
 class ChannelOptions:
     """`own`: weight of the model's own choice of a property; `prior`: weight of the logarithm of a subject's share of the
     facts; `properties`: most of a subject's properties to score, the model's own favourites; `values`: most facts of one
-    subject and property in a row.
+    subject and property in a row; `again`: how much likelier than the answer another fact has to be behind these, as a
+    difference of logarithms (small models go on for ever).
     """
 
     own: float = 0.15
     prior: float = 0.5
     properties: int = 40
     values: int = 6
+    again: float = 4.0
 
 
 class Channel:
     """The choice of facts for one question, in one text.
 
     `question`: its ids, behind what introduces it; `lead`: how many of `question`'s ids introduce it and are not scored.
-    `examples`: facts with their questions, run through the model once. Holds nothing of the text: threads may share it.
+    `examples`: facts with their questions, run through the model once. `marker`: the text that begins the answer, as a line
+    behind facts does unless it begins another fact; empty: such lines are free. Holds nothing of the text: threads may share
+    it.
     """
 
     def __init__(
@@ -56,10 +62,11 @@ class Channel:
         examples: Prefix,
         question: Sequence[int],
         lead: int,
-        options: ChannelOptions,
+        marker: str = "",
+        options: ChannelOptions | None = None,
     ) -> None:
-        self._model, self._examples = model, examples
-        self._question, self._lead, self._options = list(question), lead, options
+        self._model, self._examples, self._marker = model, examples, marker
+        self._question, self._lead, self._options = list(question), lead, options or ChannelOptions()
 
     def decides(self, machine: Machine, state: State) -> bool:
         """Whether the next ids are a property to be chosen here, from a model that has read the text and no more."""
@@ -86,22 +93,35 @@ class Channel:
         return (int(children.tokens[int(scores.argmax())]),)
 
     def follow(self, machine: Machine, state: State) -> Sequence[int]:
-        """What is to be written right behind a fact: the beginning of another of its subject and property, if one is left."""
+        """What is to be written right behind a fact: the beginning of another of its subject and property, if one is left,
+        else the end of the line.
+        """
         if not isinstance(state, Free) or not state.facts:
             return ()
+        encode, at_line = machine.source.tokenizer.encode, state.tail.endswith(b"\n")
         tokens = state.facts[-1].tokens
         begins = _until_object(machine, tokens)
         same = sum(fact.tokens[: len(begins)] == begins for fact in state.facts)
-        if not begins or same >= self._options.values or not _left(machine, state.facts, begins):
+        if begins and same < self._options.values and _left(machine, state.facts, begins):
+            trigger = machine.source.trigger
+            return (*encode(trigger if at_line else f"\n{trigger}"), *begins)
+        return () if at_line or not self._marker else tuple(encode("\n"))
+
+    def next_line(self, machine: Machine, state: State, position: int, logits: torch.Tensor) -> Sequence[int]:
+        """The line's first ids right behind facts: another fact's or the answer's; none elsewhere. See `choose`."""
+        if not self._marker or not isinstance(state, Free) or not state.facts or not state.tail.endswith(b"\n"):
             return ()
-        trigger = machine.source.trigger
-        line = trigger if state.tail.endswith(b"\n") else f"\n{trigger}"
-        return (*machine.source.tokenizer.encode(line), *begins)
+        if position - state.facts[-1].stop > 1:
+            return ()
+        lines = [machine.source.tokenizer.encode(text) for text in (machine.source.trigger, self._marker)]
+        scores = [float(logits[0, -1, line[0]]) for line in lines]
+        return () if lines[0][0] == lines[1][0] else lines[int(scores[0] - scores[1] <= self._options.again)]
 
     def _property(
         self, machine: Machine, state: InFact, position: int, model: ChunkedModel, logits: torch.Tensor
     ) -> Sequence[int]:
         found = properties(machine, state, position)
+        found = [ids for ids in found if _part(machine, ids) not in DESCRIPTIONS] or found  # they answer nothing else
         if len(found) < 2:
             return found[0] if found else ()
         own = self._own(found, model, logits)
@@ -184,6 +204,11 @@ def properties(machine: Machine, state: InFact, position: int, most: int = 128) 
 def machine_bytes(machine: Machine, ids: Sequence[int]) -> bytes:
     """The text of ids."""
     return b"".join(map(machine.bytes_of, ids))
+
+
+def _part(machine: Machine, ids: Sequence[int]) -> str:
+    """The name of a property that ids write, brackets and all."""
+    return machine_bytes(machine, ids).decode("utf-8", "replace").strip().removeprefix("<").removesuffix(">")
 
 
 def _among(logits: torch.Tensor, tokens: NDArray[np.integer]) -> NDArray[np.float64]:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from refactx.cli_options import DB, INDEX, JSON, print_json
 from refactx.cli_sources import (
@@ -67,6 +68,8 @@ def ingest(
         raise InputError(
             f"--kb {kb} was given with {'--append' if appends else 'sources'}: it reads the facts of that index"
         )
+    if kb is not None:
+        _check_no_source_option(given)
     if appends and replace:
         raise InputError("--append and --replace were both given: choose one")
     if kb is None and not sources:
@@ -79,6 +82,16 @@ def ingest(
             _print_change(_change("append", sources, opened, loaded[0] if loaded else None, given), as_json)
         elif loaded is not None:
             _print_result(_build(sources, kb, opened, loaded, replace, given), as_json)
+
+
+def _check_no_source_option(given: dict[str, Any]) -> None:
+    """Raise InputError if an option was typed that says how to read sources."""
+    context = click.get_current_context()
+    for name in sorted(given.keys() - {"index", "memory", "workers", "work_dir"}):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise InputError(
+                f"--{name.replace('_', '-')} is for sources, and --kb takes all facts of an index: leave it out"
+            )
 
 
 @click.command()

@@ -236,8 +236,11 @@ class _Run:
             for token in best_fact(self._machine, state, rows[0].length, chunked, logits, self._beams, room):
                 self._append(rows[0], token)
             return
-        if self._channel is not None and isinstance(state, InFact):
-            chosen = self._channel.choose(self._machine, state, rows[0].length, chunked, logits)
+        if self._channel is not None:
+            if isinstance(state, InFact):
+                chosen = self._channel.choose(self._machine, state, rows[0].length, chunked, logits)
+            else:
+                chosen = self._channel.next_line(self._machine, state, rows[0].length, logits)
             for token in chosen:
                 self._append(rows[0], token)
             if chosen:

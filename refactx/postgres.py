@@ -230,15 +230,24 @@ class SegmentRows:
         self._statement = f"refactx_piece_{segment}".encode()
         self._query = f"SELECT piece FROM refactx.pieces_{segment} WHERE key = $1".encode()
         self._prepared: dict[int, int] = {}  # backend process id by connection
+        self._held: dict[bytes, bytes] | None = None
         self.round_trips = 0
+
+    def hold(self, rows: dict[bytes, bytes]) -> None:
+        """Take all rows of the segment, so that none is fetched any more."""
+        self._held = rows
 
     def fetch(self, key: bytes) -> bytes | None:
         """The row under a key; None if there is none."""
+        if self._held is not None:
+            return self._held.get(key)
         self.round_trips += 1
         return self._database.retry(lambda connection: self._lookup(connection, key), self._index)
 
     def fetch_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """The rows under some keys, in one query; those that are not there are left out."""
+        if self._held is not None:
+            return {key: self._held[key] for key in keys if key in self._held}
         self.round_trips += 1
         statement = f"SELECT key, piece FROM refactx.pieces_{self._segment} WHERE key = ANY(%s)".encode()
         return dict(
@@ -287,6 +296,17 @@ class SegmentRows:
             raise psycopg.errors.lookup(state)(message)
         except KeyError:
             raise psycopg.OperationalError(message) from None
+
+
+def all_rows(database: Database, segments: Sequence[int]) -> dict[int, dict[bytes, bytes]]:
+    """All rows of some (small) segments by segment and key, in one query."""
+    statement = " UNION ALL ".join(f"SELECT {number}, key, piece FROM refactx.pieces_{number}" for number in segments)
+    found: dict[int, dict[bytes, bytes]] = {number: {} for number in segments}
+    for number, key, piece in database.retry(
+        lambda connection: connection.execute(statement.encode(), binary=True).fetchall()
+    ):
+        found[number][key] = piece
+    return found
 
 
 def catalogue_version(connection: psycopg.Connection[Any]) -> int | None:

@@ -12,7 +12,7 @@ import zstandard
 
 from refactx.codec import RowCodec, shared_seed
 from refactx.errors import CorruptIndexError, IndexNotFoundError
-from refactx.postgres import Database, SegmentRows
+from refactx.postgres import Database, SegmentRows, all_rows
 from refactx.stored_tree import StoredTree
 from refactx.summed_tree import SummedTree
 from refactx.token_codes import TokenCodes, frequent_tokens
@@ -20,6 +20,9 @@ from refactx.tree import FactTree, MemoryTree
 
 _SUMS = 0.25
 """The part of the cache for sums, where there are several segments: a sum takes as much as a node of one segment."""
+
+HELD_FACTS = 65_536
+"""Of segments whose rows are read when the index is opened: a megabyte. A day's changes of a million facts are some 10,000."""
 
 # One row without a segment for an index that has none: it is empty, not gone.
 _SEGMENTS = """
@@ -82,6 +85,7 @@ def open_snapshot(
     )
     known = {segment.number: segment for segment in before}
     segments = tuple(known.get(row[0]) or _open_segment(database, entry, row) for row in stored if row[0] is not None)
+    _hold_small(database, [segment for segment in segments if segment.number not in known], segments)
     several = len(segments) > 1
     _share(segments, int(cache_bytes * (1 - _SUMS)) if several else cache_bytes)
     tree: FactTree
@@ -92,6 +96,24 @@ def open_snapshot(
     else:
         tree = segments[0].tree
     return Snapshot(segments, tree, tuple(table for (table,) in names))
+
+
+def _hold_small(database: Database, new: Sequence[Segment], segments: Sequence[Segment]) -> None:
+    """Read the rows of small segments at once, all in one round trip: in turn they would cost a walk one or two each."""
+    largest = max(segments, key=lambda segment: segment.tree.facts, default=None)  # it tells when the tables are gone
+    facts, small = 0, []
+    for segment in sorted(new, key=lambda segment: segment.tree.facts):
+        facts += segment.tree.facts
+        if segment is not largest and facts <= HELD_FACTS:
+            small.append(segment)
+    if not small:
+        return
+    try:
+        rows = all_rows(database, [segment.number for segment in small])
+    except IndexNotFoundError:  # compacted this moment: whoever reads them will find out
+        return
+    for segment in small:
+        segment.rows.hold(rows[segment.number])
 
 
 def _share(segments: Sequence[Segment], cache_bytes: int) -> None:

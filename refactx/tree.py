@@ -105,13 +105,30 @@ class SignedSum:
         return add([(sign, tree.children(prefix)) for sign, tree in self._trees])
 
 
+_FEW = 24
+"""So many tokens are added up one by one in less time than numpy takes to start (50 microseconds)."""
+
+
 def add(parts: Sequence[tuple[int, Children]]) -> Children:
     """The signed sum of several answers for one prefix; tokens whose count is not positive drop out."""
     if len(parts) == 1 and parts[0][0] == 1:
         return parts[0][1]
+    terminal = max(0, sum(sign * c.terminal for sign, c in parts))
+    if sum(len(c.tokens) for _, c in parts) <= _FEW:
+        return _add_few(parts, terminal)
     tokens, where = np.unique(np.concatenate([NO_TOKENS, *(c.tokens for _, c in parts)]), return_inverse=True)
     leaves = np.zeros(len(tokens), np.int64)
     np.add.at(leaves, where, np.concatenate([NO_LEAVES, *(sign * c.leaves for sign, c in parts)]))
     kept = leaves > 0
-    terminal = max(0, sum(sign * c.terminal for sign, c in parts))
     return Children(tokens[kept].astype(np.int32), leaves[kept], terminal)
+
+
+def _add_few(parts: Sequence[tuple[int, Children]], terminal: int) -> Children:
+    counts: dict[int, int] = {}
+    for sign, children in parts:
+        for token, leaves in zip(children.tokens.tolist(), children.leaves.tolist(), strict=True):
+            counts[token] = counts.get(token, 0) + sign * leaves
+    kept = sorted((token, leaves) for token, leaves in counts.items() if leaves > 0)
+    return Children(
+        np.array([token for token, _ in kept], np.int32), np.array([leaves for _, leaves in kept], np.int64), terminal
+    )

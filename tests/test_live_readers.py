@@ -140,3 +140,13 @@ def test_a_warm_walk_of_several_segments_asks_none_of_them(living: LivingIndex) 
         first = [index.children(sequence[:depth]) for sequence in sequences[4:] for depth in range(4)]
         again = [index.children(sequence[:depth]) for sequence in sequences[4:] for depth in range(4)]
         assert all(one is other for one, other in zip(first, again, strict=True)), "kept, not added up anew"
+
+
+def test_small_segments_cost_a_walk_no_round_trip(living: LivingIndex) -> None:
+    living.append(*MORE)
+    living.forget(*FIRST[:3])
+    with living.open() as index:
+        same(index, living.sequences([*FIRST[3:], *MORE]), living.sequences(FIRST))
+        first, *rest = index.rows
+        assert first.round_trips > 0
+        assert [rows.round_trips for rows in rest] == [0, 0]

@@ -28,5 +28,6 @@ def test_the_library_in_ten_lines(sample_url: str, smollm2_folder: Path) -> None
 
 def test_the_readme_shows_every_command() -> None:
     text = README.read_text()
-    for command in ("ingest", "ask", "facts", "index list", "index verify", "index export", "index import"):
+    commands = ("ingest", "forget", "ask", "facts", "index list", "index verify", "index compact", "index migrate")
+    for command in (*commands, "index export", "index import"):
         assert f"refactx {command}" in text
