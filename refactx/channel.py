@@ -7,8 +7,9 @@ question is likeliest behind the right one. So behind a subject each property of
     log p(question | examples, fact so far with the property)  +  weight * log p(property | text so far)
 
 the noisy channel (Min et al., arXiv 2108.04106), with the same model; the second term is that of its own choice, among
-what the tree allows. One pass or a few score them all. Of subjects with much the same name the one with more facts is meant
-more often: its share of the facts is its prior. Everything written still comes from the tree.
+what the tree allows. A few passes score them all. Of subjects with the same name, told apart by what stands in brackets
+behind it, the one with more facts is meant more often: its share of the facts is its prior. Everything written still
+comes from the tree.
 
 Once a fact is written, the other facts of its subject and property follow, as a question may have several answers. Then
 the model chooses between another fact and its answer, and nothing else: small ones tend to end the text there.
@@ -85,11 +86,12 @@ class Channel:
         """
         if self.decides(machine, state):
             return self._property(machine, state, position, model, logits)
-        if b">" in machine_bytes(machine, state.prefix):
+        text, children = machine_bytes(machine, state.prefix), state.children
+        if b">" in text:
             return ()
-        children = state.children
-        shares = np.log(children.leaves / children.leaves.sum())
-        scores = _among(logits[0, -1], children.tokens) + self._options.prior * shares
+        scores = _among(logits[0, -1], children.tokens)
+        if b"(" in text:  # the name is written: which of those who have it?
+            scores += self._options.prior * np.log(children.leaves / children.leaves.sum())
         return (int(children.tokens[int(scores.argmax())]),)
 
     def follow(self, machine: Machine, state: State) -> Sequence[int]:
