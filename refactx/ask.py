@@ -357,7 +357,7 @@ class Asker:
     def _check(self, options: Generation, free: bool, streamer: Any) -> None:
         if streamer is not None and options.num_beams > 1:
             raise InputError("beam search cannot stream, since it decides at the end: use num_beams=1")
-        if free and options != options.free:
+        if free and replace(options, channel=False) != options.free:  # the channel is there unless it is left out
             raise InputError("free text has no facts: leave out free, or fact beams and the limit of facts")
         if not free and self._index is None:
             raise InputError("there is no index to take facts from: give one, or ask freely (free=True)")

@@ -1,7 +1,7 @@
 """`refactx ingest` and `refactx forget`: sources → an index or a change of one, and what became of every line."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 from click.core import ParameterSource
@@ -21,10 +21,13 @@ from refactx.errors import InputError
 if TYPE_CHECKING:
     from refactx.ingest.change import Changed
     from refactx.ingest.run import Result
+    from refactx.ingest.selection import Selection
     from refactx.postgres import Database
     from refactx.tokenizer import FactTokenizer
 
 FILE = click.Path(path_type=Path)
+
+Parts: TypeAlias = "tuple[str, Path, tuple[Path, Path] | None, Selection, dict[str, Any]]"
 
 
 @click.command()
@@ -76,12 +79,13 @@ def ingest(
         raise click.UsageError("Missing argument 'SOURCE...'.")
     if tokenizer is None and not appends:
         raise click.UsageError("Missing option '--tokenizer'.")
+    parts = _parts(given)  # a mistake in it is told before a tokenizer is loaded, or a server started
     loaded = None if tokenizer is None else load_tokenizer(tokenizer)
     with database(db) as opened:
         if appends:
-            _print_change(_change("append", sources, opened, loaded[0] if loaded else None, given), as_json)
+            _print_change(_change("append", sources, opened, loaded[0] if loaded else None, parts), as_json)
         elif loaded is not None:
-            _print_result(_build(sources, kb, opened, loaded, replace, given), as_json)
+            _print_result(_build(sources, kb, opened, loaded, replace, parts), as_json)
 
 
 def _check_no_source_option(given: dict[str, Any]) -> None:
@@ -107,8 +111,9 @@ def forget(sources: tuple[Path, ...], db: str | None, as_json: bool, **given: An
     """
     from refactx.connect import database
 
+    parts = _parts(given)
     with database(db) as opened:
-        _print_change(_change("forget", sources, opened, None, given), as_json)
+        _print_change(_change("forget", sources, opened, None, parts), as_json)
 
 
 def _build(
@@ -117,12 +122,12 @@ def _build(
     database: "Database",
     tokenizer: "tuple[FactTokenizer, str]",
     replace: bool,
-    given: dict[str, Any],
+    parts: Parts,
 ) -> "Result":
     from refactx.ingest.run import Options, ingest
     from refactx.ingest.share import ingest_knowledge_base
 
-    index, work, wikipedia, selection, machine = _parts(given)
+    index, work, wikipedia, selection, machine = parts
     options = Options(index, *tokenizer, selection, replace, **machine)
     if kb is not None:
         return ingest_knowledge_base(kb, database, work, options)
@@ -134,16 +139,16 @@ def _change(
     sources: tuple[Path, ...],
     database: "Database",
     tokenizer: "FactTokenizer | None",
-    given: dict[str, Any],
+    parts: Parts,
 ) -> "Changed":
     from refactx.ingest.change import ChangeOptions, append, forget
 
-    index, work, wikipedia, selection, machine = _parts(given)
+    index, work, wikipedia, selection, machine = parts
     options = ChangeOptions(index, tokenizer, selection, **machine)
     return (append if action == "append" else forget)(sources, database, work, options, wikipedia)
 
 
-def _parts(given: dict[str, Any]) -> tuple[str, Path, tuple[Path, Path] | None, Any, dict[str, Any]]:
+def _parts(given: dict[str, Any]) -> Parts:
     """The index, the work folder, Wikipedia's dumps, the selection, and the rest of the options of sources."""
     rest = dict(given)
     index, work = rest.pop("index"), work_dir_of(rest.pop("work_dir"))

@@ -353,12 +353,12 @@ class TestGroundedModel:
 
     def test_it_forgets_outputs_that_are_gone(self, grounded: GroundedModel) -> None:
         gc.collect()
-        before = dict(grounded._prompt_lengths)
+        before = dict(grounded._outputs)
         out = grounded.generate(**prompts("a"), max_new_tokens=2, return_dict_in_generate=True)
-        assert len(grounded._prompt_lengths) == len(before) + 2
+        assert len(grounded._outputs) == len(before) + 2
         del out
         gc.collect()
-        assert grounded._prompt_lengths == before
+        assert grounded._outputs == before
 
     def test_all_else_is_the_models(self, model: Any, grounded: GroundedModel) -> None:
         assert grounded.config is model.config

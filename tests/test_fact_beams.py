@@ -320,7 +320,7 @@ class TestRefused:
         if "assistant_model" in options:
             options = {**options, "assistant_model": llama(1)}
         for texts in (["so"], ["so", "a Fact:"]):
-            with pytest.raises(InputError, match="fact beams search within greedy or sampled text"):
+            with pytest.raises(InputError, match="fact beams and channels search within greedy or sampled text"):
                 grounded().generate(**prompts(*texts), fact_beams=2, max_new_tokens=8, **options)
 
     @pytest.mark.parametrize(
