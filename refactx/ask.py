@@ -5,6 +5,7 @@ tokens count, since penalties and sampling there were chosen for chat and would 
 """
 
 import copy
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -25,6 +26,8 @@ from refactx.state import FactSource
 from refactx.tokenizer import FactTokenizer
 
 __all__ = ["Answer", "Asker", "FactIndex", "final_answer"]
+
+_log = logging.getLogger(__name__)
 
 
 class FactIndex(FactSource, Protocol):
@@ -226,6 +229,7 @@ class Asker:
         ending = Until(until or (lambda _: False))
         settings |= {"streamer": streamer, "stopping_criteria": StoppingCriteriaList([ending] if until else [])}
         limit: dict[str, Any] = {"max_facts": options.max_facts, "after_facts": self._prompt.marker}
+        channel = self._channel(asked[0].question) if options.uses_channel and not free else None
         with (
             _forward_passes(self._model) as passes,
             answered(lambda partial: self._so_far(asked, partial, length, passes.calls, started)),
@@ -236,7 +240,6 @@ class Asker:
                 out = self._model.generate(**inputs, **settings, past_key_values=cache)
             else:
                 beams = options.fact_beams and FactBeams(options.fact_beams, length_penalty=options.fact_length_penalty)
-                channel = self._channel(asked[0].question) if options.uses_channel else None
                 out = self._grounded.generate(
                     **inputs, **settings, fact_beams=beams, channel=channel, prefix=prefix, **limit
                 )
@@ -269,9 +272,11 @@ class Asker:
         if self._index is None or not self._prompt.channel.strip():
             return None
         ids = self._index.tokenizer.encode(self._prompt.channel.strip() + "\n")
-        with suppress(ModelError):
+        try:
             return prefill(self._model, [ids])
-        return None
+        except ModelError:
+            _log.warning("the facts are not chosen by the question: of this model no examples can be computed ahead")
+            return None
 
     @property
     def _has_channel(self) -> bool:
@@ -357,7 +362,7 @@ class Asker:
     def _check(self, options: Generation, free: bool, streamer: Any) -> None:
         if streamer is not None and options.num_beams > 1:
             raise InputError("beam search cannot stream, since it decides at the end: use num_beams=1")
-        if free and options != options.free:
+        if free and replace(options, channel=False) != options.free:  # a channel is on unless it is turned off
             raise InputError("free text has no facts: leave out free, or fact beams and the limit of facts")
         if not free and self._index is None:
             raise InputError("there is no index to take facts from: give one, or ask freely (free=True)")
