@@ -5,6 +5,7 @@ tokens count, since penalties and sampling there were chosen for chat and would 
 """
 
 import copy
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -25,6 +26,12 @@ from refactx.state import FactSource
 from refactx.tokenizer import FactTokenizer
 
 __all__ = ["Answer", "Asker", "FactIndex", "final_answer"]
+
+_log = logging.getLogger(__name__)
+
+
+_SCORED = 64
+"""Most ids of a question, its last, by which facts are chosen: each property costs a pass over so many."""
 
 
 class FactIndex(FactSource, Protocol):
@@ -226,6 +233,7 @@ class Asker:
         ending = Until(until or (lambda _: False))
         settings |= {"streamer": streamer, "stopping_criteria": StoppingCriteriaList([ending] if until else [])}
         limit: dict[str, Any] = {"max_facts": options.max_facts, "after_facts": self._prompt.marker}
+        channel = self._channel(asked[0].question) if options.uses_channel and not free else None
         with (
             _forward_passes(self._model) as passes,
             answered(lambda partial: self._so_far(asked, partial, length, passes.calls, started)),
@@ -236,7 +244,6 @@ class Asker:
                 out = self._model.generate(**inputs, **settings, past_key_values=cache)
             else:
                 beams = options.fact_beams and FactBeams(options.fact_beams, length_penalty=options.fact_length_penalty)
-                channel = self._channel(asked[0].question) if options.uses_channel else None
                 out = self._grounded.generate(
                     **inputs, **settings, fact_beams=beams, channel=channel, prefix=prefix, **limit
                 )
@@ -269,9 +276,11 @@ class Asker:
         if self._index is None or not self._prompt.channel.strip():
             return None
         ids = self._index.tokenizer.encode(self._prompt.channel.strip() + "\n")
-        with suppress(ModelError):
+        try:
             return prefill(self._model, [ids])
-        return None
+        except ModelError:
+            _log.warning("the facts are not chosen by the question: of this model no examples can be computed ahead")
+            return None
 
     @property
     def _has_channel(self) -> bool:
@@ -283,7 +292,7 @@ class Asker:
         if self._index is None or not self._has_channel:
             return None
         lead = self._index.tokenizer.encode(self._prompt.asks)
-        ids = self._index.tokenizer.encode(f" {clean_part(question)}")
+        ids = self._index.tokenizer.encode(f" {clean_part(question)}")[-_SCORED:]
         return Channel(self._model, self._examples, [*lead, *ids], len(lead), self._prompt.marker, ChannelOptions())
 
     def _written(self, row: list[int], prompt_length: int, ending: Any) -> tuple[list[int], FinishReason]:

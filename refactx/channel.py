@@ -1,8 +1,8 @@
 """Choosing a fact by the question: which property would make somebody ask it?
 
 Small models write a subject well and a property badly: "what timezone is arizona in?" wants `located in time zone`, which
-begins like `located in ...` and `location of`. Turned around it is easy: of all properties that the subject has, the
-question is likeliest behind the right one. So behind a subject each property of the tree is scored by
+begins like `located in ...`. Turned around it is easy: of all properties that the subject has, the question is likeliest
+behind the right one. So behind a subject each property of the tree is scored by
 
     log p(question | examples, fact so far with the property)  +  weight * log p(property | text so far)
 
@@ -29,8 +29,8 @@ from refactx.fact import DESCRIPTIONS
 from refactx.prefix import Prefix
 from refactx.state import Free, InFact, Machine, State, Written
 
-IDS_A_PASS = 256
-"""Most ids of a pass over properties: bounds the memory of the logits."""
+IDS_A_PASS, ROWS_A_PASS = 256, 16
+"""Most ids and rows of a pass over properties: they bound the logits, and the copies of the text's keys and values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,23 +101,26 @@ class Channel:
         if not isinstance(state, Free) or not state.facts:
             return ()
         encode, at_line = machine.source.tokenizer.encode, state.tail.endswith(b"\n")
-        tokens = state.facts[-1].tokens
-        begins = _until_object(machine, tokens)
+        begins = _until_object(machine, state.facts[-1].tokens)
         same = sum(fact.tokens[: len(begins)] == begins for fact in state.facts)
         if begins and same < self._options.values and _left(machine, state.facts, begins):
-            trigger = machine.source.trigger
-            return (*encode(trigger if at_line else f"\n{trigger}"), *begins)
+            trigger = encode(machine.source.trigger if at_line else f"\n{machine.source.trigger}")
+            if isinstance(_after(machine, state, trigger), InFact):  # else a limit of facts is reached
+                return (*trigger, *begins)
         return () if at_line or not self._marker else tuple(encode("\n"))
 
-    def next_line(self, machine: Machine, state: State, position: int, logits: torch.Tensor) -> Sequence[int]:
-        """The line's first ids right behind facts: another fact's or the answer's; none elsewhere. See `choose`."""
-        if not self._marker or not isinstance(state, Free) or not state.facts or not state.tail.endswith(b"\n"):
+    def next_line(self, machine: Machine, state: State, logits: torch.Tensor) -> Sequence[int]:
+        """The line's first ids right behind facts: another fact's, if one is left, or the answer's; none elsewhere."""
+        if not self._marker or not isinstance(state, Free) or not state.facts:
             return ()
-        if position - state.facts[-1].stop > 1:
+        cut = len(machine.trigger.tail(state.tail + b".")) == len(state.tail)  # else that is all that stands behind it
+        if cut or not state.tail.isspace() or not state.tail.endswith(b"\n"):
             return ()
-        lines = [machine.source.tokenizer.encode(text) for text in (machine.source.trigger, self._marker)]
-        scores = [float(logits[0, -1, line[0]]) for line in lines]
-        return () if lines[0][0] == lines[1][0] else lines[int(scores[0] - scores[1] <= self._options.again)]
+        fact, answer = (machine.source.tokenizer.encode(text) for text in (machine.source.trigger, self._marker))
+        if not _left(machine, state.facts, ()):
+            return answer
+        more = float(logits[0, -1, fact[0]] - logits[0, -1, answer[0]])
+        return () if fact[0] == answer[0] else fact if more > self._options.again else answer
 
     def _property(
         self, machine: Machine, state: InFact, position: int, model: ChunkedModel, logits: torch.Tensor
@@ -140,10 +143,10 @@ class Channel:
         forks = {path: sorted(tokens) for path, tokens in below.items() if len(tokens) > 1}
         paths = [path for path in forks if path]
         behind: dict[tuple[int, ...], torch.Tensor] = {(): logits[0, -1]}
-        if paths:
+        for some in _passes(paths):
             branch = model.branch()
-            branch.select([0] * len(paths))
-            behind |= dict(zip(paths, branch.feed(paths)[:, -1], strict=True))
+            branch.select([0] * len(some))
+            behind |= dict(zip((paths[n] for n in some), branch.feed([paths[n] for n in some])[:, -1], strict=True))
         steps = {
             (*path, token): score
             for path, tokens in forks.items()
@@ -168,12 +171,9 @@ class Channel:
         model.feed([[*before, *trigger, *state.prefix]])
         rows = [[*path, *self._question] for path in found]
         scores = np.empty(len(rows))
-        order = sorted(range(len(rows)), key=lambda n: len(rows[n]))
-        step = max(1, IDS_A_PASS // max(map(len, rows)))
         scored = len(self._question) - self._lead
         wanted = torch.tensor(self._question[self._lead :])
-        for first in range(0, len(order), step):
-            some = order[first : first + step]
+        for some in _passes(rows):
             branch = model.branch()
             branch.select([0] * len(some))
             logits = branch.feed([rows[n] for n in some], last=scored + 1)[:, :-1].to(torch.float32)
@@ -210,7 +210,8 @@ def machine_bytes(machine: Machine, ids: Sequence[int]) -> bytes:
 
 def _part(machine: Machine, ids: Sequence[int]) -> str:
     """The name of a property that ids write, brackets and all."""
-    return machine_bytes(machine, ids).decode("utf-8", "replace").strip().removeprefix("<").removesuffix(">")
+    name = machine_bytes(machine, ids).partition(b">")[0]  # an id may go on behind the bracket: `> <`
+    return name.decode("utf-8", "replace").strip().removeprefix("<")
 
 
 def _among(logits: torch.Tensor, tokens: NDArray[np.integer]) -> NDArray[np.float64]:
@@ -227,16 +228,29 @@ def _until_object(machine: Machine, tokens: Sequence[int]) -> tuple[int, ...]:
         piece = machine.bytes_of(token)
         closed += piece.count(b">")
         if closed >= 2:
-            return tuple(tokens[:count]) if closed == 2 and piece.rstrip().endswith(b">") else ()
+            behind = piece.rpartition(b">")[2].strip()
+            return tuple(tokens[:count]) if closed == 2 and behind in (b"", b"<") else ()
     return ()
 
 
 def _left(machine: Machine, facts: tuple[Written, ...], prefix: Sequence[int]) -> bool:
     """Whether there are facts under a prefix that are not among `facts`."""
-    state: State = machine.begin(0, facts)
-    for token in prefix:
-        state = machine.advance(state, token, 0)
+    state = _after(machine, machine.begin(0, facts), prefix)
     return isinstance(state, InFact) and state.children.total > 0
+
+
+def _after(machine: Machine, state: State, ids: Sequence[int]) -> State:
+    """The state behind some more ids, wherever they stand."""
+    for token in ids:
+        state = machine.advance(state, token, 0)
+    return state
+
+
+def _passes(rows: Sequence[Sequence[int]]) -> list[list[int]]:
+    """The numbers of rows that go through the model together, short ones first: padding is little then."""
+    order = sorted(range(len(rows)), key=lambda n: len(rows[n]))
+    step = max(1, min(ROWS_A_PASS, IDS_A_PASS // max(map(len, rows), default=1)))
+    return [order[first : first + step] for first in range(0, len(order), step)]
 
 
 def _reason(machine: Machine, state: InFact) -> tuple[int, ...]:

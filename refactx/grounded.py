@@ -76,7 +76,8 @@ class GroundedModel:
         prompt = inputs if inputs is not None else kwargs.get("input_ids")
         length = None if prompt is None or self._is_encoder_decoder else int(prompt.shape[1])
         beams = FactBeams(fact_beams) if isinstance(fact_beams, int) else fact_beams
-        if channel is not None and (beams is not None or prompt is None or len(prompt) > 1):
+        rows = 0 if prompt is None else len(prompt) * (self._setting("num_return_sequences", kwargs) or 1)
+        if channel is not None and (beams is not None or rows != 1):
             raise InputError("a channel chooses the facts of one row, without fact beams: give one row at a time")
         if self._is_encoder_decoder and (beams is not None or prefix is not None):
             raise ModelError(

@@ -101,13 +101,15 @@ class ForcedTokens:
         """As `GenerationMixin._sample`: ids int64[rows, length], or an output that holds them, prompts included."""
         self.prompt_length = input_ids.shape[1] if self.prompt_length is None else self.prompt_length
         known = can_be_asked_for_some(logits_processor, len(input_ids))
-        if not (known and self._knows(model, len(input_ids), stopping_criteria, generation_config, model_kwargs)):
+        known = known and self._knows(model, len(input_ids), stopping_criteria, generation_config, model_kwargs)
+        if self._channel is not None and not (known and can_be_fed_in_chunks(model, model_kwargs, 2)):
+            _log.warning(
+                "the facts are not chosen by the question: this model cannot be fed several rows of ids at once"
+            )
+            self._channel = None
+        if not known:
             if self._beams is not None:
                 raise ModelError(_NO_FACT_BEAMS)
-            if self._channel is not None:
-                _log.warning(
-                    "the facts are not chosen by the question: this model cannot be fed several ids a row at once"
-                )
             return type(model)._sample(
                 *(model, input_ids, logits_processor, stopping_criteria, generation_config),
                 streamer=self._streamer,
@@ -145,14 +147,11 @@ class ForcedTokens:
     def _knows(self, model: Any, rows: int, criteria: Any, config: Any, model_kwargs: dict[str, Any]) -> bool:
         returned = (config.output_scores, config.output_logits, config.output_attentions, config.output_hidden_states)
         width = rows if self._beams is None else max(rows, self._beams.beams)
-        width = width if self._channel is None else max(width, 2)
         if any(returned) or not can_be_fed_in_chunks(model, model_kwargs, width):
             return False
         if rows == 1:
             return True
-        if (
-            self._beams is not None or self._channel is not None or self._streamer is not None
-        ):  # a streamer gets an id of every row at once
+        if self._beams is not None or self._streamer is not None:  # a streamer gets an id of every row at once
             return False
         # Without an end of sequence, rows that are done are not padded: they go on until all are.
         ends = any(hasattr(criterion, "eos_token_id") for criterion in criteria)
@@ -240,7 +239,7 @@ class _Run:
             if isinstance(state, InFact):
                 chosen = self._channel.choose(self._machine, state, rows[0].length, chunked, logits)
             else:
-                chosen = self._channel.next_line(self._machine, state, rows[0].length, logits)
+                chosen = self._channel.next_line(self._machine, state, logits)
             for token in chosen:
                 self._append(rows[0], token)
             if chosen:

@@ -1,8 +1,8 @@
 """The prompt: a system message, worked examples and the question, as the model's chat template writes them.
 
-Prompts are data, TOML files in `refactx.prompts`: `system`, `trigger`, `marker`, `unknown`, and `[[example]]` tables
-with `question` and `answer`. The question is data too. It cannot bring control tokens: before it meets the chat
-template, whatever reads as an added token of the tokenizer (`<|im_end|>`, `<think>`) is cut out of it.
+Prompts are data, TOML files in `refactx.prompts`: `system`, `trigger`, `marker`, `unknown`, `channel`, `asks`, and
+`[[example]]` tables with `question` and `answer`. The question is data too. It cannot bring control tokens: before it
+meets the chat template, whatever reads as an added token of the tokenizer (`<|im_end|>`, `<think>`) is cut out of it.
 """
 
 import tomllib
@@ -116,8 +116,8 @@ def load_prompt(name: str = "wikidata") -> Prompt:
         return _checked(Prompt(examples=examples, **fields))
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"the prompt {name} is not as it should be ({error}): it has the texts system, trigger, marker and "
-            "unknown, and [[example]] tables of a question and an answer"
+            f"the prompt {name} is not as it should be ({error}): it has the texts system, trigger, marker, "
+            "unknown, channel and asks, and [[example]] tables of a question and an answer"
         ) from error
 
 

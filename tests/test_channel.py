@@ -1,0 +1,503 @@
+"""Facts chosen by the question: what is written is still of the index, and is what plain forward passes would choose."""
+
+import logging
+import math
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_ask import LinkedIndex
+from test_loop import Streamer, other_model
+from tiny_model import (
+    MemoryIndex,
+    check_text,
+    eager,
+    log_probabilities,
+    one_thread,  # noqa: F401
+    prompts,
+    tiny_fact_tokenizer,
+    tiny_index,
+    tiny_model,
+    tiny_tokenizer,
+)
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from refactx.answer import Answer
+from refactx.ask import Asker
+from refactx.channel import Channel, ChannelOptions, properties
+from refactx.errors import InputError
+from refactx.generation import Generation
+from refactx.grounded import ground
+from refactx.prefix import prefill
+from refactx.prompt import Example, Prompt
+from refactx.state import InFact, Machine
+from refactx.tokenizer import FactTokenizer
+
+GRAPH = (
+    "<Ann> <p> <b>",
+    "<Ann> <p> <c>",
+    "<Ann> <p> <bb>",
+    "<Ann> <q> <b>",
+    "<Ann> <pin> <Bo>",
+    "<Ann> <qq> <c>",
+    "<Ann> <description> <x>",
+    "<Bé> <p> <in>",
+    "<Bé> <r> <Ann>",
+    "<Bé> <r> <‹i›>",
+    "<Bo> <p> <.>",
+    "<Bo> <‹p›> <b>",
+    "<Bo> <q> <Ann>",
+    "<Bo> <description> <y>",
+)
+EXAMPLES = "Fact: <x> <y> Question: z?\n"
+QUESTIONS = ("who is Ann?", "in p", "b", "when was it that Bo was where Ann had been?")
+ALWAYS = -math.inf
+"""For `again`: another fact for as long as there is one."""
+
+
+def channel(
+    model: Any, index: MemoryIndex, question: str = QUESTIONS[0], marker: str = "Answer:", **options: Any
+) -> Channel:
+    encode = index.tokenizer.encode
+    lead = encode(" Question:")
+    examples = prefill(model, [encode(EXAMPLES)])
+    return Channel(model, examples, [*lead, *encode(f" {question}")], len(lead), marker, ChannelOptions(**options))
+
+
+@cache
+def llama(seed: int = 0) -> Any:
+    return tiny_model(seed)
+
+
+def write(
+    index: MemoryIndex,
+    text: str = "a Fact:",
+    seed: int = 0,
+    budget: int = 120,
+    facts: dict[str, Any] | None = None,
+    **options: Any,
+) -> tuple[list[int], int, list[Any]]:
+    """Ids, the prompt's length and facts of a text with a channel. `facts`: arguments of `generate`."""
+    grounded, inputs = ground(llama(seed), tiny_tokenizer(), index), prompts(text)
+    chosen = channel(llama(seed), index, **options)
+    out = grounded.generate(
+        **inputs, channel=chosen, logits_processor=eager(), max_new_tokens=budget, do_sample=False, **(facts or {})
+    )
+    return out[0].tolist(), inputs["input_ids"].shape[1], grounded.facts(out)[0]
+
+
+def parts(text: str) -> list[str]:
+    return text.removesuffix(" .").strip().removeprefix("<").removesuffix(">").split("> <")
+
+
+def until_closed(index: MemoryIndex, ids: Sequence[int], brackets: int) -> tuple[int, ...]:
+    """The first ids up to that closing bracket."""
+    count = next(n for n in range(len(ids) + 1) if index.tokenizer.decode_bytes(ids[:n]).count(b">") >= brackets)
+    return tuple(ids[:count])
+
+
+def texts_of_properties(
+    index: MemoryIndex, left: Iterable[Sequence[int]], prefix: Sequence[int]
+) -> set[tuple[int, ...]]:
+    """The ids of each property of a subject, by brute force over the facts that are left."""
+    brackets = index.tokenizer.decode_bytes(prefix).count(b">") + 1
+    begin = tuple(prefix)
+    return {until_closed(index, fact, brackets)[len(begin) :] for fact in left if tuple(fact[: len(begin)]) == begin}
+
+
+class TestWhatIsWritten:
+    @pytest.mark.parametrize("question", QUESTIONS[1:])
+    @pytest.mark.parametrize("seed", range(2))
+    def test_is_facts_and_none_twice(self, seed: int, question: str) -> None:
+        index = tiny_index(GRAPH)
+        row, length, facts = write(index, seed=seed, question=question, again=ALWAYS)
+        check_text(index, row, length, facts)
+        assert len(facts) > 3
+
+    @settings(max_examples=15, deadline=None, derandomize=True)
+    @given(
+        facts=st.sets(
+            st.tuples(
+                st.sampled_from(["Ann", "An", "Bo", "Bé"]),
+                st.sampled_from(["p", "pp", "in", "description", "‹p"]),
+                st.sampled_from(["b", "bb", "Ann", ".", "Bo"]),
+            ),
+            min_size=1,
+            max_size=9,
+        ),
+        text=st.sampled_from(["a Fact:", "hello", "so Fact:\n", "Fact"]),
+        again=st.sampled_from([ALWAYS, 0.0, 4.0]),
+        values=st.integers(0, 3),
+        marker=st.sampled_from(["Answer:", "", "Fact: no", "Fa"]),
+        seed=st.integers(0, 3),
+        budget=st.integers(1, 90),
+        most=st.sampled_from([None, 1, 2]),
+        behind=st.sampled_from(["", "Answer:"]),
+    )
+    def test_of_any_small_graph(
+        self,
+        facts: set[tuple[str, str, str]],
+        text: str,
+        seed: int,
+        budget: int,
+        most: int | None,
+        behind: str,
+        **options: Any,
+    ) -> None:
+        index = tiny_index("<{}> <{}> <{}>".format(*fact) for fact in facts)
+        limit = {"max_facts": most, "after_facts": behind}
+        row, length, found = write(index, text, seed, budget, limit, **options)
+        assert most is None or len(found) <= most
+        if most is None:
+            check_text(index, row, length, found)
+
+    def test_at_every_budget_is_the_same_as_far_as_it_goes(self) -> None:
+        index = tiny_index(GRAPH)
+        longest, length, _ = write(index, budget=60)
+        for budget in range(1, 60, 7):
+            row, _, facts = write(index, budget=budget)
+            assert row == longest[: length + budget]
+            check_text(index, row, length, facts)
+
+    @pytest.mark.parametrize("cut", range(1, 10))
+    def test_goes_on_with_a_fact_that_the_prompt_left_unfinished(self, cut: int) -> None:
+        index = tiny_index(GRAPH)
+        whole = "a Fact: <Bo> <q> <Ann>"
+        text = tiny_tokenizer().decode(tiny_tokenizer()(whole)["input_ids"][: 2 + cut])
+        row, length, facts = write(index, text, budget=40)
+        assert index.tokenizer.decode(row[:length]) in whole
+        check_text(index, row, length, facts)
+        assert facts
+
+    def test_of_an_index_with_one_fact_ends_in_the_answer(self) -> None:
+        index = tiny_index(GRAPH[:1])
+        row, length, facts = write(index, again=ALWAYS)
+        assert [fact.text for fact in facts] == ["<Ann> <p> <b> ."]
+        assert index.tokenizer.decode(row[length:]).split("\n")[1].startswith("Answer:")
+
+    def test_is_streamed_id_by_id(self) -> None:
+        index, streamer = tiny_index(GRAPH), Streamer()
+        row, length, _ = write(index, facts={"streamer": streamer})
+        assert [number for seen in streamer.seen[1:-1] for number in seen] == row[length:]
+        assert streamer.seen[-1] == "end"
+
+    @pytest.mark.parametrize("behind", ["", "Answer:"])
+    @pytest.mark.parametrize("seed", range(2))
+    def test_keeps_to_a_limit_of_facts(self, behind: str, seed: int) -> None:
+        """Without `after_facts` nothing that looks like a fact follows the last one either."""
+        index = tiny_index(GRAPH)
+        row, _, facts = write(
+            index, seed=seed, budget=60, facts={"max_facts": 2, "after_facts": behind}, marker=behind, again=ALWAYS
+        )
+        assert len(facts) == 2
+        text = index.tokenizer.decode(row[facts[-1].token_span[1] :])
+        assert "Fact: <" not in text
+        assert not behind or text.strip().startswith(behind)
+
+
+class TestTheChoice:
+    def expected(
+        self,
+        index: MemoryIndex,
+        seed: int,
+        row: Sequence[int],
+        at: int,
+        prefix: tuple[int, ...],
+        question: str,
+        own: float,
+    ) -> dict[tuple[int, ...], float]:
+        """Each property's score, by plain passes over whole texts. `row[:at]`: the text before the fact."""
+        encode, model = index.tokenizer.encode, llama(seed)
+        written = ground(model, tiny_tokenizer(), index).facts([list(row[:at])], self.length)[0]
+        done = {tuple(row[f.token_span[0] : f.token_span[1]]) for f in written}
+        left = [fact for fact in index.sequences if not any(fact == ids[: len(fact)] for ids in done)]
+        paths = texts_of_properties(index, left, prefix)
+        paths = {path for path in paths if index.tokenizer.decode(path) != " <description>"} or paths
+        subject = index.tokenizer.decode(prefix).strip()
+        reasons = [fact for fact in written if f"<{fact.object}>" == subject]
+        reason = encode("Fact:") + encode(" " + reasons[-1].text) + encode("\n") if reasons else []
+        lead, asked = encode(" Question:"), encode(f" {question}")
+        self.reasons += len(reasons)
+        scores = {}
+        for path in paths:
+            text = [*encode(EXAMPLES), *reason, *encode("Fact:"), *prefix, *path, *lead, *asked]
+            likely = log_probabilities(model, text)[-len(asked) - 1 : -1]
+            score = float(likely.gather(1, torch.tensor(asked)[:, None]).sum())
+            text = [*row[:at], *prefix, *path]
+            steps = log_probabilities(model, text)[at + len(prefix) - 1 :]
+            for depth, number in enumerate(path):
+                others = {other[depth] for other in paths if other[:depth] == path[:depth]}
+                score += own * float(steps[depth, number] - steps[depth, sorted(others)].logsumexp(0))
+            scores[path] = score
+        return scores
+
+    @pytest.mark.parametrize(
+        ("question", "own", "sizes"),
+        [
+            (QUESTIONS[0], 0.15, (256, 16)),
+            (QUESTIONS[3], 0.15, (256, 16)),
+            (QUESTIONS[0], 2.0, (1, 1)),
+            (QUESTIONS[1], 0.0, (40, 3)),
+        ],
+    )
+    def test_is_that_of_plain_passes_over_whole_texts(
+        self, question: str, own: float, sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("refactx.channel.IDS_A_PASS", sizes[0])
+        monkeypatch.setattr("refactx.channel.ROWS_A_PASS", sizes[1])
+        assert self.compared(GRAPH, "a Fact:", range(2), question, own) > 2
+
+    def test_asks_for_both_steps_where_a_fact_led_to_the_subject(self) -> None:
+        chain = ("<Bé> <r> <Ann>", "<Ann> <p> <b>", "<Ann> <q> <c>", "<Ann> <pin> <Bo>", "<Bo> <q> <b>", "<Bo> <p> <c>")
+        assert self.compared(chain, "a Fact: <Bé", range(3), QUESTIONS[0], 0.15) > 2
+        assert self.reasons > 2
+
+    reasons = 0
+
+    def compared(self, graph: Sequence[str], text: str, seeds: Iterable[int], question: str, own: float) -> int:
+        """How many choices between properties were made, each of which has to be the brute-force twin's."""
+        index, chosen = tiny_index(graph), 0
+        for seed in seeds:
+            options = {"question": question, "own": own, "values": 1, "again": ALWAYS}
+            row, self.length, facts = write(index, text, seed, **options)
+            for fact in facts:
+                start, stop = fact.token_span
+                tokens = row[start:stop]
+                if start < self.length:  # begun by the prompt
+                    continue
+                prefix = until_closed(index, tokens, 1)
+                path = until_closed(index, tokens, 2)[len(prefix) :]
+                scores = self.expected(index, seed, row, start, prefix, question, own)
+                assert scores[path] >= max(scores.values()) - 1e-3
+                chosen += len(scores) > 1
+        return chosen
+
+    @pytest.mark.parametrize("written", [(), GRAPH[:1], GRAPH[:3], (GRAPH[3], *GRAPH[4:6]), GRAPH[:7], GRAPH[10:12]])
+    @pytest.mark.parametrize("begin", [" <Ann>", " <Ann> <", " <Bo>", " <Bé> <"])
+    def test_is_among_all_properties_with_facts_left(self, written: Sequence[str], begin: str) -> None:
+        index = tiny_index(GRAPH)
+        machine, encode = Machine(index), index.tokenizer.encode
+        ids = encode("".join(f"Fact: {fact} .\n" for fact in written) + "Fact:" + begin)
+        state = machine.run(ids, 0)
+        done = {tuple(encode(" " + fact)) for fact in written}
+        expected = texts_of_properties(index, index.sequences - done, encode(begin))
+        if not expected:
+            assert not isinstance(state, InFact)
+            return
+        assert isinstance(state, InFact)
+        found = properties(machine, state, len(ids))
+        assert len(found) == len(set(found))
+        assert set(found) == expected
+        facts = [
+            sum(fact[: len(state.prefix + path)] == state.prefix + path for fact in index.sequences - done)
+            for path in found
+        ]
+        assert facts == sorted(facts, reverse=True), "those with most facts first"
+
+    def test_of_a_subject_is_that_with_more_facts_where_the_model_is_indifferent(self) -> None:
+        model = tiny_model()
+        model.get_output_embeddings().weight.data.zero_()
+        index = tiny_index(["<Ann> <p> <b>", "<Ann> <p> <c>", "<Ann> <q> <b>", "<Bo> <p> <b>", "<Bé> <p> <b>"])
+        machine = Machine(index)
+        state = machine.run(index.tokenizer.encode("Fact: <"), 0)
+        assert isinstance(state, InFact)
+        logits = torch.zeros(1, 1, model.config.vocab_size)
+
+        def subject(prior: float) -> str:
+            now, chosen = state, channel(model, index, prior=prior)
+            while not index.tokenizer.decode(now.prefix).endswith(("n>", "o>", "é>")):
+                ids = chosen.choose(machine, now, 9, None, logits)  # type: ignore[arg-type]
+                now = machine.advance(now, ids[0], 9)  # type: ignore[assignment]
+            return index.tokenizer.decode(now.prefix).strip()
+
+        assert subject(0.5) == "<Ann>"
+        assert subject(0.0) == "<Bo>", "that of the lowest id"
+
+
+class TestBehindAFact:
+    @pytest.mark.parametrize("values", [1, 2, 3, 6])
+    def test_all_values_of_its_property_follow(self, values: int) -> None:
+        index = tiny_index([f"<Ann> <p> <{letter}>" for letter in "bcdefgh"] + ["<Ann> <q> <b>", "<Bo> <p> <b>"])
+        row, _, facts = write(index, "a Fact: <Ann> <p", values=values, again=math.inf)
+        assert [parts(fact.text)[:2] for fact in facts[:values]] == [["Ann", "p"]] * values
+        assert len({fact.text for fact in facts}) == len(facts)
+        assert index.tokenizer.decode(row[facts[values - 1].token_span[1] :]).strip().startswith("Answer:")
+
+    @pytest.mark.parametrize(("again", "next_"), [(ALWAYS, "Fact:"), (math.inf, "Answer:")])
+    @pytest.mark.parametrize("seed", range(2))
+    def test_the_line_begins_with_another_or_the_answer(self, again: float, next_: str, seed: int) -> None:
+        index = tiny_index(GRAPH)
+        row, length, facts = write(index, seed=seed, values=1, again=again, budget=60)
+        behind = index.tokenizer.decode(row[facts[0].token_span[1] :])
+        assert behind.lstrip().startswith(next_)
+        assert index.tokenizer.decode(row[length : facts[0].token_span[1]]).strip() == facts[0].text
+
+    def test_the_model_chooses_by_the_difference(self) -> None:
+        index = tiny_index(GRAPH)
+        machine, encode = Machine(index), index.tokenizer.encode
+        ids = encode("Fact: <Ann> <p> <b> .\n")
+        state = machine.run(ids, 0)
+        logits = torch.zeros(1, 1, llama().config.vocab_size)
+        logits[0, 0, encode("Fact:")[0]] = 4.0
+        for again, line in ((3.9, "Fact:"), (4.1, "Answer:")):
+            assert channel(llama(), index, again=again).next_line(machine, state, logits) == encode(line)
+
+    def test_elsewhere_lines_are_free(self) -> None:
+        index = tiny_index(GRAPH)
+        machine, encode, logits = Machine(index), index.tokenizer.encode, torch.zeros(1, 1, 999)
+        for text in (
+            "a\n",
+            "Fact: <Ann> <p> <b> .\nAnswer: b\n",
+            "Fact: <Ann> <p> <b> .\na" + "\n" * 12,
+            "Fact: <Ann> <p> <b> . ",
+        ):
+            ids = encode(text)
+            assert not channel(llama(), index).next_line(machine, machine.run(ids, 0), logits)
+
+
+def joining_tokenizer(kind: str) -> PreTrainedTokenizerFast:
+    """`byte level`: looks across white space, so that `> <` and its like are one id; `sentence piece`: that too, and puts
+    a space in front of whatever is encoded, a line break too.
+    """
+    space = "Ġ" if kind == "byte level" else "▁"
+    pairs = [
+        ("F", "a"),
+        ("c", "t"),
+        ("Fa", "ct"),
+        ("Fact", ":"),
+        (space, "Fact:"),
+        (space, "."),
+        (">", space),
+        (f">{space}", "<"),
+    ]
+    if kind == "byte level":
+        letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    else:
+        letters = [*(f"<0x{byte:02X}>" for byte in range(256)), "▁", *map(chr, range(33, 127))]
+    vocabulary = {text: n for n, text in enumerate([*letters, *("".join(pair) for pair in pairs)])}
+    backend = Tokenizer(models.BPE(vocab=vocabulary, merges=pairs, byte_fallback=kind != "byte level"))
+    if kind == "byte level":
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        backend.decoder = decoders.ByteLevel()
+    else:
+        backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always", split=False)
+        backend.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    backend.add_special_tokens([AddedToken(text, special=True) for text in ("<s>", "</s>")])
+    return PreTrainedTokenizerFast(tokenizer_object=backend, bos_token="<s>", eos_token="</s>", pad_token="</s>")
+
+
+@pytest.mark.parametrize("kind", ["byte level", "sentence piece"])
+class TestTokenizersThatJoinParts:
+    def written(
+        self, kind: str, seed: int, graph: Sequence[str] = GRAPH, **options: Any
+    ) -> tuple[MemoryIndex, list[int], int, list[Any]]:
+        tokenizer = joining_tokenizer(kind)
+        torch.manual_seed(seed)
+        config = LlamaConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=16,
+            intermediate_size=32,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            initializer_range=0.5,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+        model, index = LlamaForCausalLM(config).eval(), MemoryIndex(FactTokenizer.from_transformers(tokenizer), graph)
+        grounded, inputs = ground(model, tokenizer, index), torch.tensor([index.tokenizer.encode("a Fact:")])
+        out = grounded.generate(
+            inputs, channel=channel(model, index, **options), max_new_tokens=120, do_sample=False, eos_token_id=None
+        )
+        return index, out[0].tolist(), inputs.shape[1], grounded.facts(out)[0]
+
+    @pytest.mark.parametrize("seed", range(2))
+    def test_write_facts_and_none_twice(self, kind: str, seed: int) -> None:
+        index, row, length, facts = self.written(kind, seed, again=ALWAYS)
+        check_text(index, row, length, facts)
+        assert len(facts) > 2
+        lines = [line.strip() for line in index.tokenizer.decode(row[length:]).split("\n")]
+        assert lines[0] == facts[0].text
+        assert all(line.startswith("Fact:") for line in lines[1 : len(facts)])
+
+    def test_write_the_other_values_too_and_no_description(self, kind: str) -> None:
+        graph = ["<Ann> <p> <b>", "<Ann> <p> <c>", "<Ann> <description> <x>", "<Ann> <description> <y>"]
+        index, row, length, facts = self.written(kind, 0, graph, again=math.inf)
+        assert {fact.text for fact in facts[:2]} == {f"{fact} ." for fact in graph[:2]}
+        assert index.tokenizer.decode(row[length:]).split("\n")[2].strip().startswith("Answer:")
+
+
+WITH_CHANNEL = Prompt("Be true.", channel=EXAMPLES)
+
+
+def asker(prompt: Prompt = WITH_CHANNEL, model: Any = None) -> Asker:
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=tiny_tokenizer().backend_tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
+    )
+    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] + ' ' }}{% endfor %}"
+    return Asker(model or llama(), tokenizer, LinkedIndex(tiny_fact_tokenizer(), GRAPH), prompt)
+
+
+def shown(answer: Answer | InputError) -> Any:
+    assert isinstance(answer, Answer)
+    return answer.question, answer.text, [fact.text for fact in answer.facts], answer.tokens, answer.forward_passes
+
+
+ASKED = ("Fact:", "What? Fact:", "hello", "Is it so? Fact: <B", "a Fact: <Ann>")
+
+
+class TestAsking:
+    def test_of_many_gives_the_answers_of_each_alone(self) -> None:
+        batches = list(asker().ask_all(ASKED, batch_size=4, max_new_tokens=25))
+        assert [shown(answer) for answer in batches] == [shown(asker().ask(text, max_new_tokens=25)) for text in ASKED]
+        one = asker()
+        assert [shown(one.ask(text, max_new_tokens=25)) for text in ASKED] == [shown(answer) for answer in batches]
+
+    @pytest.mark.parametrize("options", [{"channel": False}, {"num_beams": 2}, {"fact_beams": 2}, {"free": True}])
+    def test_without_a_channel_is_as_before(self, options: dict[str, Any]) -> None:
+        """It is left out where it is turned off, with beams and for free text, and where the prompt has no examples."""
+        without = asker(Prompt("Be true."))
+        plain = options if "channel" not in options else {}
+        for question in ASKED[:2]:
+            assert shown(asker().ask(question, max_new_tokens=30, **options)) == shown(
+                without.ask(question, max_new_tokens=30, **plain)
+            )
+
+    def test_with_a_channel_is_not(self) -> None:
+        found, plain = (asker().ask("Fact:", max_new_tokens=50, channel=on) for on in (True, False))
+        assert found.text != plain.text
+        assert "\nAnswer:" in found.text or "\nFact:" in found.text
+
+    def test_goes_with_a_history_and_a_stream(self) -> None:
+        first, pieces = asker().ask("Fact:", max_new_tokens=40), []
+        one = asker()
+        again = one.ask(
+            "Who? Fact:", history=[Example("Fact:", first.text)], max_new_tokens=40, streamer=one.stream(pieces.append)
+        )
+        assert again.facts
+        assert {fact.text for fact in again.facts} <= {f"{fact} ." for fact in GRAPH}
+        assert pieces
+
+    @pytest.mark.parametrize("kind", ["sliding window", "alibi", "state space"])
+    def test_a_model_that_cannot_be_fed_in_chunks_decodes_plainly(
+        self, kind: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with caplog.at_level(logging.WARNING, "refactx"):
+            answer = asker(model=other_model(kind)).ask("Fact:", max_new_tokens=40)
+        assert "the facts are not chosen by the question" in caplog.text
+        assert shown(answer) == shown(asker(Prompt("Be true."), other_model(kind)).ask("Fact:", max_new_tokens=40))
+
+    def test_is_for_one_row_without_beams(self) -> None:
+        index = tiny_index(GRAPH)
+        grounded, chosen = ground(llama(), tiny_tokenizer(), index), channel(llama(), index)
+        for options in ({"fact_beams": 2}, {"num_beams": 2}, {"num_return_sequences": 2, "do_sample": True}):
+            with pytest.raises(InputError, match="channel"):
+                grounded.generate(**prompts("a Fact:"), channel=chosen, max_new_tokens=5, **options)
+        with pytest.raises(InputError, match="one row"):
+            grounded.generate(**prompts("a Fact:", "b"), channel=chosen, max_new_tokens=5)
+        assert not Generation(num_beams=2).uses_channel
+        assert Generation().uses_channel
