@@ -95,26 +95,35 @@ def test_index_list_show_verify_drop(db_url: str, smollm2_folder: Path, facts_fi
     assert tables == [], "nothing is left behind"
 
 
+def said(*arguments: object) -> str:
+    """What a command that succeeds prints, run in this process."""
+    done = CliRunner().invoke(cli, [str(argument) for argument in arguments])
+    assert done.exit_code == 0, (done.output, done.exception)
+    return done.stdout
+
+
 def test_an_index_lives_append_forget_compact_and_a_second_tokenizer(
     db_url: str, smollm2_folder: Path, facts_file: Path, tmp_path: Path
 ) -> None:
     more = tmp_path / "more.txt"
     more.write_text(facts_file.read_text().splitlines()[0] + "\n<Cy Roe> <occupation> <poet> .\n")
-    assert run_refactx("ingest", facts_file, "--tokenizer", smollm2_folder, "--db", db_url).returncode == 0
-    said = run_refactx("ingest", more, "--append", "--db", db_url).stdout
-    assert said.startswith("index default: 1 facts appended, 1 were already there; it has 5 now\n")
-    assert "<Cy Roe>" in run_refactx("facts", "<", "--db", db_url).stdout
-    said = run_refactx("forget", facts_file, "--db", db_url, "--json").stdout
-    assert {key: json.loads(said)[key] for key in ("facts", "passed_over", "total")} == {
+    assert said("ingest", facts_file, "--tokenizer", smollm2_folder, "--db", db_url).startswith(
+        "index default: 4 facts"
+    )
+    shown = said("ingest", more, "--append", "--db", db_url)
+    assert shown.startswith("index default: 1 facts appended, 1 were already there; it has 5 now\n")
+    assert "<Cy Roe>" in said("facts", "<", "--db", db_url)
+    shown = said("forget", facts_file, "--db", db_url, "--json")
+    assert {key: json.loads(shown)[key] for key in ("facts", "passed_over", "total")} == {
         "facts": 4,
         "passed_over": 0,
         "total": 1,
     }
-    compacted = run_refactx("index", "compact", "default", "--db", db_url).stdout
+    compacted = said("index", "compact", "default", "--db", db_url)
     assert compacted.startswith("index default: 1 facts, of 3 segments and 1 tables of names, in ")
-    assert "nothing to do" in run_refactx("index", "compact", "default", "--db", db_url).stdout
+    assert "nothing to do" in said("index", "compact", "default", "--db", db_url)
     second = ("ingest", "--kb", "default", "--tokenizer", smollm2_folder, "--index", "second", "--db", db_url)
-    assert run_refactx(*second).stdout.startswith("index second: 1 facts")
+    assert said(*second).startswith("index second: 1 facts")
 
 
 @pytest.mark.parametrize(

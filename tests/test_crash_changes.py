@@ -88,6 +88,7 @@ def test_a_killed_append_leaves_nothing_that_readers_see_and_the_next_one_finish
     assert list((session_home / "work").iterdir()) == []
 
 
+@pytest.mark.slow  # a killed append, above, is cleared away by the same code
 def test_a_killed_compaction_leaves_the_segments_and_the_next_one_finishes(
     url: str, sources: tuple[Path, Path]
 ) -> None:
