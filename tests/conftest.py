@@ -108,7 +108,7 @@ def db_url(postgresql: "psycopg.Connection[tuple[object, ...]]") -> str:
 def run_refactx(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[str]":
     """The command line as a user types it, in a process of its own and without a terminal."""
     command = [str(Path(sys.executable).with_name("refactx")), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, **options)
 
 
 @pytest.fixture(scope="session")
