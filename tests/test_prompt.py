@@ -32,9 +32,9 @@ def written(template: str, question: str = "What?") -> str:
     return tokenizer.decode(PROMPT.encode(tokenizer, question)["input_ids"][0])
 
 
-def test_the_wikidata_prompt_shows_two_ways_to_an_answer() -> None:
+def test_the_wikidata_prompt_shows_ways_to_an_answer() -> None:
     prompt = load_prompt()
-    assert len(prompt.examples) == 2
+    assert len(prompt.examples) == 3
     assert prompt.trigger in prompt.system and prompt.marker in prompt.system and prompt.unknown in prompt.system
     for example in prompt.examples:
         *steps, last = example.answer.strip().split("\n")
