@@ -63,7 +63,7 @@ def killed_at_the_break(url: str, action: Callable[..., object], *arguments: obj
         def waits() -> bool:
             return connection.execute(f"SELECT {_WAITING}".encode()).fetchone() is not None
 
-        wait_for(lambda: waits() or not process.is_alive())
+        wait_for(lambda: waits() or not process.is_alive(), seconds=300)  # the first one imports much
         is_killed = waits()
         process.kill()
         process.join()
