@@ -42,8 +42,11 @@ class LivingIndex:
         return path
 
     def ingest(self, *facts: str, **options: Any) -> Result:
+        return self.ingest_from(self.source(facts), **options)
+
+    def ingest_from(self, *sources: Path, **options: Any) -> Result:
         given = Options(self.name, self.tokenizer, "tiny", shape=self.shape, quiet=True, **options)
-        return self._do(lambda database, work: ingest([self.source(facts)], database, work, given))
+        return self._do(lambda database, work: ingest(sources, database, work, given))
 
     def append(self, *facts: str) -> Changed:
         return self.append_from(self.source(facts))

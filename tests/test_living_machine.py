@@ -1,0 +1,328 @@
+"""Through any sequence of changes, broken-off ones too, an index is what brute force says it is.
+
+After every step an index opened now, and readers opened at some time and not refreshed since, are held against a `Moment`:
+children and counts along every prefix of every fact there could be, `len`, `in`, links; and of the one opened now `verify`.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import count
+from pathlib import Path
+
+import psycopg
+import pytest
+from broken_writes import Break, breaking, killed_at_the_break, prepare
+from graph_twin import Fact
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from living_index import LivingIndex, as_fact, linked, shown
+from living_steps import EVERY, LABELS, Change, Moment, run, text_of, write_source
+from shared_index import opened
+
+from refactx.errors import IndexNotFoundError, InputError, RefactxError
+from refactx.export import export_index
+from refactx.index import Index
+from refactx.ingest.catalogue import drop
+from refactx.postgres import list_indexes
+from refactx.tree import MemoryTree
+from refactx.verify import verify
+
+Facts = frozenset[Fact]
+Prefix = tuple[int, ...]
+
+SUBJECTS = sorted({fact[0] for fact in EVERY})
+SOME = st.one_of(
+    st.frozensets(st.sampled_from(EVERY), min_size=1, max_size=6),
+    st.sampled_from([frozenset(fact for fact in EVERY if fact[0] == subject) for subject in SUBJECTS]),
+    st.just(frozenset(EVERY)),
+)
+"""A few facts, all of an entity, all there are."""
+
+BREAKS = st.none() | st.builds(Break, st.integers(1, 30), st.sampled_from(["refused", "lost", "killed"]))
+
+
+@cache
+def sequence(fact: Fact) -> Prefix:
+    """A fact as the tree holds it."""
+    (tokens,) = LivingIndex("", Path()).sequences([text_of(fact)])
+    return tokens
+
+
+@lru_cache(maxsize=64)
+def children(facts: Facts) -> dict[Prefix, tuple[list[int], list[int], int]]:
+    """What follows each prefix of every fact there could be, in a tree of some facts."""
+    tree, every = MemoryTree(map(sequence, facts)), map(sequence, EVERY)
+    return {prefix: shown(tree.children(prefix)) for one in every for prefix in (one[:n] for n in range(len(one) + 1))}
+
+
+@dataclass
+class Reader:
+    """An open index, and the moment that it shows."""
+
+    index: Index
+    moment: Moment
+
+    def check(self, now: Moment) -> None:
+        """It answers as of its moment. Where its tables are gone it takes up the index as it is now, and no other.
+
+        Raises IndexNotFoundError if there is no such index any more.
+        """
+        for prefix in children(self.moment.facts):
+            rows = self.index.rows
+            seen = shown(self.index.children(prefix))
+            if self.index.rows != rows:
+                assert now.built == self.moment.built
+                assert now.compacted > self.moment.compacted, "nothing else takes tables away"
+                self.moment = now
+            assert seen == children(self.moment.facts)[prefix], prefix
+        assert len(self.index) == self.index.facts == len(self.moment.facts)
+        assert self.index.tokens == sum(map(len, map(sequence, self.moment.facts)))
+
+    def check_texts(self) -> None:
+        """Facts and their links are those of its moment."""
+        facts, index = self.moment.facts, self.index
+        for fact in EVERY:
+            text = as_fact(text_of(fact))
+            assert (text in index) == (fact in facts)
+            if fact in facts:
+                assert linked(index, text) == [part if part in LABELS else None for part in fact]
+        assert dict(index.complete("<")) == Counter(f"<{LABELS[fact[0]]}>" for fact in facts)
+
+
+class Living(RuleBasedStateMachine):
+    """One index, its readers, and files of it. `can_kill`: whether changes are also broken off by killing a process."""
+
+    def __init__(self, url: str, folder: Path, example: int, can_kill: bool) -> None:
+        super().__init__()
+        self.url, self.folder, self.can_kill = url, folder, can_kill
+        self.prefix = self.name = f"living {example}"
+        self.now = Moment()
+        self.readers: list[Reader] = []
+        self.files: list[tuple[Path, Moment]] = []
+        self.broken_off: Change | None = None
+        self.numbers = count()
+
+    # --- Changes
+
+    @initialize(facts=SOME)
+    def begin(self, facts: Facts) -> None:
+        self.do(self.change("ingest", facts))
+
+    @rule(facts=SOME, broken=BREAKS)
+    def ingest(self, facts: Facts, broken: Break | None) -> None:
+        self.do(self.change("ingest", facts), broken)
+
+    @rule(facts=SOME, labelled=st.booleans(), broken=BREAKS)
+    def append(self, facts: Facts, labelled: bool, broken: Break | None) -> None:
+        self.do(self.change("append", facts, labelled), broken)
+
+    @rule(facts=SOME, labelled=st.booleans(), broken=BREAKS)
+    def forget(self, facts: Facts, labelled: bool, broken: Break | None) -> None:
+        self.do(self.change("forget", facts, labelled), broken)
+
+    @precondition(lambda self: self.now.facts)
+    @rule(all_but=st.integers(0, 3), broken=BREAKS)
+    def forget_nearly_all(self, all_but: int, broken: Break | None) -> None:
+        facts = frozenset(sorted(self.now.facts)[all_but:]) or self.now.facts
+        self.do(self.change("forget", facts, labelled=False), broken)
+
+    @rule(broken=BREAKS)
+    def compact(self, broken: Break | None) -> None:
+        self.do(Change("compact", self.name), broken)
+
+    @precondition(lambda self: self.broken_off is not None)
+    @rule()
+    def do_what_was_broken_off(self) -> None:
+        assert self.broken_off is not None
+        self.do(self.broken_off)
+
+    # --- Files
+
+    @rule(stop=st.none() | st.integers(1, 4))
+    def export(self, stop: int | None) -> None:
+        """One that was stopped is gone on with by the next one, if the index is the same by then."""
+        left = count(1)
+
+        def progress(done: int, total: int) -> None:
+            if next(left) == stop:
+                raise KeyboardInterrupt
+
+        path = self.folder / f"{self.prefix}-{len(self.files)}.refactx"
+        try:
+            with opened(self.url) as database:
+                done = export_index(database, self.name, path, block_bytes=100, progress=progress)
+        except KeyboardInterrupt:
+            assert not path.exists()
+        else:
+            assert done.facts == len(self.now.facts)
+            self.files.append((path, self.now))
+
+    @precondition(lambda self: self.files)
+    @rule(data=st.data(), moved=st.booleans(), broken=BREAKS)
+    def import_file(self, data: st.DataObject, moved: bool, broken: Break | None) -> None:
+        """In place of the index, or under another name, and then that is the index."""
+        path, moment = self.files[data.draw(st.integers(0, len(self.files) - 1), label="file")]
+        name = f"{self.prefix}.{next(self.numbers)}" if moved else self.name
+        self.do(Change("import", name, path, imported=moment), broken)
+
+    # --- Readers
+
+    @precondition(lambda self: len(self.readers) < 3)
+    @rule(cache_bytes=st.sampled_from([0, 1 << 20]))
+    def open_reader(self, cache_bytes: int) -> None:
+        self.readers.append(Reader(self.living.open(cache_bytes=cache_bytes), self.now))
+
+    @precondition(lambda self: self.readers)
+    @rule(data=st.data())
+    def refresh_reader(self, data: st.DataObject) -> None:
+        reader = self.readers[data.draw(st.integers(0, len(self.readers) - 1), label="reader")]
+        if reader.moment.built == self.now.built:
+            reader.index.refresh()
+            reader.moment = self.now
+            reader.check_texts()
+        else:
+            with pytest.raises(IndexNotFoundError, match="open it again"):
+                reader.index.refresh()
+
+    # --- What holds after every step
+
+    @invariant()
+    def an_index_opened_now_is_as_it_should_be(self) -> None:
+        with self.living.open() as index:
+            reader = Reader(index, self.now)
+            reader.check(self.now)
+            reader.check_texts()
+            assert index.entry["facts"] == len(self.now.facts)
+            assert verify(index).faults == []
+
+    @invariant()
+    def readers_see_their_moment_or_this_one(self) -> None:
+        for reader in list(self.readers):
+            try:
+                reader.check(self.now)
+            except IndexNotFoundError:
+                assert reader.moment.built < self.now.built
+                reader.index.close()
+                self.readers.remove(reader)
+
+    def teardown(self) -> None:
+        for reader in self.readers:
+            reader.index.close()
+        with opened(self.url) as database, database.connection() as connection:
+            for name in {entry["name"] for entry in list_indexes(connection, every=True)}:
+                drop(connection, name)
+        assert tables(self.url) == (0, 0)
+
+    # --- Doing
+
+    @property
+    def living(self) -> LivingIndex:
+        return LivingIndex(self.url, self.folder, self.name)
+
+    def change(self, kind: str, facts: Facts, labelled: bool = True) -> Change:
+        path = self.folder / f"{self.prefix}-{next(self.numbers)}.nt"
+        write_source(path, facts, labelled)
+        return Change(kind, self.name, path, facts, labelled)
+
+    def do(self, change: Change, broken: Break | None = None) -> None:
+        """Do a change, which may be broken off: then all of it has come to pass, or nothing."""
+        if change.kind in ("append", "forget") and not change.taken(self.now):
+            with pytest.raises(InputError, match="no fact in"):
+                run(self.url, self.folder, change)
+            return
+        before = shown_tables(self.url, change.name)
+        if self.does(change, broken):
+            self.broken_off, is_done = None, True
+            assert unfinished(self.url) == 0, "what was broken off before is gone"
+        else:
+            self.broken_off, is_done = change, shown_tables(self.url, change.name) != before
+        if is_done:
+            self.now = change.after(self.now)
+            if change.name != self.name:
+                with opened(self.url) as database, database.connection() as connection:
+                    drop(connection, self.name)
+                self.name, self.broken_off = change.name, None
+
+    def does(self, change: Change, broken: Break | None) -> bool:
+        """Whether it came to its end."""
+        if broken is not None and broken.how == "killed" and not self.can_kill:
+            broken = broken._replace(how="lost")
+        with breaking(self.url, broken):
+            if broken is not None and broken.how == "killed":
+                return not killed_at_the_break(self.url, run, self.url, self.folder, change)
+            try:
+                run(self.url, self.folder, change)
+            except RefactxError:
+                assert broken is not None
+                return False
+        return True
+
+
+def shown_tables(url: str, name: str) -> list[object]:
+    """The tables that readers of an index see, and which index it is."""
+    with psycopg.connect(url) as connection:
+        return connection.execute(
+            "SELECT i.id, s.id FROM refactx.indexes AS i LEFT JOIN refactx.segments AS s ON s.index_id = i.id AND s.ready"
+            " WHERE i.name = %s AND i.state = 'ready' ORDER BY s.id",
+            [name],
+        ).fetchall()
+
+
+def unfinished(url: str) -> int:
+    """How many segments and name tables of finished indexes readers do not see."""
+    with psycopg.connect(url) as connection:
+        row = connection.execute(
+            "SELECT (SELECT count(*) FROM refactx.indexes AS i JOIN refactx.segments AS s ON s.index_id = i.id"
+            " WHERE i.state = 'ready' AND NOT s.ready) + (SELECT count(*) FROM refactx.indexes AS i"
+            " JOIN refactx.name_tables AS n USING (knowledge_base) WHERE i.state = 'ready' AND NOT n.ready)"
+        ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def tables(url: str) -> tuple[int, int]:
+    """How many tables there are, and how many of them readers see."""
+    with psycopg.connect(url) as connection:
+        row = connection.execute(
+            "SELECT (SELECT count(*) FROM pg_class WHERE relname ~ '^(pieces|names)_[0-9]+$'),"
+            " (SELECT count(*) FROM refactx.segments WHERE ready) + (SELECT count(*) FROM refactx.name_tables WHERE ready)"
+        ).fetchone()
+    assert row is not None
+    return row[0], row[1]
+
+
+def check(url: str, folder: Path, can_kill: bool, examples: int, steps: int) -> None:
+    """Run the machine, the same way each time."""
+    LivingIndex(url, folder, "first").ingest("a b c")  # makes the catalogue
+    prepare(url)
+    numbers = count()
+    run_state_machine_as_test(
+        lambda: Living(url, folder, next(numbers), can_kill),
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            derandomize=True,
+            phases=[Phase.generate],  # to shrink takes long, and steps are few
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def test_any_sequence_of_changes(db_url: str, tmp_path: Path) -> None:
+    check(db_url, tmp_path, can_kill=False, examples=3, steps=8)
+
+
+@pytest.mark.slow
+def test_any_long_sequence_of_changes_with_processes_killed(db_url: str, tmp_path: Path) -> None:
+    check(db_url, tmp_path, can_kill=True, examples=20, steps=30)
