@@ -299,24 +299,36 @@ class TestTheChoice:
         ]
         assert facts == sorted(facts, reverse=True), "those with most facts first"
 
-    def test_of_a_subject_is_that_with_more_facts_where_the_model_is_indifferent(self) -> None:
+    def test_of_the_subjects_of_a_name_is_that_with_more_facts_where_the_model_is_indifferent(self) -> None:
         model = tiny_model()
         model.get_output_embeddings().weight.data.zero_()
-        index = tiny_index(["<Ann> <p> <b>", "<Ann> <p> <c>", "<Ann> <q> <b>", "<Bo> <p> <b>", "<Bé> <p> <b>"])
+        many = ["<Bo (n)> <p> <b>", "<Bo (n)> <p> <c>", "<Bo (n)> <q> <b>"]
+        index = tiny_index([*many, "<Bo (b)> <p> <b>", *(f"<Ann> <p> <{letter}>" for letter in "bcdefgh")])
         machine = Machine(index)
-        state = machine.run(index.tokenizer.encode("Fact: <"), 0)
+        state = machine.run(index.tokenizer.encode("Fact: <B"), 0)
         assert isinstance(state, InFact)
         logits = torch.zeros(1, 1, model.config.vocab_size)
 
         def subject(prior: float) -> str:
             now, chosen = state, channel(model, index, prior=prior)
-            while not index.tokenizer.decode(now.prefix).endswith(("n>", "o>", "é>")):
+            while ">" not in index.tokenizer.decode(now.prefix):
                 ids = chosen.choose(machine, now, 9, None, logits)  # type: ignore[arg-type]
                 now = machine.advance(now, ids[0], 9)  # type: ignore[assignment]
             return index.tokenizer.decode(now.prefix).strip()
 
-        assert subject(0.5) == "<Ann>"
-        assert subject(0.0) == "<Bo>", "that of the lowest id"
+        assert subject(0.5) == "<Bo (n)>"
+        assert subject(0.0) == "<Bo (b)>", "that of the lowest id"
+
+    def test_of_a_subject_by_its_name_is_the_models_own(self) -> None:
+        index = tiny_index(["<Bo> <p> <b>", *(f"<Ann> <p> <{letter}>" for letter in "bcdefgh")])
+        machine = Machine(index)
+        state = machine.run(index.tokenizer.encode("Fact: <"), 0)
+        assert isinstance(state, InFact)
+        model = tiny_model()
+        logits = torch.zeros(1, 1, model.config.vocab_size)
+        wanted = index.tokenizer.encode("B")[0]
+        logits[0, 0, wanted] = 0.1  # six facts more weigh nothing here
+        assert list(channel(model, index, prior=1.0).choose(machine, state, 9, None, logits)) == [wanted]  # type: ignore[arg-type]
 
 
 class TestBehindAFact:
