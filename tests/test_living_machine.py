@@ -325,4 +325,4 @@ def test_any_sequence_of_changes(db_url: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_any_long_sequence_of_changes_with_processes_killed(db_url: str, tmp_path: Path) -> None:
-    check(db_url, tmp_path, can_kill=True, examples=20, steps=30)
+    check(db_url, tmp_path, can_kill=True, examples=8, steps=25)
