@@ -209,7 +209,7 @@ def machine_bytes(machine: Machine, ids: Sequence[int]) -> bytes:
 
 
 def _part(machine: Machine, ids: Sequence[int]) -> str:
-    """The name of a property that ids write, brackets and all."""
+    """The name of a property that ids write, without its brackets."""
     name = machine_bytes(machine, ids).partition(b">")[0]  # an id may go on behind the bracket: `> <`
     return name.decode("utf-8", "replace").strip().removeprefix("<")
 
