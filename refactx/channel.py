@@ -1,51 +1,68 @@
-"""Choosing a fact by the question: which property would make somebody ask it?
+"""Choosing a fact by the question: what would make somebody ask it?
 
-Small models write a subject well and a property badly: "what timezone is arizona in?" wants `located in time zone`, which
-begins like `located in ...`. Turned around it is easy: of all properties that the subject has, the question is likeliest
-behind the right one. So behind a subject each property of the tree is scored by
+Small models write a fact badly by themselves: "what did einstein do?" begins `<Ein`, which the tree takes to `Einsatzgruppen`;
+"what timezone is arizona in?" wants `located in time zone`, which begins like `located in ...`. Turned around it is easy: of
+all facts that the model may mean, the question is likeliest behind the right one. So a subject, and a property of it, is
+chosen by
 
-    log p(question | examples, fact so far with the property)  +  weight * log p(property | text so far)
+    log p(question | examples, fact so far)  +  weights * log p(of the model's own choice)
 
-the noisy channel (Min et al., arXiv 2108.04106), with the same model; the second term is that of its own choice, among
-what the tree allows. A few passes score them all. Of subjects with the same name, told apart by what stands in brackets
-behind it, the one with more facts is meant more often: its share of the facts is its prior. Everything written still
-comes from the tree.
+the noisy channel (Min et al., arXiv 2108.04106), with the same model. Its own choice gives the candidates
+(`refactx.candidates`): the names that it would write, the properties that each has in the tree. First the subjects are
+compared, then the properties of those that come near the best. Of subjects with the same name, told apart by what stands in
+brackets behind it, the one with more facts is meant more often: its share of the facts is its prior. A few passes score them
+all. Everything written still comes from the tree.
 
 Once a fact is written, the other facts of its subject and property follow, as a question may have several answers. Then
 the model chooses between another fact and its answer, and nothing else: small ones tend to end the text there.
 """
 
-import heapq
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from refactx.candidates import Limits, Path, Subject, own_choice, properties, subjects
 from refactx.chunks import ChunkedModel
 from refactx.fact import DESCRIPTIONS
 from refactx.prefix import Prefix
+from refactx.question_score import QuestionScore
 from refactx.state import Free, InFact, Machine, State, Written
-
-IDS_A_PASS, ROWS_A_PASS = 256, 16
-"""Most ids and rows of a pass over properties: they bound the logits, and the copies of the text's keys and values."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelOptions:
-    """`own`: weight of the model's own choice of a property; `prior`: weight of the logarithm of a subject's share of the
-    facts; `properties`: most of a subject's properties to score, the model's own favourites; `values`: most facts of one
-    subject and property in a row; `again`: how much likelier than the answer another fact has to be behind these, as a
-    difference of logarithms (small models go on for ever).
+    """Weights of logarithms, beside the question's: `own` of the model's own choice of a property, `name` of that of a name,
+    `prior` of a subject's share of the facts.
+
+    `candidates`: which subjects the model may mean. Properties are scored of the best `meant` of them, none of which is worse
+    than the best by more than `within`: `properties` in all at most, none that its own choice finds less likely than its
+    favourite by more than `unlikely`. `values`: most facts of one subject and property in a row; `again`: how much likelier
+    than the answer another fact has to be behind these (small models go on for ever). Differences are of logarithms.
     """
 
     own: float = 0.15
+    name: float = 0.3
     prior: float = 0.5
-    properties: int = 40
+    candidates: Limits = field(default_factory=Limits)
+    properties: int = 32
+    unlikely: float = 9.0
+    meant: int = 3
+    within: float = 3.0
     values: int = 6
     again: float = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Meant:
+    """A subject that may be meant, and what speaks for it beside the question, as a log-probability."""
+
+    subject: Subject
+    score: float = 0.0
 
 
 class Channel:
@@ -66,33 +83,31 @@ class Channel:
         marker: str = "",
         options: ChannelOptions | None = None,
     ) -> None:
-        self._model, self._examples, self._marker = model, examples, marker
-        self._question, self._lead, self._options = list(question), lead, options or ChannelOptions()
+        self._score, self._marker = QuestionScore(model, examples, question, lead), marker
+        self._options = options or ChannelOptions()
 
     def decides(self, machine: Machine, state: State) -> bool:
-        """Whether the next ids are a property to be chosen here, from a model that has read the text and no more."""
+        """Whether a subject or a property is to be chosen here, from a model that has read the text and no more."""
         if not isinstance(state, InFact):
             return False
-        _, closed, behind = machine_bytes(machine, state.prefix).partition(b">")
-        return bool(closed) and behind.strip() in (b"", b"<")
+        return machine.text_of(state.prefix).partition(b">")[2].strip() in (b"", b"<")
 
     def choose(
         self, machine: Machine, state: InFact, position: int, model: ChunkedModel, logits: torch.Tensor
     ) -> Sequence[int]:
-        """The next ids in a fact: one of its subject, or a whole property; none where the model is to choose by itself.
+        """The next ids in a fact: its subject with a property, or the property; none where the model is to choose by itself.
 
         `logits`: float[1, n, vocabulary], the last of which stand behind the text so far, whose next id has `position`.
         `model` is left as it is.
         """
-        if self.decides(machine, state):
-            return self._property(machine, state, position, model, logits)
-        text, children = machine_bytes(machine, state.prefix), state.children
-        if b">" in text:
+        if not self.decides(machine, state):
             return ()
-        scores = _among(logits[0, -1], children.tokens)
-        if b"(" in text:  # the name is written: which of those who have it?
-            scores += self._options.prior * np.log(children.leaves / children.leaves.sum())
-        return (int(children.tokens[int(scores.argmax())]),)
+        if b">" in machine.text_of(state.prefix):
+            return self._best(machine, [_Meant(Subject((), state))], position, model, logits)
+        weights = self._options
+        found = subjects(machine, state, position, model, logits, weights.candidates)
+        meant = [_Meant(one, weights.name * one.own + weights.prior * math.log(one.share)) for one in found]
+        return self._best(machine, meant, position, model, logits)
 
     def follow(self, machine: Machine, state: State) -> Sequence[int]:
         """What is to be written right behind a fact: the beginning of another of its subject and property, if one is left,
@@ -122,103 +137,54 @@ class Channel:
         more = float(logits[0, -1, fact[0]] - logits[0, -1, answer[0]])
         return () if fact[0] == answer[0] else fact if more > self._options.again else answer
 
-    def _property(
-        self, machine: Machine, state: InFact, position: int, model: ChunkedModel, logits: torch.Tensor
+    def _best(
+        self, machine: Machine, meant: Sequence[_Meant], position: int, model: ChunkedModel, logits: torch.Tensor
     ) -> Sequence[int]:
-        found = properties(machine, state, position)
-        found = [ids for ids in found if _part(machine, ids) not in DESCRIPTIONS] or found  # they answer nothing else
-        if len(found) < 2:
-            return found[0] if found else ()
-        own = self._own(found, model, logits)
-        best = np.argsort(-own, kind="stable")[: self._options.properties]
-        scores = self._likelihoods(machine, state, [found[n] for n in best]) + self._options.own * own[best]
-        return found[int(best[int(scores.argmax())])]
+        """The ids of the best of some subjects with its best property; those of the subject alone if it has none to choose."""
+        asked = None
+        if len(meant) > 1:
+            asked = self._score.behind(machine, [one.subject.state for one in meant])
+            scores = self._score.likelihoods(asked, [(n, ()) for n in range(len(meant))])
+            scores += [one.score for one in meant]
+            order = np.argsort(-scores, kind="stable")[: self._options.meant]
+            near = [int(n) for n in order if scores[n] >= scores[order[0]] - self._options.within]
+            asked.select(near)
+            meant = [meant[n] for n in near]
+        options = [
+            (number, ids)
+            for number, one in enumerate(meant)
+            for ids in _that_answer(machine, properties(machine, one.subject.state, position + len(one.subject.ids)))
+        ]
+        if len(options) > 1:
+            own = own_choice([one.subject.ids for one in meant], options, model, logits)
+            best = self._likely([number for number, _ in options], own)
+            options = [options[n] for n in best]
+            asked = asked or self._score.behind(machine, [one.subject.state for one in meant])
+            scores = self._score.likelihoods(asked, options) + self._options.own * own[best]
+            scores += [meant[number].score for number, _ in options]
+            options = [options[int(scores.argmax())]]
+        number, ids = options[0] if options else (0, ())
+        return (*meant[number].subject.ids, *ids)
 
-    def _own(self, found: Sequence[tuple[int, ...]], model: ChunkedModel, logits: torch.Tensor) -> NDArray[np.float64]:
-        """The log-probability of each property, among those found, as the model would go on by itself."""
-        below: dict[tuple[int, ...], set[int]] = {}
-        for ids in found:
-            for depth, token in enumerate(ids):
-                below.setdefault(ids[:depth], set()).add(token)
-        forks = {path: sorted(tokens) for path, tokens in below.items() if len(tokens) > 1}
-        paths = [path for path in forks if path]
-        behind: dict[tuple[int, ...], torch.Tensor] = {(): logits[0, -1]}
-        for some in _passes(paths):
-            branch = model.branch()
-            branch.select([0] * len(some))
-            behind |= dict(zip((paths[n] for n in some), branch.feed([paths[n] for n in some])[:, -1], strict=True))
-        steps = {
-            (*path, token): score
-            for path, tokens in forks.items()
-            for token, score in zip(tokens, _among(behind[path], np.array(tokens)), strict=True)
-        }
-        return np.array([sum(steps.get(ids[: depth + 1], 0.0) for depth in range(len(ids))) for ids in found])
-
-    def _likelihoods(self, machine: Machine, state: InFact, found: Sequence[tuple[int, ...]]) -> NDArray[np.float64]:
-        """The log-probability of the question behind the fact with each property."""
-        ids = self._examples.ids
-        inputs: dict[str, Any] = {
-            "past_key_values": self._examples.cache_for_one(),
-            "position_ids": torch.arange(ids.shape[1])[None],
-        }
-        if self._model._supports_logits_to_keep():
-            inputs["logits_to_keep"] = 1
-        model = ChunkedModel(self._model, inputs, (1, ids.shape[1]))
-        encode = machine.source.tokenizer.encode
-        trigger, newline = encode(machine.source.trigger), encode("\n")
-        reason = _reason(machine, state)
-        before = [*trigger, *reason, *newline] if reason else []
-        model.feed([[*before, *trigger, *state.prefix]])
-        rows = [[*path, *self._question] for path in found]
-        scores = np.empty(len(rows))
-        scored = len(self._question) - self._lead
-        wanted = torch.tensor(self._question[self._lead :])
-        for some in _passes(rows):
-            branch = model.branch()
-            branch.select([0] * len(some))
-            logits = branch.feed([rows[n] for n in some], last=scored + 1)[:, :-1].to(torch.float32)
-            index = wanted.to(logits.device)[None, :, None].expand(len(some), -1, 1)
-            of_ids = logits.gather(2, index)[..., 0] - logits.logsumexp(-1)
-            scores[some] = of_ids.sum(-1).numpy(force=True)
-        return scores
+    def _likely(self, subject: Sequence[int], own: NDArray[np.float64]) -> list[int]:
+        """Which options to score, of the number of whose `subject` and whose log-probability are given: of each subject those
+        that are not `unlikely`, the likeliest first, and no more than its part of `properties`.
+        """
+        most = -(-self._options.properties // (max(subject) + 1))
+        likely: list[int] = []
+        for number in sorted(set(subject)):
+            of_it = [n for n in np.argsort(-own, kind="stable").tolist() if subject[n] == number]
+            bar = own[of_it[0]] - self._options.unlikely
+            likely += [n for n in of_it[:most] if own[n] >= bar]
+        return likely
 
 
-def properties(machine: Machine, state: InFact, position: int, most: int = 128) -> list[tuple[int, ...]]:
-    """The properties that may follow a subject: the ids of each to its closing bracket, those with most facts first.
-
-    A subject's other facts of this text count no more (`state`). At most `most` of them.
-    """
-    written = machine_bytes(machine, state.prefix).count(b">")
-    heap: list[tuple[int, tuple[int, ...], InFact]] = [(-state.children.total, (), state)]
-    found: list[tuple[int, ...]] = []
-    while heap and len(found) < most:
-        _, path, at = heapq.heappop(heap)
-        if machine_bytes(machine, at.prefix).count(b">") > written:
-            found.append(path)
-            continue
-        for token, count in zip(at.children.tokens.tolist(), at.children.leaves.tolist(), strict=True):
-            after = machine.advance(at, token, position + len(path))
-            if isinstance(after, InFact):
-                heapq.heappush(heap, (-count, (*path, token), after))
-    return found
-
-
-def machine_bytes(machine: Machine, ids: Sequence[int]) -> bytes:
-    """The text of ids."""
-    return b"".join(map(machine.bytes_of, ids))
-
-
-def _part(machine: Machine, ids: Sequence[int]) -> str:
-    """The name of a property that ids write, without its brackets."""
-    name = machine_bytes(machine, ids).partition(b">")[0]  # an id may go on behind the bracket: `> <`
-    return name.decode("utf-8", "replace").strip().removeprefix("<")
-
-
-def _among(logits: torch.Tensor, tokens: NDArray[np.integer]) -> NDArray[np.float64]:
-    """Log-probabilities of some ids, of which one has to come, float64[n]."""
-    index = torch.as_tensor(tokens.astype(np.int64), device=logits.device)
-    found: NDArray[np.float64] = logits[index].to(torch.float32).log_softmax(-1).numpy(force=True).astype(np.float64)
-    return found
+def _that_answer(machine: Machine, found: Sequence[Path]) -> Sequence[Path]:
+    """Without descriptions, which answer nothing while there are other properties."""
+    names = (machine.text_of(ids).partition(b">")[0].strip().removeprefix(b"<") for ids in found)  # an id may be `> <`
+    return [
+        ids for ids, name in zip(found, names, strict=True) if name.decode("utf-8", "replace") not in DESCRIPTIONS
+    ] or found
 
 
 def _until_object(machine: Machine, tokens: Sequence[int]) -> tuple[int, ...]:
@@ -244,19 +210,3 @@ def _after(machine: Machine, state: State, ids: Sequence[int]) -> State:
     for token in ids:
         state = machine.advance(state, token, 0)
     return state
-
-
-def _passes(rows: Sequence[Sequence[int]]) -> list[list[int]]:
-    """The numbers of rows that go through the model together, short ones first: padding is little then."""
-    order = sorted(range(len(rows)), key=lambda n: len(rows[n]))
-    step = max(1, min(ROWS_A_PASS, IDS_A_PASS // max(map(len, rows), default=1)))
-    return [order[first : first + step] for first in range(0, len(order), step)]
-
-
-def _reason(machine: Machine, state: InFact) -> tuple[int, ...]:
-    """The last fact that leads to the subject of this one, as its object: a question of two steps asks for both."""
-    subject = machine_bytes(machine, state.prefix).partition(b">")[0].strip()
-    for fact in reversed(state.facts):
-        if machine_bytes(machine, fact.tokens).strip().removesuffix(b">").endswith(subject):
-            return (*fact.tokens, *machine.source.tokenizer.encode(machine.source.terminator))
-    return ()

@@ -19,6 +19,9 @@ from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 PASS_IDS = 16
 """A pass takes the time of so many ids beside those that go through it (docs/benchmarks.md, "Decoding")."""
 
+IDS_A_PASS, ROWS_A_PASS = 256, 16
+"""Most ids and rows of one of `passes`: they bound the logits, and the copies of the text's keys and values."""
+
 _KNOWN_INPUTS = {"attention_mask", "position_ids", "past_key_values", "use_cache", "logits_to_keep"}
 
 
@@ -36,6 +39,17 @@ def best_width(pending: Sequence[int]) -> int:
         return sum(min(count, width) for count in pending) / (PASS_IDS + width * len(pending))
 
     return max(sorted(set(pending)), key=rate)
+
+
+def passes(rows: Sequence[Sequence[int]]) -> list[list[int]]:
+    """The numbers of rows that go through the model together, each by itself, short ones first: padding is little then.
+
+    >>> passes([[1, 2, 3], [4], [5, 6]])
+    [[1, 2, 0]]
+    """
+    order = sorted(range(len(rows)), key=lambda n: len(rows[n]))
+    step = max(1, min(ROWS_A_PASS, IDS_A_PASS // max(map(len, rows), default=1)))
+    return [order[first : first + step] for first in range(0, len(order), step)]
 
 
 def can_be_fed_in_chunks(model: Any, model_kwargs: Mapping[str, Any], rows: int) -> bool:

@@ -19,7 +19,7 @@ beam search kept a row that was ruled out.
 import copy
 import logging
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -163,6 +163,10 @@ class Machine:
     def bytes_of(self, token: int) -> bytes:
         """The bytes of an id; empty for special tokens and for ids beyond the vocabulary."""
         return self.token_bytes[token] if token < len(self.token_bytes) else b""
+
+    def text_of(self, ids: Iterable[int]) -> bytes:
+        """The text of ids."""
+        return b"".join(map(self.bytes_of, ids))
 
     def begin(self, position: int, facts: tuple[Written, ...] = ()) -> InFact:
         """The state right behind a trigger, at `position` in a sequence that has completed `facts`."""

@@ -3,6 +3,7 @@
 import logging
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from functools import cache
 from typing import Any
 
@@ -29,7 +30,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from refactx.answer import Answer
 from refactx.ask import Asker
-from refactx.channel import Channel, ChannelOptions, properties
+from refactx.candidates import Limits, properties
+from refactx.channel import Channel, ChannelOptions
 from refactx.errors import InputError
 from refactx.generation import Generation
 from refactx.grounded import ground
@@ -54,10 +56,20 @@ GRAPH = (
     "<Bo> <q> <Ann>",
     "<Bo> <description> <y>",
 )
+NAMESAKES = (
+    "<Bo (n)> <p> <b>",
+    "<Bo (n)> <p> <c>",
+    "<Bo (n)> <q> <b>",
+    "<Bo (b)> <p> <b>",
+    "<Bo> <in> <b>",
+    *(f"<Ann (n)> <p> <{letter}>" for letter in "bcd"),
+)
 EXAMPLES = "Fact: <x> <y> Question: z?\n"
 QUESTIONS = ("who is Ann?", "in p", "b", "when was it that Bo was where Ann had been?")
 ALWAYS = -math.inf
 """For `again`: another fact for as long as there is one."""
+EVERY = {"candidates": Limits(99, 99, math.inf), "meant": 99, "within": math.inf, "properties": 9999}
+"""So many candidates that none is left out."""
 
 
 def channel(
@@ -202,78 +214,102 @@ class TestWhatIsWritten:
 
 class TestTheChoice:
     def expected(
-        self,
-        index: MemoryIndex,
-        seed: int,
-        row: Sequence[int],
-        at: int,
-        prefix: tuple[int, ...],
-        question: str,
-        own: float,
-    ) -> dict[tuple[int, ...], float]:
-        """Each property's score, by plain passes over whole texts. `row[:at]`: the text before the fact."""
+        self, index: MemoryIndex, seed: int, row: Sequence[int], at: int, question: str, options: ChannelOptions
+    ) -> dict[tuple[tuple[int, ...], tuple[int, ...]], float]:
+        """The score of each subject with each of its properties, by plain passes over whole texts. `row[:at]`: the text
+        before the fact.
+        """
         encode, model = index.tokenizer.encode, llama(seed)
         written = ground(model, tiny_tokenizer(), index).facts([list(row[:at])], self.length)[0]
         done = {tuple(row[f.token_span[0] : f.token_span[1]]) for f in written}
         left = [fact for fact in index.sequences if not any(fact == ids[: len(fact)] for ids in done)]
-        paths = texts_of_properties(index, left, prefix)
-        paths = {path for path in paths if index.tokenizer.decode(path) != " <description>"} or paths
-        subject = index.tokenizer.decode(prefix).strip()
-        reasons = [fact for fact in written if f"<{fact.object}>" == subject]
-        reason = encode("Fact:") + encode(" " + reasons[-1].text) + encode("\n") if reasons else []
         lead, asked = encode(" Question:"), encode(f" {question}")
-        self.reasons += len(reasons)
         scores = {}
-        for path in paths:
-            text = [*encode(EXAMPLES), *reason, *encode("Fact:"), *prefix, *path, *lead, *asked]
-            likely = log_probabilities(model, text)[-len(asked) - 1 : -1]
-            score = float(likely.gather(1, torch.tensor(asked)[:, None]).sum())
-            text = [*row[:at], *prefix, *path]
-            steps = log_probabilities(model, text)[at + len(prefix) - 1 :]
-            for depth, number in enumerate(path):
-                others = {other[depth] for other in paths if other[:depth] == path[:depth]}
-                score += own * float(steps[depth, number] - steps[depth, sorted(others)].logsumexp(0))
-            scores[path] = score
+        for subject in {until_closed(index, fact, 1) for fact in left}:
+            name, share = self.name_of(index, left, subject)
+            steps = log_probabilities(model, [*row[:at], *name])[at - 1 :]
+            own_name = sum(
+                float(steps[depth, number])
+                for depth, number in enumerate(name)
+                if len({fact[depth] for fact in left if fact[:depth] == name[:depth]}) > 1
+            )
+            paths = texts_of_properties(index, left, subject)
+            paths = {path for path in paths if index.tokenizer.decode(path) != " <description>"} or paths
+            reasons = [fact for fact in written if f"<{fact.object}>" == index.tokenizer.decode(subject).strip()]
+            reason = encode("Fact:") + encode(" " + reasons[-1].text) + encode("\n") if reasons else []
+            self.reasons += len(reasons)
+            for path in paths:
+                text = [*encode(EXAMPLES), *reason, *encode("Fact:"), *subject, *path, *lead, *asked]
+                likely = log_probabilities(model, text)[-len(asked) - 1 : -1]
+                score = float(likely.gather(1, torch.tensor(asked)[:, None]).sum())
+                steps = log_probabilities(model, [*row[:at], *subject, *path])[at + len(subject) - 1 :]
+                for depth, number in enumerate(path):
+                    others = {other[depth] for other in paths if other[:depth] == path[:depth]}
+                    score += options.own * float(steps[depth, number] - steps[depth, sorted(others)].logsumexp(0))
+                scores[subject, path] = score + options.name * own_name + options.prior * math.log(share)
         return scores
 
+    def name_of(
+        self, index: MemoryIndex, left: Sequence[tuple[int, ...]], subject: tuple[int, ...]
+    ) -> tuple[tuple[int, ...], float]:
+        """The ids of a subject's name, and its share of the facts of all of that name."""
+        texts = (index.tokenizer.decode_bytes(subject[:length]) for length in range(len(subject) + 1))
+        name = subject[: next(length for length, text in enumerate(texts) if b" (" in text or b">" in text)]
+        of_name, own = ([fact for fact in left if fact[: len(ids)] == ids] for ids in (name, subject))
+        return name, len(own) / len(of_name)
+
     @pytest.mark.parametrize(
-        ("question", "own", "sizes"),
+        ("question", "options", "sizes"),
         [
-            (QUESTIONS[0], 0.15, (256, 16)),
-            (QUESTIONS[3], 0.15, (256, 16)),
-            (QUESTIONS[0], 2.0, (1, 1)),
-            (QUESTIONS[1], 0.0, (40, 3)),
+            (QUESTIONS[0], {}, (256, 16)),
+            (QUESTIONS[3], {"name": 1.0}, (256, 16)),
+            (QUESTIONS[0], {"own": 2.0}, (1, 1)),
+            (QUESTIONS[1], {"own": 0.0, "prior": 3.0}, (40, 3)),
         ],
     )
+    @pytest.mark.parametrize("graph", [GRAPH, NAMESAKES])
     def test_is_that_of_plain_passes_over_whole_texts(
-        self, question: str, own: float, sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+        self,
+        graph: Sequence[str],
+        question: str,
+        options: dict[str, float],
+        sizes: tuple[int, int],
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr("refactx.channel.IDS_A_PASS", sizes[0])
-        monkeypatch.setattr("refactx.channel.ROWS_A_PASS", sizes[1])
-        assert self.compared(GRAPH, "a Fact:", range(2), question, own) > 2
+        monkeypatch.setattr("refactx.chunks.IDS_A_PASS", sizes[0])
+        monkeypatch.setattr("refactx.chunks.ROWS_A_PASS", sizes[1])
+        assert self.compared(graph, "a Fact:", range(2), question, options) > 2
 
     def test_asks_for_both_steps_where_a_fact_led_to_the_subject(self) -> None:
         chain = ("<Bé> <r> <Ann>", "<Ann> <p> <b>", "<Ann> <q> <c>", "<Ann> <pin> <Bo>", "<Bo> <q> <b>", "<Bo> <p> <c>")
-        assert self.compared(chain, "a Fact: <Bé", range(3), QUESTIONS[0], 0.15) > 2
+        assert self.compared(chain, "a Fact: <Bé", range(3), QUESTIONS[0], {}) > 2
         assert self.reasons > 2
 
     reasons = 0
 
-    def compared(self, graph: Sequence[str], text: str, seeds: Iterable[int], question: str, own: float) -> int:
-        """How many choices between properties were made, each of which has to be the brute-force twin's."""
+    def compared(
+        self, graph: Sequence[str], text: str, seeds: Iterable[int], question: str, weights: dict[str, float]
+    ) -> int:
+        """How many choices were made, each of which has to be the brute-force twin's."""
         index, chosen = tiny_index(graph), 0
+        options = ChannelOptions(**weights, **EVERY, values=1, again=ALWAYS)  # type: ignore[arg-type]
         for seed in seeds:
-            options = {"question": question, "own": own, "values": 1, "again": ALWAYS}
-            row, self.length, facts = write(index, text, seed, **options)
+            row, self.length, facts = write(
+                index,
+                text,
+                seed,
+                question=question,
+                **{field.name: getattr(options, field.name) for field in fields(options)},
+            )
             for fact in facts:
                 start, stop = fact.token_span
                 tokens = row[start:stop]
                 if start < self.length:  # begun by the prompt
                     continue
-                prefix = until_closed(index, tokens, 1)
-                path = until_closed(index, tokens, 2)[len(prefix) :]
-                scores = self.expected(index, seed, row, start, prefix, question, own)
-                assert scores[path] >= max(scores.values()) - 1e-3
+                subject = until_closed(index, tokens, 1)
+                path = until_closed(index, tokens, 2)[len(subject) :]
+                scores = self.expected(index, seed, row, start, question, options)
+                assert scores[subject, path] >= max(scores.values()) - 1e-3
                 chosen += len(scores) > 1
         return chosen
 
@@ -299,36 +335,33 @@ class TestTheChoice:
         ]
         assert facts == sorted(facts, reverse=True), "those with most facts first"
 
-    def test_of_the_subjects_of_a_name_is_that_with_more_facts_where_the_model_is_indifferent(self) -> None:
+    @pytest.mark.parametrize(("prior", "subject"), [(0.5, "Bo (n)"), (-0.5, "Bo (b)")])
+    def test_of_the_subjects_of_a_name_is_that_with_more_facts_where_the_model_is_indifferent(
+        self, prior: float, subject: str
+    ) -> None:
         model = tiny_model()
         model.get_output_embeddings().weight.data.zero_()
-        many = ["<Bo (n)> <p> <b>", "<Bo (n)> <p> <c>", "<Bo (n)> <q> <b>"]
-        index = tiny_index([*many, "<Bo (b)> <p> <b>", *(f"<Ann> <p> <{letter}>" for letter in "bcdefgh")])
-        machine = Machine(index)
-        state = machine.run(index.tokenizer.encode("Fact: <B"), 0)
-        assert isinstance(state, InFact)
-        logits = torch.zeros(1, 1, model.config.vocab_size)
+        index = tiny_index(NAMESAKES)
+        chosen = channel(model, index, prior=prior, again=math.inf)
+        grounded = ground(model, tiny_tokenizer(), index)
+        out = grounded.generate(**prompts("a Fact: <Bo ("), channel=chosen, max_new_tokens=40, do_sample=False)
+        assert parts(grounded.facts(out)[0][0].text)[0] == subject
 
-        def subject(prior: float) -> str:
-            now, chosen = state, channel(model, index, prior=prior)
-            while ">" not in index.tokenizer.decode(now.prefix):
-                ids = chosen.choose(machine, now, 9, None, logits)  # type: ignore[arg-type]
-                now = machine.advance(now, ids[0], 9)  # type: ignore[assignment]
-            return index.tokenizer.decode(now.prefix).strip()
-
-        assert subject(0.5) == "<Bo (n)>"
-        assert subject(0.0) == "<Bo (b)>", "that of the lowest id"
-
-    def test_of_a_subject_by_its_name_is_the_models_own(self) -> None:
-        index = tiny_index(["<Bo> <p> <b>", *(f"<Ann> <p> <{letter}>" for letter in "bcdefgh")])
-        machine = Machine(index)
-        state = machine.run(index.tokenizer.encode("Fact: <"), 0)
-        assert isinstance(state, InFact)
-        model = tiny_model()
-        logits = torch.zeros(1, 1, model.config.vocab_size)
-        wanted = index.tokenizer.encode("B")[0]
-        logits[0, 0, wanted] = 0.1  # six facts more weigh nothing here
-        assert list(channel(model, index, prior=1.0).choose(machine, state, 9, None, logits)) == [wanted]  # type: ignore[arg-type]
+    @pytest.mark.parametrize(
+        "limit",
+        [
+            {"candidates": Limits(1, 1)},
+            {"candidates": Limits(unlikely=0.0)},
+            {"meant": 1},
+            {"within": 0.0},
+            {"properties": 1},
+        ],
+    )
+    def test_with_fewer_candidates_is_still_a_fact(self, limit: dict[str, Any]) -> None:
+        index = tiny_index(NAMESAKES)
+        row, length, facts = write(index, budget=250, again=ALWAYS, **limit)
+        check_text(index, row, length, facts)
+        assert len(facts) == len(NAMESAKES)
 
 
 class TestBehindAFact:
