@@ -35,6 +35,7 @@ def check_prompt(prompt: Prompt, index: CheckedIndex) -> list[str]:
             f"the prompt's trigger is {prompt.trigger!r}, and that of index {index.name!r} is {index.trigger!r}: write that "
             "into the prompt, as its trigger and in its system text and examples"
         )
+    _check_channel(prompt)
     facts = [fact for n, example in enumerate(prompt.examples, 1) for fact in _facts(example.answer, n, index)]
     unknown = dict.fromkeys(fact.predicate for fact in facts if not _known(fact, index))
     notes = []
@@ -48,6 +49,23 @@ def check_prompt(prompt: Prompt, index: CheckedIndex) -> list[str]:
         if text not in shown:
             notes.append(f"the prompt never shows its {what} {text!r}, so the model may never write it")
     return notes
+
+
+def _check_channel(prompt: Prompt) -> None:
+    """Each line of `channel` that begins as a fact goes on with a subject and a predicate, and ends with a question."""
+    for line in filter(None, map(str.strip, prompt.channel.splitlines())):
+        if not line.startswith(prompt.trigger):
+            continue
+        begun, asks, question = line.removeprefix(prompt.trigger).partition(prompt.asks)
+        parts = split_fact(f"{begun} <object> .")
+        expected = (
+            "<subject> <predicate>" if parts is None else " ".join(f"<{written_part(part)}>" for part in parts[:2])
+        )
+        if parts is None or begun != f" {expected}" or not asks or not question.strip():
+            raise InputError(
+                f"the prompt's `channel` has {line!r}, which is not a fact as far as its predicate with the question that it "
+                f"answers: write {f'{prompt.trigger} {expected}{prompt.asks} what is ...?'!r}"
+            )
 
 
 def _facts(answer: str, number: int, index: CheckedIndex) -> list[Fact]:

@@ -32,9 +32,10 @@ def written(template: str, question: str = "What?") -> str:
     return tokenizer.decode(PROMPT.encode(tokenizer, question)["input_ids"][0])
 
 
-def test_the_wikidata_prompt_shows_ways_to_an_answer() -> None:
-    prompt = load_prompt()
-    assert len(prompt.examples) == 3
+@pytest.mark.parametrize(("name", "examples"), [("wikidata", 3), ("wikidata-rules", 6), ("domain", 3)])
+def test_a_prompt_of_ours_shows_ways_to_an_answer(name: str, examples: int) -> None:
+    prompt = load_prompt(name)
+    assert len(prompt.examples) >= examples
     assert prompt.trigger in prompt.system and prompt.marker in prompt.system and prompt.unknown in prompt.system
     for example in prompt.examples:
         *steps, last = example.answer.strip().split("\n")

@@ -68,6 +68,34 @@ def test_an_example_that_is_not_in_the_form_of_the_index_is_refused(fact: str, e
     assert str(told.value).endswith(expected)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Fact: <Ann> <p>",
+        "Fact: <Ann> <p> Question:",
+        "Fact: <Ann> Question: who?",
+        "Fact: <Ann> <p> <b> Question: who?",
+        "Fact:<Ann> <p> Question: who?",
+        "Fact: <Ann>  <p> Question: who?",
+        "Fact: <Ann> <p> . Question: who?",
+        "Fact: Ann p Question: who?",
+    ],
+)
+def test_a_line_of_the_channel_that_is_no_fact_with_a_question_is_refused(line: str) -> None:
+    channel = f"Each fact with its question.\nFact: <Ann> <p> Question: who?\n\n{line}\n"
+    with pytest.raises(InputError) as caught:
+        check_prompt(prompt(channel=channel), Known())
+    assert repr(line) in str(caught.value)
+    assert "<p> Question: what is" in str(caught.value) or "<subject> <predicate> Question: what is" in str(
+        caught.value
+    )
+
+
+def test_the_lines_of_the_channel_may_have_words_of_their_own() -> None:
+    channel = "Facts, each with what it answers.\nFact: <Ann> <p>; asked: who?\n"
+    assert check_prompt(prompt(" <Ann> <p> <b> .", channel=channel, asks="; asked:"), Known()) == []
+
+
 def test_another_trigger_or_terminator_is_refused() -> None:
     with pytest.raises(InputError, match="trigger is 'Proof:', and that of index 'people' is 'Fact:'"):
         check_prompt(prompt(trigger="Proof:"), Known())
@@ -83,9 +111,10 @@ def test_a_prompt_that_shows_neither_trigger_nor_marker_is_told() -> None:
     ]
 
 
-def test_the_wikidata_prompt_goes_with_an_index_of_wikidata(sample_url: str) -> None:
+@pytest.mark.parametrize("name", ["wikidata", "wikidata-rules"])
+def test_the_wikidata_prompts_go_with_an_index_of_wikidata(name: str, sample_url: str) -> None:
     with open_index("default", sample_url) as index:
-        assert check_prompt(load_prompt(), index) == [], "the sample has all predicates of the examples"
+        assert check_prompt(load_prompt(name), index) == [], "the sample has all predicates of the examples"
 
 
 def test_the_texts_of_a_file_of_questions(tmp_path: Path) -> None:
