@@ -7,10 +7,10 @@ by what stands in brackets, come those with most facts.
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from refactx.chunks import ChunkedModel, passes
 from refactx.mask import forced
@@ -42,6 +42,28 @@ class Subject:
     state: InFact
     own: float = 0.0
     share: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """A property: the number of its `subject`, and its `ids` behind that, to its closing bracket.
+
+    `own`: its log-probability as the model would go on by itself, among the subject's properties.
+    """
+
+    subject: int
+    ids: Path
+    own: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """The beginning of a property."""
+
+    subject: int
+    ids: Path
+    state: InFact
+    own: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,55 +103,49 @@ def subjects(
     return found
 
 
-def properties(machine: Machine, state: InFact, position: int, most: int = 128) -> list[Path]:
-    """The properties that may follow a subject: the ids of each to its closing bracket, those with most facts first.
+def properties(
+    machine: Machine,
+    of: Sequence[Subject],
+    position: int,
+    model: ChunkedModel,
+    logits: torch.Tensor,
+    most: int,
+    unlikely: float,
+) -> list[Property]:
+    """The properties with facts left of some subjects: of each at most the `most` likeliest, none that is less likely than the
+    likeliest by more than `unlikely`, a difference of logarithms.
 
-    A subject's other facts of this text count no more (`state`). At most `most` of them.
+    The other arguments are as in `subjects`; either all subjects have ids or none.
     """
-    written = machine.text_of(state.prefix).count(b">")
-    return [path for path, _ in _most_facts(machine, state, position, most, lambda text: text.count(b">") > written)]
+    brackets = [machine.text_of(one.state.prefix).count(b">") for one in of]
 
+    def is_done(number: int, state: InFact) -> bool:
+        return machine.text_of(state.prefix).count(b">") > brackets[number]
 
-def own_choice(
-    behind: Sequence[Path], options: Sequence[tuple[int, Path]], model: ChunkedModel, logits: torch.Tensor
-) -> NDArray[np.float64]:
-    """The log-probability of each property, among those of its subject, as the model would go on by itself: float64[n].
+    def with_forced(one: _Begun) -> _Begun:
+        ids, state = _forced(machine, one.ids, one.state, position, partial(is_done, one.subject))
+        return _Begun(one.subject, ids, state, one.own)
 
-    `behind`: the ids of the subjects behind the text so far, of all of them or of none; `options`: the number of a subject, and
-    the ids of a property. `logits` and `model` as in `subjects`.
-    """
-    below: dict[tuple[int, Path], set[int]] = {}
-    for number, ids in options:
-        for depth, token in enumerate(ids):
-            below.setdefault((number, ids[:depth]), set()).add(token)
-    forks = {at: sorted(tokens) for at, tokens in below.items() if len(tokens) > 1}
-    model = model.branch()
-    first = logits[:, -1].expand(len(behind), -1)
-    if any(behind):
-        model.select([0] * len(behind))
-        first = model.feed(behind)[:, -1]
-    scores = {at: first[at[0]] for at in forks if not at[1]}
-    paths = [at for at in forks if at[1]]
-    for some in passes([path for _, path in paths]):
-        branch = model.branch()
-        branch.select([paths[n][0] for n in some])
-        read = branch.feed([paths[n][1] for n in some])[:, -1]
-        scores |= dict(zip((paths[n] for n in some), read, strict=True))
-    steps = {
-        (number, (*path, token)): score
-        for (number, path), tokens in forks.items()
-        for token, score in zip(tokens, among(scores[number, path], np.array(tokens)), strict=True)
-    }
-    return np.array(
-        [sum(steps.get((number, ids[: depth + 1]), 0.0) for depth in range(len(ids))) for number, ids in options]
-    )
-
-
-def among(logits: torch.Tensor, tokens: NDArray[np.integer]) -> NDArray[np.float64]:
-    """Log-probabilities of some ids, of which one has to come, float64[n]; `logits`: float[vocabulary]."""
-    index = torch.as_tensor(tokens.astype(np.int64), device=logits.device)
-    found: NDArray[np.float64] = logits[index].to(torch.float32).log_softmax(-1).numpy(force=True).astype(np.float64)
-    return found
+    begun = [with_forced(_Begun(number, (), one.state, 0.0)) for number, one in enumerate(of)]
+    done = [one for one in begun if is_done(one.subject, one.state)]
+    running = [one for one in begun if not is_done(one.subject, one.state)]
+    model, read = model.branch(), [len(one.ids) for one in begun]
+    chunks = [(*subject.ids, *one.ids) for subject, one in zip(of, begun, strict=True)]
+    if running and any(chunks):
+        model.select([0] * len(of))
+        logits = model.feed(chunks)
+    behind = [logits[one.subject, -1] for one in running]
+    while running:
+        longer = [
+            with_forced(one)
+            for beginning, scores in zip(running, behind, strict=True)
+            for one in _choices(machine, beginning, position, scores, most, unlikely)
+        ]
+        left = [one for number in range(len(of)) for one in _likeliest(number, [*done, *longer], most, unlikely)]
+        done = [one for one in left if is_done(one.subject, one.state)]
+        running = [one for one in left if not is_done(one.subject, one.state)]
+        behind = _behind(model, [(one.subject, one.ids[read[one.subject] :]) for one in running])
+    return [Property(one.subject, one.ids, one.own) for one in done]
 
 
 def _names(
@@ -140,7 +156,12 @@ def _names(
     The sum is of the whole vocabulary's log-probabilities: so a name that the model was forced into, since the tree has
     nothing better behind a good beginning, is an unlikely one.
     """
-    if _is_name(machine, state):
+
+    def is_name(state: InFact) -> bool:
+        text = machine.text_of(state.prefix)
+        return b">" in text or b" (" in text
+
+    if is_name(state):
         return [_Name((), state, 0.0, 0)]
     model, behind = model.branch(), logits[:, -1]
     running, done = [_Name((), state, 0.0, 0)], list[_Name]()
@@ -149,8 +170,9 @@ def _names(
         grown = [longer for name, scores in choices for longer in _grown(machine, name, position, scores, beams)]
         running = []
         for longer in heapq.nlargest(beams, grown, key=lambda name: name.own):
-            name = _forced(machine, longer, position)
-            (done if _is_name(machine, name.state) else running).append(name)
+            ids, at = _forced(machine, longer.ids, longer.state, position, is_name)
+            name = _Name(ids, at, longer.own, longer.row, len(ids) - len(longer.ids) + 1)
+            (done if is_name(at) else running).append(name)
         done = heapq.nlargest(beams, done, key=lambda name: name.own)
         if len(done) == beams:  # sums fall
             running = [name for name in running if name.own > done[-1].own]
@@ -170,18 +192,50 @@ def _grown(machine: Machine, name: _Name, position: int, logits: torch.Tensor, m
     for token, score in zip(tokens[best].tolist(), scores[best].tolist(), strict=True):
         state = machine.advance(name.state, token, position + len(name.ids))
         if isinstance(state, InFact):
-            yield _Name((*name.ids, token), state, name.own + score, name.row, 1)
+            yield _Name((*name.ids, token), state, name.own + score, name.row)
 
 
-def _forced(machine: Machine, name: _Name, position: int) -> _Name:
-    """With the ids that have no alternative, to the end of the name at most."""
-    ids, state = name.ids, name.state
-    while not _is_name(machine, state) and (token := forced(machine, state)) is not None:
+def _forced(
+    machine: Machine, ids: Path, state: InFact, position: int, is_end: Callable[[InFact], bool]
+) -> tuple[Path, InFact]:
+    """Ids, which lead to a state, with those behind them that have no alternative, to where it is the end."""
+    while not is_end(state) and (token := forced(machine, state)) is not None:
         after = machine.advance(state, token, position + len(ids))
         if not isinstance(after, InFact):
             break
         ids, state = (*ids, token), after
-    return _Name(ids, state, name.own, name.row, name.pending + len(ids) - len(name.ids))
+    return ids, state
+
+
+def _choices(
+    machine: Machine, begun: _Begun, position: int, logits: torch.Tensor, most: int, unlikely: float
+) -> Iterator[_Begun]:
+    """A property with each id that may follow, as far as `properties` wants them; `logits`: float[vocabulary]."""
+    tokens = begun.state.children.tokens
+    index = torch.as_tensor(tokens.astype(np.int64), device=logits.device)
+    scores = logits[index].to(torch.float32).log_softmax(-1).numpy(force=True)
+    for at in np.argsort(-scores, kind="stable")[:most]:
+        if scores[at] < scores.max() - unlikely:
+            break
+        state = machine.advance(begun.state, int(tokens[at]), position + len(begun.ids))
+        if isinstance(state, InFact):
+            yield _Begun(begun.subject, (*begun.ids, int(tokens[at])), state, begun.own + float(scores[at]))
+
+
+def _likeliest(subject: int, some: Sequence[_Begun], most: int, unlikely: float) -> list[_Begun]:
+    """Those of a subject that are worth going on with: what is likelier now may become less likely, and not the other way."""
+    order = sorted((one for one in some if one.subject == subject), key=lambda one: -one.own)[:most]
+    return [one for one in order if one.own >= order[0].own - unlikely]
+
+
+def _behind(model: ChunkedModel, some: Sequence[tuple[int, Path]]) -> list[torch.Tensor]:
+    """The logits behind some ids of a row of the model, which are given with its number, float[vocabulary] each."""
+    found: dict[int, torch.Tensor] = {}
+    for numbers in passes([ids for _, ids in some]):
+        branch = model.branch()
+        branch.select([some[n][0] for n in numbers])
+        found |= dict(zip(numbers, branch.feed([some[n][1] for n in numbers])[:, -1], strict=True))
+    return [found[n] for n in range(len(some))]
 
 
 def _most_facts(
@@ -200,8 +254,3 @@ def _most_facts(
             if isinstance(after, InFact):
                 heapq.heappush(heap, (-count, (*path, token), after))
     return found
-
-
-def _is_name(machine: Machine, state: InFact) -> bool:
-    text = machine.text_of(state.prefix)
-    return b">" in text or b" (" in text

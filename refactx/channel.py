@@ -24,9 +24,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from refactx.candidates import Limits, Path, Subject, own_choice, properties, subjects
+from refactx.candidates import Limits, Property, Subject, properties, subjects
 from refactx.chunks import ChunkedModel
 from refactx.fact import DESCRIPTIONS
 from refactx.prefix import Prefix
@@ -150,40 +149,28 @@ class Channel:
             near = [int(n) for n in order if scores[n] >= scores[order[0]] - self._options.within]
             asked.select(near)
             meant = [meant[n] for n in near]
-        options = [
-            (number, ids)
-            for number, one in enumerate(meant)
-            for ids in _that_answer(machine, properties(machine, one.subject.state, position + len(one.subject.ids)))
-        ]
-        if len(options) > 1:
-            own = own_choice([one.subject.ids for one in meant], options, model, logits)
-            best = self._likely([number for number, _ in options], own)
-            options = [options[n] for n in best]
+        most = -(-self._options.properties // len(meant))
+        found = properties(
+            *(machine, [one.subject for one in meant], position, model, logits), most, self._options.unlikely
+        )
+        found = [one for number in range(len(meant)) for one in _that_answer(machine, found, number)]
+        if len(found) > 1:
             asked = asked or self._score.behind(machine, [one.subject.state for one in meant])
-            scores = self._score.likelihoods(asked, options) + self._options.own * own[best]
-            scores += [meant[number].score for number, _ in options]
-            options = [options[int(scores.argmax())]]
-        number, ids = options[0] if options else (0, ())
+            scores = self._score.likelihoods(asked, [(one.subject, one.ids) for one in found])
+            scores += [self._options.own * one.own + meant[one.subject].score for one in found]
+            found = [found[int(scores.argmax())]]
+        number, ids = (found[0].subject, found[0].ids) if found else (0, ())
         return (*meant[number].subject.ids, *ids)
 
-    def _likely(self, subject: Sequence[int], own: NDArray[np.float64]) -> list[int]:
-        """Which options to score, of the number of whose `subject` and whose log-probability are given: of each subject those
-        that are not `unlikely`, the likeliest first, and no more than its part of `properties`.
-        """
-        most = -(-self._options.properties // (max(subject) + 1))
-        likely: list[int] = []
-        for number in sorted(set(subject)):
-            of_it = [n for n in np.argsort(-own, kind="stable").tolist() if subject[n] == number]
-            bar = own[of_it[0]] - self._options.unlikely
-            likely += [n for n in of_it[:most] if own[n] >= bar]
-        return likely
 
-
-def _that_answer(machine: Machine, found: Sequence[Path]) -> Sequence[Path]:
-    """Without descriptions, which answer nothing while there are other properties."""
-    names = (machine.text_of(ids).partition(b">")[0].strip().removeprefix(b"<") for ids in found)  # an id may be `> <`
+def _that_answer(machine: Machine, found: Sequence[Property], subject: int) -> Sequence[Property]:
+    """Those of a subject, without descriptions, which answer nothing while there are other properties."""
+    found = [one for one in found if one.subject == subject]
+    names = (
+        machine.text_of(one.ids).partition(b">")[0].strip().removeprefix(b"<") for one in found
+    )  # an id may be `> <`
     return [
-        ids for ids, name in zip(found, names, strict=True) if name.decode("utf-8", "replace") not in DESCRIPTIONS
+        one for one, name in zip(found, names, strict=True) if name.decode("utf-8", "replace") not in DESCRIPTIONS
     ] or found
 
 

@@ -15,7 +15,7 @@ from tiny_model import (
     tiny_model,
 )
 
-from refactx.candidates import Limits, Subject, subjects
+from refactx.candidates import Limits, Property, Subject, properties, subjects
 from refactx.chunks import ChunkedModel
 from refactx.prefix import prefill
 from refactx.state import InFact, Machine
@@ -115,3 +115,86 @@ def test_limits_keep_the_best(limits: Limits, most: int, seed: int) -> None:
         assert {one.own for one in some} == {max(one.own for one in every)}
     if limits.names == 99 and limits.namesakes == 2:
         assert "<Bo (b)>" not in shown(index, state, some), "the one with the fewest facts"
+
+
+PROPERTIES = (
+    "<Ann> <p> <b>",
+    "<Ann> <p> <c>",
+    "<Ann> <p> <bb>",
+    "<Ann> <q> <b>",
+    "<Ann> <pin> <Bo>",
+    "<Ann> <pin pin> <Bo>",
+    "<Ann> <description> <x>",
+    "<Bo> <p> <.>",
+    "<Bo> <‹p›> <b>",
+    "<Bé> <p> <in>",
+)
+
+
+def properties_behind(
+    index: MemoryIndex, text: str, of: Sequence[str], most: int, unlikely: float
+) -> tuple[list[Property], list[int], list[Subject]]:
+    """The properties of some subjects behind a text (of none: of the one that the text has), and the ids of the text."""
+    ids, machine = index.tokenizer.encode(text), Machine(index)
+    state = machine.run(ids, 0)
+    assert isinstance(state, InFact)
+    wanted = []
+    for name in of:
+        path, at = tuple(index.tokenizer.encode(f" <{name}>")), state
+        for token in path:
+            at = machine.advance(at, token, 0)  # type: ignore[assignment]
+        wanted.append(Subject(path, at))
+    prefix = prefill(llama(0), [ids[:-1]])
+    inputs = {"past_key_values": prefix.cache, "position_ids": torch.arange(len(ids) - 1)[None]}
+    model = ChunkedModel(llama(0), inputs, (1, len(ids) - 1))
+    logits = model.feed([ids[-1:]])
+    wanted = wanted or [Subject((), state)]
+    return properties(machine, wanted, len(ids), model, logits, most, unlikely), ids, wanted
+
+
+@pytest.mark.parametrize(
+    "written", [(), PROPERTIES[:1], PROPERTIES[:3], PROPERTIES[3:6], PROPERTIES[:6], PROPERTIES[7:9]]
+)
+@pytest.mark.parametrize("subject", [" <Ann>", " <Ann> <", " <Bo>", " <Bé> <", ("Ann", "Bo", "Bé"), ("Bo",)])
+def test_with_room_for_all_every_property_with_facts_left_is_found_with_the_models_own_choice(
+    written: Sequence[str], subject: str | tuple[str, ...]
+) -> None:
+    index = tiny_index(PROPERTIES)
+    left = [fact for fact in PROPERTIES if fact not in written]
+    names = subject if isinstance(subject, tuple) else (subject.strip(" <>"),)
+    if not all(any(fact.startswith(f"<{name}>") for fact in left) for name in names):
+        return  # no state is behind such a subject
+    text = "".join(f"Fact: {fact} .\n" for fact in written) + "Fact:" + (subject if isinstance(subject, str) else "")
+    found, ids, of = properties_behind(index, text, names if isinstance(subject, tuple) else (), 99, math.inf)
+    decode = index.tokenizer.decode
+    for number, name in enumerate(names):
+        mine = [one for one in found if one.subject == number]
+        begin = decode(of[number].state.prefix).strip()
+        assert sorted(f"{begin}{decode(one.ids)}".replace("><", "> <") for one in mine) == sorted(
+            {
+                " ".join(fact.split("> <")[:1]) + "> <" + fact.split("> <")[1] + ">"
+                for fact in left
+                if fact.startswith(f"<{name}>")
+            }
+        )
+        assert [one.own for one in mine] == sorted((one.own for one in mine), reverse=True)
+        for one in mine:
+            steps = log_probabilities(llama(0), [*ids, *of[number].ids, *one.ids])[len(ids) + len(of[number].ids) - 1 :]
+            expected = 0.0
+            for depth, token in enumerate(one.ids):
+                others = {other.ids[depth] for other in mine if other.ids[:depth] == one.ids[:depth]}
+                expected += float(steps[depth, token] - steps[depth, sorted(others)].logsumexp(0))
+            assert one.own == pytest.approx(expected, abs=1e-3)
+        assert sum(math.exp(one.own) for one in mine) == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.parametrize(("most", "unlikely"), [(1, math.inf), (2, math.inf), (99, 0.0), (99, 1.0)])
+def test_limits_keep_likely_properties(most: int, unlikely: float) -> None:
+    index = tiny_index(PROPERTIES)
+    some, _, _ = properties_behind(index, "a Fact:", ("Ann", "Bo"), most, unlikely)
+    every, _, _ = properties_behind(index, "a Fact:", ("Ann", "Bo"), 99, math.inf)
+    for number in range(2):
+        mine = [one for one in some if one.subject == number]
+        assert 1 <= len(mine) <= most
+        assert {one.ids for one in mine} <= {one.ids for one in every if one.subject == number}
+        assert all(one.own >= mine[0].own - unlikely for one in mine)
