@@ -25,7 +25,7 @@ from refactx.unfold import from_block
 from .build import Row, Shape
 from .catalogue import add_name_table, add_segment, show_names, show_segment
 from .changes import changing, name_tables, note_change, remove_unfinished
-from .encode import WholeFacts
+from .encoded import WholeFacts
 from .load import ZSTD_LEVEL, Learned, load_segment
 from .locks import Connection
 from .progress import Clock, Progress, timings

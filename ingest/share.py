@@ -25,7 +25,8 @@ from refactx.unfold import from_block
 
 from .catalogue import check_free, check_name
 from .changes import changing
-from .encode import EncodedFacts, encode_facts
+from .encode import encode_facts
+from .encoded import EncodedFacts
 from .load import Learned
 from .locks import name_lock
 from .lossless import check_lossless

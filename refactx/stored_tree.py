@@ -5,7 +5,7 @@ cache bounded in bytes; a node that is still there costs one dictionary look-up.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,16 @@ class RowSource(Protocol):
     def fetch_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """Those of the rows under some keys that there are; one round trip."""
         ...
+
+
+class _Row(NamedTuple):
+    """How errors call a row: made into text only where there is one."""
+
+    name: str
+    key: bytes
+
+    def __str__(self) -> str:
+        return f"index {self.name!r}: row {self.key.hex()} (level {self.key[0]}, prefix {prefix_of(self.key)})"
 
 
 class _Node:
@@ -94,7 +104,7 @@ class StoredTree:
             return cached
         row = self._rows.fetch(key)
         if row is None:
-            raise CorruptIndexError(f"{self._where(key)} is missing. Ingest the index again")
+            raise self._missing(key)
         return self._unpacked(key, row)
 
     def load(self, keys: Sequence[bytes]) -> None:
@@ -102,6 +112,14 @@ class StoredTree:
         missing = [key for key in keys if self._cache.get(key) is None]
         for key, row in self._rows.fetch_many(missing).items() if missing else ():
             self._unpacked(key, row)
+
+    def members(self, keys: Sequence[bytes]) -> list[tuple[Any, ...]]:
+        """What the rows under some keys hold, in one round trip and past the cache: intact, but of any meaning."""
+        rows = self._rows.fetch_many(keys)
+        for key in keys:
+            if key not in rows:
+                raise self._missing(key)
+        return [self.codec.unpack(key, rows[key], self._where(key)) for key in keys]
 
     def _unpacked(self, key: bytes, row: bytes) -> Piece:
         members = self.codec.unpack(key, row, self._where(key))
@@ -123,8 +141,11 @@ class StoredTree:
         """Bytes of memory that the cache holds."""
         return self._cache.nbytes
 
-    def _where(self, key: bytes) -> str:
-        return f"index {self.name!r}: row {key.hex()} (level {key[0]}, prefix {prefix_of(key)})"
+    def _where(self, key: bytes) -> _Row:
+        return _Row(self.name, key)
+
+    def _missing(self, key: bytes) -> CorruptIndexError:
+        return CorruptIndexError(f"{self._where(key)} is missing. Ingest the index again")
 
     def damaged(self, key: bytes, what: str) -> CorruptIndexError:
         """The error that says what is wrong with a row."""
