@@ -13,7 +13,7 @@ from refactx.postgres import Database, list_indexes
 from refactx.tokenizer import FactTokenizer
 
 from .build import Row, Shape
-from .catalogue import Header, begin, check_free, check_name, discard, publish
+from .catalogue import Header, begin, check_free, check_name, discard, discard_unfinished, publish
 from .encoded import EncodedFacts
 from .inputs import Inputs, inputs_of
 from .knowledge_base import KnowledgeBase
@@ -169,6 +169,7 @@ def publish_index(
         if not connection.broken and not connection.closed:
             discard(connection, [begun.index])
         raise
+    discard_unfinished(connection, options.index)  # the one that was replaced
     entry = list_indexes(connection, options.index)[0]
     size = entry["table_bytes"] + entry["index_bytes"] + entry["toast_bytes"]
     return Result(options.index, report, entry["tokens"], clock.seconds, size, entry["names_bytes"])

@@ -63,6 +63,12 @@ class _Node:
         self.path, self.base, self.forks = path, base, forks
         self.nbytes = 700 + 20 * len(children.tokens)
 
+    def on_path(self, depth: int) -> "_Node":
+        """The node at a depth below this one and above `forks`: all entries under this one lie under it too."""
+        position = depth - self.base
+        below = Children(self.path[position : position + 1], self.children.leaves, 0)
+        return _Node(below, self.piece_key, self.bounds, self.path, self.base, self.forks)
+
 
 class StoredTree:
     """The tree in the rows of one segment. Safe to share between threads.
@@ -96,6 +102,16 @@ class StoredTree:
             if node is None:
                 return OFF_TREE
         return node.children  # type: ignore[union-attr]  # tuples are keys of nodes, bytes of pieces
+
+    def only_path(self, prefix: tuple[int, ...]) -> Tokens:
+        """The tokens that follow a prefix without an alternative or an end: int32[n], as far as is known without reading a row.
+
+        Nothing is known where `children` was not asked for the prefix before.
+        """
+        node = self._cache.get(prefix)
+        if not isinstance(node, _Node) or node.forks <= len(prefix):
+            return NO_TOKENS
+        return node.path[len(prefix) - node.base : node.forks - node.base]
 
     def piece(self, key: bytes) -> Piece:
         """The piece under a row key."""
@@ -166,6 +182,11 @@ class StoredTree:
             node = self._node(self.root_key, root, 0, len(root), ())
             depth = 0
         while depth < len(key):
+            skipped = min(node.forks, len(key)) - 1
+            if depth < skipped:  # on the only path: nothing between is asked for
+                if node.path[depth - node.base : skipped - node.base].tolist() != list(key[depth:skipped]):
+                    return None
+                node, depth = node.on_path(skipped), skipped
             below = self._step(node, key[: depth + 1])
             if below is None:
                 return None
@@ -180,10 +201,7 @@ class StoredTree:
                 return None
             at, depth = 0, len(prefix)
             if depth < node.forks:  # on the only path: nothing to look up
-                position = depth - node.base
-                # All entries under the parent lie under this node too, so its leaves are the parent's.
-                below = Children(node.path[position : position + 1], node.children.leaves, 0)
-                new = _Node(below, node.piece_key, node.bounds, node.path, node.base, node.forks)
+                new = node.on_path(depth)
                 self._cache.put(prefix, new)
                 return new
         else:

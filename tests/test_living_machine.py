@@ -359,7 +359,6 @@ def check(url: str, folder: Path, can_kill: bool, examples: int, steps: int) -> 
             suppress_health_check=list(HealthCheck),
         ),
     )
-    print(dict(ended))
     missing = {*ENDS, *(("killed", "export gone on with") if can_kill else ())} - set(+ended)
     assert not missing, f"never came to pass: {sorted(missing)}; what did: {dict(ended)}"
 
