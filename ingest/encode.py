@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -31,6 +30,7 @@ from .encoded import FACT, TRIPLES, UNIT, EncodedFacts, UnitFacts, WholeFacts, o
 from .few import are_few
 from .progress import Advance
 from .sequences import Offsets, offsets_of
+from .work_database import Work
 
 SAMPLE = 2_000
 """Facts on which encoding by word is checked: a twentieth of a second at the rate of encoding whole ones."""
@@ -69,6 +69,8 @@ def encode_many(
     progress: Advance,
 ) -> EncodedFacts:
     """`encode_facts` for any number of facts."""
+    import duckdb
+
     try:
         with _database(work, memory, workers) as database:
             database.execute(f"CREATE VIEW units AS FROM '{knowledge / 'units.parquet'}'")
@@ -83,7 +85,7 @@ def encode_many(
         ) from error
 
 
-def words_join(database: duckdb.DuckDBPyConnection, tokenizer: FactTokenizer, trigger: str) -> bool:
+def words_join(database: Work, tokenizer: FactTokenizer, trigger: str) -> bool:
     """Whether, on a sample of the facts, joined words equal what the tokenizer makes of the whole fact."""
     rows = database.execute(
         f"""SELECT s.text, p.text, o.text
@@ -95,7 +97,9 @@ def words_join(database: duckdb.DuckDBPyConnection, tokenizer: FactTokenizer, tr
 
 
 @contextmanager
-def _database(work: Path, memory: str, workers: int) -> Iterator[duckdb.DuckDBPyConnection]:
+def _database(work: Path, memory: str, workers: int) -> Iterator[Work]:
+    import duckdb
+
     with (
         tempfile.TemporaryDirectory(dir=work, prefix="sort-") as folder,
         duckdb.connect(str(Path(folder, "sort.duckdb"))) as database,
@@ -106,7 +110,7 @@ def _database(work: Path, memory: str, workers: int) -> Iterator[duckdb.DuckDBPy
         yield database
 
 
-def _by_unit(database: duckdb.DuckDBPyConnection, tokenizer: FactTokenizer, work: Path, progress: Advance) -> UnitFacts:
+def _by_unit(database: Work, tokenizer: FactTokenizer, work: Path, progress: Advance) -> UnitFacts:
     count = _number(database, "SELECT count(*) FROM units")
     database.execute("CREATE TABLE encoded (unit INTEGER, ids BLOB)")
     for units, texts in _batches(database, "SELECT unit, text FROM units"):
@@ -127,9 +131,7 @@ def _by_unit(database: duckdb.DuckDBPyConnection, tokenizer: FactTokenizer, work
     return UnitFacts(_sorted_triples(database, ranks, work, progress), tokens, offsets)
 
 
-def _sorted_triples(
-    database: duckdb.DuckDBPyConnection, ranks: NDArray[np.int32], work: Path, progress: Advance
-) -> NDArray[np.int32]:
+def _sorted_triples(database: Work, ranks: NDArray[np.int32], work: Path, progress: Advance) -> NDArray[np.int32]:
     total = _number(database, "SELECT count(*) FROM facts")
     database.execute("CREATE TABLE triples (s INTEGER, p INTEGER, o INTEGER)")
     for batch in _record_batches(database.cursor(), "SELECT subject, predicate, object FROM facts"):
@@ -145,9 +147,7 @@ def _sorted_triples(
     return np.memmap(path, np.int32, "r").reshape(-1, 3)
 
 
-def _whole(
-    database: duckdb.DuckDBPyConnection, tokenizer: FactTokenizer, trigger: str, work: Path, progress: Advance
-) -> WholeFacts:
+def _whole(database: Work, tokenizer: FactTokenizer, trigger: str, work: Path, progress: Advance) -> WholeFacts:
     total = _number(database, "SELECT count(*) FROM facts")
     database.execute("CREATE TABLE encoded (ids BLOB)")
     query = """SELECT ' <' || s.text || '> <' || p.text || '> <' || o.text || '>' AS text FROM facts
@@ -160,7 +160,7 @@ def _whole(
     return WholeFacts(tokens, offsets)
 
 
-def _write_sorted(database: duckdb.DuckDBPyConnection, query: str, work: Path, name: str) -> tuple[Tokens, Offsets]:
+def _write_sorted(database: Work, query: str, work: Path, name: str) -> tuple[Tokens, Offsets]:
     """The sequences that a query gives as binary values, written to files: their ids and offsets."""
     lengths = []
     path = work / f"{name}-tokens"
@@ -175,21 +175,21 @@ def _write_sorted(database: duckdb.DuckDBPyConnection, query: str, work: Path, n
     return open_sequences(work, name)
 
 
-def _batches(database: duckdb.DuckDBPyConnection, query: str) -> Iterator[tuple[pa.Array, pa.Array]]:
+def _batches(database: Work, query: str) -> Iterator[tuple[pa.Array, pa.Array]]:
     for batch in _record_batches(database.cursor(), query):
         yield batch.column(0), batch.column(1)
 
 
-def _record_batches(database: duckdb.DuckDBPyConnection, query: str) -> Iterator[pa.RecordBatch]:
+def _record_batches(database: Work, query: str) -> Iterator[pa.RecordBatch]:
     yield from database.sql(query).to_arrow_reader(_BATCH)
 
 
-def _insert(database: duckdb.DuckDBPyConnection, table: str, columns: dict[str, pa.Array]) -> None:
+def _insert(database: Work, table: str, columns: dict[str, pa.Array]) -> None:
     database.register("incoming", pa.table(columns))
     database.execute(f"INSERT INTO {table} FROM incoming")
     database.unregister("incoming")
 
 
-def _number(database: duckdb.DuckDBPyConnection, query: str) -> int:
+def _number(database: Work, query: str) -> int:
     row = database.execute(query).fetchone()
     return int(row[0]) if row else 0

@@ -23,7 +23,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import duckdb
 from pyarrow import parquet
 
 from refactx.errors import InputError
@@ -37,7 +36,7 @@ from .names import name_entities
 from .reading import Lines, open_sources, progress_bar, read_sources
 from .report import Report
 from .selection import Selection
-from .work_database import open_staged, open_work_database
+from .work_database import Work, open_staged, open_work_database
 
 _ALL = Selection()
 _FILES = {
@@ -194,7 +193,7 @@ def _write(folder: Path, write: Callable[[str, Path], object]) -> None:
             Path(new, name).replace(folder / name)
 
 
-def _copy(connection: duckdb.DuckDBPyConnection, step: Callable[[], object], name: str, path: Path) -> None:
+def _copy(connection: Work, step: Callable[[], object], name: str, path: Path) -> None:
     target = str(path).replace("'", "''")
     connection.execute(f"COPY ({_FILES[name]}) TO '{target}' (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1)")
     step()
