@@ -25,6 +25,7 @@ from refactx.ingest.compact import CompactOptions, compact
 from refactx.ingest.run import Options, ingest
 from refactx.models import load_tokenizer
 from refactx.postgres import Database
+from refactx.tree import FactTree
 
 NAME = "bench-living"
 SHARE = 100
@@ -69,16 +70,17 @@ def figures(source: Path, tokenizer: Path, opened: Database, folder: Path) -> li
         forget([slice_], opened, work, change)
     append([slices[1]], opened, work, change)
     with open_index(NAME, opened.url) as index:
-        walked = random_facts(index, WALKS, seed=9)
+        in_largest = _largest(index)
+        walked = [fact for fact in random_facts(index, WALKS, seed=9) if in_largest.children(fact).terminal]
         segments = len(index.segments)
-    several = _walks(opened.url, walked)
+    ratios = _walks(opened.url, walked)
     quiet = _read_during(opened.url, folder, walked, lambda: time.sleep(QUIET_SECONDS))
     busy = _read_during(opened.url, folder, walked, lambda: _compact_as_a_user(opened.url, work))
-    one = _walks(opened.url, walked)
-    for at, which in enumerate(
-        ("of prefixes seen before, p50", "of new prefixes, mean", "of a reader's first fact, mean")
-    ):
-        found.append((f"children() on {segments} segments over one, {which}", several[at] / one[at]))
+    kinds = ("of prefixes seen before, p50", "of new prefixes, mean", "of a reader's first fact, mean")
+    found += [
+        (f"children() on {segments} segments over one, {kind}", ratio)
+        for kind, ratio in zip(kinds, ratios, strict=True)
+    ]
     found += [
         ("children() of a reader, p99, microseconds", quiet["p99"]),
         ("the same during a compaction, over that", busy["p99"] / quiet["p99"]),
@@ -102,28 +104,38 @@ def _facts_file(index: Index, path: Path, count: int, seed: int) -> Path:
 
 
 def _walks(url: str, facts: Sequence[tuple[int, ...]]) -> tuple[float, float, float]:
-    """Microseconds of `children()` along facts: the median where the prefix was asked for before; the mean along new facts, in
-    an index that is open; and along the first fact of one that was just opened."""
-    with open_index(NAME, url) as index:
-        _along(index, facts[:1])
-        new = _along(index, facts[1:])
-        known = _along(index, facts)
-    first = []
+    """Times of `children()` along facts in all segments over those in the largest one alone: the median where the prefix was
+    asked for before; the mean along new facts, in an index that is open; and along the first fact of one just opened."""
+    with open_index(NAME, url) as several, open_index(NAME, url) as other:
+        trees = several, _largest(other)
+        _in_turn(trees, facts[:1])
+        new, known = _in_turn(trees, facts[1:]), _in_turn(trees, facts)
+    first: tuple[list[float], list[float]] = ([], [])
     for fact in facts[:50]:
-        with open_index(NAME, url) as index:
-            for rows in index.rows:
+        with open_index(NAME, url) as several, open_index(NAME, url) as other:
+            for rows in (*several.rows, *other.rows):
                 rows.fetch(b"none")  # connected, and the statement prepared
-            first += _along(index, [fact])
-    return median(known), mean(new), mean(first)
+            for times, more in zip(first, _in_turn((several, _largest(other)), [fact]), strict=True):
+                times.extend(more)
+    return median(known[0]) / median(known[1]), mean(new[0]) / mean(new[1]), mean(first[0]) / mean(first[1])
 
 
-def _along(index: Index, facts: Sequence[tuple[int, ...]]) -> list[float]:
-    return [_once(index, fact[:depth]) for fact in facts for depth in range(len(fact) + 1)]
+def _largest(index: Index) -> FactTree:
+    return max((tree for _, tree in index.segments), key=lambda tree: tree.facts)
 
 
-def _once(index: Index, prefix: tuple[int, ...]) -> float:
+def _in_turn(trees: tuple[FactTree, FactTree], facts: Sequence[tuple[int, ...]]) -> tuple[list[float], list[float]]:
+    """Microseconds of `children()` for every prefix, in both trees, one and then the other: the machine's speed varies."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for number, fact in enumerate(facts):
+        for which in (0, 1) if number % 2 else (1, 0):
+            times[which].extend(_once(trees[which], fact[:depth]) for depth in range(len(fact) + 1))
+    return times
+
+
+def _once(tree: FactTree, prefix: tuple[int, ...]) -> float:
     start = time.perf_counter()
-    index.children(prefix)
+    tree.children(prefix)
     return (time.perf_counter() - start) * 1e6
 
 

@@ -3,15 +3,13 @@
 from collections import Counter
 from dataclasses import dataclass
 
-import duckdb
-
 from refactx.fact import DESCRIPTIONS
 
 from .inverse import Inverted
 from .names import AS_BEFORE, BY_INVERSE, BY_LABEL, BY_LABEL_AND_DESCRIPTION, BY_TITLE
 from .selection import Selection
 from .wikidata import DESCRIPTION, LABEL, SHORT_DESCRIPTION, TITLE
-from .work_database import number
+from .work_database import Work, number
 
 DESCRIPTION_UNWANTED, BEYOND = "description", "beyond the limit"
 # What becomes of each chosen description; it is kept as a fact or as a part of a name (a short one only as a fact).
@@ -67,9 +65,7 @@ class Joined:
     not_inverted: dict[str, int]
 
 
-def account_for(
-    connection: duckdb.DuckDBPyConnection, selection: Selection, inverted: Inverted, ready_dropped: int
-) -> Joined:
+def account_for(connection: Work, selection: Selection, inverted: Inverted, ready_dropped: int) -> Joined:
     """The account, from all the tables of `ingest.facts`. `ready_dropped`: ready-made lines beyond the limit, already gone."""
 
     def count(query: str) -> int:

@@ -6,6 +6,7 @@ on its name (`ingest.locks`). What changes a ready index is in `ingest.changes`.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import zstandard
@@ -13,12 +14,12 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from refactx.codec import FORMAT_VERSION
-from refactx.errors import IndexExistsError, IndexNotFoundError, InputError
+from refactx.errors import DatabaseError, IndexExistsError, IndexNotFoundError, InputError
 from refactx.postgres import check_catalogue, list_indexes
 from refactx.sql import query
 from refactx.tokenizer import FactTokenizer
 
-from .locks import Connection, name_lock
+from .locks import PATIENCE, Connection, name_lock, when_unread
 from .rights import check_rights
 from .stored_tables import create_table, drop_tables
 
@@ -84,7 +85,15 @@ def begin(connection: Connection, header: Header, knowledge_base: int | None = N
 def clear_way(connection: Connection, name: str) -> None:
     """Make the catalogue's tables, where they are missing, and remove what killed ingests left under a name."""
     make_schema(connection)
-    discard(connection, [e["id"] for e in list_indexes(connection, name, every=True) if e["state"] == "building"])
+    discard_unfinished(connection, name)
+
+
+def discard_unfinished(connection: Connection, name: str) -> None:
+    """Remove the indexes in state `building` under a name. One that was replaced while somebody read it, and still does, is
+    left to the next ingest of the name."""
+    for entry in list_indexes(connection, name, every=True):
+        if entry["state"] == "building":
+            when_unread(connection, partial(discard, connection, [entry["id"]]))
 
 
 def add_knowledge_base(connection: Connection) -> int:
@@ -146,34 +155,55 @@ def show_names(connection: Connection, names: int | None) -> None:
 def publish(
     connection: Connection, begun: Begun, segment: dict[str, Any], report: dict[str, Any], replace: bool
 ) -> None:
-    """Describe the segment, drop the index that had the name (if `replace`), and show this one, in the caller's transaction."""
+    """Describe the segment, hide the index that had the name (if `replace`), and show this one, in the caller's transaction."""
     show_segment(connection, begun.segment, segment)
     show_names(connection, begun.names)
     show_index(connection, begun.index, report, replace)
 
 
 def show_index(connection: Connection, index: int, report: dict[str, Any], replace: bool) -> None:
-    """Drop the index that had the name (if `replace`), and make this one ready, in the caller's transaction."""
+    """Hide the index that had the name (if `replace`), and make this one ready, in the caller's transaction.
+
+    Behind that `discard_unfinished` drops the hidden one: to drop it here could mean to wait for who reads it.
+    """
     name = connection.execute("SELECT name FROM refactx.indexes WHERE id = %s", [index]).fetchone()
     if name is None:
         raise IndexNotFoundError("the index was dropped while it was being built: run the ingest again")
     check_free(connection, name[0], replace)
-    discard(connection, [entry["id"] for entry in list_indexes(connection, name[0])])
+    connection.execute("UPDATE refactx.indexes SET state = 'building' WHERE name = %s AND state = 'ready'", [name[0]])
     connection.execute(
         "UPDATE refactx.indexes SET state = 'ready', report = %s, created = now() WHERE id = %s",
         [Jsonb(report), index],
     )
 
 
-def drop(connection: Connection, name: str) -> None:
+def drop(connection: Connection, name: str, patience: float = PATIENCE) -> None:
     """Remove an index, complete or not. Raises IndexNotFoundError if there is none, IndexExistsError while it is written,
-    DatabaseError if the role may not."""
+    DatabaseError if the role may not, or if for `patience` seconds somebody is in one of its tables, who is not waited for any
+    longer."""
     check_rights(connection, name)
     entries = list_indexes(connection, name, every=True)
     if not entries:
         raise IndexNotFoundError(f"there is no index {name!r}: `refactx index list --all` shows them")
+    numbers_of = [entry["id"] for entry in entries]
     with name_lock(connection, name):
-        discard(connection, [entry["id"] for entry in entries])
+        if not when_unread(connection, partial(discard, connection, numbers_of), patience):
+            raise DatabaseError(
+                f"index {name!r} was not dropped: its tables are being read, by an export, say"
+                f"{_by_whom(connection, numbers_of)}. Drop it when that has ended"
+            )
+
+
+def _by_whom(connection: Connection, indexes: list[int]) -> str:
+    """The sessions that hold tables of some indexes."""
+    sessions = numbers(
+        connection,
+        "SELECT DISTINCT pid FROM pg_locks AS l"
+        " JOIN refactx.segments AS s ON l.relation = to_regclass('refactx.pieces_' || s.id)"
+        " WHERE s.index_id = ANY(%s) AND l.granted AND l.pid <> pg_backend_pid() ORDER BY pid",
+        [indexes],
+    )
+    return f" (process {', '.join(map(str, sessions))} of the server)" if sessions else ""
 
 
 def discard(connection: Connection, indexes: list[int]) -> None:

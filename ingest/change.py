@@ -23,7 +23,7 @@ from refactx.tree import Tokens
 from .build import Shape
 from .catalogue import add_name_table, add_segment, show_names, show_segment
 from .changes import changing, name_tables, note_change, remove_unfinished
-from .encode import EncodedFacts, WholeFacts
+from .encoded import EncodedFacts, WholeFacts
 from .inputs import inputs_of
 from .knowledge_base import KnowledgeBase
 from .known_names import KnownNames
@@ -32,7 +32,7 @@ from .locks import Connection
 from .progress import Clock, Progress, timings
 from .report import Report
 from .resumable import Steps
-from .run import name_rows
+from .run import has_names, name_rows
 from .selection import Selection
 from .sequences import Offsets, select
 from .session import writing
@@ -139,7 +139,9 @@ def _change(
         limits: dict[str, Any] = {"memory": options.memory, "workers": options.workers}
         knowledge = steps.knowledge_base(clock.step, progress=not options.quiet, **limits)
         with clock.step("encode"), progress:
-            facts = steps.encoded_facts(knowledge, tokenizer, index.trigger, progress=progress.advance, **limits)
+            facts = steps.encoded_facts(
+                knowledge, tokenizer, index.fingerprint, index.trigger, progress=progress.advance, **limits
+            )
         with clock.step("look up"), progress:
             chosen = _chosen(index, facts, 0 if sign > 0 else 1, folder, progress)
         passed_over = len(facts) - len(chosen)
@@ -203,15 +205,15 @@ def _write(
 ) -> None:
     with connection.transaction():
         segment = add_segment(connection, entry["id"], sign)
-        names = add_name_table(connection, entry["knowledge_base"]) if sign > 0 else None
+        names = add_name_table(connection, entry["knowledge_base"]) if sign > 0 and has_names(knowledge) else None
     try:
         with connection.transaction():
             described = load_segment(
                 *(connection, segment, facts, Learned.of(facts), work), shape=options.shape, workers=options.workers
             )
             show_segment(connection, segment, described)
-            # A table that turned out empty is left as it is, and removed.
-            if names is not None and copy_rows(connection, "names", names, name_rows(knowledge)):
+            if names is not None:
+                copy_rows(connection, "names", names, name_rows(knowledge))
                 show_names(connection, names)
             note_change(connection, entry, note, note["source"] if sign > 0 else [])
     except BaseException:

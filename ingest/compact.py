@@ -12,8 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import psycopg
-
 from refactx.codec import RowCodec
 from refactx.errors import CorruptIndexError
 from refactx.index import Index
@@ -25,9 +23,9 @@ from refactx.unfold import from_block
 from .build import Row, Shape
 from .catalogue import add_name_table, add_segment, show_names, show_segment
 from .changes import changing, name_tables, note_change, remove_unfinished
-from .encode import WholeFacts
+from .encoded import WholeFacts
 from .load import ZSTD_LEVEL, Learned, load_segment
-from .locks import Connection
+from .locks import Connection, when_unread
 from .progress import Clock, Progress, timings
 from .session import writing
 from .spilled_facts import SpilledFacts
@@ -35,7 +33,6 @@ from .stored_tables import copy_rows
 from .work_folder import work_folder
 
 _CACHE_BYTES = 16 << 20  # each row is read once
-_LOCK_MILLISECONDS, _LOCK_TRIES = 100, 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +117,8 @@ def compact(database: Database, work: Path, options: CompactOptions) -> Compacte
                 remove_unfinished(connection, entry)
             raise
         with clock.step("drop"):
-            _drop_old(connection, entry)
+            # What is still in use is left to the next change of the index.
+            when_unread(connection, lambda: remove_unfinished(connection, entry))
         return result
 
 
@@ -164,16 +162,3 @@ def _first_of_each(names: Iterator[tuple[bytes, int, str, Named]]) -> Iterator[t
 
 def _hide(connection: Connection, table: str, column: str, number: int) -> None:
     connection.execute(f"UPDATE refactx.{table} SET ready = false WHERE {column} = %s AND ready".encode(), [number])
-
-
-def _drop_old(connection: Connection, entry: dict[str, Any]) -> None:
-    """Drop the tables that are not ready any more. To wait long for one reader would make all that come after wait too; what
-    is still in use after several tries is left to the next change of the index."""
-    for _ in range(_LOCK_TRIES):
-        try:
-            with connection.transaction():
-                connection.execute(f"SET LOCAL lock_timeout = {_LOCK_MILLISECONDS}".encode())
-                remove_unfinished(connection, entry)
-                return
-        except psycopg.errors.LockNotAvailable:
-            continue

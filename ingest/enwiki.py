@@ -16,7 +16,6 @@ to its folder. Schemas: https://www.mediawiki.org/wiki/Manual:Page_table and ...
 
 from collections.abc import Callable, Iterator
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -27,7 +26,7 @@ from .sources import Source
 from .sql_dump import Rows, read_rows
 from .values import language_rank
 from .wikidata import SHORT_DESCRIPTION, TITLE
-from .work_database import number
+from .work_database import Work, number
 
 _ALL = Selection()
 _TEXT = pa.large_string()
@@ -53,9 +52,7 @@ _TITLES = "SELECT 'Q' || item AS entity, title AS text FROM articles JOIN item_o
 _DESCRIPTIONS = "SELECT 'Q' || item AS entity, text FROM short_descriptions JOIN item_of USING (page)"
 
 
-def parse_page(
-    source: Source, work: duckdb.DuckDBPyConnection, advance: Callable[[int], object] = lambda _: None
-) -> Iterator[Parsed]:
+def parse_page(source: Source, work: Work, advance: Callable[[int], object] = lambda _: None) -> Iterator[Parsed]:
     """The dump of `page`, kept in the database `work` for `parse_page_props`; `lines` counts rows. Titles come from there.
 
     Raises InputError, as `sql_dump.read_rows`.
@@ -67,7 +64,7 @@ def parse_page(
 
 def parse_page_props(
     source: Source,
-    work: duckdb.DuckDBPyConnection,
+    work: Work,
     selection: Selection = _ALL,
     advance: Callable[[int], object] = lambda _: None,
 ) -> Iterator[Parsed]:
@@ -93,7 +90,7 @@ def parse_page_props(
         work.execute(f"DROP TABLE {table}")
 
 
-def _page_rows(work: duckdb.DuckDBPyConnection, read: Rows) -> Parsed:
+def _page_rows(work: Work, read: Rows) -> Parsed:
     rows = read.table
     result = Parsed(read.count, len(rows), faults=read.faults)
     in_main = pc.equal(rows["page_namespace"], 0)
@@ -105,7 +102,7 @@ def _page_rows(work: duckdb.DuckDBPyConnection, read: Rows) -> Parsed:
     return result
 
 
-def _page_props_rows(work: duckdb.DuckDBPyConnection, read: Rows) -> Parsed:
+def _page_props_rows(work: Work, read: Rows) -> Parsed:
     rows = read.table
     result = Parsed(read.count, len(rows), faults=read.faults)
     items = rows.filter(pc.equal(rows["pp_propname"], _ITEM)).select(["pp_page", "pp_value"])
@@ -142,14 +139,14 @@ def _is_utf8(values: pa.ChunkedArray) -> pa.Array:
     return pa.array([is_utf8(value) for value in values.to_pylist()], pa.bool_())
 
 
-def _unwanted(work: duckdb.DuckDBPyConnection, query: str, reason: str) -> Parsed:
+def _unwanted(work: Work, query: str, reason: str) -> Parsed:
     """The rows of a query dropped for a reason."""
     result = Parsed(0)
     result.dropped[reason] = number(work, f"SELECT count(*) FROM ({query})")
     return result
 
 
-def _without_partner(work: duckdb.DuckDBPyConnection) -> Parsed:
+def _without_partner(work: Work) -> Parsed:
     def count(query: str) -> int:
         return number(work, f"SELECT count(*) FROM {query}")
 
@@ -167,7 +164,7 @@ def _without_partner(work: duckdb.DuckDBPyConnection) -> Parsed:
     return result
 
 
-def _terms(work: duckdb.DuckDBPyConnection, query: str, kind: int, *, underscores: bool) -> Iterator[Parsed]:
+def _terms(work: Work, query: str, kind: int, *, underscores: bool) -> Iterator[Parsed]:
     """What a query gives as terms, the texts clean; those with nothing visible are dropped."""
     for batch in work.sql(query).to_arrow_reader(_BATCH_ROWS):
         texts = batch["text"].cast(_TEXT)
@@ -188,7 +185,7 @@ def _terms(work: duckdb.DuckDBPyConnection, query: str, kind: int, *, underscore
         yield result
 
 
-def _insert(work: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None:
+def _insert(work: Work, name: str, rows: pa.Table) -> None:
     if len(rows):
         work.register("rows", rows)
         work.execute(f"INSERT INTO {name} SELECT * FROM rows")

@@ -13,15 +13,13 @@ Step by step, on the tables of `ingest.work_database` and `ingest.names`:
 
 from collections.abc import Callable
 
-import duckdb
-
 from refactx.fact import DESCRIPTIONS, MAX_PART_CHARACTERS
 
 from . import inverse
 from .account import BEYOND, Joined, account_for
 from .inverse import invert_claims
 from .selection import Selection
-from .work_database import number
+from .work_database import Work, number
 
 # A redirect may lead to another; only the end of the chain has a name. What has a name of its own is no redirect.
 _REDIRECTED = """
@@ -151,9 +149,7 @@ UNION ALL SELECT subject, predicate, object FROM inverse_facts
 """
 
 
-def join_facts(
-    connection: duckdb.DuckDBPyConnection, selection: Selection, step: Callable[[], object] = lambda: None
-) -> Joined:
+def join_facts(connection: Work, selection: Selection, step: Callable[[], object] = lambda: None) -> Joined:
     """Make the tables `used`, `predicates` and `units` and the view `facts`; call `step` after each of `STEPS`."""
 
     def run(*queries: str) -> None:
@@ -171,7 +167,7 @@ def join_facts(
     return account_for(connection, selection, inverted, ready)
 
 
-def _fill_unwanted(connection: duckdb.DuckDBPyConnection, selection: Selection) -> None:
+def _fill_unwanted(connection: Work, selection: Selection) -> None:
     """The properties whose claims are dropped, and why: by their datatype, or read only for the names of inverses."""
     connection.execute(
         "INSERT INTO unwanted SELECT property, min(reason) FROM left_out "
@@ -186,7 +182,7 @@ def _fill_unwanted(connection: duckdb.DuckDBPyConnection, selection: Selection) 
         )
 
 
-def _limit_subjects(connection: duckdb.DuckDBPyConnection, limit: int) -> int:
+def _limit_subjects(connection: Work, limit: int) -> int:
     """Only the first subjects: items by number, then properties, then ready-made ones by name. How many ready-made lines
     that drops."""
     connection.execute(f"""

@@ -239,6 +239,7 @@ class _Import:
                     columns = ("levels", "cut", "facts", "tokens")
                     catalogue.show_segment(connection, made, {column: getattr(segment, column) for column in columns})
             catalogue.show_index(connection, self._index, self._header.report, self._replace)
+        catalogue.discard_unfinished(connection, self._name)
 
 
 def _steps(parts: Iterator[Part], step_bytes: int) -> Iterator[list[Part]]:

@@ -23,14 +23,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import duckdb
 import pyarrow as pa
 
 from refactx.fact import MAX_PART_CHARACTERS, written_part
 
 from .inverse_names import inverse_of
 from .selection import INVERSE_LABEL, INVERSE_PROPERTY, Selection
-from .work_database import number
+from .work_database import Work, number
 
 _INVERSES = "CREATE TABLE inverses (property BIGINT, predicate BIGINT, label_item BIGINT)"
 _PARTNERS = """
@@ -82,7 +81,7 @@ class Inverted:
     hubs: int
 
 
-def name_inverses(connection: duckdb.DuckDBPyConnection, selection: Selection, rule: int) -> None:
+def name_inverses(connection: Work, selection: Selection, rule: int) -> None:
     """From `named`, as long as names are natural, and `claims`: the table `inverses`, and in `named` a row by `rule` for each
     inverse that is no property, under minus the property's number."""
     properties = dict(connection.execute("SELECT entity, name FROM named WHERE entity & 1 = 1").fetchall())
@@ -117,9 +116,7 @@ def name_inverses(connection: duckdb.DuckDBPyConnection, selection: Selection, r
         _insert(connection, f"named SELECT entity, name, {rule}, is_cut, false FROM rows", columns, names)
 
 
-def invert_claims(
-    connection: duckdb.DuckDBPyConnection, selection: Selection, step: Callable[[], object] = lambda: None
-) -> Inverted:
+def invert_claims(connection: Work, selection: Selection, step: Callable[[], object] = lambda: None) -> Inverted:
     """From `judged` and `ready`: the tables `inverse_claims` and `ready_inverse`, both empty without `selection.inverse`.
 
     A ready-made fact has an inverse if its predicate is given a name for one: whether its object is an entity, nobody knows
@@ -154,9 +151,7 @@ def _only(partners: set[int], properties: dict[int, str]) -> int | None:
     return partner if partner in properties else None
 
 
-def _insert(
-    connection: duckdb.DuckDBPyConnection, target: str, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]
-) -> None:
+def _insert(connection: Work, target: str, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:
     table = pa.table(dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)))
     connection.register("rows", table)
     connection.execute(f"INSERT INTO {target}" if " " in target else f"INSERT INTO {target} SELECT * FROM rows")

@@ -19,22 +19,24 @@ The files depend on the set of lines in the sources, not on their order, and app
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import duckdb
+from pyarrow import parquet
 
 from refactx.errors import InputError
 
 from .account import Joined
 from .facts import STEPS, join_facts
 from .inputs import inputs_of
+from .join_ready import are_ready, join_ready
 from .known_names import KnownNames
 from .names import name_entities
 from .reading import Lines, open_sources, progress_bar, read_sources
 from .report import Report
 from .selection import Selection
-from .work_database import open_staged, open_work_database
+from .work_database import Work, open_staged, open_work_database
 
 _ALL = Selection()
 _FILES = {
@@ -112,6 +114,26 @@ def join(
     `known`: names that entities have already; then `names.parquet` has only what is to be added to them.
     """
     _make(folder)
+    if are_ready(staged, selection):
+        tables, joined = join_ready(staged)
+        report = _report(lines, joined, 0, selection)
+        _write(folder, lambda name, path: parquet.write_table(tables[name], path, compression="zstd"))
+        return KnowledgeBase(folder, report)
+    return join_any(staged, lines, folder, selection, memory=memory, workers=workers, progress=progress, known=known)
+
+
+def join_any(
+    staged: Path,
+    lines: Lines,
+    folder: Path,
+    selection: Selection,
+    *,
+    memory: str,
+    workers: int,
+    progress: bool,
+    known: KnownNames | None = None,
+) -> KnowledgeBase:
+    """`join` for whatever is staged; `folder` is there."""
     with (
         open_work_database(folder, memory, workers) as connection,
         progress_bar("joining names and facts", STEPS + len(_FILES) + 1, progress) as bar,
@@ -121,7 +143,7 @@ def join(
         bar.update()
         joined = join_facts(connection, selection, bar.update)
         report = _report(lines, joined, collisions, selection)
-        _write(connection, folder, bar.update)
+        _write(folder, partial(_copy, connection, bar.update))
     return KnowledgeBase(folder, report)
 
 
@@ -162,12 +184,16 @@ def _report(lines: Lines, joined: Joined, collisions: int, selection: Selection)
     return report
 
 
-def _write(connection: duckdb.DuckDBPyConnection, folder: Path, step: Callable[[], object]) -> None:
+def _write(folder: Path, write: Callable[[str, Path], object]) -> None:
     """The three files, first under other names, so that a run cut short leaves no file that looks whole."""
-    work = folder / ".work"
-    for name, query in _FILES.items():
-        target = str(work / name).replace("'", "''")
-        connection.execute(f"COPY ({query}) TO '{target}' (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1)")
-        step()
-    for name in _FILES:
-        (work / name).replace(folder / name)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as new:
+        for name in _FILES:
+            write(name, Path(new, name))
+        for name in _FILES:
+            Path(new, name).replace(folder / name)
+
+
+def _copy(connection: Work, step: Callable[[], object], name: str, path: Path) -> None:
+    target = str(path).replace("'", "''")
+    connection.execute(f"COPY ({_FILES[name]}) TO '{target}' (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1)")
+    step()

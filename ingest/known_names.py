@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -18,7 +17,7 @@ from refactx.codec import RowCodec
 from refactx.name_blocks import kind_of, unpack_columns
 
 from .locks import Connection
-from .work_database import number
+from .work_database import Work, number
 
 _BLOCKS = 1024  # at a time: a quarter of a million names
 _EMPTY = """
@@ -44,7 +43,7 @@ class KnownNames:
     connection: Connection
     tables: tuple[int, ...]
 
-    def load_entities(self, database: duckdb.DuckDBPyConnection) -> None:
+    def load_entities(self, database: Work) -> None:
         """The table `known`: `entity, name, object_kind` of each entity that claims or terms mention."""
         database.execute(_MENTIONED)
         database.execute("CREATE TABLE listed (entity BIGINT, name VARCHAR, object_kind VARCHAR, age BIGINT)")
@@ -59,7 +58,7 @@ class KnownNames:
         database.execute("UPDATE known SET object_kind = NULL WHERE object_kind = ''")
         database.execute("DROP TABLE listed; DROP TABLE mentioned")
 
-    def load_taken(self, database: duckdb.DuckDBPyConnection, candidates: str) -> None:
+    def load_taken(self, database: Work, candidates: str) -> None:
         """The table `taken`: those of the names that a query gives (`name`) that some entity has already."""
         database.execute(f"CREATE TABLE candidates AS SELECT DISTINCT name FROM ({candidates})")
         for _, rows in self._rows() if number(database, "SELECT count(*) FROM candidates") else ():
@@ -86,7 +85,7 @@ class KnownNames:
                     )
 
 
-def no_known_names(database: duckdb.DuckDBPyConnection) -> None:
+def no_known_names(database: Work) -> None:
     """The tables `known` and `taken`, empty, as for a knowledge base that has no name yet."""
     database.execute(_EMPTY)
 

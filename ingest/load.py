@@ -8,7 +8,7 @@ from typing import Any
 from refactx.codec import RowCodec, shared_seed
 
 from .build import Packing, SegmentBuilder, Shape
-from .encode import EncodedFacts
+from .encoded import EncodedFacts
 from .locks import Connection
 from .packing import learn
 from .stored_tables import copy_rows

@@ -4,7 +4,8 @@ Advisory locks of a session: PostgreSQL frees them when the session ends, howeve
 taken is told at once.
 """
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +14,11 @@ import psycopg
 from refactx.errors import IndexExistsError
 
 Connection = psycopg.Connection[Any]
+
+PATIENCE = 5.0
+"""Seconds for which tables that are to be dropped are waited for."""
+
+_WAIT_MILLISECONDS = 100
 
 
 @contextmanager
@@ -38,6 +44,24 @@ def knowledge_base_lock(connection: Connection, number: int) -> Iterator[None]:
         "another process is changing an index of the same knowledge base: wait for it",
     ):
         yield
+
+
+def when_unread(connection: Connection, drop: Callable[[], object], patience: float = PATIENCE) -> bool:
+    """Drop tables, in a transaction of its own, once nobody is in one of them; False if somebody was for all of `patience`
+    seconds (an export reads in one transaction).
+
+    Whoever comes after a session that waits for a table waits too, so it is tried again and again, for a tenth of a second.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            with connection.transaction():
+                connection.execute(f"SET LOCAL lock_timeout = {_WAIT_MILLISECONDS}".encode())
+                drop()
+                return True
+        except psycopg.errors.LockNotAvailable:
+            if time.monotonic() > deadline:
+                return False
 
 
 @contextmanager

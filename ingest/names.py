@@ -16,15 +16,13 @@ Where facts are added to a knowledge base (`ingest.known_names`), an entity that
 label in the input, and one that would get a name that is taken gets its id.
 """
 
-import duckdb
-
 from refactx.fact import DESCRIPTIONS, MAX_PART_CHARACTERS
 
 from .inverse import name_inverses
 from .known_names import KnownNames, no_known_names
 from .selection import Selection
 from .wikidata import DESCRIPTION, LABEL, SHORT_DESCRIPTION, TITLE
-from .work_database import number
+from .work_database import Work, number
 
 BY_TITLE, BY_LABEL_AND_DESCRIPTION, BY_LABEL, BY_INVERSE, AS_BEFORE = 0, 1, 2, 3, 4
 """The rules of `named`."""
@@ -108,7 +106,7 @@ WHERE rule <> {as_before} AND CASE
 """
 
 
-def name_entities(connection: duckdb.DuckDBPyConnection, selection: Selection, known: KnownNames | None = None) -> int:
+def name_entities(connection: Work, selection: Selection, known: KnownNames | None = None) -> int:
     """From `terms` (and `claims`, if inverse facts are asked for) two tables; gives how many names collided.
 
     `chosen`: `entity, label, description, title, short_description`, the best of each, or NULL. `named`: `entity, name,

@@ -19,6 +19,7 @@ _SPOTS = 500
 _FACTS_PER_SPOT = 256
 _DICTIONARY_BYTES = 112 * 1024  # zstd's own default (`zstd --train`)
 _BYTES_PER_FACT = 0.15  # of a dictionary: it must cost less than it saves in a small index
+_LEAST_BYTES = 2048  # a smaller one saves a hundredth, and takes as long to train as the rows of so few facts to pack
 
 
 def learn(facts: SortedFacts, level: int) -> tuple[TokenCodes, bytes]:
@@ -26,7 +27,7 @@ def learn(facts: SortedFacts, level: int) -> tuple[TokenCodes, bytes]:
     spots = [_front_coded(facts, start) for start in _starts(len(facts))]
     codes = TokenCodes.from_sample(np.concatenate([tokens for tokens, _, _ in spots]))
     size = min(_DICTIONARY_BYTES, int(len(facts) * _BYTES_PER_FACT))
-    if size < 1024:
+    if size < _LEAST_BYTES:
         return codes, b""
     samples: list[bytes | bytearray | memoryview] = [dump(to_members(_piece(codes, *spot))) for spot in spots]
     try:

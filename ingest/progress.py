@@ -1,11 +1,14 @@
 """How far a step is, and how long it took."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from tqdm import tqdm
+
+Advance = Callable[[str, int, int], object]
+"""Called with the step, how much of it was done since its last call, and how much there is in all."""
 
 
 class Clock:

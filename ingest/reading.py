@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import duckdb
 from tqdm import tqdm
 
 from refactx.errors import InputError
@@ -23,7 +22,7 @@ from .report import REPORTED_FAULTS
 from .selection import Selection
 from .sources import Source, format_of
 from .staging import StagingWriter
-from .work_database import open_work_database
+from .work_database import Work, open_work_database
 
 
 @dataclass(slots=True)
@@ -126,9 +125,7 @@ def progress_bar(what: str, total: int | None, progress: bool, **options: Any) -
     return tqdm(desc=what, total=total, disable=None if progress else True, file=sys.stderr, **options)
 
 
-def _open_dumps(
-    page: Source, page_props: Source, work: duckdb.DuckDBPyConnection, selection: Selection
-) -> tuple[Opened, Opened]:
+def _open_dumps(page: Source, page_props: Source, work: Work, selection: Selection) -> tuple[Opened, Opened]:
     """English Wikipedia's dumps, which have to be read in this order."""
     example = "INSERT INTO `{}` VALUES (...),(...);"
     return (

@@ -17,10 +17,12 @@ from typing import Any
 from refactx.tokenizer import FactTokenizer
 
 from .disk import check_disk, expected_bytes
-from .encode import EncodedFacts, Progress, encode_facts, open_encoded
+from .encode import encode_facts
+from .encoded import EncodedFacts, open_encoded
 from .inputs import Inputs
 from .knowledge_base import KnowledgeBase, join
 from .known_names import KnownNames
+from .progress import Advance
 from .reading import Lines, open_sources, read_sources
 from .report import Report
 from .selection import Selection
@@ -65,15 +67,16 @@ class Steps:
         self,
         knowledge: KnowledgeBase,
         tokenizer: FactTokenizer,
+        fingerprint: str,
         trigger: str,
         *,
         memory: str,
         workers: int,
-        progress: Progress,
+        progress: Advance,
     ) -> EncodedFacts:
-        """Encode and sort. Raises as `encode_facts` does."""
+        """Encode and sort. `fingerprint`: the tokenizer's, which is known of an index's. Raises as `encode_facts` does."""
         folder = self._folder / "encoded"
-        step = self._join.then("encode", tokenizer=tokenizer.fingerprint, trigger=trigger)
+        step = self._join.then("encode", tokenizer=fingerprint, trigger=trigger)
         if step.result() is not None:
             return open_encoded(folder)
         step.begin()

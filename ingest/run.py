@@ -13,8 +13,8 @@ from refactx.postgres import Database, list_indexes
 from refactx.tokenizer import FactTokenizer
 
 from .build import Row, Shape
-from .catalogue import Header, begin, check_free, check_name, discard, publish
-from .encode import EncodedFacts
+from .catalogue import Header, begin, check_free, check_name, discard, discard_unfinished, publish
+from .encoded import EncodedFacts
 from .inputs import Inputs, inputs_of
 from .knowledge_base import KnowledgeBase
 from .load import ZSTD_LEVEL, Learned, load_segment
@@ -114,7 +114,11 @@ def _ingest(inputs: Inputs, connection: Connection, work: Path, options: Options
     limits: dict[str, Any] = {"memory": options.memory, "workers": options.workers}
     knowledge = steps.knowledge_base(clock.step, progress=not options.quiet, **limits)
     with clock.step("encode"), progress:
-        facts = steps.encoded_facts(knowledge, options.tokenizer, options.trigger, progress=progress.advance, **limits)
+        facts = steps.encoded_facts(
+            *(knowledge, options.tokenizer, options.tokenizer.fingerprint, options.trigger),
+            progress=progress.advance,
+            **limits,
+        )
         learned = Learned.of(facts)
     sources = tuple(str(source.path) for source in inputs.all)
     ready = ReadyFacts(facts, learned, _without_merged(knowledge.report, len(facts)), sources)
@@ -165,6 +169,7 @@ def publish_index(
         if not connection.broken and not connection.closed:
             discard(connection, [begun.index])
         raise
+    discard_unfinished(connection, options.index)  # the one that was replaced
     entry = list_indexes(connection, options.index)[0]
     size = entry["table_bytes"] + entry["index_bytes"] + entry["toast_bytes"]
     return Result(options.index, report, entry["tokens"], clock.seconds, size, entry["names_bytes"])
@@ -181,6 +186,11 @@ def _without_merged(report: Report, facts: int) -> Report:
     return replace(
         report, facts=facts, claims=claims, descriptions=descriptions, kept=report.kept - merged, dropped=dropped
     )
+
+
+def has_names(knowledge: KnowledgeBase) -> bool:
+    """Whether a knowledge base on disk names any entity."""
+    return bool(parquet.read_metadata(knowledge.folder / "names.parquet").num_rows)
 
 
 def name_rows(knowledge: KnowledgeBase) -> Iterator[Row]:

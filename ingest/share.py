@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +24,8 @@ from refactx.unfold import from_block
 
 from .catalogue import check_free, check_name
 from .changes import changing
-from .encode import EncodedFacts, encode_facts
+from .encode import encode_facts
+from .encoded import EncodedFacts
 from .load import Learned
 from .locks import name_lock
 from .lossless import check_lossless
@@ -34,7 +34,7 @@ from .report import Report
 from .run import Options, ReadyFacts, Result, publish_index
 from .sequences import Offsets, offsets_of, ragged
 from .session import writing
-from .work_database import number, open_work_database
+from .work_database import Work, number, open_work_database
 from .work_folder import work_folder
 
 _CACHE_BYTES = 16 << 20  # each row is read once
@@ -138,7 +138,7 @@ def _texts(tokenizer: FactTokenizer, tokens: Tokens, offsets: Offsets) -> pa.Tab
     return pa.table({name: pc.list_element(parts, at) for at, name in enumerate(_PARTS)})
 
 
-def _insert(database: duckdb.DuckDBPyConnection, rows: pa.Table) -> None:
+def _insert(database: Work, rows: pa.Table) -> None:
     database.register("incoming", rows)
     database.execute("INSERT INTO texts FROM incoming")
     database.unregister("incoming")

@@ -6,7 +6,7 @@ import numpy as np
 
 from refactx.tree import Tokens
 
-from .encode import WholeFacts
+from .encoded import WholeFacts
 from .sequences import Offsets
 
 

@@ -10,12 +10,17 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-import duckdb
+from typing import TYPE_CHECKING, TypeAlias
 
 from refactx.errors import InputError, RefactxError
 
 from .staging import SCHEMAS
+
+if TYPE_CHECKING:
+    import duckdb
+
+Work: TypeAlias = "duckdb.DuckDBPyConnection"
+"""An open work database. (DuckDB is imported where one is opened: a change of few ready-made facts needs none.)"""
 
 _MACROS = """
 CREATE MACRO entity_number(id) AS CAST(substr(id, 2) AS BIGINT) * 2 + CAST(id[1] = 'P' AS BIGINT);
@@ -26,7 +31,7 @@ CREATE MACRO cut(part, size) AS
 
 
 @contextmanager
-def open_work_database(folder: Path, memory: str, workers: int) -> Iterator[duckdb.DuckDBPyConnection]:
+def open_work_database(folder: Path, memory: str, workers: int) -> Iterator[Work]:
     """An empty work database with its files in `folder`, gone without a trace at the end of the block.
 
     `memory` bounds DuckDB's memory (`1GB`, `512MB`); what doesn't fit goes to disk, in `folder` too.
@@ -35,6 +40,8 @@ def open_work_database(folder: Path, memory: str, workers: int) -> Iterator[duck
         InputError: `memory` is no size.
         RefactxError: DuckDB could not go on: the disk is full, say, or `memory` is too small.
     """
+    import duckdb
+
     work = folder / ".work"
     shutil.rmtree(work, ignore_errors=True)  # of a run that was killed
     work.mkdir()
@@ -54,20 +61,22 @@ def open_work_database(folder: Path, memory: str, workers: int) -> Iterator[duck
         shutil.rmtree(work, ignore_errors=True)
 
 
-def open_staged(connection: duckdb.DuckDBPyConnection, staged: Path) -> None:
+def open_staged(connection: Work, staged: Path) -> None:
     """Make the staged tables in a folder views of the database."""
     for table in SCHEMAS:
         path = str(staged / f"{table}.parquet").replace("'", "''")
         connection.execute(f"CREATE VIEW {table} AS FROM '{path}'")
 
 
-def number(connection: duckdb.DuckDBPyConnection, query: str) -> int:
+def number(connection: Work, query: str) -> int:
     """The one number that a query gives; 0 for NULL (a sum over nothing)."""
     rows = connection.execute(query).fetchall()  # to the end, which other ways of asking wait for
     return int(rows[0][0] or 0) if rows else 0
 
 
-def _configure(connection: duckdb.DuckDBPyConnection, work: Path, memory: str, workers: int) -> None:
+def _configure(connection: Work, work: Path, memory: str, workers: int) -> None:
+    import duckdb
+
     try:
         connection.execute("SET memory_limit = ?", [memory])
     except duckdb.Error:

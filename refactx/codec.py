@@ -147,8 +147,8 @@ class RowCodec:
         payload = self._compressor().compress(pickled)
         return _HEADER.pack(_MAGIC, FORMAT_VERSION, self._checksum(key, payload), len(pickled)) + payload
 
-    def unpack(self, key: bytes, row: bytes, where: str) -> tuple[Any, ...]:
-        """The tuple in a row. Raises CorruptIndexError that begins with `where` if it is not one that `pack` made."""
+    def unpack(self, key: bytes, row: bytes, where: object) -> tuple[Any, ...]:
+        """The tuple in a row. Raises CorruptIndexError that begins with `where`, as text, if it is not one that `pack` made."""
         try:
             magic, version, checksum, size = _HEADER.unpack_from(row)
             if magic != _MAGIC:

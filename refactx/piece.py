@@ -164,15 +164,12 @@ def to_members(piece: Piece) -> tuple[Member, ...]:
 
 def from_members(members: tuple[Member, ...], level: int) -> Piece:
     """The piece in an unpickled tuple. Raises ValueError where its members contradict each other."""
-    if len(members) != (5 if level == 0 else 11) or members[0] != level:
-        raise ValueError(f"it is not a piece of level {level}")
-    count = _integer(members[1])
-    lcp, lengths = _unpacked(members[2], count), _unpacked(members[3], count)
-    codes = _bytes(members[4])
+    lcp, lengths, codes = _suffixes(members, level)
+    count = len(lcp)
     ends = np.zeros(count + 1, np.int32)
     lengths.cumsum(dtype=np.int32, out=ends[1:])
     # (The bytes of an entry of at most 64 MiB cannot wrap the sum around to the right one: it would have to pass 2**32.)
-    if count < 1 or lcp[0] != 0 or int(ends[-1]) != len(codes) or codes[-1:] >= b"\x80":
+    if lcp[0] != 0 or int(ends[-1]) != len(codes):
         raise ValueError("its suffixes do not add up")
     if level == 0:
         return Piece.of_facts(lcp, ends, codes)
@@ -187,6 +184,23 @@ def from_members(members: tuple[Member, ...], level: int) -> Piece:
     if int(heads.max()) >= MAX_TOKEN:
         raise ValueError(f"a token id is not below {MAX_TOKEN:,}")
     return Piece(level, lcp, ends, codes, heads, kinds, leaves, items, _bytes(members[9]), _integer(members[10]))
+
+
+def fact_members(members: tuple[Member, ...]) -> tuple[Unsigned, Unsigned, bytes]:
+    """Of a piece of facts only `lcp`, the lengths of the suffixes' codes, and these codes: for many pieces judged together.
+
+    Raises ValueError as `from_members` does, but not where the lengths do not add up or the first `lcp` is no 0.
+    """
+    return _suffixes(members, 0)
+
+
+def _suffixes(members: tuple[Member, ...], level: int) -> tuple[Unsigned, Unsigned, bytes]:
+    if len(members) != (5 if level == 0 else 11) or members[0] != level:
+        raise ValueError(f"it is not a piece of level {level}")
+    count, codes = _integer(members[1]), _bytes(members[4])
+    if count < 1 or codes[-1:] >= b"\x80":
+        raise ValueError("its suffixes do not add up")
+    return _unpacked(members[2], count), _unpacked(members[3], count), codes
 
 
 def _packed(values: NDArray[np.integer]) -> bytes:

@@ -2,16 +2,17 @@
 
 A node is a range of entries (`refactx.piece`), and nodes of one step lie apart, so a step costs no more than one look at the
 entries of all pieces, and at the end at a few of them. (Writing the entries out as matrices, `refactx.unfold`, costs ten times
-as much where a piece has few of the sequences.)
+as much where a piece has few of the sequences; and a `Piece` of each row, as readers keep, half as much as the search.)
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from refactx.piece import NEVER, Piece
+from refactx.piece import NEVER, Unsigned, fact_members
 from refactx.ragged import Offsets, offsets_of, ragged
 from refactx.token_codes import MAX_TOKEN, TokenCodes
 from refactx.unfold import Block
@@ -21,14 +22,29 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Entries:
-    """The entries of several pieces of level 0 behind each other: `lcp` int64[n]; the codes of their suffixes, and where each
-    one's begin and end."""
+    """The entries of several pieces of level 0 behind each other: `lcp` uint[n]; the codes of their suffixes, and where each
+    one's begin and end; `begins`, the first entry of each piece, and how many there are in all."""
 
-    lcp: Offsets
+    lcp: Unsigned
     data: Bytes
     starts: Offsets
     ends: Offsets
+    begins: Offsets
     codes: TokenCodes
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[Any, ...]], codes: TokenCodes) -> "_Entries":
+        """From what rows hold. Raises ValueError where the members of one contradict each other."""
+        parts = [fact_members(row) for row in rows]
+        lcp = np.concatenate([part[0] for part in parts])
+        lengths = np.concatenate([part[1] for part in parts])
+        data = b"".join(part[2] for part in parts)
+        begins = offsets_of(np.array([len(part[0]) for part in parts], np.int64))
+        ends = np.cumsum(lengths, dtype=np.int64)
+        code_ends = np.cumsum([len(part[2]) for part in parts])
+        if lcp[begins[:-1]].any() or (ends[begins[1:] - 1] != code_ends).any():
+            raise ValueError("its suffixes do not add up")
+        return cls(lcp, np.frombuffer(data, np.uint8), ends - lengths, ends, begins, codes)
 
     def suffixes(self, entries: Offsets) -> tuple[NDArray[np.int32], Offsets]:
         """The suffixes' tokens one after another, and int64[len(entries) + 1] where each begins."""
@@ -42,27 +58,17 @@ class _Entries:
         return self.codes.decode_at(self.data, self.starts[entries])
 
 
-def search(pieces: Sequence[Piece], counts: Offsets, targets: Block, codes: TokenCodes) -> NDArray[np.bool_]:
-    """Whether each row of `targets` is an entry of its piece: bool[n]. Of the rows the first `counts[0]` belong to the first
-    piece, and so on; the pieces are of level 0.
+def search(rows: Sequence[tuple[Any, ...]], counts: Offsets, targets: Block, codes: TokenCodes) -> NDArray[np.bool_]:
+    """Whether each row of `targets` is an entry of its piece: bool[n]. Of the targets, which ascend, the first `counts[0]`
+    belong to the first piece, and so on; `rows` hold pieces of level 0, as `refactx.codec` unpacked them.
 
-    Raises ValueError where a piece is damaged.
+    Raises ValueError or IndexError where a piece is damaged.
     """
-    sizes = np.array([len(piece) for piece in pieces], np.int64)
-    code_sizes = np.array([len(piece.codes) for piece in pieces], np.int64)
-    begins = offsets_of(sizes)
-    bases = np.repeat(offsets_of(code_sizes)[:-1], sizes)
-    entries = _Entries(
-        np.concatenate([piece.lcp for piece in pieces]).astype(np.int64),
-        np.frombuffer(b"".join(piece.codes for piece in pieces), np.uint8),
-        np.concatenate([piece.ends[:-1] for piece in pieces]) + bases,
-        np.concatenate([piece.ends[1:] for piece in pieces]) + bases,
-        codes,
-    )
+    entries = _Entries.of(rows, codes)
     found = np.zeros(len(targets), np.bool_)
     lengths = (targets > 0).sum(1)
     which = np.arange(len(targets))
-    low, high = np.repeat(begins[:-1], counts), np.repeat(begins[1:], counts)
+    low, high = np.repeat(entries.begins[:-1], counts), np.repeat(entries.begins[1:], counts)
     matched = np.zeros(len(targets), np.int64)
     while len(which):
         going_on, low, high, matched, ended = _step(entries, targets[which], lengths[which], low, high, matched)
@@ -71,19 +77,53 @@ def search(pieces: Sequence[Piece], counts: Offsets, targets: Block, codes: Toke
     return found
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Nodes:
+    """The nodes of one step: the entries `low` to `high` - 1 of each; `inside`, the shared lengths of all of these, one node
+    behind the other from `begins` on, with the highest value there is for each node's first; and `depth`, down to where its
+    entries are one path (`NEVER` where there is one only)."""
+
+    low: Offsets
+    high: Offsets
+    inside: Unsigned
+    begins: Offsets
+    depth: Offsets
+
+    @classmethod
+    def of(cls, lcp: Unsigned, low: Offsets, high: Offsets) -> "_Nodes":
+        sizes = high - low
+        begins = offsets_of(sizes)
+        inside = lcp[ragged(low, sizes)]
+        inside[begins[:-1]] = np.iinfo(lcp.dtype).max
+        depth = np.minimum.reduceat(inside, begins[:-1]).astype(np.int64)
+        return cls(low, high, inside, begins, np.where(sizes > 1, depth, NEVER))
+
+    def children(self, wanted: NDArray[np.bool_]) -> tuple[Offsets, Offsets]:
+        """The entries at which the children of some of the nodes begin, and which node each one is of."""
+        depth = np.where(self.depth < NEVER, self.depth, 0).astype(self.inside.dtype)
+        begins = self.inside == np.repeat(depth, np.diff(self.begins))
+        begins[self.begins[:-1]] = True
+        at = np.flatnonzero(begins)
+        owner = np.searchsorted(self.begins, at, "right") - 1
+        kept = wanted[owner]
+        at, owner = at[kept], owner[kept]
+        return at + (self.low - self.begins[:-1])[owner], owner
+
+
 def _step(
     entries: _Entries, targets: Block, lengths: Offsets, low: Offsets, high: Offsets, matched: Offsets
 ) -> tuple[Offsets, Offsets, Offsets, Offsets, Offsets]:
-    """One branching further. Each target shares `matched` tokens with all entries [low, high).
+    """One branching further. Each target shares `matched` tokens with all entries [low, high); `low` ascends.
 
     Gives which targets go on, their new `low`, `high` and `matched`; and which ones are found.
     """
-    nodes, first, node_of = np.unique(low, return_index=True, return_inverse=True)
-    ends = high[first]
-    tokens, offsets = entries.suffixes(nodes)
-    base = entries.lcp[nodes]
+    is_first = np.append(True, low[1:] != low[:-1])
+    first, node_of = np.flatnonzero(is_first), np.cumsum(is_first) - 1
+    nodes = _Nodes.of(entries.lcp, low[first], high[first])
+    tokens, offsets = entries.suffixes(nodes.low)
+    base = entries.lcp[nodes.low].astype(np.int64)
     path_end = base + np.diff(offsets)
-    depth = np.minimum(_branch_depths(entries.lcp, nodes, ends), path_end)
+    depth = np.minimum(nodes.depth, path_end)
     if (base > matched[first]).any() or (depth < matched[first]).any():
         raise ValueError("an entry shares more tokens than the one before it has")
     same = lengths >= depth[node_of]
@@ -98,22 +138,17 @@ def _step(
     low[behind] += 1
     inner = np.flatnonzero(~behind)
     if len(inner):
-        next_tokens = targets[going_on[inner], matched[inner]].astype(np.int64) - 1
+        wanted = np.zeros(len(nodes.low), np.bool_)
+        wanted[at[inner]] = True
+        child, owner = nodes.children(wanted)
+        token = entries.heads(child)
         path_tokens = tokens[np.minimum(offsets[:-1] - base + depth, max(0, len(tokens) - 1))]
-        low[inner], high[inner] = _children(entries, (nodes, ends, depth, path_tokens, ~is_end), at[inner], next_tokens)
+        is_path = child == nodes.low[owner]
+        token[is_path] = path_tokens[owner[is_path]]
+        next_tokens = targets[going_on[inner], matched[inner]].astype(np.int64) - 1
+        low[inner], high[inner] = _follow(nodes, child, owner, token, at[inner], next_tokens)
     alive = np.flatnonzero(low < high)
     return going_on[alive], low[alive], high[alive], matched[alive], ended
-
-
-def _branch_depths(lcp: Offsets, low: Offsets, high: Offsets) -> Offsets:
-    """The depth down to which all entries [low, high) of each node are one path; `NEVER` where there is one only."""
-    sizes = high - low - 1
-    depths = np.full(len(low), NEVER, np.int64)
-    several = np.flatnonzero(sizes > 0)
-    if len(several):
-        inside = lcp[ragged(low[several] + 1, sizes[several])]
-        depths[several] = np.minimum.reduceat(inside, offsets_of(sizes[several])[:-1])
-    return depths
 
 
 def _agree(
@@ -129,26 +164,13 @@ def _agree(
     return agree
 
 
-def _children(
-    entries: _Entries,
-    described: tuple[Offsets, Offsets, Offsets, NDArray[np.int32], NDArray[np.bool_]],
-    node_of: Offsets,
-    next_tokens: Offsets,
+def _follow(
+    nodes: _Nodes, child: Offsets, owner: Offsets, token: NDArray[np.int32], node_of: Offsets, next_tokens: Offsets
 ) -> tuple[Offsets, Offsets]:
     """The child that each target goes to, as a range of entries; an empty one where there is none."""
-    nodes, ends, depth, path_tokens, inner = described
-    sizes = np.where(inner, ends - nodes - 1, 0)
-    positions = ragged(nodes + 1, sizes)
-    owners = np.repeat(np.arange(len(nodes)), sizes)
-    begins = entries.lcp[positions] == depth[owners]
-    owner = np.concatenate([np.arange(len(nodes)), owners[begins]])
-    child = np.concatenate([nodes, positions[begins]])
-    token = np.concatenate([path_tokens.astype(np.int64), entries.heads(positions[begins])])
-    order = np.lexsort((child, owner))
-    owner, child, keys = owner[order], child[order], owner[order] * MAX_TOKEN + token[order]
-    following = np.append(child[1:], 0)
-    last = np.append(owner[1:] != owner[:-1], True)
-    child_ends = np.where(last, ends[owner], following)
+    keys = owner * MAX_TOKEN + token
+    is_last = np.append(owner[1:] != owner[:-1], True)
+    child_ends = np.where(is_last, nodes.high[owner], np.append(child[1:], 0))
     wanted = node_of * MAX_TOKEN + next_tokens
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     there = keys[at] == wanted

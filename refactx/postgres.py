@@ -249,7 +249,7 @@ class SegmentRows:
         if self._held is not None:
             return {key: self._held[key] for key in keys if key in self._held}
         self.round_trips += 1
-        statement = f"SELECT key, piece FROM refactx.pieces_{self._segment} WHERE key = ANY(%s)".encode()
+        statement = f"SELECT key, piece FROM refactx.pieces_{self._segment} WHERE key = ANY(%b)".encode()
         return dict(
             self._database.retry(
                 lambda connection: connection.execute(statement, [list(keys)], binary=True).fetchall(), self._index

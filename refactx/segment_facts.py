@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.errors import CorruptIndexError
-from refactx.piece import NEW_PIECE, SAME_PIECE, TERMINAL, Piece, row_key
+from refactx.piece import NEW_PIECE, SAME_PIECE, TERMINAL, Piece
 from refactx.piece_search import search
 from refactx.ragged import Offsets
 from refactx.stored_tree import StoredTree
 from refactx.tree import Tokens
-from refactx.unfold import Block, blocks, keys, to_block
+from refactx.unfold import Block, blocks, keys, row_keys, to_block
 
 AHEAD = 256
 """Rows read in one round trip, and searched together: some 8 MB."""
@@ -51,7 +51,7 @@ def _under(tree: StoredTree, key: bytes, low: int, high: int) -> Iterator[Block]
             continue
         kinds = piece.kinds[start : start + len(block)]
         items = np.append(0, np.cumsum(piece.items[start : start + len(block)], dtype=np.int64))
-        begun = [row_key(piece.level - 1, _sequence(row)) for row in block[kinds == NEW_PIECE]]
+        begun = row_keys(piece.level - 1, block[kinds == NEW_PIECE])
         begins = 0
         bounds = np.unique(np.concatenate([[0], np.flatnonzero(kinds != SAME_PIECE), [len(block)]])).tolist()
         for begin, end in pairwise(bounds):
@@ -84,7 +84,7 @@ def _look_up(tree: StoredTree, key: bytes, targets: Block, which: Offsets, found
     wanted = targets[which]
     wanted_keys = keys(wanted)
     entry = np.full(len(which), -1)
-    begin_rows: list[NDArray[np.uint32]] = []  # of the entries that begin a lower piece: its key is made of them
+    begun: list[bytes] = []  # the keys of the lower pieces that begin here
     for start, block in _written(tree, key, piece):
         # The last entry that is not behind the target: at level 0 itself; above, what it begins with, if anything is.
         at = np.searchsorted(keys(block), wanted_keys, "right") - 1
@@ -93,7 +93,7 @@ def _look_up(tree: StoredTree, key: bytes, targets: Block, which: Offsets, found
         must_end = np.True_ if piece.level == 0 else piece.kinds[start + at] == TERMINAL
         entry[reached] = np.where(_matches(block[at], wanted[reached], must_end), start + at, -1)
         if piece.level:
-            begin_rows += list(block[piece.kinds[start : start + len(block)] == NEW_PIECE])
+            begun += row_keys(piece.level - 1, block[piece.kinds[start : start + len(block)] == NEW_PIECE])
     there = entry >= 0
     which, entry = which[there], entry[there]
     ends_here = np.full(len(entry), True) if piece.level == 0 else piece.kinds[entry] == TERMINAL
@@ -103,19 +103,17 @@ def _look_up(tree: StoredTree, key: bytes, targets: Block, which: Offsets, found
         return
     lower = np.searchsorted(np.flatnonzero(piece.kinds == NEW_PIECE), entry, "right") - 1
     numbers, groups = np.unique(lower, return_index=True)  # ascending, as targets are
-    below = [
-        row_key(piece.level - 1, _sequence(begin_rows[number])) if number >= 0 else piece.carried_key
-        for number in numbers.tolist()
-    ]
-    inside = np.split(which, groups[1:])
+    below = [begun[number] if number >= 0 else piece.carried_key for number in numbers.tolist()]
+    bounds = [*groups.tolist(), len(which)]
+    inside = [which[low:high] for low, high in pairwise(bounds)]
     for low in range(0, len(below), AHEAD):
         ahead = slice(low, low + AHEAD)
-        tree.load(below[ahead])
         for one in below[ahead]:
             _check_below(tree, key, piece, one)
         if piece.level == 1:
             _search(tree, below[ahead], targets, inside[ahead], found)
         else:
+            tree.load(below[ahead])
             for one, rows in zip(below[ahead], inside[ahead], strict=True):
                 _look_up(tree, one, targets, rows, found)
 
@@ -127,7 +125,7 @@ def _search(
     counts = np.array([len(rows) for rows in inside], np.int64)
     which = np.concatenate(inside)
     try:
-        found[which] = search([tree.piece(key) for key in keys_below], counts, targets[which], tree.codes)
+        found[which] = search(tree.members(keys_below), counts, targets[which], tree.codes)
     except (ValueError, IndexError) as error:
         raise tree.damaged(keys_below[0], f"it or one of the next {len(keys_below)}: {error}") from error
 
@@ -155,8 +153,3 @@ def _written(tree: StoredTree, key: bytes, piece: Piece) -> Iterator[tuple[int, 
 def _check_below(tree: StoredTree, key: bytes, piece: Piece, below: bytes) -> None:
     if below[:1] != bytes([piece.level - 1]):
         raise tree.damaged(key, "it leads to no row of the level below")
-
-
-def _sequence(row: NDArray[np.uint32]) -> list[int]:
-    tokens: list[int] = (row[row > 0].astype(np.int64) - 1).tolist()
-    return tokens

@@ -5,7 +5,7 @@ cache bounded in bytes; a node that is still there costs one dictionary look-up.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,16 @@ class RowSource(Protocol):
         ...
 
 
+class _Row(NamedTuple):
+    """How errors call a row: made into text only where there is one."""
+
+    name: str
+    key: bytes
+
+    def __str__(self) -> str:
+        return f"index {self.name!r}: row {self.key.hex()} (level {self.key[0]}, prefix {prefix_of(self.key)})"
+
+
 class _Node:
     """A prefix in its piece: the entries `low` to `bounds[-1] - 1`, of which `bounds` are where its children begin.
 
@@ -52,6 +62,12 @@ class _Node:
         self.children, self.piece_key, self.bounds = children, piece_key, bounds
         self.path, self.base, self.forks = path, base, forks
         self.nbytes = 700 + 20 * len(children.tokens)
+
+    def on_path(self, depth: int) -> "_Node":
+        """The node at a depth below this one and above `forks`: all entries under this one lie under it too."""
+        position = depth - self.base
+        below = Children(self.path[position : position + 1], self.children.leaves, 0)
+        return _Node(below, self.piece_key, self.bounds, self.path, self.base, self.forks)
 
 
 class StoredTree:
@@ -87,6 +103,16 @@ class StoredTree:
                 return OFF_TREE
         return node.children  # type: ignore[union-attr]  # tuples are keys of nodes, bytes of pieces
 
+    def only_path(self, prefix: tuple[int, ...]) -> Tokens:
+        """The tokens that follow a prefix without an alternative or an end: int32[n], as far as is known without reading a row.
+
+        Nothing is known where `children` was not asked for the prefix before.
+        """
+        node = self._cache.get(prefix)
+        if not isinstance(node, _Node) or node.forks <= len(prefix):
+            return NO_TOKENS
+        return node.path[len(prefix) - node.base : node.forks - node.base]
+
     def piece(self, key: bytes) -> Piece:
         """The piece under a row key."""
         cached = self._cache.get(key)
@@ -94,7 +120,7 @@ class StoredTree:
             return cached
         row = self._rows.fetch(key)
         if row is None:
-            raise CorruptIndexError(f"{self._where(key)} is missing. Ingest the index again")
+            raise self._missing(key)
         return self._unpacked(key, row)
 
     def load(self, keys: Sequence[bytes]) -> None:
@@ -102,6 +128,14 @@ class StoredTree:
         missing = [key for key in keys if self._cache.get(key) is None]
         for key, row in self._rows.fetch_many(missing).items() if missing else ():
             self._unpacked(key, row)
+
+    def members(self, keys: Sequence[bytes]) -> list[tuple[Any, ...]]:
+        """What the rows under some keys hold, in one round trip and past the cache: intact, but of any meaning."""
+        rows = self._rows.fetch_many(keys)
+        for key in keys:
+            if key not in rows:
+                raise self._missing(key)
+        return [self.codec.unpack(key, rows[key], self._where(key)) for key in keys]
 
     def _unpacked(self, key: bytes, row: bytes) -> Piece:
         members = self.codec.unpack(key, row, self._where(key))
@@ -123,8 +157,11 @@ class StoredTree:
         """Bytes of memory that the cache holds."""
         return self._cache.nbytes
 
-    def _where(self, key: bytes) -> str:
-        return f"index {self.name!r}: row {key.hex()} (level {key[0]}, prefix {prefix_of(key)})"
+    def _where(self, key: bytes) -> _Row:
+        return _Row(self.name, key)
+
+    def _missing(self, key: bytes) -> CorruptIndexError:
+        return CorruptIndexError(f"{self._where(key)} is missing. Ingest the index again")
 
     def damaged(self, key: bytes, what: str) -> CorruptIndexError:
         """The error that says what is wrong with a row."""
@@ -145,6 +182,11 @@ class StoredTree:
             node = self._node(self.root_key, root, 0, len(root), ())
             depth = 0
         while depth < len(key):
+            skipped = min(node.forks, len(key)) - 1
+            if depth < skipped:  # on the only path: nothing between is asked for
+                if node.path[depth - node.base : skipped - node.base].tolist() != list(key[depth:skipped]):
+                    return None
+                node, depth = node.on_path(skipped), skipped
             below = self._step(node, key[: depth + 1])
             if below is None:
                 return None
@@ -159,10 +201,7 @@ class StoredTree:
                 return None
             at, depth = 0, len(prefix)
             if depth < node.forks:  # on the only path: nothing to look up
-                position = depth - node.base
-                # All entries under the parent lie under this node too, so its leaves are the parent's.
-                below = Children(node.path[position : position + 1], node.children.leaves, 0)
-                new = _Node(below, node.piece_key, node.bounds, node.path, node.base, node.forks)
+                new = node.on_path(depth)
                 self._cache.put(prefix, new)
                 return new
         else:

@@ -89,6 +89,11 @@ class MemoryTree:
             int(key in self._terminal),
         )
 
+    def only_path(self, prefix: tuple[int, ...]) -> Tokens:
+        """The next token, if there is no alternative: `refactx.summed_tree` asks how far there is none."""
+        below = self.children(prefix)
+        return below.tokens if len(below.tokens) == 1 and not below.terminal else NO_TOKENS
+
 
 class SignedSum:
     """Several trees as one: `leaves(prefix) = sum of sign * leaves`, and only what stays positive is a continuation.
@@ -116,11 +121,13 @@ def add(parts: Sequence[tuple[int, Children]]) -> Children:
     terminal = max(0, sum(sign * c.terminal for sign, c in parts))
     if sum(len(c.tokens) for _, c in parts) <= _FEW:
         return _add_few(parts, terminal)
-    tokens, where = np.unique(np.concatenate([NO_TOKENS, *(c.tokens for _, c in parts)]), return_inverse=True)
-    leaves = np.zeros(len(tokens), np.int64)
-    np.add.at(leaves, where, np.concatenate([NO_LEAVES, *(sign * c.leaves for sign, c in parts)]))
+    tokens = np.concatenate([c.tokens for _, c in parts])
+    order = tokens.argsort(kind="stable")
+    tokens = tokens[order]
+    first = np.flatnonzero(np.append(True, tokens[1:] != tokens[:-1]))
+    leaves = np.add.reduceat(np.concatenate([sign * c.leaves for sign, c in parts])[order], first)
     kept = leaves > 0
-    return Children(tokens[kept].astype(np.int32), leaves[kept], terminal)
+    return Children(tokens[first[kept]], leaves[kept], terminal)
 
 
 def _add_few(parts: Sequence[tuple[int, Children]], terminal: int) -> Children:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refactx.piece import Piece
+from refactx.piece import MAX_KEY, Piece, row_key
 from refactx.ragged import Offsets, offsets_of
 from refactx.stored_tree import LONGEST_FACT
 from refactx.token_codes import TokenCodes
@@ -75,6 +75,21 @@ def keys(block: Block) -> NDArray[np.bytes_]:
     """The rows as fixed-width bytes that compare like the sequences: bytes[n]."""
     wide = block if block.shape[1] else np.zeros((len(block), 1), np.uint32)
     return np.ascontiguousarray(wide, ">u4").view(f"S{4 * wide.shape[1]}")[:, 0]
+
+
+def row_keys(level: int, block: Block) -> list[bytes]:
+    """The keys of the pieces of a level that begin with the rows of a block (`refactx.piece.row_key`).
+
+    >>> [key.hex() for key in row_keys(1, np.array([[259, 8], [1, 0]], np.uint32))]
+    ['01000102000007', '01000000']
+    """
+    size = 3 * block.shape[1]  # bytes a token: the last three of four
+    data = np.ascontiguousarray((block - np.uint32(1)).astype(">u4").view(np.uint8).reshape(*block.shape, 4)[:, :, 1:])
+    ends = 3 * (block > 0).sum(1)
+    if len(block) and 1 + int(ends.max()) > MAX_KEY:
+        return [row_key(level, (row[row > 0].astype(np.int64) - 1).tolist()) for row in block]
+    head, flat = bytes([level]), data.tobytes()
+    return [head + flat[at * size : at * size + end] for at, end in enumerate(ends.tolist())]
 
 
 def to_block(tokens: Tokens, offsets: Offsets) -> Block:

@@ -455,11 +455,11 @@ def database_url(server: DatabaseServer, name: str) -> str:
 def url(
     database_server: DatabaseServer, smollm2_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """A database with 7,000 facts as index `hostile`, of several levels and with a zstd dictionary."""
+    """A database with 14,000 facts as index `hostile`, of several levels and with a zstd dictionary."""
     name = f"refactx_hostile_{os.getpid()}"
     server, work = database_url(database_server, database_server.maintenance_dbname), tmp_path_factory.mktemp("hostile")
     source = work / "facts.txt"
-    source.write_text("".join(f"<S{n % 700}> <p{n % 7}> <o{n // 7}> .\n" for n in range(7000)))
+    source.write_text("".join(f"<S{n % 1400}> <p{n % 7}> <o{n // 7}> .\n" for n in range(14_000)))
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE "{name}"'.encode())
     made = Database(database_url(database_server, name))

@@ -121,7 +121,9 @@ def test_encoded_facts_are_opened_again_as_they_were(facts: Path, tmp_path: Path
     steps = Steps(tmp_path / "work", inputs_of([facts], None, 2), Selection(), strict=False)
     done: list[str] = []
     first, again = (
-        steps.encoded_facts(knowledge, tokenizer, "Fact:", progress=lambda step, *_: done.append(step), **LIMITS)
+        steps.encoded_facts(
+            knowledge, tokenizer, tokenizer.fingerprint, "Fact:", progress=lambda step, *_: done.append(step), **LIMITS
+        )
         for _ in range(2)
     )
     assert len(again) == len(first) == 2

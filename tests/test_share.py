@@ -23,6 +23,7 @@ from refactx.embedded_binaries import programs_of
 from refactx.embedded_cluster import Cluster
 from refactx.errors import DatabaseError, IndexExistsError, IndexNotFoundError, InputError, RefactxError
 from refactx.export import Exported, export_index, export_stream
+from refactx.ingest.catalogue import drop
 from refactx.ingest.importing import import_index
 from refactx.postgres import list_indexes
 from refactx.share_blocks import TruncatedFileError
@@ -32,6 +33,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from refactx.export import export_index
+from refactx.ingest.catalogue import drop
 from refactx.ingest.importing import import_index
 from refactx.postgres import Database
 
@@ -445,3 +447,32 @@ def test_a_full_disk_or_a_broken_pipe_is_one_line(url: str) -> None:
         assert done.returncode == 2, done.stderr
         assert done.stderr.startswith("refactx: cannot write the index to standard output")
         assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+
+
+def test_nobody_waits_for_an_export(db_url: str, tmp_path: Path) -> None:
+    living = LivingIndex(db_url, tmp_path)
+    living.ingest("a b c", "d e f")
+    file, told = tmp_path / "living.refactx", list[str]()
+
+    def meanwhile(done: int, total: int) -> None:
+        if told:
+            return
+        with opened(db_url) as database, database.connection() as connection:
+            with pytest.raises(
+                DatabaseError, match=r"not dropped: its tables are being read, .*\(process \d+ of the ser"
+            ):
+                drop(connection, "default", patience=0.2)
+            told.append("dropping")
+        living.ingest("g h i", replace=True)
+
+    with opened(db_url) as database:
+        assert export_index(database, "default", file, progress=meanwhile).facts == 2, "as it was when it began"
+        assert entries(db_url) == [("default", "building"), ("default", "ready")]
+        with living.open() as index:
+            same(index, living.sequences(["g h i"]))
+        living.ingest("j k l", replace=True)
+        assert entries(db_url) == [("default", "ready")], "what was read then goes with the next ingest"
+        import_index(database, file, "default", replace=True)
+    with living.open() as index:
+        same(index, living.sequences(["a b c", "d e f"]))
+    assert tables(db_url) == 2
