@@ -25,6 +25,7 @@ import torch
 from transformers import LogitsProcessorList
 from transformers.generation.stopping_criteria import MaxLengthCriteria
 
+from refactx.branches import can_branch
 from refactx.channel import Channel
 from refactx.chunks import ChunkedModel, best_width, can_be_fed_in_chunks
 from refactx.drafts import MOST as MOST_GUESSED
@@ -146,8 +147,9 @@ class ForcedTokens:
 
     def _knows(self, model: Any, rows: int, criteria: Any, config: Any, model_kwargs: dict[str, Any]) -> bool:
         returned = (config.output_scores, config.output_logits, config.output_attentions, config.output_hidden_states)
-        width = rows if self._beams is None else max(rows, self._beams.beams)
-        if any(returned) or not can_be_fed_in_chunks(model, model_kwargs, width):
+        if any(returned) or not can_be_fed_in_chunks(model, model_kwargs, rows):
+            return False
+        if self._beams is not None and not can_branch(model, model_kwargs):
             return False
         if rows == 1:
             return True
@@ -232,8 +234,10 @@ class _Run:
         state = rows[0].state
         if self._beams is not None and isinstance(state, InFact | InTerminator):
             room = self._max_length - rows[0].length
-            for token in best_fact(self._machine, state, rows[0].length, chunked, logits, self._beams, room):
+            found, read = best_fact(self._machine, state, rows[0].length, chunked, logits, self._beams, room)
+            for token in found:
                 self._append(rows[0], token)
+            rows[0].pending = rows[0].pending[read:]
             return
         if self._channel is not None:
             if isinstance(state, InFact):
