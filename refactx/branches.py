@@ -14,7 +14,10 @@ import torch
 
 from refactx.chunks import ChunkedModel, can_be_fed_in_chunks
 
-_MASKED_BY_US = ("sdpa", "eager")
+IdPath = tuple[int, ...]
+"""Ids behind a text, each of which goes on from those in front of it."""
+
+_TAKES_MASKS = ("sdpa", "eager")
 
 
 def can_branch(model: Any, model_kwargs: Mapping[str, Any]) -> bool:
@@ -25,8 +28,8 @@ def can_branch(model: Any, model_kwargs: Mapping[str, Any]) -> bool:
     """
     if not can_be_fed_in_chunks(model, model_kwargs, 2) or getattr(model.config, "alibi", False):
         return False
-    takes_masks = hasattr(sys.modules[type(model).__module__], "create_causal_mask")
-    return takes_masks and model.config._attn_implementation in _MASKED_BY_US
+    prepares = hasattr(sys.modules[type(model).__module__], "create_causal_mask")
+    return prepares and model.config._attn_implementation in _TAKES_MASKS
 
 
 class Branches:
@@ -44,7 +47,7 @@ class Branches:
         """Whether the model has read a path."""
         return not path or tuple(path) in self._places
 
-    def read(self, paths: Sequence[tuple[int, ...]]) -> torch.Tensor:
+    def read(self, paths: Sequence[IdPath]) -> torch.Tensor:
         """Run the model once over the last id of each path, whose other ids were read before or are read by a path in front
         of it. Returns the logits behind each, [paths, vocabulary].
         """
@@ -64,5 +67,5 @@ class Branches:
         self._trunk.take_over(self._model, self._along(tuple(path[:read])))
         return read
 
-    def _along(self, path: tuple[int, ...]) -> list[int]:
+    def _along(self, path: IdPath) -> list[int]:
         return [self._places[path[: n + 1]] for n in range(len(path))]

@@ -10,7 +10,7 @@ the cache's `batch_select_indices`.
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from transformers import DynamicCache
@@ -123,7 +123,8 @@ class ChunkedModel:
         """Go on behind ids that another, a branch of this one, has read at these places of its cache."""
         index = torch.tensor(places, dtype=torch.long, device=self._device)
         for number, layer in enumerate(other._cache.layers):
-            self._cache.update(layer.keys[:, :, index], layer.values[:, :, index], number)
+            keys, values = cast(Any, layer).keys, cast(Any, layer).values
+            self._cache.update(keys[:, :, index], values[:, :, index], number)
         if self._mask is not None:
             self._mask = torch.cat([self._mask, self._mask.new_ones((1, len(places)))], dim=1)
         self._next = None if self._next is None else self._next + len(places)

@@ -1,9 +1,10 @@
 """Beam search over the tree: the best whole fact, while the text around it is greedy or sampled.
 
 At each trigger the search goes on from the model's cache with a few hypotheses. All are one id longer at each step, as in
-`num_beams`, but ids that have no alternative need no forward pass of their own: a pass takes in a hypothesis's chosen id
-and the forced chain behind it, and gives the log-probabilities along the chain at once. Hypotheses that have their next
-log-probability already wait; so the result is that of the plain search, in far fewer passes.
+`num_beams`, but the model may have read further than that, and what it has read is kept by its path (`refactx.branches`):
+so the result is that of the plain search, in far fewer passes. A pass takes in, beside the ids that hypotheses wait for,
+what is forced behind them; where fewer wait than there are beams, the ids that the others will come to; and in a search's
+first pass the paths along which the last fact's search went, since a text's facts are often about one subject.
 
 A hypothesis is finished where its terminator is complete. Its score is the sum of its ids' log-probabilities, of the
 whole vocabulary's distribution as in the paper, or (`renormalise`) of the allowed ids' alone, over its length to the
@@ -18,12 +19,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from refactx.branches import Branches
+from refactx.branches import Branches, IdPath
 from refactx.chunks import ChunkedModel
 from refactx.errors import InputError
 from refactx.mask import allowed, forced
 from refactx.state import Closing, Dead, Free, InFact, InTerminator, Machine, State
 from refactx.tree import Tokens
+
+_Node = tuple[IdPath, State]
+
+MOST_GUESSED = 64
+"""Ids of the last search's paths that another begins with, at most. For facts of one subject 48 to 128 take the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +62,20 @@ class FactBeams:
 class _Hypothesis:
     """`tokens` so far with their summed log-probability."""
 
-    tokens: tuple[int, ...]
+    tokens: IdPath
     state: State
     total: float
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The best fact: its `ids`, terminator and all, of which the model has `read` as many. `beams`: the paths that the search
+    went along, short ones first, which another may go along too.
+    """
+
+    ids: Sequence[int]
+    read: int
+    beams: Sequence[IdPath]
 
 
 def best_fact(
@@ -70,34 +87,41 @@ def best_fact(
     options: FactBeams,
     room: int,
     ahead: Sequence[int] = (),
-) -> tuple[Sequence[int], int]:
-    """The ids of the best fact that goes on from `state`, terminator and all, and how many of them `model` has read then.
+    earlier: Sequence[IdPath] = (),
+) -> Found:
+    """The best fact that goes on from `state`; `model` has then read what `Found` says of it.
 
     `logits`: float[1, 1 + len(ahead), vocabulary], behind the text, whose next id has `position`, and behind each of the ids
     `ahead` that the model has read beyond it. `room`: at most so many ids; where no fact ends within it, the beginning of
-    the best one.
+    the best one. `earlier`: `beams` of the search before; they change nothing but the number of passes.
     """
     search = _Search(machine, position, Branches(model, ahead), options, room)
-    return search.run(state, ahead, logits[0])
+    return search.run(state, ahead, logits[0], earlier)
 
 
 class _Search:
     def __init__(self, machine: Machine, position: int, branches: Branches, options: FactBeams, room: int) -> None:
         self._machine, self._position, self._branches = machine, position, branches
         self._options, self._room = options, room
-        self._choices: dict[tuple[int, ...], tuple[Tokens, NDArray[np.float32]]] = {}  # behind the paths that were read
-        self._best: tuple[float, tuple[int, ...]] | None = None
+        self._choices: dict[IdPath, tuple[Tokens, NDArray[np.float32]]] = {}  # behind the paths that were read
+        self._best: tuple[float, IdPath] | None = None
 
-    def run(self, state: InFact | InTerminator, ahead: Sequence[int], logits: torch.Tensor) -> tuple[Sequence[int], int]:
+    def run(
+        self,
+        state: InFact | InTerminator,
+        ahead: Sequence[int],
+        logits: torch.Tensor,
+        earlier: Sequence[IdPath],
+    ) -> Found:
         running = [_Hypothesis((), state, 0.0)]
-        nodes: list[tuple[tuple[int, ...], State]] = [((), state)]
-        for token in ahead:
-            path, before = nodes[-1]
-            nodes.append(((*path, token), self._machine.advance(before, token, self._position + len(path))))
-        self._learn(nodes, logits)
+        known = [((), state), *self._walked(state, [tuple(ahead[: n + 1]) for n in range(len(ahead))])]
+        self._learn(known, logits[: len(known)])
+        guessed = [node for node in self._walked(state, earlier) if node[0] not in self._branches][:MOST_GUESSED]
+        beams: list[IdPath] = []
         while True:
             while any(self._waits(hypothesis) for hypothesis in running):
-                self._read(self._wanted(running))
+                self._read(self._wanted(running), guessed)
+                guessed = []
             grown, finished = self._grow(running)
             for hypothesis in finished:
                 self._finish(hypothesis)
@@ -105,10 +129,22 @@ class _Search:
             if not grown:
                 break
             running = grown
+            beams += [hypothesis.tokens for hypothesis in running]
             if len(running[0].tokens) == self._room:
                 break
         found = self._best[1] if self._best is not None else running[0].tokens
-        return found, self._branches.keep(found[:-1])
+        return Found(found, self._branches.keep(found[:-1]), beams)
+
+    def _walked(self, state: State, paths: Sequence[IdPath]) -> list[_Node]:
+        """Those of some paths, short ones first, that stay within a fact, and their states."""
+        states: dict[IdPath, State] = {(): state}
+        for path in paths:
+            before = states.get(path[:-1])
+            if before is not None and len(path) < self._room:
+                after = self._machine.advance(before, path[-1], self._position + len(path) - 1)
+                if isinstance(after, InFact | InTerminator):
+                    states[path] = after
+        return list(states.items())[1:]
 
     def _can_win(self, hypothesis: _Hypothesis) -> bool:
         """Whether it may still beat the best finished one: sums fall, and lengths end at `room`."""
@@ -169,18 +205,18 @@ class _Search:
             running, _ = self._grow([hypothesis for hypothesis in running if not self._waits(hypothesis)])
         return wanted[: self._options.beams]
 
-    def _read(self, hypotheses: Sequence[_Hypothesis]) -> None:
-        """One pass over what the model has not read of some hypotheses, each with what is forced behind it."""
-        nodes: dict[tuple[int, ...], State] = {}
+    def _read(self, hypotheses: Sequence[_Hypothesis], guessed: Sequence[_Node]) -> None:
+        """One pass over guesses, and over what the model has not read of some hypotheses and is forced behind them."""
+        nodes = dict(guessed)
         for hypothesis in hypotheses:
-            nodes |= self._unread(hypothesis)
+            nodes |= {path: state for path, state in self._unread(hypothesis).items() if path not in nodes}
         self._learn(list(nodes.items()), self._branches.read(list(nodes)))
 
-    def _unread(self, hypothesis: _Hypothesis) -> dict[tuple[int, ...], State]:
+    def _unread(self, hypothesis: _Hypothesis) -> dict[IdPath, State]:
         """The paths to and behind a hypothesis that are to be read, no further than there is room."""
         path, state = hypothesis.tokens, hypothesis.state
         given = [path[:n] for n in range(1, len(path)) if path[:n] not in self._branches]
-        found: dict[tuple[int, ...], State] = dict.fromkeys(given, Dead())  # nothing is to be chosen behind these
+        found: dict[IdPath, State] = dict.fromkeys(given, Dead())  # nothing is to be chosen behind these
         found[path] = state
         while len(path) < self._room and (token := forced(self._machine, state)) is not None:
             state = self._machine.advance(state, token, self._position + len(path))
@@ -190,7 +226,7 @@ class _Search:
             found[path] = state
         return found
 
-    def _learn(self, nodes: Sequence[tuple[tuple[int, ...], State]], logits: torch.Tensor) -> None:
+    def _learn(self, nodes: Sequence[_Node], logits: torch.Tensor) -> None:
         """Note the choices behind paths, from the logits behind each, [paths, vocabulary]."""
         logits = logits.to(torch.float32)
         wholes = [0.0] * len(nodes) if self._options.renormalise else logits.logsumexp(-1).tolist()
