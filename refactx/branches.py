@@ -28,7 +28,7 @@ def can_branch(model: Any, model_kwargs: Mapping[str, Any]) -> bool:
     """
     if not can_be_fed_in_chunks(model, model_kwargs, 2) or getattr(model.config, "alibi", False):
         return False
-    prepares = hasattr(sys.modules[type(model).__module__], "create_causal_mask")
+    prepares = any(hasattr(sys.modules.get(own.__module__), "create_causal_mask") for own in type(model).__mro__)
     return prepares and model.config._attn_implementation in _TAKES_MASKS
 
 

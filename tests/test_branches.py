@@ -26,6 +26,10 @@ def prefilled(model: Any, text: str, padding: int = 0) -> tuple[ChunkedModel, li
     return ChunkedModel(model, inputs, (1, padded.shape[1])), ids
 
 
+class Own(GPT2LMHeadModel):
+    """A model class of somebody's own."""
+
+
 def inputs_of(model: Any, length: int) -> dict[str, Any]:
     """A model's inputs as `generate` prepares them."""
     cache = DynamicCache(config=model.config)
@@ -73,7 +77,8 @@ def test_models_that_need_a_mask_of_two_dimensions_have_no_branches() -> None:
         GPT2LMHeadModel(GPT2Config(**common, n_embd=16)),
         BloomForCausalLM(BloomConfig(**common, hidden_size=16)),
     )
-    assert can_branch(learnt, inputs_of(learnt, 3))
+    for model in (learnt, Own(learnt.config)):
+        assert can_branch(model, inputs_of(model, 3))
     assert not can_branch(alibi, inputs_of(alibi, 3) | {"position_ids": None})
     flex = tiny_model()
     flex.set_attn_implementation("flex_attention")
