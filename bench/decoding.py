@@ -140,22 +140,29 @@ def beams_ratio(model: Any, tokenizer: Any, index: Any, tokens: int) -> float:
     return median(ratios)
 
 
+WAYS: dict[str, dict[str, Any]] = {"channel": {}, "plain choice of facts": {"channel": False}, "free": {"free": True}}
+
+
 def answers(model: Any, tokenizer: Any, index: Any, path: Path, limit: int) -> dict[str, float]:
-    """Whole answers to questions, grounded and free in turn."""
+    """Whole answers to questions, in each way in turn."""
     asker = Asker(model, tokenizer, index)
-    asked = []
+    asked: dict[str, list[Any]] = {way: [] for way in WAYS}
     for question in chosen(read_questions(path), "tune", ("single", "multi"), limit):
-        asked.append([asker.ask(question.text, max_new_tokens=300, free=free) for free in (False, True)])
-    with_facts, without = zip(*asked, strict=True)
-    per_token = [sum(a.seconds for a in way) / sum(a.tokens for a in way) for way in (with_facts, without)]
-    return {
-        "whole answers: forward passes over tokens": _total(with_facts, "forward_passes")
-        / _total(with_facts, "tokens"),
-        "whole answers: seconds a token over free": per_token[0] / per_token[1],
-        "whole answers: seconds a question over free": _total(with_facts, "seconds") / _total(without, "seconds"),
-        "whole answers: tokens each, with facts": mean(a.tokens for a in with_facts),
-        "whole answers: tokens each, free": mean(a.tokens for a in without),
-    }
+        for way, options in WAYS.items():
+            if not asked[way]:  # what all answers share is computed with the first
+                asker.ask(question.text, max_new_tokens=2, **options)
+            asked[way].append(asker.ask(question.text, max_new_tokens=300, **options))
+    seconds, tokens = ({way: _total(asked[way], name) for way in WAYS} for name in ("seconds", "tokens"))
+    found = {}
+    for way in WAYS:
+        of = f"whole answers, {way}"
+        found[f"{of}: tokens each"] = mean(answer.tokens for answer in asked[way])
+        if way != "free":
+            found[f"{of}: forward passes over tokens"] = _total(asked[way], "forward_passes") / tokens[way]
+            per_token = seconds[way] / tokens[way]
+            found[f"{of}: seconds a token over free"] = per_token / (seconds["free"] / tokens["free"])
+            found[f"{of}: seconds a question over free"] = seconds[way] / seconds["free"]
+    return found
 
 
 def _total(answers: Sequence[Any], field: str) -> float:

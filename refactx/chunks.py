@@ -10,7 +10,7 @@ the cache's `batch_select_indices`.
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from transformers import DynamicCache
@@ -105,6 +105,43 @@ class ChunkedModel:
         prepared = self._model.prepare_inputs_for_generation(ids, next_sequence_length=width, **inputs)
         logits: torch.Tensor = self._model(**prepared, return_dict=True).logits
         return logits[:, -(last or width) :]
+
+    @property
+    def fed(self) -> int:
+        """How many ids a row has in the cache, padding among them."""
+        return int(self._cache.get_seq_length())
+
+    def feed_seeing(self, ids: Sequence[int], offsets: Sequence[int], seen: torch.Tensor) -> torch.Tensor:
+        """Run the model, of one row, once over ids that need not follow one another; `feed` cannot come after this.
+
+        `offsets`: the position of each, counted from that of the row's next id; `seen`: bool[ids, fed + ids], which ones each
+        of them sees. Returns the logits behind each, [ids, vocabulary].
+        """
+        if self._next is None:
+            raise ValueError("a model without position ids is fed in order")
+        seen = seen.to(self._device)
+        if self._mask is not None:
+            seen[:, : self._mask.shape[1]] &= self._mask.bool()
+        dtype = self._model.dtype
+        mask = torch.zeros(seen.shape, dtype=dtype, device=self._device).masked_fill_(~seen, torch.finfo(dtype).min)
+        inputs = {
+            "input_ids": torch.tensor([ids], device=self._device),
+            "position_ids": self._next + torch.tensor([offsets], device=self._device),
+            "attention_mask": mask[None, None],
+            "past_key_values": self._cache,
+        }
+        logits: torch.Tensor = self._model(**inputs, use_cache=True, return_dict=True).logits
+        return logits[0]
+
+    def take_over(self, other: "ChunkedModel", places: Sequence[int]) -> None:
+        """Go on behind ids that another, a branch of this one, has read at these places of its cache."""
+        index = torch.tensor(places, dtype=torch.long, device=self._device)
+        for number, layer in enumerate(other._cache.layers):
+            keys, values = cast(Any, layer).keys, cast(Any, layer).values
+            self._cache.update(keys[:, :, index], values[:, :, index], number)
+        if self._mask is not None:
+            self._mask = torch.cat([self._mask, self._mask.new_ones((1, len(places)))], dim=1)
+        self._next = None if self._next is None else self._next + len(places)
 
     def forget(self, count: int) -> None:
         """Take back the last `count` ids of every row."""

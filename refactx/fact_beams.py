@@ -1,9 +1,10 @@
 """Beam search over the tree: the best whole fact, while the text around it is greedy or sampled.
 
 At each trigger the search goes on from the model's cache with a few hypotheses. All are one id longer at each step, as in
-`num_beams`, but ids that have no alternative need no forward pass of their own: a pass takes in a hypothesis's chosen id
-and the forced chain behind it, and gives the log-probabilities along the chain at once. Hypotheses that have their next
-log-probability already wait; so the result is that of the plain search, in far fewer passes.
+`num_beams`, but the model may have read further than that, and what it has read is kept by its path (`refactx.branches`):
+so the result is that of the plain search, in far fewer passes. A pass takes in, beside the ids that hypotheses wait for,
+what is forced behind them; where fewer wait than there are beams, the ids that the others will come to; and in a search's
+first pass the paths along which the last fact's search went, since a text's facts are often about one subject.
 
 A hypothesis is finished where its terminator is complete. Its score is the sum of its ids' log-probabilities, of the
 whole vocabulary's distribution as in the paper, or (`renormalise`) of the allowed ids' alone, over its length to the
@@ -12,17 +13,23 @@ the mean. Other logits processors, sampling among them, take no part in the sear
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from refactx.chunks import ChunkedModel, best_width
+from refactx.branches import Branches, IdPath
+from refactx.chunks import ChunkedModel
 from refactx.errors import InputError
 from refactx.mask import allowed, forced
-from refactx.state import Closing, Free, InFact, InTerminator, Machine, State
+from refactx.state import Closing, Dead, Free, InFact, InTerminator, Machine, State
 from refactx.tree import Tokens
+
+_Node = tuple[IdPath, State]
+
+MOST_GUESSED = 64
+"""Ids of the last search's paths that another begins with, at most. For facts of one subject 48 to 128 take the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +58,24 @@ class FactBeams:
         return float(total / length**self.length_penalty)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Hypothesis:
-    """`tokens` so far with their summed log-probability, and what is known of the next.
+    """`tokens` so far with their summed log-probability."""
 
-    `ahead`: the forced ids behind `tokens` that the model has read, each with its log-probability; `scores`: the
-    log-probabilities behind all of these, once the model has read them. `row`: its row in the branched model.
-    """
-
-    tokens: tuple[int, ...]
+    tokens: IdPath
     state: State
     total: float
-    row: int
-    ahead: list[tuple[int, float]] = field(default_factory=list)
-    scores: NDArray[np.float32] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The best fact: its `ids`, terminator and all, of which the model has `read` as many. `beams`: the paths that the search
+    went along, short ones first, which another may go along too.
+    """
+
+    ids: Sequence[int]
+    read: int
+    beams: Sequence[IdPath]
 
 
 def best_fact(
@@ -75,90 +86,102 @@ def best_fact(
     logits: torch.Tensor,
     options: FactBeams,
     room: int,
-) -> Sequence[int]:
-    """The ids of the best fact that goes on from `state`, terminator and all.
+    ahead: Sequence[int] = (),
+    earlier: Sequence[IdPath] = (),
+) -> Found:
+    """The best fact that goes on from `state`; `model` has then read what `Found` says of it.
 
-    `logits`: float[1, 1, vocabulary], behind the last id that the model has read, which stands before `position`. `model`
-    is left as it is. `room`: at most so many ids; where no fact ends within it, the beginning of the best one.
+    `logits`: float[1, 1 + len(ahead), vocabulary], behind the text, whose next id has `position`, and behind each of the ids
+    `ahead` that the model has read beyond it. `room`: at most so many ids; where no fact ends within it, the beginning of
+    the best one. `earlier`: `beams` of the search before; they change nothing but the number of passes.
     """
-    search = _Search(machine, position, model.branch(), options, room)
-    return search.run(_Hypothesis((), state, 0.0, 0, scores=search.log_probabilities(logits[0, -1])))
+    search = _Search(machine, position, Branches(model, ahead), options, room)
+    return search.run(state, ahead, logits[0], earlier)
 
 
 class _Search:
-    def __init__(self, machine: Machine, position: int, model: ChunkedModel, options: FactBeams, room: int) -> None:
-        self._machine, self._position, self._model = machine, position, model
+    def __init__(self, machine: Machine, position: int, branches: Branches, options: FactBeams, room: int) -> None:
+        self._machine, self._position, self._branches = machine, position, branches
         self._options, self._room = options, room
-        self._best: tuple[float, tuple[int, ...]] | None = None
+        self._choices: dict[IdPath, tuple[Tokens, NDArray[np.float32]]] = {}  # behind the paths that were read
+        self._best: tuple[float, IdPath] | None = None
 
-    def run(self, first: _Hypothesis) -> Sequence[int]:
-        running = [first]
+    def run(
+        self,
+        state: InFact | InTerminator,
+        ahead: Sequence[int],
+        logits: torch.Tensor,
+        earlier: Sequence[IdPath],
+    ) -> Found:
+        running = [_Hypothesis((), state, 0.0)]
+        known = [((), state), *self._walked(state, [tuple(ahead[: n + 1]) for n in range(len(ahead))])]
+        self._learn(known, logits[: len(known)])
+        guessed = [node for node in self._walked(state, earlier) if node[0] not in self._branches][:MOST_GUESSED]
+        beams: list[IdPath] = []
         while True:
-            grown = [hypothesis for hypothesis in self._grow(running) if self._can_win(hypothesis)]
+            while any(self._waits(hypothesis) for hypothesis in running):
+                self._read(self._wanted(running), guessed)
+                guessed = []
+            grown, finished = self._grow(running)
+            for hypothesis in finished:
+                self._finish(hypothesis)
+            grown = [hypothesis for hypothesis in grown if self._can_win(hypothesis)]
             if not grown:
                 break
             running = grown
+            beams += [hypothesis.tokens for hypothesis in running]
             if len(running[0].tokens) == self._room:
                 break
-            if any(not hypothesis.ahead and hypothesis.scores is None for hypothesis in running):
-                self._read(running)
-        return self._best[1] if self._best is not None else running[0].tokens
+        found = self._best[1] if self._best is not None else running[0].tokens
+        return Found(found, self._branches.keep(found[:-1]), beams)
 
-    def log_probabilities(self, logits: torch.Tensor) -> NDArray[np.float32]:
-        """Of the whole vocabulary, float32[vocabulary]; the logits themselves where they are normalised later on."""
-        logits = logits.to(torch.float32)
-        found: NDArray[np.float32] = (logits if self._options.renormalise else logits.log_softmax(-1)).numpy(force=True)
-        return found
+    def _walked(self, state: State, paths: Sequence[IdPath]) -> list[_Node]:
+        """Those of some paths, short ones first, that stay within a fact, and their states."""
+        states: dict[IdPath, State] = {(): state}
+        for path in paths:
+            before = states.get(path[:-1])
+            if before is not None and len(path) < self._room:
+                after = self._machine.advance(before, path[-1], self._position + len(path) - 1)
+                if isinstance(after, InFact | InTerminator):
+                    states[path] = after
+        return list(states.items())[1:]
 
     def _can_win(self, hypothesis: _Hypothesis) -> bool:
         """Whether it may still beat the best finished one: sums fall, and lengths end at `room`."""
         return self._best is None or self._options.score(hypothesis.total, self._room) > self._best[0]
 
-    def _grow(self, running: Sequence[_Hypothesis]) -> list[_Hypothesis]:
-        """The best hypotheses that are one id longer, best first; those that end their fact are taken out."""
+    def _waits(self, hypothesis: _Hypothesis) -> bool:
+        """Whether the model has to read it before it can grow."""
+        return hypothesis.tokens not in self._choices and not self._is_given(hypothesis.state)
+
+    def _is_given(self, state: State) -> bool:
+        """Whether the next id costs nothing, so that nothing need be known of it."""
+        return self._options.renormalise and forced(self._machine, state) is not None
+
+    def _grow(self, running: Sequence[_Hypothesis]) -> tuple[list[_Hypothesis], list[_Hypothesis]]:
+        """The best hypotheses that are one id longer, best first, and those that end their fact with that id."""
         options: list[tuple[float, int, int]] = []  # negative total, hypothesis, id: a tie goes to the first
         for number, hypothesis in enumerate(running):
-            if hypothesis.ahead:
-                token, score = hypothesis.ahead[0]
-                options.append((-(hypothesis.total + score), number, token))
-            else:
-                tokens, scores = self._choices(hypothesis.state, hypothesis.scores)
-                totals = (-(hypothesis.total + scores.astype(np.float64))).tolist()
-                options += zip(totals, [number] * len(totals), tokens.tolist(), strict=True)
+            if self._is_given(hypothesis.state):
+                options.append((-hypothesis.total, number, forced(self._machine, hypothesis.state) or 0))
+                continue
+            tokens, scores = self._choices[hypothesis.tokens]
+            totals = (-(hypothesis.total + scores.astype(np.float64))).tolist()
+            options += zip(totals, [number] * len(totals), tokens.tolist(), strict=True)
         options.sort()
         grown: list[_Hypothesis] = []
+        finished: list[_Hypothesis] = []
         for negative, number, token in options:
             parent = running[number]
             if len(grown) == self._options.beams and token not in self._endings(parent.state):
                 continue
-            at = self._position + len(parent.tokens)
-            state = self._machine.advance(parent.state, token, at)
-            child = _Hypothesis((*parent.tokens, token), state, -negative, parent.row)
+            state = self._machine.advance(parent.state, token, self._position + len(parent.tokens))
+            child = _Hypothesis((*parent.tokens, token), state, -negative)
             if isinstance(state, Free | Closing):
-                self._finish(child)
+                finished.append(child)
             elif len(grown) < self._options.beams:
-                if parent.ahead:
-                    child.ahead, child.scores = parent.ahead[1:], parent.scores
                 grown.append(child)
-        return grown
-
-    def _choices(self, state: State, scores: NDArray[np.float32] | None) -> tuple[Tokens, NDArray[np.float32]]:
-        """The ids worth looking at behind a state, of the `scores` of all: as many as there are beams, besides all that may
-        end the fact.
-        """
-        tokens = allowed(self._machine, state)
-        if tokens is None or scores is None:  # free text, or not read: `_grow` has neither
-            raise ValueError("a hypothesis stands where no choice is to be made")
-        tokens = tokens[tokens < len(scores)]
-        scores = scores[tokens]
-        if self._options.renormalise:
-            scores = scores - np.logaddexp.reduce(scores)
-        ends = np.flatnonzero(np.isin(tokens, list(self._endings(state))))
-        most = self._options.beams + len(ends)  # those that end the fact take no beam's place
-        if len(tokens) > most:
-            kept = np.union1d(np.argpartition(-scores, most - 1)[:most], ends)
-            tokens, scores = tokens[kept], scores[kept]
-        return tokens, scores
+        return grown, finished
 
     def _endings(self, state: State) -> Mapping[int, int]:
         """The ids that begin, go on with or complete the terminator here."""
@@ -172,36 +195,58 @@ class _Search:
         if self._best is None or score > self._best[0]:
             self._best = (score, hypothesis.tokens)
 
-    def _read(self, running: Sequence[_Hypothesis]) -> None:
-        """One pass for all hypotheses that the model has not read to their end, each with its forced chain."""
-        chunks = [self._chain(h) if not h.ahead and h.scores is None else [] for h in running]
-        width = best_width([len(chunk) for chunk in chunks])
-        chunks = [chunk[:width] for chunk in chunks]
-        self._model.select([hypothesis.row for hypothesis in running])
-        logits = self._model.feed(chunks, last=None)
-        for row, (hypothesis, chunk) in enumerate(zip(running, chunks, strict=True)):
-            hypothesis.row = row
-            if chunk:
-                behind = logits[row, -len(chunk) :]
-                hypothesis.scores = self.log_probabilities(behind[-1])
-                hypothesis.ahead = list(zip(chunk[1:], self._along(chunk[1:], behind), strict=True))
+    def _wanted(self, running: Sequence[_Hypothesis]) -> list[_Hypothesis]:
+        """What to read next: the hypotheses that wait, and if these are fewer than the beams, those that the search will come
+        to if they lead nowhere.
+        """
+        wanted: list[_Hypothesis] = []
+        while running and len(wanted) < self._options.beams and len(running[0].tokens) < self._room:
+            wanted += [hypothesis for hypothesis in running if self._waits(hypothesis)]
+            running, _ = self._grow([hypothesis for hypothesis in running if not self._waits(hypothesis)])
+        return wanted[: self._options.beams]
 
-    def _chain(self, hypothesis: _Hypothesis) -> list[int]:
-        """The last id of a hypothesis and what is forced behind it, no further than there is room."""
-        chunk, state = [hypothesis.tokens[-1]], hypothesis.state
-        while len(hypothesis.tokens) + len(chunk) - 1 < self._room and isinstance(state, InFact | InTerminator):
-            token = forced(self._machine, state)
-            if token is None:
+    def _read(self, hypotheses: Sequence[_Hypothesis], guessed: Sequence[_Node]) -> None:
+        """One pass over guesses, and over what the model has not read of some hypotheses and is forced behind them."""
+        nodes = dict(guessed)
+        for hypothesis in hypotheses:
+            nodes |= {path: state for path, state in self._unread(hypothesis).items() if path not in nodes}
+        self._learn(list(nodes.items()), self._branches.read(list(nodes)))
+
+    def _unread(self, hypothesis: _Hypothesis) -> dict[IdPath, State]:
+        """The paths to and behind a hypothesis that are to be read, no further than there is room."""
+        path, state = hypothesis.tokens, hypothesis.state
+        given = [path[:n] for n in range(1, len(path)) if path[:n] not in self._branches]
+        found: dict[IdPath, State] = dict.fromkeys(given, Dead())  # nothing is to be chosen behind these
+        found[path] = state
+        while len(path) < self._room and (token := forced(self._machine, state)) is not None:
+            state = self._machine.advance(state, token, self._position + len(path))
+            if not isinstance(state, InFact | InTerminator):
                 break
-            chunk.append(token)
-            state = self._machine.advance(state, token, 0)
-        return chunk
-
-    def _along(self, forced_ids: Sequence[int], logits: torch.Tensor) -> list[float]:
-        """The log-probability of each forced id, from the logits in front of it."""
-        if self._options.renormalise or not forced_ids:
-            return [0.0] * len(forced_ids)
-        scores = logits[: len(forced_ids)].to(torch.float32).log_softmax(-1)
-        index = torch.tensor(forced_ids, device=scores.device)[:, None]
-        found: list[float] = scores.gather(1, index)[:, 0].tolist()
+            path = (*path, token)
+            found[path] = state
         return found
+
+    def _learn(self, nodes: Sequence[_Node], logits: torch.Tensor) -> None:
+        """Note the choices behind paths, from the logits behind each, [paths, vocabulary]."""
+        logits = logits.to(torch.float32)
+        wholes = [0.0] * len(nodes) if self._options.renormalise else logits.logsumexp(-1).tolist()
+        for (path, state), row, whole in zip(nodes, logits.numpy(force=True), wholes, strict=True):
+            if isinstance(state, InFact | InTerminator):
+                self._choices[path] = self._best_of(state, row, whole)
+
+    def _best_of(self, state: State, logits: NDArray[np.float32], whole: float) -> tuple[Tokens, NDArray[np.float32]]:
+        """The ids worth looking at behind a state, and their log-probabilities: as many as there are beams, besides all that
+        may end the fact. `whole`: the logarithm of what the logits, of all ids, sum up to.
+        """
+        tokens = allowed(self._machine, state)
+        if tokens is None:
+            raise ValueError("nothing is chosen outside of facts")
+        tokens = tokens[tokens < len(logits)]
+        scores = logits[tokens]
+        scores = scores - (np.logaddexp.reduce(scores) if self._options.renormalise else np.float32(whole))
+        ends = np.flatnonzero(np.isin(tokens, list(self._endings(state))))
+        most = self._options.beams + len(ends)  # those that end the fact take no beam's place
+        if len(tokens) > most:
+            kept = np.union1d(np.argpartition(-scores, most - 1)[:most], ends)
+            tokens, scores = tokens[kept], scores[kept]
+        return tokens, scores

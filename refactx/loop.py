@@ -17,7 +17,7 @@ done leaves the batch. They are padded to one length at the end.
 """
 
 import logging
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -25,6 +25,7 @@ import torch
 from transformers import LogitsProcessorList
 from transformers.generation.stopping_criteria import MaxLengthCriteria
 
+from refactx.branches import can_branch
 from refactx.channel import Channel
 from refactx.chunks import ChunkedModel, best_width, can_be_fed_in_chunks
 from refactx.drafts import MOST as MOST_GUESSED
@@ -41,7 +42,8 @@ _log = logging.getLogger(__name__)
 
 _NO_FACT_BEAMS = (
     "fact beams need a decoder-only model with position ids, a dynamic cache of keys and values without a sliding window, "
-    "no scores or attentions returned, no guidance and no SynthID watermark; leave fact_beams out here, or use num_beams"
+    "attention of the kind sdpa or eager, no scores or attentions returned, no guidance and no SynthID watermark; leave "
+    "fact_beams out here, or use num_beams"
 )
 
 
@@ -146,8 +148,9 @@ class ForcedTokens:
 
     def _knows(self, model: Any, rows: int, criteria: Any, config: Any, model_kwargs: dict[str, Any]) -> bool:
         returned = (config.output_scores, config.output_logits, config.output_attentions, config.output_hidden_states)
-        width = rows if self._beams is None else max(rows, self._beams.beams)
-        if any(returned) or not can_be_fed_in_chunks(model, model_kwargs, width):
+        if any(returned) or not can_be_fed_in_chunks(model, model_kwargs, rows):
+            return False
+        if self._beams is not None and not can_branch(model, model_kwargs):
             return False
         if rows == 1:
             return True
@@ -182,6 +185,8 @@ class _Run:
         self._masks, self._processors, self._criteria = masks, processors, criteria
         self._sampling, self._max_length = bool(config.do_sample), config.max_length
         self._alone = True  # whether the batch has one row
+        self._ahead: list[int] = []  # what the model has read behind the text, for fact beams
+        self._searched: Sequence[tuple[int, ...]] = ()  # by the fact beams of the last fact
 
     def write(self, rows: list[_Row], chunked: ChunkedModel, logits: torch.Tensor) -> None:
         """Write every row to its end, from the logits behind the prompts, [rows, 1, vocabulary]."""
@@ -202,20 +207,31 @@ class _Run:
                 logits = self._check(rows[0], guessed, chunked, logits)
 
     def _guess(self, rows: list[_Row]) -> list[int]:
-        """What a single greedy row may go on with, for the model to check in the pass that it needs anyway."""
-        if not self._alone or self._sampling:
+        """What a single row may go on with, for the model to check in the pass that it needs anyway: greedy text what it went
+        on with before, a search for a fact what is forced.
+        """
+        if not self._alone:
+            return []
+        if self._beams is not None and isinstance(rows[0].state, InFact):
+            token = forced(self._machine, rows[0].state)
+            return [] if token is None else [token]
+        if self._sampling:
             return []
         return guess(rows[0].written[0].numpy(), min(MOST_GUESSED, self._max_length - rows[0].length - 1))
 
     def _check(self, row: _Row, guessed: list[int], chunked: ChunkedModel, logits: torch.Tensor) -> torch.Tensor:
         """Choose id by id for as long as the guess is right, from the logits in front of and along it; what is wrong of it
-        is taken back. Returns the logits behind the last id that the model has read.
+        is taken back, unless a search for a fact begins there, which goes on from it. Returns the logits behind the last id of
+        the text that the model has read, and behind what is left of the guess.
         """
         right = 0
         while right < len(guessed) and not (row.pending or row.done or self._searches(row)):
             self._choose([0], [row], chunked, logits[:, right - len(guessed) - 1][:, None])
             same = _alike(row.pending, guessed[right:])
             right, row.pending = right + same, row.pending[same:]
+        if self._beams is not None and self._searches(row) and not (row.pending or row.done):
+            self._ahead = guessed[right:]
+            return logits[:, right - len(guessed) - 1 :]
         chunked.forget(len(guessed) - right)
         return logits[:, right - len(guessed) - 1][:, None]
 
@@ -232,8 +248,15 @@ class _Run:
         state = rows[0].state
         if self._beams is not None and isinstance(state, InFact | InTerminator):
             room = self._max_length - rows[0].length
-            for token in best_fact(self._machine, state, rows[0].length, chunked, logits, self._beams, room):
+            found = best_fact(
+                *(self._machine, state, rows[0].length, chunked, logits, self._beams, room, self._ahead, self._searched)
+            )
+            self._ahead, self._searched = [], found.beams
+            for token in found.ids:
                 self._append(rows[0], token)
+            read = min(found.read, len(rows[0].pending) - 1)  # a criterion may have ended the text within the fact
+            chunked.forget(found.read - read)
+            rows[0].pending = rows[0].pending[read:]
             return
         if self._channel is not None:
             if isinstance(state, InFact):

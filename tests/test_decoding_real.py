@@ -54,8 +54,9 @@ def grounded(smollm2_folder: Path, tokenizer: Any, index: MemoryIndex) -> Ground
         {"do_sample": False},
         {"num_beams": 3, "do_sample": False},
         {"do_sample": True, "temperature": 1.3},
+        {"fact_beams": 3, "do_sample": False},
     ],
-    ids=["greedy", "beams", "sampling"],
+    ids=["greedy", "beams", "sampling", "fact beams"],
 )
 def test_it_writes_only_facts_of_the_index(
     mode: dict[str, Any], tokenizer: Any, index: MemoryIndex, grounded: GroundedModel

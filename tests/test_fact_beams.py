@@ -27,10 +27,10 @@ from tiny_model import (
     tiny_tokenizer,
     whole_facts,
 )
-from transformers import LogitsProcessorList, MistralConfig, MistralForCausalLM
+from transformers import LogitsProcessorList, MistralConfig, MistralForCausalLM, StoppingCriteriaList
 
 from refactx.errors import InputError, ModelError
-from refactx.fact_beams import FactBeams
+from refactx.fact_beams import MOST_GUESSED, FactBeams
 from refactx.grounded import GroundedModel, ground
 
 INDEX = tiny_index(FACTS)
@@ -40,7 +40,7 @@ ALL = len(whole_facts(MORE))
 
 
 @cache
-def llama(seed: int = 0) -> Any:
+def llama(seed: int) -> Any:
     return tiny_model(seed)
 
 
@@ -204,7 +204,7 @@ def test_outside_facts_the_text_is_what_greedy_writes_behind_them(text: str) -> 
     out = grounded().generate(**inputs, logits_processor=eager(), fact_beams=3, max_new_tokens=60, do_sample=False)
     (facts,) = grounded().facts(out)
     row, processor = out[0].tolist(), Eager(8.0, pieces=True)
-    logits = llama()(input_ids=out).logits.detach()
+    logits = llama(0)(input_ids=out).logits.detach()
     free = [at for at in range(length, len(row)) if free_of(INDEX, row[length:at])]
     assert facts
     assert len(free) > 5
@@ -274,7 +274,7 @@ class TestCalls:
 
     def test_one_fact_after_another_until_all_are_written(self) -> None:
         few = tiny_index(FACTS[:3])
-        model = ground(llama(), tiny_tokenizer(), few)
+        model = ground(llama(0), tiny_tokenizer(), few)
         given = LogitsProcessorList([Eager(8.0, pieces=False)])
         out = model.generate(**prompts("so"), logits_processor=given, fact_beams=3, max_new_tokens=80, do_sample=False)
         assert {fact.text for fact in model.facts(out)[0]} == {fact + " ." for fact in few.facts}
@@ -290,19 +290,58 @@ class TestCalls:
 
     def test_passes_are_fewer_than_ids(self) -> None:
         given = LogitsProcessorList([Eager(8.0, pieces=False)])
-        with Passes(llama()) as passes:
+        with Passes(llama(0)) as passes:
             out = grounded().generate(
                 **prompts("a Fact:"), logits_processor=given, fact_beams=3, max_new_tokens=60, do_sample=False
             )
         assert len(grounded().facts(out)[0]) > 2
-        assert passes.number < 45
+        assert 10 < passes.number < 45
+
+    def test_the_best_fact_is_not_read_again(self) -> None:
+        """With one beam there is nothing to read but the text, each id of it once."""
+        with Passes(llama(0)) as passes:
+            out = grounded(MORE).generate(**prompts("a Fact:"), fact_beams=1, max_new_tokens=40, do_sample=False)
+        assert len(grounded(MORE).facts(out)[0]) == 1
+        assert passes.ids <= out.shape[1]
+
+    def test_a_search_begins_with_the_paths_of_the_last_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """That saves passes and changes nothing."""
+        given = LogitsProcessorList([Eager(8.0, pieces=False)])
+        outs, numbers = [], []
+        for most in (MOST_GUESSED, 0):
+            monkeypatch.setattr("refactx.fact_beams.MOST_GUESSED", most)
+            for options in (FactBeams(3), FactBeams(3, renormalise=True, length_penalty=1.0)):
+                with Passes(llama(0)) as passes:
+                    out = grounded(MORE).generate(
+                        **prompts("a"), logits_processor=given, fact_beams=options, max_new_tokens=80, do_sample=False
+                    )
+                assert len(grounded(MORE).facts(out)[0]) > 4
+                outs.append(out.tolist())
+                numbers.append(passes.number)
+        assert outs[:2] == outs[2:]
+        assert numbers[0] < 0.9 * numbers[2]
+        assert numbers[1] < numbers[3]
+
+    @pytest.mark.parametrize("cut", [3, 6, 9])
+    def test_a_text_that_is_ended_within_a_fact_may_go_on_with_its_cache(self, cut: int) -> None:
+        """The model may have read more of the fact than the text has."""
+        inputs = prompts("a Fact:")
+        length = inputs["input_ids"].shape[1] + cut
+        ends = StoppingCriteriaList([lambda ids, _: torch.full((len(ids),), ids.shape[1] >= length)])
+        options: dict[str, Any] = {"fact_beams": 3, "max_new_tokens": 40, "do_sample": False}
+        rich = grounded().generate(**inputs, **options, stopping_criteria=ends, return_dict_in_generate=True)
+        assert rich.sequences.shape[1] == length
+        assert rich.past_key_values.get_seq_length() < length
+        on = {"max_new_tokens": 20, "do_sample": False, "logits_processor": eager()}
+        again = grounded().generate(rich.sequences, **on)
+        assert torch.equal(again, grounded().generate(rich.sequences, past_key_values=rich.past_key_values, **on))
 
     def test_a_pass_takes_all_beams_at_once(self) -> None:
         """A fact takes no more passes than its longest rival has ids, however many beams there are."""
         for beams in (1, 3, ALL):
-            with Passes(llama()) as passes:
+            with Passes(llama(0)) as passes:
                 grounded(MORE).generate(**prompts("a Fact:"), fact_beams=beams, max_new_tokens=14, do_sample=False)
-            assert passes.number <= 16
+            assert 2 < passes.number <= 16
 
 
 class TestRefused:

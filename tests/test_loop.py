@@ -229,23 +229,23 @@ class TestPasses:
         assert passes.number <= unforced(out[0].tolist(), inputs["input_ids"].shape[1]) + 1
 
     def test_far_fewer_than_ids(self) -> None:
-        with Passes(llama()) as passes:
+        with Passes(llama(0)) as passes:
             out = grounded().generate(
                 **prompts("a Fact:"), logits_processor=eager(), max_new_tokens=60, do_sample=False
             )
         assert len(grounded().facts(out)[0]) > 2
-        assert passes.number < 40
+        assert 10 < passes.number < 40
 
     def test_a_batch_takes_fewer_passes_too(self) -> None:
-        with Passes(llama()) as passes:
+        with Passes(llama(0)) as passes:
             grounded().generate(**prompts(*PROMPTS), logits_processor=eager(), max_new_tokens=60, do_sample=False)
-        assert passes.number < 50
+        assert 10 < passes.number < 57
 
     def test_no_id_goes_through_the_model_twice(self) -> None:
         inputs = prompts("a Fact:")
-        with Passes(llama()) as passes:
-            out = grounded().generate(**inputs, logits_processor=eager(), max_new_tokens=60, do_sample=False)
-        assert passes.ids < out.numel()
+        with Passes(llama(0)) as passes:  # sampling guesses nothing
+            out = grounded().generate(**inputs, logits_processor=eager(), max_new_tokens=60, do_sample=True)
+        assert 10 < passes.ids < out.numel()
 
 
 class TestSampling:
@@ -409,12 +409,13 @@ class TestWhatComesAndGoes:
         positions = (mask.cumsum(-1) - 1).clamp_min(0)
         with torch.no_grad():
             llama()(input_ids=begun, attention_mask=mask, position_ids=positions, past_key_values=cache)
-        with Passes(llama()) as passes:
-            out = grounded().generate(
-                **inputs, logits_processor=eager(), max_new_tokens=40, do_sample=False, past_key_values=cache
-            )
+        options: dict[str, Any] = {"logits_processor": eager(), "max_new_tokens": 40, "do_sample": False}
+        with Passes(llama(0)) as without:
+            grounded().generate(**inputs, **options)
+        with Passes(llama(0)) as passes:
+            out = grounded().generate(**inputs, **options, past_key_values=cache)
         assert out.tolist() == expected.tolist()
-        assert passes.ids < out.numel()
+        assert passes.ids <= without.ids - begun.numel()
 
     def test_position_ids_may_be_given(self) -> None:
         inputs = prompts(*PROMPTS)
