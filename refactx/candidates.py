@@ -18,6 +18,9 @@ from refactx.state import InFact, Machine
 
 Path = tuple[int, ...]
 
+WIDER = 4
+"""So many times the properties that are wanted go on at each fork: what is unlikely there may have no other fork before it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -139,13 +142,15 @@ def properties(
         longer = [
             with_forced(one)
             for beginning, scores in zip(running, behind, strict=True)
-            for one in _choices(machine, beginning, position, scores, most, unlikely)
+            for one in _choices(machine, beginning, position, scores, WIDER * most, unlikely)
         ]
-        left = [one for number in range(len(of)) for one in _likeliest(number, [*done, *longer], most, unlikely)]
+        wide = WIDER * most
+        left = [one for number in range(len(of)) for one in _likeliest(number, [*done, *longer], wide, unlikely)]
         done = [one for one in left if is_done(one.subject, one.state)]
         running = [one for one in left if not is_done(one.subject, one.state)]
         behind = _behind(model, [(one.subject, one.ids[read[one.subject] :]) for one in running])
-    return [Property(one.subject, one.ids, one.own) for one in done]
+    best = [one for number in range(len(of)) for one in _likeliest(number, done, most, unlikely)]
+    return [Property(one.subject, one.ids, one.own) for one in best]
 
 
 def _names(

@@ -39,19 +39,19 @@ class ChannelOptions:
     `prior` of a subject's share of the facts.
 
     `candidates`: which subjects the model may mean. Properties are scored of the best `meant` of them, none of which is worse
-    than the best by more than `within`: `properties` in all at most, none that its own choice finds less likely than its
+    than the best by more than `within`: `properties` of each at most, none that its own choice finds less likely than its
     favourite by more than `unlikely`. `values`: most facts of one subject and property in a row; `again`: how much likelier
     than the answer another fact has to be behind these (small models go on for ever). Differences are of logarithms.
     """
 
-    own: float = 0.15
-    name: float = 0.3
+    own: float = 0.3
+    name: float = 0.7
     prior: float = 0.5
     candidates: Limits = field(default_factory=Limits)
-    properties: int = 32
-    unlikely: float = 9.0
-    meant: int = 3
-    within: float = 3.0
+    properties: int = 40
+    unlikely: float = 10.0
+    meant: int = 2
+    within: float = 2.0
     values: int = 6
     again: float = 4.0
 
@@ -149,10 +149,8 @@ class Channel:
             near = [int(n) for n in order if scores[n] >= scores[order[0]] - self._options.within]
             asked.select(near)
             meant = [meant[n] for n in near]
-        most = -(-self._options.properties // len(meant))
-        found = properties(
-            *(machine, [one.subject for one in meant], position, model, logits), most, self._options.unlikely
-        )
+        named = [one.subject for one in meant]
+        found = properties(machine, named, position, model, logits, self._options.properties, self._options.unlikely)
         found = [one for number in range(len(meant)) for one in _that_answer(machine, found, number)]
         if len(found) > 1:
             asked = asked or self._score.behind(machine, [one.subject.state for one in meant])
