@@ -12,7 +12,8 @@ MATCHED = 3
 """Ids that have to be the same. Not tuned: fewer would guess more often and be wrong more often."""
 
 MOST = 8
-"""Ids guessed at once: a pass over 8 more takes some 1.2 times one without (docs/benchmarks.md, "Decoding")."""
+"""Ids guessed at once: 8 more take a pass over several ids a quarter longer, and one over a single id up to three times as long
+on a CPU (docs/benchmarks.md, "Decoding")."""
 
 
 def guess(ids: NDArray[np.int64], most: int = MOST) -> list[int]:
