@@ -293,7 +293,8 @@ class Asker:
             return None
         lead = self._index.tokenizer.encode(self._prompt.asks)
         ids = self._index.tokenizer.encode(f" {clean_part(question)}")[-_SCORED:]
-        return Channel(self._model, self._examples, [*lead, *ids], len(lead), self._prompt.marker, ChannelOptions())
+        options, unknown = ChannelOptions(), self._prompt.unknown
+        return Channel(self._model, self._examples, [*lead, *ids], len(lead), self._prompt.marker, options, unknown)
 
     def _written(self, row: list[int], prompt_length: int, ending: Any) -> tuple[list[int], FinishReason]:
         """What a row has behind its prompt, up to the first end of sequence and without padding; and why it ended.

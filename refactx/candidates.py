@@ -94,9 +94,7 @@ def subjects(
     far, whose next id has `position`. `model` is left as it is.
     """
     found: list[Subject] = []
-    for name in _names(machine, state, position, model, logits, limits.names):
-        if found and name.own < found[0].own - limits.unlikely:
-            break
+    for name in _names(machine, state, position, model, logits, limits):
         total = name.state.children.total
         if b">" in machine.text_of(name.state.prefix):
             found.append(Subject(name.ids, name.state, name.own))
@@ -154,7 +152,7 @@ def properties(
 
 
 def _names(
-    machine: Machine, state: InFact, position: int, model: ChunkedModel, logits: torch.Tensor, beams: int
+    machine: Machine, state: InFact, position: int, model: ChunkedModel, logits: torch.Tensor, limits: Limits
 ) -> list[_Name]:
     """The likeliest names, to the closing bracket or to the one that tells namesakes apart.
 
@@ -168,7 +166,7 @@ def _names(
 
     if is_name(state):
         return [_Name((), state, 0.0, 0)]
-    model, behind = model.branch(), logits[:, -1]
+    model, behind, beams = model.branch(), logits[:, -1], limits.names
     running, done = [_Name((), state, 0.0, 0)], list[_Name]()
     while True:
         choices = zip(running, behind, strict=True)
@@ -179,8 +177,11 @@ def _names(
             name = _Name(ids, at, longer.own, longer.row, len(ids) - len(longer.ids) + 1)
             (done if is_name(at) else running).append(name)
         done = heapq.nlargest(beams, done, key=lambda name: name.own)
-        if len(done) == beams:  # sums fall
-            running = [name for name in running if name.own > done[-1].own]
+        if done:  # sums fall
+            least = done[0].own - limits.unlikely
+            done = [name for name in done if name.own >= least]
+            least = done[-1].own if len(done) == beams else least
+            running = [name for name in running if name.own > least]
         if not running:
             return done
         model.select([name.row for name in running])

@@ -14,7 +14,9 @@ brackets behind it, the one with more facts is meant more often: its share of th
 all. Everything written still comes from the tree.
 
 Once a fact is written, the other facts of its subject and property follow, as a question may have several answers. Then
-the model chooses between another fact and its answer, and nothing else: small ones tend to end the text there.
+the model chooses between another fact and its answer, and nothing else: small ones tend to end the text there. Where none of
+the facts makes the question much likelier than no fact does (their pointwise mutual information with it is low), they answer
+something else, and the answer is that nobody knows.
 """
 
 import math
@@ -25,7 +27,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from refactx.candidates import Limits, Property, Subject, properties, subjects
+from refactx.candidates import Limits, Path, Property, Subject, properties, subjects
 from refactx.chunks import ChunkedModel
 from refactx.fact import DESCRIPTIONS
 from refactx.prefix import Prefix
@@ -40,8 +42,11 @@ class ChannelOptions:
 
     `candidates`: which subjects the model may mean. Properties are scored of the best `meant` of them, none of which is worse
     than the best by more than `within`: `properties` of each at most, none that its own choice finds less likely than its
-    favourite by more than `unlikely`. `values`: most facts of one subject and property in a row; `again`: how much likelier
-    than the answer another fact has to be behind these (small models go on for ever). Differences are of logarithms.
+    favourite by more than `unlikely`; one that is behind the best by more than `hopeless` once a quarter of the question is
+    read is given up, and those as near to the best as `tie` are compared again, with an object each. `values`: most facts of
+    one subject and property in a row; `again`: how much likelier than the answer another fact has to be behind these (small
+    models go on for ever). `tells`: how much likelier than no fact one has to make the question, for an answer. Differences
+    are of logarithms.
     """
 
     own: float = 0.3
@@ -49,11 +54,14 @@ class ChannelOptions:
     prior: float = 0.5
     candidates: Limits = field(default_factory=Limits)
     properties: int = 40
-    unlikely: float = 10.0
+    unlikely: float = 9.0
+    hopeless: float = 5.0
+    tie: float = 1.0
     meant: int = 2
     within: float = 2.0
     values: int = 6
     again: float = 4.0
+    tells: float = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +77,8 @@ class Channel:
 
     `question`: its ids, behind what introduces it; `lead`: how many of `question`'s ids introduce it and are not scored.
     `examples`: facts with their questions, run through the model once. `marker`: the text that begins the answer, as a line
-    behind facts does unless it begins another fact; empty: such lines are free. Holds nothing of the text: threads may share
-    it.
+    behind facts does unless it begins another fact; empty: such lines are free. `unknown`: what follows it where no fact tells
+    what was asked; empty: whatever the model writes. Threads may share it.
     """
 
     def __init__(
@@ -81,9 +89,13 @@ class Channel:
         lead: int,
         marker: str = "",
         options: ChannelOptions | None = None,
+        unknown: str = "",
     ) -> None:
-        self._score, self._marker = QuestionScore(model, examples, question, lead), marker
+        self._score, self._marker, self._unknown = QuestionScore(model, examples, question, lead), marker, unknown
         self._options = options or ChannelOptions()
+        self._tells: dict[
+            Path, float
+        ] = {}  # how much likelier each fact makes the question, by its ids to its property
 
     def decides(self, machine: Machine, state: State) -> bool:
         """Whether a subject or a property is to be chosen here, from a model that has read the text and no more."""
@@ -131,34 +143,71 @@ class Channel:
         if cut or not state.tail.isspace() or not state.tail.endswith(b"\n"):
             return ()
         fact, answer = (machine.source.tokenizer.encode(text) for text in (machine.source.trigger, self._marker))
-        if not _left(machine, state.facts, ()):
-            return answer
-        more = float(logits[0, -1, fact[0]] - logits[0, -1, answer[0]])
-        return () if fact[0] == answer[0] else fact if more > self._options.again else answer
+        if _left(machine, state.facts, ()):
+            if fact[0] == answer[0]:
+                return ()
+            if float(logits[0, -1, fact[0]] - logits[0, -1, answer[0]]) > self._options.again:
+                return fact
+        return answer if self._is_told(machine, state) else machine.source.tokenizer.encode(self._no_answer)
+
+    @property
+    def _no_answer(self) -> str:
+        return f"{self._marker} {self._unknown}"
+
+    def _is_told(self, machine: Machine, state: Free) -> bool:
+        """Whether a fact of the text tells what was asked; also where one was not chosen here, by what nobody knows."""
+        if not self._unknown:
+            return True
+        tell = (self._tells.get(_until_object(machine, fact.tokens), math.inf) for fact in state.facts)
+        return max(tell) >= self._options.tells
 
     def _best(
         self, machine: Machine, meant: Sequence[_Meant], position: int, model: ChunkedModel, logits: torch.Tensor
     ) -> Sequence[int]:
         """The ids of the best of some subjects with its best property; those of the subject alone if it has none to choose."""
-        asked = None
+        weights = self._options
+        asked = self._score.behind(machine, [one.subject.state for one in meant])
         if len(meant) > 1:
-            asked = self._score.behind(machine, [one.subject.state for one in meant])
-            scores = self._score.likelihoods(asked, [(n, ()) for n in range(len(meant))])
-            scores += [one.score for one in meant]
-            order = np.argsort(-scores, kind="stable")[: self._options.meant]
-            near = [int(n) for n in order if scores[n] >= scores[order[0]] - self._options.within]
-            asked.select(near)
-            meant = [meant[n] for n in near]
+            meant = self._nearest(meant, asked)
         named = [one.subject for one in meant]
-        found = properties(machine, named, position, model, logits, self._options.properties, self._options.unlikely)
+        found = properties(machine, named, position, model, logits, weights.properties, weights.unlikely)
         found = [one for number in range(len(meant)) for one in _that_answer(machine, found, number)]
-        if len(found) > 1:
-            asked = asked or self._score.behind(machine, [one.subject.state for one in meant])
-            scores = self._score.likelihoods(asked, [(one.subject, one.ids) for one in found])
-            scores += [self._options.own * one.own + meant[one.subject].score for one in found]
-            found = [found[int(scores.argmax())]]
-        number, ids = (found[0].subject, found[0].ids) if found else (0, ())
-        return (*meant[number].subject.ids, *ids)
+        if not found:
+            return meant[0].subject.ids
+        besides = np.array([weights.own * one.own + meant[one.subject].score for one in found])
+        rows = [(one.subject, one.ids) for one in found]
+        likely = self._score.likelihoods(asked, rows, besides, weights.hopeless)
+        total = likely + besides
+        tied = np.flatnonzero(total >= total.max() - weights.tie)
+        if len(tied) > 1:
+            objects = (_an_object(machine, _after(machine, named[rows[n][0]].state, rows[n][1])) for n in tied)
+            longer = [(rows[n][0], (*rows[n][1], *path)) for n, path in zip(tied, objects, strict=True)]
+            total[tied] += (self._score.likelihoods(asked, longer) - likely[tied]) / 2
+        best = int(tied[total[tied].argmax()])
+        subject, ids = named[rows[best][0]], rows[best][1]
+        if self._unknown:
+            self._tells[(*subject.state.prefix, *ids)] = float(likely[best]) - self._score.of_nothing(machine)
+        return (*subject.ids, *ids)
+
+    def _nearest(self, meant: Sequence[_Meant], asked: ChunkedModel) -> Sequence[_Meant]:
+        """Those of some subjects whose properties are worth comparing, with their rows of `asked`, which keeps no others."""
+        scores = self._score.likelihoods(asked, [(n, ()) for n in range(len(meant))])
+        scores += [one.score for one in meant]
+        order = np.argsort(-scores, kind="stable")[: self._options.meant]
+        near = [int(n) for n in order if scores[n] >= scores[order[0]] - self._options.within]
+        asked.select(near)
+        return [meant[n] for n in near]
+
+
+def _an_object(machine: Machine, state: State) -> Path:
+    """The ids of one of the objects behind a property, one of those with most facts, without its description."""
+    path: Path = ()
+    while isinstance(state, InFact) and len(state.children.tokens):
+        if any(end in machine.text_of(path) for end in (b">", b" (")):
+            break
+        token = int(state.children.tokens[state.children.leaves.argmax()])
+        path, state = (*path, token), machine.advance(state, token, 0)
+    return path
 
 
 def _that_answer(machine: Machine, found: Sequence[Property], subject: int) -> Sequence[Property]:

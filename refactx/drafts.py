@@ -8,28 +8,31 @@ chosen it (Saxena, Prompt Lookup Decoding, 2023; Leviathan et al., arXiv 2211.17
 import numpy as np
 from numpy.typing import NDArray
 
-MATCHED = 3
-"""Ids that have to be the same. Not tuned: fewer would guess more often and be wrong more often."""
+MATCHED, MATCHED_BESIDE_FEW = 3, 5
+"""Ids that have to be the same, and how many where the pass is over `FEW` ids or less without the guess: there it costs more
+than an id or two that are right save. (Of guesses behind 3 or 4 matched ids, beside 1 or 2, one id was right, rarely 3.)"""
+
+FEW = 3
 
 MOST = 8
 """Ids guessed at once: 8 more take a pass over several ids a quarter longer, and one over a single id up to three times as long
 on a CPU (docs/benchmarks.md, "Decoding")."""
 
 
-def guess(ids: NDArray[np.int64], most: int = MOST) -> list[int]:
-    """At most `most` ids that may go on from `ids`, int64[n]; none if its last three stand nowhere before.
+def guess(ids: NDArray[np.int64], most: int = MOST, matched: int = MATCHED) -> list[int]:
+    """At most `most` ids that may go on from `ids`, int64[n]; none if its last `matched` stand nowhere before.
 
     >>> guess(np.array([5, 1, 2, 3, 8, 9, 1, 2, 3]))
     [8, 9, 1, 2, 3]
     """
-    if len(ids) <= MATCHED or most < 1:
+    if len(ids) <= matched or most < 1:
         return []
     before = ids[:-1]
-    found = np.ones(len(before) - MATCHED + 1, np.bool_)
-    for at in range(MATCHED):
-        found &= before[at : len(before) - MATCHED + 1 + at] == ids[at - MATCHED]
+    found = np.ones(len(before) - matched + 1, np.bool_)
+    for at in range(matched):
+        found &= before[at : len(before) - matched + 1 + at] == ids[at - matched]
     where = found.nonzero()[0]
     if not len(where):
         return []
-    begin = int(where[-1]) + MATCHED
+    begin = int(where[-1]) + matched
     return [int(number) for number in ids[begin : begin + most]]

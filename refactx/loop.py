@@ -28,8 +28,8 @@ from transformers.generation.stopping_criteria import MaxLengthCriteria
 from refactx.branches import can_branch
 from refactx.channel import Channel
 from refactx.chunks import ChunkedModel, best_width, can_be_fed_in_chunks
+from refactx.drafts import FEW, MATCHED, MATCHED_BESIDE_FEW, guess
 from refactx.drafts import MOST as MOST_GUESSED
-from refactx.drafts import guess
 from refactx.errors import ModelError
 from refactx.fact_beams import FactBeams, best_fact
 from refactx.mask import allowed, forced
@@ -217,7 +217,20 @@ class _Run:
             return [] if token is None else [token]
         if self._sampling:
             return []
-        return guess(rows[0].written[0].numpy(), min(MOST_GUESSED, self._max_length - rows[0].length - 1))
+        room = min(MOST_GUESSED, self._max_length - rows[0].length - 1)
+        matched = MATCHED if len(rows[0].pending) > FEW else MATCHED_BESIDE_FEW
+        return self._to_a_choice(rows[0], guess(rows[0].written[0].numpy(), room, matched))
+
+    def _to_a_choice(self, row: _Row, guessed: list[int]) -> list[int]:
+        """A guess as far as a place where the channel would choose what follows."""
+        state = row.state
+        for count, token in enumerate(guessed):
+            if self._channel is None or not isinstance(state, Free):
+                break
+            state = self._machine.advance(state, token, row.length + count)
+            if self._channel.decides(self._machine, state):
+                return guessed[: count + 1]
+        return guessed
 
     def _check(self, row: _Row, guessed: list[int], chunked: ChunkedModel, logits: torch.Tensor) -> torch.Tensor:
         """Choose id by id for as long as the guess is right, from the logits in front of and along it; what is wrong of it

@@ -1,5 +1,6 @@
 """How likely a fact makes a question: log p(question | examples, fact), by a few passes over many facts."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,13 @@ from refactx.chunks import ChunkedModel, passes
 from refactx.prefix import Prefix
 from refactx.state import InFact, Machine
 
+DESCRIBED = 4
+"""So many words of a subject's description are read: the first say what kind of thing it is, and each id costs time."""
+
+FIRST, RACED = 0.25, 8
+"""Rows that run in a pass of at least `RACED` are compared behind so much of the question: one pass more costs as much as
+some 16 ids (`refactx.chunks.PASS_IDS`)."""
+
 
 class QuestionScore:
     """Of one question. `question`: its ids, behind what introduces it; `lead`: how many of them introduce it and are not
@@ -20,12 +28,75 @@ class QuestionScore:
 
     def __init__(self, model: Any, examples: Prefix, question: Sequence[int], lead: int) -> None:
         self._model, self._examples, self._question, self._lead = model, examples, list(question), lead
+        self._of_nothing: float | None = None
 
     def behind(self, machine: Machine, states: Sequence[InFact]) -> ChunkedModel:
         """The model behind the examples and each of some facts so far: a row for each of `states`.
 
-        Where a fact of the text led to the subject, as its object, it comes first: a question of two steps asks for both.
+        Of a description the first words are read. Where a fact of the text led to the subject, as its object, it comes first: a
+        question of two steps asks for both.
         """
+        encode = machine.source.tokenizer.encode
+        trigger, newline = encode(machine.source.trigger), encode("\n")
+        rows = []
+        for state in states:
+            reason = _reason(machine, state)
+            before = [*trigger, *reason, *newline] if reason else []
+            rows.append([*before, *trigger, *_briefly(machine, state.prefix)])
+        model = self._behind_examples()
+        model.select([0] * len(rows))
+        model.feed(rows)
+        return model
+
+    def of_nothing(self, machine: Machine) -> float:
+        """The log-probability of the question behind no fact, where one might stand."""
+        if self._of_nothing is None:
+            trigger = tuple(machine.source.tokenizer.encode(machine.source.trigger))
+            self._of_nothing = float(self.likelihoods(self._behind_examples(), [(0, trigger)])[0])
+        return self._of_nothing
+
+    def likelihoods(
+        self,
+        model: ChunkedModel,
+        rows: Sequence[tuple[int, Path]],
+        besides: NDArray[np.float64] | None = None,
+        hopeless: float = math.inf,
+    ) -> NDArray[np.float64]:
+        """The log-probability of the question behind some ids of a row of the model (`behind`), for each of `rows`:
+        float64[len(rows)]. `model` is left as it is.
+
+        Of many rows those that lie behind the best by more than `hopeless` once a quarter of the question is read are read no
+        further, and get minus infinity; `besides`, float64[len(rows)], is added to all for that.
+        """
+        begins, scored = [path for _, path in rows], len(self._question) - self._lead
+        first = scored
+        if len(rows) >= RACED and hopeless < math.inf:
+            first = max(1, math.ceil(FIRST * scored))
+        now, later = self._question[: self._lead + first], self._question[self._lead + first :]
+        scores, begun = np.empty(len(rows)), []
+        for some in passes([[*path, *now] for path in begins]):
+            branch = model.branch()
+            branch.select([rows[n][0] for n in some])
+            read = now if later else now[:-1]  # nobody asks what follows the last id
+            logits = branch.feed([[*begins[n], *read] for n in some], last=first + bool(later))
+            scores[some] = _of_ids(logits[:, :first], now[self._lead :])
+            if later:
+                begun.append((some, branch, logits[:, -1:]))
+        total = scores if besides is None else scores + besides
+        least = total.max() - hopeless
+        for some, branch, logits in begun:
+            left = [n for n, number in enumerate(some) if total[number] >= least]
+            scores[[number for number in some if total[number] < least]] = -np.inf
+            if not left:
+                continue
+            branch.select(left)
+            of_all = [logits[left]]
+            if len(later) > 1:
+                of_all.append(branch.feed([later[:-1]] * len(left), last=len(later) - 1))
+            scores[[some[n] for n in left]] += _of_ids(torch.cat(of_all, dim=1), later)
+        return scores
+
+    def _behind_examples(self) -> ChunkedModel:
         ids = self._examples.ids
         inputs: dict[str, Any] = {
             "past_key_values": self._examples.cache_for_one(),
@@ -33,34 +104,28 @@ class QuestionScore:
         }
         if self._model._supports_logits_to_keep():
             inputs["logits_to_keep"] = 1
-        model = ChunkedModel(self._model, inputs, (1, ids.shape[1]))
-        encode = machine.source.tokenizer.encode
-        trigger, newline = encode(machine.source.trigger), encode("\n")
-        rows = []
-        for state in states:
-            reason = _reason(machine, state)
-            before = [*trigger, *reason, *newline] if reason else []
-            rows.append([*before, *trigger, *state.prefix])
-        model.select([0] * len(rows))
-        model.feed(rows)
-        return model
+        return ChunkedModel(self._model, inputs, (1, ids.shape[1]))
 
-    def likelihoods(self, model: ChunkedModel, rows: Sequence[tuple[int, Path]]) -> NDArray[np.float64]:
-        """The log-probability of the question behind some ids of a row of the model (`behind`), for each of `rows`:
-        float64[len(rows)]. `model` is left as it is.
-        """
-        chunks = [[*path, *self._question] for _, path in rows]
-        scores = np.empty(len(rows))
-        scored = len(self._question) - self._lead
-        wanted = torch.tensor(self._question[self._lead :])
-        for some in passes(chunks):
-            branch = model.branch()
-            branch.select([rows[n][0] for n in some])
-            logits = branch.feed([chunks[n] for n in some], last=scored + 1)[:, :-1].to(torch.float32)
-            index = wanted.to(logits.device)[None, :, None].expand(len(some), -1, 1)
-            of_ids = logits.gather(2, index)[..., 0] - logits.logsumexp(-1)
-            scores[some] = of_ids.sum(-1).numpy(force=True)
-        return scores
+
+def _of_ids(logits: torch.Tensor, ids: Sequence[int]) -> NDArray[np.float64]:
+    """The log-probability of some ids in each row, float64[rows], from the logits in front of each, [rows, ids, vocabulary]."""
+    logits = logits.to(torch.float32)
+    wanted = torch.tensor(ids, device=logits.device)[None, :, None].expand(len(logits), -1, 1)
+    of_ids = logits.gather(2, wanted)[..., 0] - logits.logsumexp(-1)
+    found: NDArray[np.float64] = of_ids.sum(-1).numpy(force=True).astype(np.float64)
+    return found
+
+
+def _briefly(machine: Machine, prefix: Sequence[int]) -> Sequence[int]:
+    """The ids of a fact so far, with the first words of its subject's description alone."""
+    text = machine.text_of(prefix).decode("utf-8", "replace")
+    name, bracket, rest = text.partition(" (")
+    described, closed, behind = rest.partition(")>")
+    words = described.split(" ")
+    if not (bracket and closed) or len(words) <= DESCRIBED:
+        return prefix
+    brief = f"{name} ({' '.join(words[:DESCRIBED])})>{behind}"
+    return machine.source.tokenizer.encode_after(machine.source.trigger, brief)
 
 
 def _reason(machine: Machine, state: InFact) -> tuple[int, ...]:

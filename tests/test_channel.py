@@ -2,6 +2,7 @@
 
 import logging
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from functools import cache
@@ -74,8 +75,10 @@ EVERY = {
     "within": math.inf,
     "properties": 9999,
     "unlikely": math.inf,
+    "hopeless": math.inf,
+    "tie": 0.0,
 }
-"""So many candidates that none is left out."""
+"""So many candidates that none is left out, and each compared once."""
 
 
 def channel(
@@ -126,6 +129,16 @@ def texts_of_properties(
     brackets = index.tokenizer.decode_bytes(prefix).count(b">") + 1
     begin = tuple(prefix)
     return {until_closed(index, fact, brackets)[len(begin) :] for fact in left if tuple(fact[: len(begin)]) == begin}
+
+
+def an_object(index: MemoryIndex, left: Iterable[Sequence[int]], begin: Sequence[int]) -> list[int]:
+    """Behind a property, to the end of the name: each step to the most facts, of as many to the lowest id."""
+    path: list[int] = []
+    while not any(end in index.tokenizer.decode_bytes(path) for end in (b">", b" (")):
+        depth = len(begin) + len(path)
+        counts = Counter(fact[depth] for fact in left if tuple(fact[:depth]) == (*begin, *path))
+        path.append(min(counts, key=lambda number: (-counts[number], number)))
+    return path
 
 
 class TestWhatIsWritten:
@@ -244,10 +257,17 @@ class TestTheChoice:
             reasons = [fact for fact in written if f"<{fact.object}>" == index.tokenizer.decode(subject).strip()]
             reason = encode("Fact:") + encode(" " + reasons[-1].text) + encode("\n") if reasons else []
             self.reasons += len(reasons)
+
+            def likely(
+                path: Sequence[int], begin: Sequence[int] = (*encode(EXAMPLES), *reason, *encode("Fact:"), *subject)
+            ) -> float:
+                of_asked = log_probabilities(model, [*begin, *path, *lead, *asked])[-len(asked) - 1 : -1]
+                return float(of_asked.gather(1, torch.tensor(asked)[:, None]).sum())
+
             for path in paths:
-                text = [*encode(EXAMPLES), *reason, *encode("Fact:"), *subject, *path, *lead, *asked]
-                likely = log_probabilities(model, text)[-len(asked) - 1 : -1]
-                score = float(likely.gather(1, torch.tensor(asked)[:, None]).sum())
+                score = likely(path)
+                if options.tie:  # all of them are as near as that
+                    score = (score + likely((*path, *an_object(index, left, (*subject, *path))))) / 2
                 steps = log_probabilities(model, [*row[:at], *subject, *path])[at + len(subject) - 1 :]
                 for depth, number in enumerate(path):
                     others = {other[depth] for other in every if other[:depth] == path[:depth]}
@@ -270,6 +290,8 @@ class TestTheChoice:
             (QUESTIONS[0], {}, (256, 16)),
             (QUESTIONS[3], {"name": 1.0}, (256, 16)),
             (QUESTIONS[0], {"own": 2.0}, (1, 1)),
+            (QUESTIONS[0], {"tie": math.inf}, (256, 16)),
+            (QUESTIONS[3], {"tie": math.inf}, (256, 16)),
             (QUESTIONS[1], {"own": 0.0, "prior": 3.0}, (40, 3)),
         ],
     )
@@ -298,7 +320,7 @@ class TestTheChoice:
     ) -> int:
         """How many choices were made, each of which has to be the brute-force twin's."""
         index, chosen = tiny_index(graph), 0
-        options = ChannelOptions(**weights, **EVERY, values=1, again=ALWAYS)  # type: ignore[arg-type]
+        options = ChannelOptions(**(EVERY | weights), values=1, again=ALWAYS)  # type: ignore[arg-type]
         for seed in seeds:
             row, self.length, facts = write(
                 index,
