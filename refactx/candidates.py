@@ -30,7 +30,7 @@ class Limits:
 
     names: int = 6
     namesakes: int = 3
-    unlikely: float = 7.0
+    unlikely: float = 9.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """What the commands that read sources share: which files, which facts of them, and how much of the machine."""
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +16,14 @@ if TYPE_CHECKING:
 
 FILE = click.Path(path_type=Path)
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _size(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    """A size as DuckDB takes it. Few facts never come to DuckDB, and a slip of the finger should not wait for many."""
+    if not re.fullmatch(r"\d+(\.\d+)? ?([kmgt]i?)?b|\d+(\.\d+)?%", value.strip(), re.IGNORECASE):
+        raise InputError(f"{value!r} is no size of memory: expected one such as 1GB or 512MB")
+    return value
+
 
 _WORK_DIR = click.option(
     "--work-dir", type=FILE, metavar="FOLDER", help="Temporary files; default: work/ in REFACTX_HOME."
@@ -61,7 +70,14 @@ _OPTIONS = (
         help="No inverse facts of an object with more than N subjects by a property.",
     ),
     click.option("--strict", is_flag=True, help="Stop at the first malformed line instead of counting it."),
-    click.option("--memory", default="1GB", show_default=True, metavar="SIZE", help="Bound for joins and sorts."),
+    click.option(
+        "--memory",
+        default="1GB",
+        show_default=True,
+        metavar="SIZE",
+        callback=_size,
+        help="Bound for joins and sorts.",
+    ),
     _WORKERS,
     _WORK_DIR,
 )

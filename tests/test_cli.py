@@ -136,6 +136,7 @@ def test_an_index_lives_append_forget_compact_and_a_second_tokenizer(
         (["--tokenizer", "demo"], "Missing argument 'SOURCE...'"),
         (["--kb", "one"], "Missing option '--tokenizer'"),
         (["--kb", "one", "--tokenizer", "demo", "--limit", "5"], "--limit is for sources, and --kb takes all facts"),
+        (["facts.txt", "--tokenizer", "demo", "--memory", "5apples"], "'5apples' is no size of memory"),
     ],
 )
 def test_what_an_ingest_cannot_do_at_once_is_told(arguments: list[str], message: str) -> None:
