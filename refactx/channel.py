@@ -13,10 +13,7 @@ compared, then the properties of those that come near the best. Of subjects with
 brackets behind it, the one with more facts is meant more often: its share of the facts is its prior. A few passes score them
 all. Everything written still comes from the tree.
 
-Once a fact is written, the other facts of its subject and property follow, as a question may have several answers. Then
-the model chooses between another fact and its answer, and nothing else: small ones tend to end the text there. Where none of
-the facts makes the question much likelier than no fact does (their pointwise mutual information with it is low), they answer
-something else, and the answer is that nobody knows.
+What follows a fact is in `refactx.channel_lines`.
 """
 
 import math
@@ -28,11 +25,12 @@ import numpy as np
 import torch
 
 from refactx.candidates import Limits, Path, Property, Subject, properties, subjects
+from refactx.channel_lines import Lines, after
 from refactx.chunks import ChunkedModel
 from refactx.fact import DESCRIPTIONS
 from refactx.prefix import Prefix
 from refactx.question_score import QuestionScore
-from refactx.state import Free, InFact, Machine, State, Written
+from refactx.state import InFact, Machine, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +74,8 @@ class Channel:
     """The choice of facts for one question, in one text.
 
     `question`: its ids, behind what introduces it; `lead`: how many of `question`'s ids introduce it and are not scored.
-    `examples`: facts with their questions, run through the model once. `marker`: the text that begins the answer, as a line
-    behind facts does unless it begins another fact; empty: such lines are free. `unknown`: what follows it where no fact tells
-    what was asked; empty: whatever the model writes. Threads may share it.
+    `examples`: facts with their questions, run through the model once. `marker`, `unknown`: as for `lines`, what follows
+    facts. Threads may share it.
     """
 
     def __init__(
@@ -91,11 +88,9 @@ class Channel:
         options: ChannelOptions | None = None,
         unknown: str = "",
     ) -> None:
-        self._score, self._marker, self._unknown = QuestionScore(model, examples, question, lead), marker, unknown
+        self._score = QuestionScore(model, examples, question, lead)
         self._options = options or ChannelOptions()
-        self._tells: dict[
-            Path, float
-        ] = {}  # how much likelier each fact makes the question, by its ids to its property
+        self.lines = Lines(marker, unknown, self._options.values, self._options.again, self._options.tells)
 
     def decides(self, machine: Machine, state: State) -> bool:
         """Whether a subject or a property is to be chosen here, from a model that has read the text and no more."""
@@ -120,47 +115,6 @@ class Channel:
         meant = [_Meant(one, weights.name * one.own + weights.prior * math.log(one.share)) for one in found]
         return self._best(machine, meant, position, model, logits)
 
-    def follow(self, machine: Machine, state: State) -> Sequence[int]:
-        """What is to be written right behind a fact: the beginning of another of its subject and property, if one is left,
-        else the end of the line.
-        """
-        if not isinstance(state, Free) or not state.facts:
-            return ()
-        encode, at_line = machine.source.tokenizer.encode, state.tail.endswith(b"\n")
-        begins = _until_object(machine, state.facts[-1].tokens)
-        same = sum(fact.tokens[: len(begins)] == begins for fact in state.facts)
-        if begins and same < self._options.values and _left(machine, state.facts, begins):
-            trigger = encode(machine.source.trigger if at_line else f"\n{machine.source.trigger}")
-            if isinstance(_after(machine, state, trigger), InFact):  # else a limit of facts is reached
-                return (*trigger, *begins)
-        return () if at_line or not self._marker else tuple(encode("\n"))
-
-    def next_line(self, machine: Machine, state: State, logits: torch.Tensor) -> Sequence[int]:
-        """The line's first ids right behind facts: another fact's, if one is left, or the answer's; none elsewhere."""
-        if not self._marker or not isinstance(state, Free) or not state.facts:
-            return ()
-        cut = len(machine.trigger.tail(state.tail + b".")) == len(state.tail)  # else that is all that stands behind it
-        if cut or not state.tail.isspace() or not state.tail.endswith(b"\n"):
-            return ()
-        fact, answer = (machine.source.tokenizer.encode(text) for text in (machine.source.trigger, self._marker))
-        if _left(machine, state.facts, ()):
-            if fact[0] == answer[0]:
-                return ()
-            if float(logits[0, -1, fact[0]] - logits[0, -1, answer[0]]) > self._options.again:
-                return fact
-        return answer if self._is_told(machine, state) else machine.source.tokenizer.encode(self._no_answer)
-
-    @property
-    def _no_answer(self) -> str:
-        return f"{self._marker} {self._unknown}"
-
-    def _is_told(self, machine: Machine, state: Free) -> bool:
-        """Whether a fact of the text tells what was asked; also where one was not chosen here, by what nobody knows."""
-        if not self._unknown:
-            return True
-        tell = (self._tells.get(_until_object(machine, fact.tokens), math.inf) for fact in state.facts)
-        return max(tell) >= self._options.tells
-
     def _best(
         self, machine: Machine, meant: Sequence[_Meant], position: int, model: ChunkedModel, logits: torch.Tensor
     ) -> Sequence[int]:
@@ -180,13 +134,14 @@ class Channel:
         total = likely + besides
         tied = np.flatnonzero(total >= total.max() - weights.tie)
         if len(tied) > 1:
-            objects = (_an_object(machine, _after(machine, named[rows[n][0]].state, rows[n][1])) for n in tied)
+            objects = (_an_object(machine, after(machine, named[rows[n][0]].state, rows[n][1])) for n in tied)
             longer = [(rows[n][0], (*rows[n][1], *path)) for n, path in zip(tied, objects, strict=True)]
             total[tied] += (self._score.likelihoods(asked, longer) - likely[tied]) / 2
         best = int(tied[total[tied].argmax()])
         subject, ids = named[rows[best][0]], rows[best][1]
-        if self._unknown:
-            self._tells[(*subject.state.prefix, *ids)] = float(likely[best]) - self._score.of_nothing(machine)
+        if self.lines.unknown:
+            told = float(likely[best]) - self._score.of_nothing(machine)
+            self.lines.told[(*subject.state.prefix, *ids)] = told
         return (*subject.ids, *ids)
 
     def _nearest(self, meant: Sequence[_Meant], asked: ChunkedModel) -> Sequence[_Meant]:
@@ -219,28 +174,3 @@ def _that_answer(machine: Machine, found: Sequence[Property], subject: int) -> S
     return [
         one for one, name in zip(found, names, strict=True) if name.decode("utf-8", "replace") not in DESCRIPTIONS
     ] or found
-
-
-def _until_object(machine: Machine, tokens: Sequence[int]) -> tuple[int, ...]:
-    """A fact's ids up to where its property is closed; none where an id goes on into the object."""
-    closed = 0
-    for count, token in enumerate(tokens, 1):
-        piece = machine.bytes_of(token)
-        closed += piece.count(b">")
-        if closed >= 2:
-            behind = piece.rpartition(b">")[2].strip()
-            return tuple(tokens[:count]) if closed == 2 and behind in (b"", b"<") else ()
-    return ()
-
-
-def _left(machine: Machine, facts: tuple[Written, ...], prefix: Sequence[int]) -> bool:
-    """Whether there are facts under a prefix that are not among `facts`."""
-    state = _after(machine, machine.begin(0, facts), prefix)
-    return isinstance(state, InFact) and state.children.total > 0
-
-
-def _after(machine: Machine, state: State, ids: Sequence[int]) -> State:
-    """The state behind some more ids, wherever they stand."""
-    for token in ids:
-        state = machine.advance(state, token, 0)
-    return state

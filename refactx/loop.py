@@ -275,7 +275,7 @@ class _Run:
             if isinstance(state, InFact):
                 chosen = self._channel.choose(self._machine, state, rows[0].length, chunked, logits)
             else:
-                chosen = self._channel.next_line(self._machine, state, logits)
+                chosen = self._channel.lines.next_line(self._machine, state, logits)
             for token in chosen:
                 self._append(rows[0], token)
             if chosen:
@@ -309,7 +309,7 @@ class _Run:
                 self._pick(torch.zeros_like(scores))
             self._append(row, token)
         if self._channel is not None and not row.done and row.at_end_of_fact:
-            for token in self._channel.follow(self._machine, row.state):
+            for token in self._channel.lines.follow(self._machine, row.state):
                 self._append(row, token)
             if not row.at_end_of_fact:
                 self._go_on(row, scores)

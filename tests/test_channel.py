@@ -1,6 +1,5 @@
 """Facts chosen by the question: what is written is still of the index, and is what plain forward passes would choose."""
 
-import logging
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,8 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_ask import LinkedIndex
-from test_loop import Streamer, other_model
+from test_loop import Streamer
 from tiny_model import (
     MemoryIndex,
     check_text,
@@ -21,25 +19,16 @@ from tiny_model import (
     log_probabilities,
     one_thread,  # noqa: F401
     prompts,
-    tiny_fact_tokenizer,
     tiny_index,
     tiny_model,
     tiny_tokenizer,
 )
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from refactx.answer import Answer
-from refactx.ask import Asker
 from refactx.candidates import Limits
 from refactx.channel import Channel, ChannelOptions
-from refactx.errors import InputError
-from refactx.generation import Generation
 from refactx.grounded import ground
 from refactx.prefix import prefill
-from refactx.prompt import Example, Prompt
 from refactx.state import Machine
-from refactx.tokenizer import FactTokenizer
 
 GRAPH = (
     "<Ann> <p> <b>",
@@ -82,12 +71,19 @@ EVERY = {
 
 
 def channel(
-    model: Any, index: MemoryIndex, question: str = QUESTIONS[0], marker: str = "Answer:", **options: Any
+    model: Any,
+    index: MemoryIndex,
+    question: str = QUESTIONS[0],
+    marker: str = "Answer:",
+    unknown: str = "",
+    **options: Any,
 ) -> Channel:
     encode = index.tokenizer.encode
     lead = encode(" Question:")
     examples = prefill(model, [encode(EXAMPLES)])
-    return Channel(model, examples, [*lead, *encode(f" {question}")], len(lead), marker, ChannelOptions(**options))
+    return Channel(
+        model, examples, [*lead, *encode(f" {question}")], len(lead), marker, ChannelOptions(**options), unknown
+    )
 
 
 @cache
@@ -165,6 +161,8 @@ class TestWhatIsWritten:
         again=st.sampled_from([ALWAYS, 0.0, 4.0]),
         values=st.integers(0, 3),
         marker=st.sampled_from(["Answer:", "", "Fact: no", "Fa"]),
+        unknown=st.sampled_from(["", "no", "Fact:"]),
+        tells=st.sampled_from([-math.inf, 0.0, math.inf]),
         seed=st.integers(0, 3),
         budget=st.integers(1, 90),
         most=st.sampled_from([None, 1, 2]),
@@ -396,7 +394,7 @@ class TestBehindAFact:
         logits = torch.zeros(1, 1, llama().config.vocab_size)
         logits[0, 0, encode("Fact:")[0]] = 4.0
         for again, line in ((3.9, "Fact:"), (4.1, "Answer:")):
-            assert channel(llama(), index, again=again).next_line(machine, state, logits) == encode(line)
+            assert channel(llama(), index, again=again).lines.next_line(machine, state, logits) == encode(line)
 
     def test_elsewhere_lines_are_free(self) -> None:
         index = tiny_index(GRAPH)
@@ -408,147 +406,4 @@ class TestBehindAFact:
             "Fact: <Ann> <p> <b> . ",
         ):
             ids = encode(text)
-            assert not channel(llama(), index).next_line(machine, machine.run(ids, 0), logits)
-
-
-def joining_tokenizer(kind: str) -> PreTrainedTokenizerFast:
-    """`byte level`: looks across white space, so that `> <` and its like are one id; `sentence piece`: that too, and puts
-    a space in front of whatever is encoded, a line break too.
-    """
-    space = "Ġ" if kind == "byte level" else "▁"
-    pairs = [
-        ("F", "a"),
-        ("c", "t"),
-        ("Fa", "ct"),
-        ("Fact", ":"),
-        (space, "Fact:"),
-        (space, "."),
-        (">", space),
-        (f">{space}", "<"),
-    ]
-    if kind == "byte level":
-        letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    else:
-        letters = [*(f"<0x{byte:02X}>" for byte in range(256)), "▁", *map(chr, range(33, 127))]
-    vocabulary = {text: n for n, text in enumerate([*letters, *("".join(pair) for pair in pairs)])}
-    backend = Tokenizer(models.BPE(vocab=vocabulary, merges=pairs, byte_fallback=kind != "byte level"))
-    if kind == "byte level":
-        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-        backend.decoder = decoders.ByteLevel()
-    else:
-        backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always", split=False)
-        backend.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
-    backend.add_special_tokens([AddedToken(text, special=True) for text in ("<s>", "</s>")])
-    return PreTrainedTokenizerFast(tokenizer_object=backend, bos_token="<s>", eos_token="</s>", pad_token="</s>")
-
-
-@pytest.mark.parametrize("kind", ["byte level", "sentence piece"])
-class TestTokenizersThatJoinParts:
-    def written(
-        self, kind: str, seed: int, graph: Sequence[str] = GRAPH, **options: Any
-    ) -> tuple[MemoryIndex, list[int], int, list[Any]]:
-        tokenizer = joining_tokenizer(kind)
-        torch.manual_seed(seed)
-        config = LlamaConfig(
-            vocab_size=len(tokenizer),
-            hidden_size=16,
-            intermediate_size=32,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            initializer_range=0.5,
-            eos_token_id=tokenizer.eos_token_id,
-            pad_token_id=tokenizer.pad_token_id,
-        )
-        model, index = LlamaForCausalLM(config).eval(), MemoryIndex(FactTokenizer.from_transformers(tokenizer), graph)
-        grounded, inputs = ground(model, tokenizer, index), torch.tensor([index.tokenizer.encode("a Fact:")])
-        out = grounded.generate(
-            inputs, channel=channel(model, index, **options), max_new_tokens=120, do_sample=False, eos_token_id=None
-        )
-        return index, out[0].tolist(), inputs.shape[1], grounded.facts(out)[0]
-
-    @pytest.mark.parametrize("seed", range(2))
-    def test_write_facts_and_none_twice(self, kind: str, seed: int) -> None:
-        index, row, length, facts = self.written(kind, seed, again=ALWAYS)
-        check_text(index, row, length, facts)
-        assert len(facts) > 2
-        lines = [line.strip() for line in index.tokenizer.decode(row[length:]).split("\n")]
-        assert lines[0] == facts[0].text
-        assert all(line.startswith("Fact:") for line in lines[1 : len(facts)])
-
-    def test_write_the_other_values_too_and_no_description(self, kind: str) -> None:
-        graph = ["<Ann> <p> <b>", "<Ann> <p> <c>", "<Ann> <description> <x>", "<Ann> <description> <y>"]
-        index, row, length, facts = self.written(kind, 0, graph, again=math.inf)
-        assert {fact.text for fact in facts[:2]} == {f"{fact} ." for fact in graph[:2]}
-        assert index.tokenizer.decode(row[length:]).split("\n")[2].strip().startswith("Answer:")
-
-
-WITH_CHANNEL = Prompt("Be true.", channel=EXAMPLES)
-
-
-def asker(prompt: Prompt = WITH_CHANNEL, model: Any = None) -> Asker:
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=tiny_tokenizer().backend_tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
-    )
-    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] + ' ' }}{% endfor %}"
-    return Asker(model or llama(), tokenizer, LinkedIndex(tiny_fact_tokenizer(), GRAPH), prompt)
-
-
-def shown(answer: Answer | InputError) -> Any:
-    assert isinstance(answer, Answer)
-    return answer.question, answer.text, [fact.text for fact in answer.facts], answer.tokens, answer.forward_passes
-
-
-ASKED = ("Fact:", "What? Fact:", "hello", "Is it so? Fact: <B", "a Fact: <Ann>")
-
-
-class TestAsking:
-    def test_of_many_gives_the_answers_of_each_alone(self) -> None:
-        batches = list(asker().ask_all(ASKED, batch_size=4, max_new_tokens=25))
-        assert [shown(answer) for answer in batches] == [shown(asker().ask(text, max_new_tokens=25)) for text in ASKED]
-        one = asker()
-        assert [shown(one.ask(text, max_new_tokens=25)) for text in ASKED] == [shown(answer) for answer in batches]
-
-    @pytest.mark.parametrize("options", [{"channel": False}, {"num_beams": 2}, {"fact_beams": 2}, {"free": True}])
-    def test_without_a_channel_is_as_before(self, options: dict[str, Any]) -> None:
-        """It is left out where it is turned off, with beams and for free text, and where the prompt has no examples."""
-        without = asker(Prompt("Be true."))
-        plain = options if "channel" not in options else {}
-        for question in ASKED[:2]:
-            assert shown(asker().ask(question, max_new_tokens=30, **options)) == shown(
-                without.ask(question, max_new_tokens=30, **plain)
-            )
-
-    def test_with_a_channel_is_not(self) -> None:
-        found, plain = (asker().ask("Fact:", max_new_tokens=50, channel=on) for on in (True, False))
-        assert found.text != plain.text
-        assert "\nAnswer:" in found.text or "\nFact:" in found.text
-
-    def test_goes_with_a_history_and_a_stream(self) -> None:
-        first, pieces = asker().ask("Fact:", max_new_tokens=40), []
-        one = asker()
-        again = one.ask(
-            "Who? Fact:", history=[Example("Fact:", first.text)], max_new_tokens=40, streamer=one.stream(pieces.append)
-        )
-        assert again.facts
-        assert {fact.text for fact in again.facts} <= {f"{fact} ." for fact in GRAPH}
-        assert pieces
-
-    @pytest.mark.parametrize("kind", ["sliding window", "alibi", "state space"])
-    def test_a_model_that_cannot_be_fed_in_chunks_decodes_plainly(
-        self, kind: str, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        with caplog.at_level(logging.WARNING, "refactx"):
-            answer = asker(model=other_model(kind)).ask("Fact:", max_new_tokens=40)
-        assert "the facts are not chosen by the question" in caplog.text
-        assert shown(answer) == shown(asker(Prompt("Be true."), other_model(kind)).ask("Fact:", max_new_tokens=40))
-
-    def test_is_for_one_row_without_beams(self) -> None:
-        index = tiny_index(GRAPH)
-        grounded, chosen = ground(llama(), tiny_tokenizer(), index), channel(llama(), index)
-        for options in ({"fact_beams": 2}, {"num_beams": 2}, {"num_return_sequences": 2, "do_sample": True}):
-            with pytest.raises(InputError, match="channel"):
-                grounded.generate(**prompts("a Fact:"), channel=chosen, max_new_tokens=5, **options)
-        with pytest.raises(InputError, match="one row"):
-            grounded.generate(**prompts("a Fact:", "b"), channel=chosen, max_new_tokens=5)
-        assert not Generation(num_beams=2).uses_channel
-        assert Generation().uses_channel
+            assert not channel(llama(), index).lines.next_line(machine, machine.run(ids, 0), logits)
