@@ -32,6 +32,9 @@ from refactx.prefix import Prefix
 from refactx.question_score import QuestionScore
 from refactx.state import InFact, Machine, State
 
+OBJECT_IDS = 16
+"""Most ids of an object by which properties are told apart: a title's, and not a paragraph's."""
+
 
 @dataclass(frozen=True, slots=True)
 class ChannelOptions:
@@ -131,13 +134,13 @@ class Channel:
         besides = np.array([weights.own * one.own + meant[one.subject].score for one in found])
         rows = [(one.subject, one.ids) for one in found]
         likely = self._score.likelihoods(asked, rows, besides, weights.hopeless)
-        total = likely + besides
-        tied = np.flatnonzero(total >= total.max() - weights.tie)
-        if len(tied) > 1:
+        best, *tied = np.flatnonzero(likely + besides >= (likely + besides).max() - weights.tie).tolist()
+        if tied:
+            tied = [best, *tied]
             objects = (_an_object(machine, after(machine, named[rows[n][0]].state, rows[n][1])) for n in tied)
             longer = [(rows[n][0], (*rows[n][1], *path)) for n, path in zip(tied, objects, strict=True)]
-            total[tied] += (self._score.likelihoods(asked, longer) - likely[tied]) / 2
-        best = int(tied[total[tied].argmax()])
+            again = (likely[tied] + self._score.likelihoods(asked, longer)) / 2 + besides[tied]
+            best = tied[int(again.argmax())]
         subject, ids = named[rows[best][0]], rows[best][1]
         if self.lines.unknown:
             told = float(likely[best]) - self._score.of_nothing(machine)
@@ -155,9 +158,11 @@ class Channel:
 
 
 def _an_object(machine: Machine, state: State) -> Path:
-    """The ids of one of the objects behind a property, one of those with most facts, without its description."""
+    """The ids of one of the objects behind a property, one of those with most facts, without its description; of a long one the
+    first.
+    """
     path: Path = ()
-    while isinstance(state, InFact) and len(state.children.tokens):
+    while isinstance(state, InFact) and len(state.children.tokens) and len(path) < OBJECT_IDS:
         if any(end in machine.text_of(path) for end in (b">", b" (")):
             break
         token = int(state.children.tokens[state.children.leaves.argmax()])

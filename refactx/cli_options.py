@@ -41,7 +41,7 @@ _GENERATION = (
     click.option(
         "--channel/--no-channel",
         default=True,
-        help="Choose each fact's property by how likely it makes the question; on by default, off with beams.",
+        help="Choose facts by how likely they make the question; on by default, off with beams.",
     ),
     click.option(
         "--num-beams", default=1, show_default=True, type=click.IntRange(1), help="Beams over the whole text."

@@ -222,14 +222,16 @@ class _Run:
         return self._to_a_choice(rows[0], guess(rows[0].written[0].numpy(), room, matched))
 
     def _to_a_choice(self, row: _Row, guessed: list[int]) -> list[int]:
-        """A guess as far as a place where the channel would choose what follows."""
+        """A guess as far as a place where the channel would choose what follows; one out of a fact is left as it is."""
         state = row.state
         for count, token in enumerate(guessed):
-            if self._channel is None or not isinstance(state, Free):
+            if self._channel is None:
+                break
+            if self._channel.decides(self._machine, state):
+                return guessed[:count]
+            if not isinstance(state, Free):
                 break
             state = self._machine.advance(state, token, row.length + count)
-            if self._channel.decides(self._machine, state):
-                return guessed[: count + 1]
         return guessed
 
     def _check(self, row: _Row, guessed: list[int], chunked: ChunkedModel, logits: torch.Tensor) -> torch.Tensor:

@@ -26,9 +26,11 @@ from tiny_model import (
 
 from refactx.candidates import Limits
 from refactx.channel import Channel, ChannelOptions
+from refactx.channel_lines import after
 from refactx.grounded import ground
+from refactx.loop import _Run
 from refactx.prefix import prefill
-from refactx.state import Machine
+from refactx.state import Free, Machine
 
 GRAPH = (
     "<Ann> <p> <b>",
@@ -227,6 +229,30 @@ class TestWhatIsWritten:
         text = index.tokenizer.decode(row[facts[-1].token_span[1] :])
         assert "Fact: <" not in text
         assert not behind or text.strip().startswith(behind)
+
+    def test_a_guess_ends_where_the_channel_chooses(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What would follow there has to be read again: it is chosen, and not by what stood there before."""
+        index, seen, guess_of = tiny_index(GRAPH), [], _Run._guess
+
+        def spy(run: _Run, rows: Any) -> list[int]:
+            seen.append((rows[0].state, guess_of(run, rows)))
+            return seen[-1][1]
+
+        monkeypatch.setattr(_Run, "_guess", spy)
+        begin = " hello in hello in hello in"
+        row, length, _ = write(index, begin, budget=20)
+        trigger = index.tokenizer.decode(row[length:]).partition(" <")[0]  # with what this model writes before it
+        seen.clear()
+        write(index, f"{begin}{trigger} <Bo> <q> <Ann> .\n{begin}", budget=40)
+        machine, chosen = Machine(index), channel(llama(), index)
+        cut = 0
+        for state, guessed in seen:
+            for count in range(len(guessed) + 1) if isinstance(state, Free) else ():
+                decided = chosen.decides(machine, after(machine, state, guessed[:count]))
+                assert not decided or count == len(guessed)
+                cut += decided
+            assert not (guessed and chosen.decides(machine, state))
+        assert cut, [(type(state).__name__, index.tokenizer.decode(guessed)) for state, guessed in seen]
 
 
 class TestTheChoice:
