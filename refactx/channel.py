@@ -134,13 +134,13 @@ class Channel:
         besides = np.array([weights.own * one.own + meant[one.subject].score for one in found])
         rows = [(one.subject, one.ids) for one in found]
         likely = self._score.likelihoods(asked, rows, besides, weights.hopeless)
-        best, *tied = np.flatnonzero(likely + besides >= (likely + besides).max() - weights.tie).tolist()
-        if tied:
-            tied = [best, *tied]
-            objects = (_an_object(machine, after(machine, named[rows[n][0]].state, rows[n][1])) for n in tied)
-            longer = [(rows[n][0], (*rows[n][1], *path)) for n, path in zip(tied, objects, strict=True)]
-            again = (likely[tied] + self._score.likelihoods(asked, longer)) / 2 + besides[tied]
-            best = tied[int(again.argmax())]
+        total = likely + besides
+        near = np.flatnonzero(total >= total.max() - weights.tie).tolist()
+        if len(near) > 1:
+            objects = (_an_object(machine, after(machine, named[rows[n][0]].state, rows[n][1])) for n in near)
+            longer = [(rows[n][0], (*rows[n][1], *path)) for n, path in zip(near, objects, strict=True)]
+            total[near] = (likely[near] + self._score.likelihoods(asked, longer)) / 2 + besides[near]
+        best = max(near, key=lambda n: float(total[n]))
         subject, ids = named[rows[best][0]], rows[best][1]
         if self.lines.unknown:
             told = float(likely[best]) - self._score.of_nothing(machine)

@@ -223,10 +223,10 @@ class _Run:
 
     def _to_a_choice(self, row: _Row, guessed: list[int]) -> list[int]:
         """A guess as far as a place where the channel would choose what follows; one out of a fact is left as it is."""
+        if self._channel is None:
+            return guessed
         state = row.state
         for count, token in enumerate(guessed):
-            if self._channel is None:
-                break
             if self._channel.decides(self._machine, state):
                 return guessed[:count]
             if not isinstance(state, Free):

@@ -1,0 +1,54 @@
+"""`python -m bench.passes MODEL`: what a forward pass costs by how many ids go through it, on one thread.
+
+Behind a text of 310 ids, the least of four passes: with the logits behind the last id alone, and behind all, as a guess and
+a scored question need them.
+"""
+
+import time
+
+import click
+import numpy as np
+import torch
+
+from refactx.chunks import ChunkedModel
+from refactx.models import load_model
+from refactx.prefix import prefill
+
+TEXT = 310
+WIDTHS = (1, 2, 4, 9, 16, 64, 256)
+
+
+@click.command()
+@click.argument("model")
+def main(model: str) -> None:
+    """Print milliseconds a pass."""
+    torch.set_num_threads(1)
+    torch.set_grad_enabled(False)
+    loaded, tokenizer = load_model(model)
+    chance = np.random.default_rng(0)
+
+    def ids(count: int) -> list[int]:
+        numbers: list[int] = chance.integers(0, len(tokenizer) // 2, count).tolist()
+        return numbers
+
+    prefix = prefill(loaded, [ids(TEXT)])
+
+    def seconds(width: int, last: int | None) -> float:
+        inputs = {
+            "past_key_values": prefix.cache_for_one(),
+            "position_ids": torch.arange(TEXT)[None],
+            "logits_to_keep": 1,
+        }
+        chunked, chunk = ChunkedModel(loaded, inputs, (1, TEXT)), ids(width)
+        started = time.process_time()
+        chunked.feed([chunk], last)
+        return time.process_time() - started
+
+    click.echo("   ids   last    all  ms")
+    for width in WIDTHS:
+        of_last, of_all = (min(seconds(width, last) for _ in range(4)) * 1000 for last in (1, None))
+        click.echo(f"{width:>6} {of_last:>6.0f} {of_all:>6.0f}")
+
+
+if __name__ == "__main__":
+    main()
