@@ -8,7 +8,7 @@ from refactx.fact import DESCRIPTIONS
 from .inverse import Inverted
 from .names import AS_BEFORE, BY_INVERSE, BY_LABEL, BY_LABEL_AND_DESCRIPTION, BY_TITLE
 from .selection import Selection
-from .wikidata import DESCRIPTION, LABEL, SHORT_DESCRIPTION, TITLE
+from .wikidata import DESCRIPTION, LABEL, OTHER_NAME, SHORT_DESCRIPTION, TITLE
 from .work_database import Work, number
 
 DESCRIPTION_UNWANTED, BEYOND = "description", "beyond the limit"
@@ -26,6 +26,19 @@ SELECT fate, count(*) FROM (
     LEFT JOIN described d ON c.entity = d.entity AND c.predicate = d.predicate
     LEFT JOIN description_facts f ON c.entity = f.entity AND c.predicate = f.said_by
     LEFT JOIN used u ON c.entity = u.entity
+) GROUP BY fate
+"""
+# What becomes of aliases, but that of those called duplicates here some are kept: of each name of an entity one.
+_ALIASES = f"""
+SELECT fate, count(*) FROM (
+    SELECT CASE
+        WHEN n.entity IS NULL THEN 'subject has no label'
+        WHEN c.label = t.text THEN 'duplicate'
+        WHEN a.entity IS NULL THEN 'unused name'
+        ELSE 'duplicate' END AS fate
+    FROM terms t LEFT JOIN named n USING (entity) LEFT JOIN chosen c USING (entity)
+    LEFT JOIN aliased a ON t.entity = a.entity AND t.text = a.text
+    WHERE t.kind = {OTHER_NAME}
 ) GROUP BY fate
 """
 # Labels that name an entity in a fact, or the inverse of a property.
@@ -49,13 +62,14 @@ _RULES = {
 class Joined:
     """How many facts there are, and what became of the staged lines: kept, or dropped by reason.
 
-    `names`: how many names occur in facts, by the rule that made them; `entities` of them are an item's or a property's.
-    `not_inverted`: the claims about entities without an inverse fact of their own, by reason, if inverse facts were asked
-    for; with the `derived` facts they are all such claims.
+    `aliases` of the `claims` are other names of entities. `names`: how many names occur in facts, by the rule that made them;
+    `entities` of them are an item's or a property's. `not_inverted`: the claims about entities without an inverse fact of
+    their own, by reason, if inverse facts were asked for; with the `derived` facts they are all such claims.
     """
 
     claims: int
     descriptions: int
+    aliases: int
     derived: int
     kept: int
     dropped: Counter[str]
@@ -98,6 +112,10 @@ def account_for(connection: Work, selection: Selection, inverted: Inverted, read
     used_labels = (
         _USED_LABELS if selection.inverse else "SELECT count(*) FROM used WHERE rule IN ({by_both}, {by_label})"
     )
+    aliases = count("SELECT count(*) FROM alias_facts")
+    dropped += rows(_ALIASES)
+    dropped["duplicate"] -= aliases
+
     names = 0
     for kind, column, query in (
         (LABEL, "label", used_labels.format(**rules)),
@@ -109,17 +127,19 @@ def account_for(connection: Work, selection: Selection, inverted: Inverted, read
         dropped["unused name"] += of_kind - in_use
         names += in_use
     cut = (
-        count("SELECT count(*) FROM judged WHERE reason IS NULL AND is_cut")
+        count("SELECT count(*) FROM aliased WHERE is_cut")
+        + count("SELECT count(*) FROM judged WHERE reason IS NULL AND is_cut")
         + count("SELECT count(*) FROM described WHERE is_cut")
         + count("SELECT count(*) FROM used WHERE is_cut")
     )
     derived = count("SELECT count(*) FROM inverse_facts")
     not_inverted = {"hub": inverted.hubs, "already a fact": inverted.pairs - inverted.hubs - derived}
     return Joined(
-        claims=claims,
+        claims=claims + aliases,
         descriptions=count("SELECT count(*) FROM description_facts"),
         derived=derived,
-        kept=claims + kept_descriptions + names,
+        aliases=aliases,
+        kept=claims + kept_descriptions + aliases + names,
         dropped=dropped,
         cut=cut,
         entities=count("SELECT count(*) FROM used WHERE entity > 0"),

@@ -5,18 +5,21 @@ Step by step, on the tables of `ingest.work_database` and `ingest.names`:
 * `judged`: each claim with the reason for which it is dropped, or NULL; an object that was redirected is its target
 * `descriptions`, `described`: those of entities, and the ones that are facts
 * `inverse_claims`, `ready_inverse`: claims read backwards (`ingest.inverse`)
+* `aliased`: the other names of entities (`ingest.aliases`)
 * `used`: the entities whose names occur in a fact, and `predicates`: what kind of objects those that are predicates have
 * `units`: each distinct part with its number, in the order of the texts, whatever the order of the input
-* `facts`: distinct triples of units: claims, then the descriptions that are no claim already, then the inverse facts that
-  are neither
+* `facts`: distinct triples of units: claims, then the descriptions and the aliases that are no claim already, then the
+  inverse facts that are none of these
 """
 
 from collections.abc import Callable
 
-from refactx.fact import DESCRIPTIONS, MAX_PART_CHARACTERS
+from refactx.fact import ALIAS_OF, DESCRIPTIONS, MAX_PART_CHARACTERS
 
 from . import inverse
 from .account import BEYOND, Joined, account_for
+from .aliases import FACTS as ALIAS_FACTS
+from .aliases import choose_aliases
 from .inverse import invert_claims
 from .selection import Selection
 from .work_database import Work, number
@@ -90,6 +93,8 @@ SELECT CAST(row_number() OVER (ORDER BY text) - 1 AS INTEGER) AS unit, text FROM
     UNION SELECT predicate FROM described
     UNION SELECT subject FROM ready UNION SELECT predicate FROM ready UNION SELECT object FROM ready
     UNION SELECT predicate FROM ready_inverse
+    UNION SELECT name FROM aliased
+    UNION SELECT '{alias_of}' FROM aliased
 )
 """
 _ENTITY_UNITS = "CREATE TABLE entity_units AS SELECT entity, unit FROM used JOIN units ON used.name = units.text"
@@ -140,11 +145,13 @@ SELECT i.* FROM (
 ) i
 ANTI JOIN claim_facts USING (subject, predicate, object)
 ANTI JOIN description_facts USING (subject, predicate, object)
+ANTI JOIN alias_facts USING (subject, predicate, object)
 """
 _FACTS = """
 CREATE VIEW facts AS
 SELECT subject, predicate, object FROM claim_facts
 UNION ALL SELECT subject, predicate, object FROM description_facts
+UNION ALL SELECT subject, predicate, object FROM alias_facts
 UNION ALL SELECT subject, predicate, object FROM inverse_facts
 """
 
@@ -154,15 +161,17 @@ def join_facts(connection: Work, selection: Selection, step: Callable[[], object
 
     def run(*queries: str) -> None:
         for query in queries:
-            connection.execute(query.format(limit=MAX_PART_CHARACTERS, descriptions=selection.descriptions))
+            connection.execute(query.format(**values))
             step()
 
+    values = {"limit": MAX_PART_CHARACTERS, "descriptions": selection.descriptions, "alias_of": ALIAS_OF}
     connection.execute("CREATE TABLE unwanted (property BIGINT, reason VARCHAR)")
     _fill_unwanted(connection, selection)
     connection.execute(_DESCRIPTIONS.format(description=DESCRIPTIONS[0], short_description=DESCRIPTIONS[1]))
     run(_REDIRECTED, _JUDGED, _DESCRIBED)
     ready = 0 if selection.limit is None else _limit_subjects(connection, selection.limit)
     inverted = invert_claims(connection, selection, step)
+    choose_aliases(connection, selection)
     run(*_BEHIND)
     return account_for(connection, selection, inverted, ready)
 
@@ -203,5 +212,15 @@ def _limit_subjects(connection: Work, limit: int) -> int:
     return ready - number(connection, "SELECT count(*) FROM ready")
 
 
-_BEHIND = (_USED, _PREDICATES, _UNITS, _ENTITY_UNITS, _CLAIM_FACTS, _DESCRIPTION_FACTS, _INVERSE_FACTS, _FACTS)
+_BEHIND = (
+    _USED,
+    _PREDICATES,
+    _UNITS,
+    _ENTITY_UNITS,
+    _CLAIM_FACTS,
+    _DESCRIPTION_FACTS,
+    ALIAS_FACTS,
+    _INVERSE_FACTS,
+    _FACTS,
+)
 STEPS = 3 + inverse.STEPS + len(_BEHIND)

@@ -44,6 +44,7 @@ def join_ready(staged: Path) -> tuple[dict[str, pa.Table], Joined]:
     return tables, Joined(
         claims=len(facts),
         descriptions=0,
+        aliases=0,
         derived=0,
         kept=len(facts),
         dropped=dropped,

@@ -162,6 +162,7 @@ def _report(lines: Lines, joined: Joined, collisions: int, selection: Selection)
         facts=facts,
         claims=joined.claims,
         descriptions=joined.descriptions,
+        aliases=joined.aliases,
         derived=joined.derived,
         lines_read=lines.read,
         kept=joined.kept,

@@ -12,6 +12,7 @@ class Report:
     """What went in and what came out.
 
     `facts = claims + descriptions + derived` counts distinct facts; `lines_read = kept + sum(dropped.values())`.
+    `aliases` of the claims are other names of entities (`ingest.aliases`).
     `dropped` maps a reason to how many lines were left out for it, sorted by reason, without zeros. `cut` counts the
     parts longer than `refactx.fact.MAX_PART_CHARACTERS`, once for each name, literal or description that was cut.
     `malformed` holds the first malformed lines as `file:line: what`.
@@ -29,6 +30,7 @@ class Report:
     derived: int
     lines_read: int
     kept: int
+    aliases: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
     cut: int = 0
     malformed: tuple[str, ...] = ()

@@ -65,6 +65,7 @@ class Result:
             "facts": report.facts,
             "claims": report.claims,
             "descriptions": report.descriptions,
+            "aliases": report.aliases,
             "derived": report.derived,
             "lines_read": report.lines_read,
             "kept": report.kept,

@@ -29,7 +29,9 @@ class Selection:
     `keep_external_ids`: also properties of datatype external identifier. `descriptions`: facts such as `<X> <description>
     <...>`; names hold descriptions all the same. `limit`: only the first so many subjects, each with all its facts.
     `inverse`: also inverse facts, but for objects with more than `inverse_limit` subjects by one property;
-    `inverse_names` are given names for them, pairs of a property's id or name and what its inverse is called.
+    `inverse_names` are given names for them, pairs of a property's id or name and what its inverse is called. `aliases`: also
+    facts from the other names of an entity to the entity; None: if inverse facts are asked for, which answer the same
+    questions, those that don't begin with a subject's name.
 
     Raises InputError for a value that makes no sense.
 
@@ -45,9 +47,12 @@ class Selection:
     inverse: bool = False
     inverse_names: tuple[tuple[str, str], ...] = ()
     inverse_limit: int = INVERSE_LIMIT
+    aliases: bool | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "languages", tuple(language.lower() for language in self.languages))
+        if self.aliases is None:
+            object.__setattr__(self, "aliases", self.inverse)
         if self.properties is not None and not self.properties:
             raise InputError("--properties names no property: expected ids such as P31,P569, or leave it out for all")
         for property_ in sorted(self.properties or ()):

@@ -7,6 +7,7 @@ collide, what is a duplicate) is left to the joins in `ingest.names` and `ingest
 |---|---|
 | `prop/direct/P...` | a claim, if subject and object are of a kept kind |
 | `rdfs:label`, `schema:description` | the name or description of an entity, if in one of the languages |
+| `skos:altLabel` | another name of an entity, if such are asked for and it is in one of the languages |
 | `schema:about` of a page of the Wikipedia in the first language | the title of an entity |
 | `owl:sameAs` | a redirect: what an entity was merged into |
 | `rdf:type` of a `prop/novalue/P...` | dropped: `no value` |
@@ -43,6 +44,7 @@ _TITLE = re.compile(r"https://([a-z-]+)\.wikipedia\.org/wiki/(.+)")
 _MEDIA = re.compile(r"https?://commons\.wikimedia\.org/(?:wiki/Special:FilePath|data/main)/")
 _UNKNOWN = ("_:", "http://www.wikidata.org/.well-known/genid/", "https://www.wikidata.org/.well-known/genid/")
 NO_VALUE = ("http://www.wikidata.org/prop/novalue/", "https://www.wikidata.org/prop/novalue/")
+_ALIAS = "http://www.w3.org/2004/02/skos/core#altLabel"
 _KINDS = {
     "http://www.w3.org/2000/01/rdf-schema#label": "label",
     "http://schema.org/description": "description",
@@ -50,7 +52,7 @@ _KINDS = {
     "http://wikiba.se/ontology#propertyType": "property datatype",
     "http://www.w3.org/2002/07/owl#sameAs": "redirect",
     "http://www.w3.org/1999/02/22-rdf-syntax-ns#type": "no value",
-    "http://www.w3.org/2004/02/skos/core#altLabel": "alias",
+    _ALIAS: "alias",
     "http://www.w3.org/2004/02/skos/core#prefLabel": "duplicate name",
     "http://schema.org/name": "duplicate name",
 }
@@ -61,9 +63,9 @@ LEFT_OUT = {
     "http://wikiba.se/ontology#TabularData": "media file",
 }
 _ALL = Selection()
-LABEL, DESCRIPTION, TITLE, SHORT_DESCRIPTION = 0, 1, 2, 3
-"""The kinds of a row of `terms`; the last comes from English Wikipedia (`ingest.enwiki`)."""
-TERMS = {"label": LABEL, "description": DESCRIPTION}
+LABEL, DESCRIPTION, TITLE, SHORT_DESCRIPTION, OTHER_NAME = 0, 1, 2, 3, 4
+"""The kinds of a row of `terms`; the fourth comes from English Wikipedia (`ingest.enwiki`)."""
+TERMS = {"label": LABEL, "description": DESCRIPTION, "other name": OTHER_NAME}
 
 
 def parse_block(block: bytes, first_line: int, selection: Selection = _ALL) -> Parsed:
@@ -145,6 +147,8 @@ def kind_of(predicate: str, selection: Selection) -> str:
         if predicate.startswith(start) and _PROPERTY.fullmatch(predicate, len(start)):
             property_ = predicate[len(start) :]
             return property_ if selection.reads(property_) else "other property"
+    if selection.aliases and predicate == _ALIAS:
+        return "other name"
     return "normalized value" if "/prop/direct-normalized/" in predicate else _KINDS.get(predicate, "not a fact")
 
 

@@ -1,7 +1,7 @@
 """What a fact may be about: the subjects that a model would write, and the properties that a subject has.
 
-All of them are paths in the tree. Subjects are found by a beam search over names; behind a name that several have, told apart
-by what stands in brackets, come those with most facts.
+All of them are paths in the tree. Subjects are found by a beam search over names; of those that have a name, as theirs or as an
+alias, come those with most facts (`refactx.namesakes`).
 """
 
 import heapq
@@ -14,9 +14,9 @@ import torch
 
 from refactx.chunks import ChunkedModel, passes
 from refactx.mask import forced
+from refactx.namesakes import namesakes
 from refactx.state import InFact, Machine
-
-Path = tuple[int, ...]
+from refactx.tree import Path
 
 WIDER = 4
 """So many times the properties that are wanted go on at each fork: what is unlikely there may have no other fork before it."""
@@ -93,15 +93,11 @@ def subjects(
     `state`: in a subject, or in front of it; `logits`: float[1, n, vocabulary], the last of which stand behind the text so
     far, whose next id has `position`. `model` is left as it is.
     """
-    found: list[Subject] = []
-    for name in _names(machine, state, position, model, logits, limits):
-        total = name.state.children.total
-        if b">" in machine.text_of(name.state.prefix):
-            found.append(Subject(name.ids, name.state, name.own))
-            continue
-        ends = _most_facts(machine, name.state, position + len(name.ids), limits.namesakes, lambda text: b">" in text)
-        found += [Subject((*name.ids, *path), at, name.own, at.children.total / total) for path, at in ends]
-    return found
+    found: dict[Path, Subject] = {}
+    for name in _names(machine, state, position, model, logits, limits):  # the likeliest first
+        for one in namesakes(machine, state, name.ids, name.state, position, limits.namesakes):
+            found.setdefault(one.ids, Subject(one.ids, one.state, name.own, one.share))
+    return list(found.values())
 
 
 def properties(
@@ -242,21 +238,3 @@ def _behind(model: ChunkedModel, some: Sequence[tuple[int, Path]]) -> list[torch
         branch.select([some[n][0] for n in numbers])
         found |= dict(zip(numbers, branch.feed([some[n][1] for n in numbers])[:, -1], strict=True))
     return [found[n] for n in range(len(some))]
-
-
-def _most_facts(
-    machine: Machine, state: InFact, position: int, most: int, ends: Callable[[bytes], bool]
-) -> list[tuple[Path, InFact]]:
-    """The ways on from a state to the first ids behind which the text `ends`, those with most facts first."""
-    heap: list[tuple[int, Path, InFact]] = [(-state.children.total, (), state)]
-    found: list[tuple[Path, InFact]] = []
-    while heap and len(found) < most:
-        _, path, at = heapq.heappop(heap)
-        if ends(machine.text_of(at.prefix)):
-            found.append((path, at))
-            continue
-        for token, count in zip(at.children.tokens.tolist(), at.children.leaves.tolist(), strict=True):
-            after = machine.advance(at, token, position + len(path))
-            if isinstance(after, InFact):
-                heapq.heappush(heap, (-count, (*path, token), after))
-    return found

@@ -24,13 +24,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from refactx.candidates import Limits, Path, Property, Subject, properties, subjects
+from refactx.candidates import Limits, Property, Subject, properties, subjects
 from refactx.channel_lines import Lines, after
 from refactx.chunks import ChunkedModel
 from refactx.fact import DESCRIPTIONS
 from refactx.prefix import Prefix
 from refactx.question_score import QuestionScore
 from refactx.state import InFact, Machine, State
+from refactx.tree import Path
 
 OBJECT_IDS = 16
 """Most ids of an object by which properties are told apart: a title's, and not a paragraph's."""
@@ -41,7 +42,8 @@ class ChannelOptions:
     """Weights of logarithms, beside the question's: `own` of the model's own choice of a property, `name` of that of a name,
     `prior` of a subject's share of the facts.
 
-    `candidates`: which subjects the model may mean. Properties are scored of the best `meant` of them, none of which is worse
+    `candidates`: which subjects the model may mean; none is read that is worse than the best by more than `doubtful` before
+    the question speaks. Properties are scored of the best `meant` of them, none of which is worse
     than the best by more than `within`: `properties` of each at most, none that its own choice finds less likely than its
     favourite by more than `unlikely`; one that is behind the best by more than `hopeless` once a quarter of the question is
     read is given up, and those as near to the best as `tie` are compared again, with an object each. `values`: most facts of
@@ -58,6 +60,7 @@ class ChannelOptions:
     unlikely: float = 9.0
     hopeless: float = 5.0
     tie: float = 1.0
+    doubtful: float = 4.0
     meant: int = 2
     within: float = 2.0
     values: int = 6
@@ -116,7 +119,8 @@ class Channel:
         weights = self._options
         found = subjects(machine, state, position, model, logits, weights.candidates)
         meant = [_Meant(one, weights.name * one.own + weights.prior * math.log(one.share)) for one in found]
-        return self._best(machine, meant, position, model, logits)
+        least = max(one.score for one in meant) - weights.doubtful
+        return self._best(machine, [one for one in meant if one.score >= least], position, model, logits)
 
     def _best(
         self, machine: Machine, meant: Sequence[_Meant], position: int, model: ChunkedModel, logits: torch.Tensor

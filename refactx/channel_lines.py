@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import torch
 
-from refactx.candidates import Path
 from refactx.state import Free, InFact, Machine, State, Written
+from refactx.tree import Path
 
 
 class Lines:

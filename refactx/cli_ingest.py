@@ -176,9 +176,10 @@ def _print_result(result: "Result", as_json: bool) -> None:
     if as_json:
         return print_json(result.to_json())
     report = result.report
+    aliases = f", {report.aliases:,} of them aliases" if report.aliases else ""
     click.echo(
-        f"index {result.index}: {report.facts:,} facts ({report.claims:,} claims, {report.descriptions:,} descriptions, "
-        f"{report.derived:,} inverse)"
+        f"index {result.index}: {report.facts:,} facts ({report.claims:,} claims{aliases}, "
+        f"{report.descriptions:,} descriptions, {report.derived:,} inverse)"
     )
     print_lines(report)
     click.echo(

@@ -69,6 +69,11 @@ _OPTIONS = (
         metavar="N",
         help="No inverse facts of an object with more than N subjects by a property.",
     ),
+    click.option(
+        "--aliases/--no-aliases",
+        default=None,
+        help="Also <JFK (alias)> <alias of> <John F. Kennedy>; with --inverse by default.",
+    ),
     click.option("--strict", is_flag=True, help="Stop at the first malformed line instead of counting it."),
     click.option(
         "--memory",
@@ -123,6 +128,7 @@ def selection_of(
     inverse: bool,
     inverse_names: Path | None,
     inverse_limit: int,
+    aliases: bool | None,
 ) -> "Selection":
     from refactx.ingest.inverse_names import read_inverse_names
     from refactx.ingest.selection import Selection, languages_of, properties_of
@@ -136,6 +142,7 @@ def selection_of(
         inverse=inverse,
         inverse_names=() if inverse_names is None else read_inverse_names(inverse_names),
         inverse_limit=inverse_limit,
+        aliases=aliases,
     )
 
 

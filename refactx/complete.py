@@ -6,9 +6,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from refactx.tokenizer import FactTokenizer
-from refactx.tree import FactTree
-
-Path = tuple[int, ...]
+from refactx.tree import FactTree, Path
 
 
 def normalise_prefix(text: str) -> str:

@@ -20,6 +20,8 @@ _FACT = re.compile(r"\s*<([^<>]+)>\s+<([^<>]+)>\s+<([^<>]+)>\s*\.?\s*")
 
 DESCRIPTIONS = ("description", "short description")
 """The predicates of facts that describe: they have no id, and no entity is called so."""
+ALIAS, ALIAS_OF = " (alias)", "alias of"
+"""What stands behind another name of an entity, and the predicate from it to the entity: `<JFK (alias)> <alias of> <...>`."""
 MAX_PART_CHARACTERS = 1000
 """A longer part is cut here: it would cost a model over 250 tokens that it cannot choose, and PostgreSQL a whole page."""
 

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from refactx.candidates import Path
 from refactx.chunks import ChunkedModel, passes
 from refactx.prefix import Prefix
 from refactx.state import InFact, Machine
+from refactx.tree import Path
 
 DESCRIBED = 4
 """So many words of a subject's description are read: the first say what kind of thing it is, and each id costs time."""

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 Tokens = NDArray[np.int32]
 Counts = NDArray[np.int64]
+Path = tuple[int, ...]
+"""Token ids one after another, a way down the tree."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

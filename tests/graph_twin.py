@@ -4,7 +4,7 @@ A line is `(kind, ...)`:
 
 | kind | the rest |
 |---|---|
-| `label`, `description` | entity, text, language |
+| `label`, `description`, `alias` | entity, text, language |
 | `title` | entity, title of the page, language of the Wikipedia |
 | `claim` | subject, property, object: an entity |
 | `literal` | subject, property, text, language or None |
@@ -42,6 +42,7 @@ def written(line: Line) -> str:
     predicate = {
         "label": "http://www.w3.org/2000/01/rdf-schema#label",
         "description": "http://schema.org/description",
+        "alias": "http://www.w3.org/2004/02/skos/core#altLabel",
         "redirect": "http://www.w3.org/2002/07/owl#sameAs",
     }.get(str(kind), f"{DIRECT}{rest[1]}")
     if kind in ("claim", "redirect"):
@@ -98,7 +99,7 @@ def expected(lines: Sequence[Line], selection: Selection) -> Expected:
     inverse = _inverses(of_kind["claim"], names, label, selection, wiki) if selection.inverse else {}
     names |= {f"-{p}": inverse[p] for p in inverse if inverse[p] not in names}
     predicate_of = {p: inverse[p] if inverse[p] in names else f"-{p}" for p in inverse}
-    names = _unique(names)
+    names = _unique(names, bool(selection.aliases))
 
     external = {row[0] for row in of_kind["external id"]} if not selection.keep_external_ids else set()
     redirects: dict[str, str] = {}
@@ -139,6 +140,13 @@ def expected(lines: Sequence[Line], selection: Selection) -> Expected:
     ready_pairs = [(o, p, s) for s, p, o in ready if p in given] if selection.inverse else []
     subjects_of = Counter((o, p) for o, p, _ in ready_pairs)
     facts |= {(o, given[p], s) for o, p, s in ready_pairs if subjects_of[o, p] <= selection.inverse_limit}
+    subjects = {claim[0] for claim in claims} | set(described)
+    subjects |= {o for o, p, _ in pairs if Counter((o, p) for o, p, _ in pairs)[o, p] <= selection.inverse_limit}
+    facts |= {
+        (f"{text} (alias)", "alias of", names[e])
+        for e, text, language in (of_kind["alias"] if selection.aliases else ())
+        if e[0] == "Q" and e in subjects and _rank(language, selection.languages) is not None and label.get(e) != text
+    }
     return Expected(facts, names, len(pairs) + len(ready_pairs))
 
 
@@ -183,8 +191,11 @@ def _inverses(
     return inverse
 
 
-def _unique(names: dict[str, str]) -> dict[str, str]:
-    """Ids where names collide, again and again until none do: items give way to inverses, these to properties."""
+def _unique(names: dict[str, str], aliases: bool) -> dict[str, str]:
+    """Ids where names collide, again and again until none do: items give way to inverses, these to properties.
+
+    Names that read like those of descriptions or, if there are such, `aliases` collide with these.
+    """
     result = dict(names)
     order = "PQ-"
     while True:
@@ -197,7 +208,9 @@ def _unique(names: dict[str, str]) -> dict[str, str]:
             kinds = [min((order.index(e[0]) * 2) % 3, 3) for e in free]  # property 0, inverse 1, item 2
             first = [e for e, kind in zip(free, kinds, strict=True) if kind == min(kinds, default=0)]
             keeps = len(first) == 1 and len(free) == len(group) and first[0][0] != "Q"
-            if name in ("description", "short description"):
+            if name in ("description", "short description") or (
+                aliases and (name.endswith(" (alias)") or name == "alias of")
+            ):
                 collide += free
             elif len(group) > 1:
                 collide += [e for e in free if not (keeps and e == first[0])]

@@ -68,6 +68,7 @@ EVERY = {
     "unlikely": math.inf,
     "hopeless": math.inf,
     "tie": 0.0,
+    "doubtful": math.inf,
 }
 """So many candidates that none is left out, and each compared once."""
 
@@ -267,7 +268,7 @@ class TestTheChoice:
         done = {tuple(row[f.token_span[0] : f.token_span[1]]) for f in written}
         left = [fact for fact in index.sequences if not any(fact == ids[: len(fact)] for ids in done)]
         lead, asked = encode(" Question:"), encode(f" {question}")
-        scores = {}
+        scores, before = {}, {}
         for subject in {until_closed(index, fact, 1) for fact in left}:
             name, share = self.name_of(index, left, subject)
             steps = log_probabilities(model, [*row[:at], *name])[at - 1 :]
@@ -276,6 +277,7 @@ class TestTheChoice:
                 for depth, number in enumerate(name)
                 if len({fact[depth] for fact in left if fact[:depth] == name[:depth]}) > 1
             )
+            before[subject] = options.name * own_name + options.prior * math.log(share)
             every = texts_of_properties(index, left, subject)
             paths = {path for path in every if index.tokenizer.decode(path) != " <description>"} or every
             reasons = [fact for fact in written if f"<{fact.object}>" == index.tokenizer.decode(subject).strip()]
@@ -296,8 +298,10 @@ class TestTheChoice:
                 for depth, number in enumerate(path):
                     others = {other[depth] for other in every if other[:depth] == path[:depth]}
                     score += options.own * float(steps[depth, number] - steps[depth, sorted(others)].logsumexp(0))
-                scores[subject, path] = score + options.name * own_name + options.prior * math.log(share)
-        return scores
+                scores[subject, path] = score + before[subject]
+        least = max(before.values()) - options.doubtful
+        self.doubtful += sum(score < least for score in before.values())
+        return {(subject, path): score for (subject, path), score in scores.items() if before[subject] >= least}
 
     def name_of(
         self, index: MemoryIndex, left: Sequence[tuple[int, ...]], subject: tuple[int, ...]
@@ -337,7 +341,11 @@ class TestTheChoice:
         assert self.compared(chain, "a Fact: <Bé", range(3), QUESTIONS[0], {}) > 2
         assert self.reasons > 2
 
-    reasons = 0
+    def test_reads_no_subject_that_is_worse_than_the_best_before_the_question(self) -> None:
+        assert self.compared(NAMESAKES, "a Fact:", range(2), QUESTIONS[0], {"doubtful": 2.0}) > 2
+        assert self.doubtful > 2
+
+    reasons = doubtful = 0
 
     def compared(
         self, graph: Sequence[str], text: str, seeds: Iterable[int], question: str, weights: dict[str, float]

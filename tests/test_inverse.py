@@ -168,7 +168,10 @@ ITEMS, PROPERTIES = ["Q1", "Q2", "Q3", "Q4"], ["P1", "P2", "P3"]
 ENTITIES = st.sampled_from(ITEMS + PROPERTIES)
 PROPERTY = st.sampled_from(PROPERTIES)
 TEXTS = st.sampled_from(
-    ["a", "b", "a of", "has b", "a (Q1)", "a (P1)", "a of (inverse of P1)", "description", "short description"]
+    [
+        *("a", "b", "a of", "has b", "a (Q1)", "a (P1)", "a of (inverse of P1)"),
+        *("description", "short description", "a (alias)", "alias of"),
+    ]
 )
 TAGS = st.sampled_from(["en", "en", "en-gb", "de", "mul"])
 CLAIMS = st.one_of(
@@ -179,7 +182,8 @@ CLAIMS = st.one_of(
 )
 OTHERS = st.one_of(
     st.tuples(st.just("label"), ENTITIES, TEXTS, TAGS),
-    st.tuples(st.just("description"), ENTITIES, TEXTS, TAGS),
+    st.tuples(st.just("description"), ENTITIES, TEXTS | st.just("alias"), TAGS),
+    st.tuples(st.just("alias"), ENTITIES, TEXTS, TAGS),
     st.tuples(st.just("title"), ENTITIES, st.sampled_from(["a", "T"]), st.sampled_from(["en", "de"])),
     st.tuples(st.just("claim"), PROPERTY, st.just("P1696"), PROPERTY),
     st.tuples(st.just("claim"), PROPERTY, st.just("P7087"), ENTITIES),
@@ -209,6 +213,7 @@ SELECTIONS = st.builds(
         lambda names: tuple(names.items())
     ),
     inverse_limit=st.integers(1, 3),
+    aliases=st.none() | st.booleans(),
 )
 # Something to say whatever else there is: a graph without a fact is an error.
 ALWAYS: list[Line] = [*labels(Q7="seven", P9="nine"), ("claim", "Q7", "P9", "Q7")]

@@ -1,0 +1,112 @@
+"""Who a name may mean: those that are told apart by what stands in brackets behind it, and those that have it for an alias.
+
+An alias is in the tree as facts that lead to who has it, `<JFK (alias)> <alias of> <John F. Kennedy (...)>`
+(`refactx.ingest.aliases`). Who has more facts is meant more often.
+"""
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from refactx.fact import ALIAS, ALIAS_OF, split_fact, unit
+from refactx.state import InFact, Machine
+from refactx.tree import Path
+
+SHARED_BY = 50
+"""So many of those who have an alias are looked at: each is a walk through the tree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Namesake:
+    """One of those that a name may mean: its `ids` behind where its name begins, to its closing bracket, the `state` behind
+    these, and what `share` it has of the facts of all who have the name, 0 to 1.
+    """
+
+    ids: Path
+    state: InFact
+    share: float
+
+
+def namesakes(machine: Machine, start: InFact, ids: Path, state: InFact, position: int, most: int) -> list[Namesake]:
+    """The `most` with most facts of those whose name, as far as it has come, is what stands behind some `ids`.
+
+    `start`: the state in front of these, in a subject, `position` its place in the text; `state`: the one behind them, within
+    the brackets that tell namesakes apart, or behind the whole name.
+    """
+    if b">" in machine.text_of(state.prefix):
+        return [Namesake(ids, state, 1.0)]
+    total, at = state.children.total, position + len(ids)
+    names = most_facts(machine, state, at, most + 1, lambda text: b">" in text)
+    aliases = {path: end for path, end in names if _is_alias(machine, end)} | dict(_plain_alias(machine, state, at))
+    known = (_subject(machine, start, position, name) for end in aliases.values() for name in _objects(machine, end))
+    meant = {one[0]: one[1] for one in known if one is not None}
+    total += sum(end.children.total for end in meant.values())
+    found = [((*ids, *path), end) for path, end in names if not (meant and path in aliases)]
+    found = sorted([*found, *meant.items()], key=lambda one: -one[1].children.total)
+    return [Namesake(path, end, end.children.total / total) for path, end in found[:most]]
+
+
+def most_facts(
+    machine: Machine, state: InFact, position: int, most: int, ends: Callable[[bytes], bool]
+) -> list[tuple[Path, InFact]]:
+    """The ways on from a state to the first ids behind which the text `ends`, those with most facts first."""
+    heap: list[tuple[int, Path, InFact]] = [(-state.children.total, (), state)]
+    found: list[tuple[Path, InFact]] = []
+    while heap and len(found) < most:
+        _, path, at = heapq.heappop(heap)
+        if ends(machine.text_of(at.prefix)):
+            found.append((path, at))
+            continue
+        for token, count in zip(at.children.tokens.tolist(), at.children.leaves.tolist(), strict=True):
+            after = machine.advance(at, token, position + len(path))
+            if isinstance(after, InFact):
+                heapq.heappush(heap, (-count, (*path, token), after))
+    return found
+
+
+def _is_alias(machine: Machine, state: InFact) -> bool:
+    return machine.text_of(state.prefix).rstrip(b" <").endswith(f"{ALIAS}>".encode())
+
+
+def _plain_alias(machine: Machine, state: InFact, position: int) -> list[tuple[Path, InFact]]:
+    """The way on to the end of a name's plain alias, `<JFK (alias)>`, from within its bracket; none where there is none."""
+    whole = machine.text_of(state.prefix).rpartition(b" (")[0] + f"{ALIAS}>".encode()
+    running: list[tuple[Path, InFact]] = [((), state)]
+    while running:
+        path, at = running.pop()
+        if machine.text_of(at.prefix).startswith(whole):
+            return [(path, at)]
+        for token in at.children.tokens.tolist():
+            after = machine.advance(at, token, position + len(path))
+            if isinstance(after, InFact) and _agree(machine.text_of(after.prefix), whole):
+                running.append(((*path, token), after))
+    return []
+
+
+def _agree(one: bytes, other: bytes) -> bool:
+    return one.startswith(other) or other.startswith(one)
+
+
+def _objects(machine: Machine, alias: InFact) -> list[str]:
+    """The names of those who have an alias: the objects of its facts, some of very many."""
+    ends = most_facts(
+        machine, alias, 0, SHARED_BY, lambda text: split_fact(text.decode("utf-8", "replace")) is not None
+    )
+    facts = (split_fact(machine.text_of(end.prefix).decode("utf-8", "replace")) for _, end in ends)
+    return [fact[2] for fact in facts if fact is not None and fact[1] == ALIAS_OF]
+
+
+def _subject(machine: Machine, start: InFact, position: int, name: str) -> tuple[Path, InFact] | None:
+    """The ids of a subject's whole name behind a state, and the state behind them, if it has facts left."""
+    ids = machine.source.tokenizer.encode_after(machine.source.trigger, f"{unit(name)} <")
+    begun, path, state = start.prefix, list[int](), start
+    if tuple(ids[: len(begun)]) != tuple(begun):  # the text so far has begun another name
+        return None
+    for place, token in enumerate(ids[len(begun) :], position):
+        after = machine.advance(state, token, place)
+        if not isinstance(after, InFact):
+            return None
+        path, state = [*path, token], after
+        if b">" in machine.bytes_of(token):  # an id may go on behind it
+            return tuple(path), state
+    return None
