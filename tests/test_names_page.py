@@ -65,7 +65,9 @@ def test_the_facts_of_an_example(tmp_path: Path, options: str, block: str) -> No
     lines = [line for line in block.splitlines() if not line.startswith("→")]
     behind = [line.removeprefix("→ ") for line in block.splitlines() if line.startswith("→")]
     dropped = [line.removeprefix("dropped: ") for line in behind if line.startswith("dropped: ")]
-    base = built(tmp_path, lines, Selection(languages=languages_of(languages), inverse="--inverse" in given))
+    aliases = True if "--aliases" in given else None
+    selection = Selection(languages=languages_of(languages), inverse="--inverse" in given, aliases=aliases)
+    base = built(tmp_path, lines, selection)
     assert facts_of(base) == {split_fact(line) for line in behind if line.startswith("<")}
     for counts in dropped:
         assert base.report.dropped == {
