@@ -56,7 +56,7 @@ class ChannelOptions:
     name: float = 0.7
     prior: float = 0.5
     candidates: Limits = field(default_factory=Limits)
-    properties: int = 40
+    properties: int = 64
     unlikely: float = 9.0
     hopeless: float = 5.0
     tie: float = 1.0

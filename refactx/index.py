@@ -12,7 +12,7 @@ import zstandard
 from refactx.codec import FORMAT_VERSION, RowCodec
 from refactx.complete import completions, normalise_prefix
 from refactx.errors import CorruptIndexError, IndexNotFoundError, RefactxError
-from refactx.fact import DESCRIPTIONS, Fact, split_fact, verbalise, written_part
+from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Fact, split_fact, verbalise, written_part
 from refactx.links import Link, LinkedFact
 from refactx.name_blocks import Named, block_key, find, unpack_block
 from refactx.postgres import Database, SegmentRows, list_indexes
@@ -156,10 +156,12 @@ class Index:
 
     def links(self, fact: Fact) -> LinkedFact:
         """A fact's parts with the ids of the triple behind it, where the knowledge base has them. The predicate of an inverse
-        fact has the id of the property that it reads backwards."""
+        fact has the id of the property that it reads backwards, an alias that of whose it is."""
         subject, predicate = self._named(fact.subject), self._named(fact.predicate)
         kind = predicate.object_kind if predicate else None
-        named = self._named(fact.object) if kind in ("entity", "mixed", "inverse") else None
+        is_alias = predicate is None and fact.predicate == ALIAS_OF and fact.subject.endswith(ALIAS)
+        named = self._named(fact.object) if is_alias or kind in ("entity", "mixed", "inverse") else None
+        subject = named if is_alias else subject
         is_literal = kind == "literal" or fact.predicate in DESCRIPTIONS or (kind == "mixed" and named is None)
         return LinkedFact(
             Link(fact.subject, subject.id if subject else None),

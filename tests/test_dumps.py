@@ -30,7 +30,7 @@ from refactx.ingest.knowledge_base import KnowledgeBase, build_knowledge_base
 from refactx.ingest.ntriples import parse_line
 from refactx.ingest.selection import Selection
 from refactx.ingest.sources import STANDARD_INPUT
-from refactx.links import Link
+from refactx.links import Link, LinkedFact
 
 WORLDS = st.builds(World, st.integers(0, 2**32), st.integers(1, 60), st.integers(1, 40))
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
@@ -284,7 +284,8 @@ def test_dumps_are_ingested_as_a_user_types_it_and_every_part_leads_back(
     assert report["lines_read"] == report["kept"] + sum(report["dropped"].values())
     assert report["lines_read"] == sum(rows_in(dumps / name) for name in DUMPS)
     assert report["facts"] == report["claims"] + report["descriptions"] + report["derived"]
-    assert report["derived"] > 0
+    assert report["derived"] > 0 and report["aliases"] > 0
+    assert report["selection"]["aliases"] is True
     true = truth(World(7, 80))
     entity, text = next(iter(true.short_descriptions.items()))
     title = clean_part(true.titles[entity])
@@ -294,6 +295,11 @@ def test_dumps_are_ingested_as_a_user_types_it_and_every_part_leads_back(
         parts = split_fact(line)
         assert parts is not None
         linked = index.links(Fact(*parts, line, (0, 0)))
+        number = int(entity[1:])
+        line = verbalise(f"alias {number} (alias)", "alias of", title)
+        assert line in index
+        alias = index.links(Fact(*(split_fact(line) or ()), line, (0, 0)))
+    assert alias == LinkedFact(Link(f"alias {number} (alias)", entity), Link("alias of"), Link(title, entity))
     assert (linked.subject, linked.predicate, linked.object) == (
         Link(title, entity),
         Link("short description", None),
