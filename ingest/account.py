@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from refactx.fact import DESCRIPTIONS
 
+from .aliases import ADDS_NOTHING
 from .inverse import Inverted
 from .names import AS_BEFORE, BY_INVERSE, BY_LABEL, BY_LABEL_AND_DESCRIPTION, BY_TITLE
 from .selection import Selection
@@ -28,15 +29,15 @@ SELECT fate, count(*) FROM (
     LEFT JOIN used u ON c.entity = u.entity
 ) GROUP BY fate
 """
-# What becomes of aliases, but that of those called duplicates here some are kept: of each name of an entity one.
+# What becomes of aliases. Those that are facts count as duplicates here; the caller takes the facts off.
 _ALIASES = f"""
 SELECT fate, count(*) FROM (
     SELECT CASE
         WHEN n.entity IS NULL THEN 'subject has no label'
-        WHEN c.label = t.text THEN 'duplicate'
+        WHEN {ADDS_NOTHING} THEN 'duplicate'
         WHEN a.entity IS NULL THEN 'unused name'
         ELSE 'duplicate' END AS fate
-    FROM terms t LEFT JOIN named n USING (entity) LEFT JOIN chosen c USING (entity)
+    FROM terms t LEFT JOIN named n USING (entity)
     LEFT JOIN aliased a ON t.entity = a.entity AND t.text = a.text
     WHERE t.kind = {OTHER_NAME}
 ) GROUP BY fate
@@ -114,7 +115,9 @@ def account_for(connection: Work, selection: Selection, inverted: Inverted, read
     )
     aliases = count("SELECT count(*) FROM alias_facts")
     dropped += rows(_ALIASES)
-    dropped["duplicate"] -= aliases
+    labels = count("SELECT count(*) FROM alias_facts WHERE of_label")  # these lines are accounted for as labels
+    dropped["duplicate"] -= aliases - labels
+    dropped["unused name"] -= labels
 
     names = 0
     for kind, column, query in (

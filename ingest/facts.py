@@ -21,6 +21,7 @@ from .account import BEYOND, Joined, account_for
 from .aliases import FACTS as ALIAS_FACTS
 from .aliases import choose_aliases
 from .inverse import invert_claims
+from .names import BY_TITLE
 from .selection import Selection
 from .work_database import Work, number
 
@@ -171,7 +172,7 @@ def join_facts(connection: Work, selection: Selection, step: Callable[[], object
     run(_REDIRECTED, _JUDGED, _DESCRIBED)
     ready = 0 if selection.limit is None else _limit_subjects(connection, selection.limit)
     inverted = invert_claims(connection, selection, step)
-    choose_aliases(connection, selection)
+    choose_aliases(connection, selection, BY_TITLE)
     run(*_BEHIND)
     return account_for(connection, selection, inverted, ready)
 

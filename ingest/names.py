@@ -9,9 +9,9 @@ Where several come out with one name, each gets its id, ` (Q42)`, at the end. A 
 label, for labels of properties are what a model has to choose from, and so does the inverse of a property (`ingest.inverse`)
 alone among items; properties that collide with each other get their ids (` (P569)`), inverses that collide with a property
 or with each other theirs (` (inverse of P569)`). So does whatever is called `description` or `short description`, for these
-are the predicates of descriptions, and, if aliases are asked for, what reads like a part of theirs (`ingest.aliases`); and
-what looks like another's name with its id gets its id too. All named entities of the input count, also those that no fact
-uses: so a name does not depend on which facts are kept.
+are the predicates of descriptions, and whatever is called `alias of` or ends in ` (alias)`, as parts of aliases do
+(`ingest.aliases`); and what looks like another's name with its id gets its id too. All named entities of the input count,
+also those that no fact uses: so a name does not depend on which facts are kept.
 
 Where facts are added to a knowledge base (`ingest.known_names`), an entity that has a name there keeps it, with or without a
 label in the input, and one that would get a name that is taken gets its id.
@@ -89,7 +89,7 @@ WHERE rule <> {as_before} AND CASE
     ELSE true END
 UNION SELECT entity, name FROM named
 WHERE rule <> {as_before}
-    AND (list_contains(?, name) OR name IN (SELECT name FROM taken) OR {with_aliases} AND ends_with(name, '{alias}'))
+    AND (list_contains(?, name) OR name IN (SELECT name FROM taken) OR ends_with(name, '{alias}'))
 """
 _SUFFIX = "(CASE WHEN entity < 0 THEN ' (inverse of ' ELSE ' (' END || entity_id(abs(entity)) || ')')"
 _ADD_IDS = """
@@ -119,8 +119,7 @@ def name_entities(connection: Work, selection: Selection, known: KnownNames | No
     """
     terms = {"label": LABEL, "description": DESCRIPTION, "title": TITLE, "short_description": SHORT_DESCRIPTION}
     rules = {"by_title": BY_TITLE, "by_both": BY_LABEL_AND_DESCRIPTION, "by_label": BY_LABEL, "as_before": AS_BEFORE}
-    values = {**rules, "limit": MAX_PART_CHARACTERS, "suffix": _SUFFIX}
-    values |= {"with_aliases": bool(selection.aliases), "alias": ALIAS}
+    values = {**rules, "limit": MAX_PART_CHARACTERS, "suffix": _SUFFIX, "alias": ALIAS}
     connection.execute(_CHOSEN.format(**terms))
     connection.execute(_NATURAL.format(**values))
     no_known_names(connection)
@@ -132,8 +131,7 @@ def name_entities(connection: Work, selection: Selection, known: KnownNames | No
         connection.execute(_KEEP_INVERSE_NAMES.format(**values))
     if known is not None:
         known.load_taken(connection, f"{_CANDIDATES.format(**values)} UNION ALL {aliases.NAMES}")
-    reserved = (*DESCRIPTIONS, ALIAS_OF) if selection.aliases else DESCRIPTIONS
-    connection.execute(_COLLIDING.format(**values), [list(reserved)])
+    connection.execute(_COLLIDING.format(**values), [[*DESCRIPTIONS, ALIAS_OF]])
     collisions = number(connection, "SELECT count(DISTINCT name) FROM colliding")
     while number(connection, "SELECT count(*) FROM colliding"):
         connection.execute(_ADD_IDS.format(**values))

@@ -30,8 +30,8 @@ class Selection:
     <...>`; names hold descriptions all the same. `limit`: only the first so many subjects, each with all its facts.
     `inverse`: also inverse facts, but for objects with more than `inverse_limit` subjects by one property;
     `inverse_names` are given names for them, pairs of a property's id or name and what its inverse is called. `aliases`: also
-    facts from the other names of an entity to the entity; None: if inverse facts are asked for, which answer the same
-    questions, those that don't begin with a subject's name.
+    facts from the other names of an entity to the entity; None: as `inverse`, since both are for questions that do not name
+    a subject as its facts do.
 
     Raises InputError for a value that makes no sense.
 

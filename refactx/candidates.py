@@ -88,16 +88,16 @@ def subjects(
     logits: torch.Tensor,
     limits: Limits,
 ) -> list[Subject]:
-    """The subjects that the model may mean, likeliest names first.
+    """The subjects that the model may mean, likeliest names first; one that two names may mean, by an alias, is there twice.
 
     `state`: in a subject, or in front of it; `logits`: float[1, n, vocabulary], the last of which stand behind the text so
     far, whose next id has `position`. `model` is left as it is.
     """
-    found: dict[Path, Subject] = {}
-    for name in _names(machine, state, position, model, logits, limits):  # the likeliest first
-        for one in namesakes(machine, state, name.ids, name.state, position, limits.namesakes):
-            found.setdefault(one.ids, Subject(one.ids, one.state, name.own, one.share))
-    return list(found.values())
+    return [
+        Subject(one.ids, one.state, name.own, one.share)
+        for name in _names(machine, state, position, model, logits, limits)
+        for one in namesakes(machine, state, name.ids, name.state, position, limits.namesakes)
+    ]
 
 
 def properties(

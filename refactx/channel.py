@@ -42,9 +42,9 @@ class ChannelOptions:
     """Weights of logarithms, beside the question's: `own` of the model's own choice of a property, `name` of that of a name,
     `prior` of a subject's share of the facts.
 
-    `candidates`: which subjects the model may mean; none is read that is worse than the best by more than `doubtful` before
-    the question speaks. Properties are scored of the best `meant` of them, none of which is worse
-    than the best by more than `within`: `properties` of each at most, none that its own choice finds less likely than its
+    `candidates`: which subjects the model may mean. One whose score without the question is more than `doubtful` below the
+    best's is not scored by the question. Properties are scored of the best `meant` of them, none of which is worse than the
+    best by more than `within`: `properties` of each at most, none that its own choice finds less likely than its
     favourite by more than `unlikely`; one that is behind the best by more than `hopeless` once a quarter of the question is
     read is given up, and those as near to the best as `tie` are compared again, with an object each. `values`: most facts of
     one subject and property in a row; `again`: how much likelier than the answer another fact has to be behind these (small
@@ -117,10 +117,14 @@ class Channel:
         if b">" in machine.text_of(state.prefix):
             return self._best(machine, [_Meant(Subject((), state))], position, model, logits)
         weights = self._options
-        found = subjects(machine, state, position, model, logits, weights.candidates)
-        meant = [_Meant(one, weights.name * one.own + weights.prior * math.log(one.share)) for one in found]
-        least = max(one.score for one in meant) - weights.doubtful
-        return self._best(machine, [one for one in meant if one.score >= least], position, model, logits)
+        meant: dict[Path, _Meant] = {}
+        for one in subjects(machine, state, position, model, logits, weights.candidates):
+            way = _Meant(one, weights.name * one.own + weights.prior * math.log(one.share))
+            meant[one.ids] = max(way, meant.get(one.ids, way), key=lambda way: way.score)
+        if not meant:
+            return ()
+        least = max(way.score for way in meant.values()) - weights.doubtful
+        return self._best(machine, [way for way in meant.values() if way.score >= least], position, model, logits)
 
     def _best(
         self, machine: Machine, meant: Sequence[_Meant], position: int, model: ChunkedModel, logits: torch.Tensor

@@ -7,19 +7,22 @@ An alias is in the tree as facts that lead to who has it, `<JFK (alias)> <alias 
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 
 from refactx.fact import ALIAS, ALIAS_OF, split_fact, unit
 from refactx.state import InFact, Machine
 from refactx.tree import Path
 
-SHARED_BY = 50
-"""So many of those who have an alias are looked at: each is a walk through the tree."""
+SHARED_BY = 20
+"""So many of those who have an alias are looked at, each a walk through the tree; of more, the order of ids decides which."""
+WIDER = 4
+"""So many times the names that are wanted are looked at, since some of them may be aliases."""
 
 
 @dataclass(frozen=True, slots=True)
 class Namesake:
     """One of those that a name may mean: its `ids` behind where its name begins, to its closing bracket, the `state` behind
-    these, and what `share` it has of the facts of all who have the name, 0 to 1.
+    these, and what `share` it has of the facts of all who have the name, 0 to 1 (those that only tell of aliases left out).
     """
 
     ids: Path
@@ -28,22 +31,26 @@ class Namesake:
 
 
 def namesakes(machine: Machine, start: InFact, ids: Path, state: InFact, position: int, most: int) -> list[Namesake]:
-    """The `most` with most facts of those whose name, as far as it has come, is what stands behind some `ids`.
+    """Of those that the name written by `ids` may mean, at most `most`, those with most facts first.
 
     `start`: the state in front of these, in a subject, `position` its place in the text; `state`: the one behind them, within
     the brackets that tell namesakes apart, or behind the whole name.
     """
     if b">" in machine.text_of(state.prefix):
         return [Namesake(ids, state, 1.0)]
-    total, at = state.children.total, position + len(ids)
-    names = most_facts(machine, state, at, most + 1, lambda text: b">" in text)
-    aliases = {path: end for path, end in names if _is_alias(machine, end)} | dict(_plain_alias(machine, state, at))
-    known = (_subject(machine, start, position, name) for end in aliases.values() for name in _objects(machine, end))
-    meant = {one[0]: one[1] for one in known if one is not None}
-    total += sum(end.children.total for end in meant.values())
-    found = [((*ids, *path), end) for path, end in names if not (meant and path in aliases)]
-    found = sorted([*found, *meant.items()], key=lambda one: -one[1].children.total)
-    return [Namesake(path, end, end.children.total / total) for path, end in found[:most]]
+    at = position + len(ids)
+    names = dict(most_facts(machine, state, at, WIDER * most, lambda text: b">" in text))
+    aliases = {path: end for path, end in names.items() if _is_alias(machine, end)} | _plain_alias(machine, state, at)
+    whose = (name for end in aliases.values() for name in _objects(machine, end))
+    known = (_subject(machine, start, position, name) for name in islice(whose, SHARED_BY))
+    meant = dict(one for one in known if one is not None)
+    found = {(*ids, *path): end for path, end in names.items() if not (meant and path in aliases)} | meant
+    total = state.children.total
+    if meant:
+        total -= sum(end.children.total for end in aliases.values())
+        total += sum(end.children.total for path, end in meant.items() if path[: len(ids)] != ids)
+    best = sorted(found.items(), key=lambda one: -one[1].children.total)[:most]
+    return [Namesake(path, end, end.children.total / total) for path, end in best]
 
 
 def most_facts(
@@ -68,19 +75,21 @@ def _is_alias(machine: Machine, state: InFact) -> bool:
     return machine.text_of(state.prefix).rstrip(b" <").endswith(f"{ALIAS}>".encode())
 
 
-def _plain_alias(machine: Machine, state: InFact, position: int) -> list[tuple[Path, InFact]]:
+def _plain_alias(machine: Machine, state: InFact, position: int) -> dict[Path, InFact]:
     """The way on to the end of a name's plain alias, `<JFK (alias)>`, from within its bracket; none where there is none."""
     whole = machine.text_of(state.prefix).rpartition(b" (")[0] + f"{ALIAS}>".encode()
     running: list[tuple[Path, InFact]] = [((), state)]
     while running:
         path, at = running.pop()
-        if machine.text_of(at.prefix).startswith(whole):
-            return [(path, at)]
+        text = machine.text_of(at.prefix)
+        if text.startswith(whole):
+            return {path: at}
         for token in at.children.tokens.tolist():
-            after = machine.advance(at, token, position + len(path))
-            if isinstance(after, InFact) and _agree(machine.text_of(after.prefix), whole):
-                running.append(((*path, token), after))
-    return []
+            if _agree(text + machine.bytes_of(token), whole):
+                after = machine.advance(at, token, position + len(path))
+                if isinstance(after, InFact):
+                    running.append(((*path, token), after))
+    return {}
 
 
 def _agree(one: bytes, other: bytes) -> bool:

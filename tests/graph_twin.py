@@ -99,7 +99,7 @@ def expected(lines: Sequence[Line], selection: Selection) -> Expected:
     inverse = _inverses(of_kind["claim"], names, label, selection, wiki) if selection.inverse else {}
     names |= {f"-{p}": inverse[p] for p in inverse if inverse[p] not in names}
     predicate_of = {p: inverse[p] if inverse[p] in names else f"-{p}" for p in inverse}
-    names = _unique(names, bool(selection.aliases))
+    names = _unique(names)
 
     external = {row[0] for row in of_kind["external id"]} if not selection.keep_external_ids else set()
     redirects: dict[str, str] = {}
@@ -136,16 +136,19 @@ def expected(lines: Sequence[Line], selection: Selection) -> Expected:
         for o, p, s in pairs
         if subjects_of[o, p] <= selection.inverse_limit
     }
+    inverted = {o for o, p, _ in pairs if subjects_of[o, p] <= selection.inverse_limit}
     given = dict(selection.inverse_names)
     ready_pairs = [(o, p, s) for s, p, o in ready if p in given] if selection.inverse else []
     subjects_of = Counter((o, p) for o, p, _ in ready_pairs)
     facts |= {(o, given[p], s) for o, p, s in ready_pairs if subjects_of[o, p] <= selection.inverse_limit}
     subjects = {claim[0] for claim in claims} | set(described)
-    subjects |= {o for o, p, _ in pairs if Counter((o, p) for o, p, _ in pairs)[o, p] <= selection.inverse_limit}
+    subjects |= inverted
+    aliases = [(e, text) for e, text, tag in of_kind["alias"] if _rank(tag, selection.languages) is not None]
+    aliases += [(e, label[e]) for e in title if e in label]
     facts |= {
         (f"{text} (alias)", "alias of", names[e])
-        for e, text, language in (of_kind["alias"] if selection.aliases else ())
-        if e[0] == "Q" and e in subjects and _rank(language, selection.languages) is not None and label.get(e) != text
+        for e, text in (aliases if selection.aliases else ())
+        if e[0] == "Q" and e in subjects and names[e] != text and not names[e].startswith(f"{text} (")
     }
     return Expected(facts, names, len(pairs) + len(ready_pairs))
 
@@ -191,10 +194,9 @@ def _inverses(
     return inverse
 
 
-def _unique(names: dict[str, str], aliases: bool) -> dict[str, str]:
-    """Ids where names collide, again and again until none do: items give way to inverses, these to properties.
-
-    Names that read like those of descriptions or, if there are such, `aliases` collide with these.
+def _unique(names: dict[str, str]) -> dict[str, str]:
+    """Ids where names collide, again and again until none do: items give way to inverses, these to properties. Names that
+    read like a part of a description or of an alias collide with these.
     """
     result = dict(names)
     order = "PQ-"
@@ -208,9 +210,7 @@ def _unique(names: dict[str, str], aliases: bool) -> dict[str, str]:
             kinds = [min((order.index(e[0]) * 2) % 3, 3) for e in free]  # property 0, inverse 1, item 2
             first = [e for e, kind in zip(free, kinds, strict=True) if kind == min(kinds, default=0)]
             keeps = len(first) == 1 and len(free) == len(group) and first[0][0] != "Q"
-            if name in ("description", "short description") or (
-                aliases and (name.endswith(" (alias)") or name == "alias of")
-            ):
+            if name in ("description", "short description", "alias of") or name.endswith(" (alias)"):
                 collide += free
             elif len(group) > 1:
                 collide += [e for e in free if not (keeps and e == first[0])]

@@ -184,7 +184,7 @@ OTHERS = st.one_of(
     st.tuples(st.just("label"), ENTITIES, TEXTS, TAGS),
     st.tuples(st.just("description"), ENTITIES, TEXTS | st.just("alias"), TAGS),
     st.tuples(st.just("alias"), ENTITIES, TEXTS, TAGS),
-    st.tuples(st.just("title"), ENTITIES, st.sampled_from(["a", "T"]), st.sampled_from(["en", "de"])),
+    st.tuples(st.just("title"), ENTITIES, st.sampled_from(["a", "T", "b (a)"]), st.sampled_from(["en", "de"])),
     st.tuples(st.just("claim"), PROPERTY, st.just("P1696"), PROPERTY),
     st.tuples(st.just("claim"), PROPERTY, st.just("P7087"), ENTITIES),
     st.tuples(st.just("redirect"), st.sampled_from(["Q4", "Q5", "Q6"]), st.sampled_from(["Q1", "Q5", "Q6"])),
