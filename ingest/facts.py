@@ -70,6 +70,7 @@ WHERE entity IN (
     UNION SELECT object FROM judged WHERE reason IS NULL AND object IS NOT NULL
     UNION SELECT entity FROM described
     UNION SELECT predicate FROM inverse_claims
+    UNION SELECT entity FROM aliased
 )
 """
 _PREDICATES = """

@@ -38,13 +38,14 @@ class Subject:
     """A subject: its `ids` behind the text so far, to its closing bracket, and the `state` behind these.
 
     `own`: the log-probability of its name as the model would go on by itself, that of ids without an alternative left out;
-    `share`: of the facts of all who have this name, how many are its own, 0 to 1.
+    `share`: of the facts of all who have this name, how many are its own, 0 to 1; `alias`: the one that led to it, if one did.
     """
 
     ids: Path
     state: InFact
     own: float = 0.0
     share: float = 1.0
+    alias: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def subjects(
     far, whose next id has `position`. `model` is left as it is.
     """
     return [
-        Subject(one.ids, one.state, name.own, one.share)
+        Subject(one.ids, one.state, name.own, one.share, one.alias)
         for name in _names(machine, state, position, model, logits, limits)
         for one in namesakes(machine, state, name.ids, name.state, position, limits.namesakes)
     ]

@@ -131,7 +131,7 @@ class Channel:
     ) -> Sequence[int]:
         """The ids of the best of some subjects with its best property; those of the subject alone if it has none to choose."""
         weights = self._options
-        asked = self._score.behind(machine, [one.subject.state for one in meant])
+        asked = self._score.behind(machine, [(one.subject.state, one.subject.alias) for one in meant])
         if len(meant) > 1:
             meant = self._nearest(meant, asked)
         named = [one.subject for one in meant]

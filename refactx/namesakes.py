@@ -23,11 +23,13 @@ WIDER = 4
 class Namesake:
     """One of those that a name may mean: its `ids` behind where its name begins, to its closing bracket, the `state` behind
     these, and what `share` it has of the facts of all who have the name, 0 to 1 (those that only tell of aliases left out).
+    `alias`: the one that leads to it; empty: its own name does.
     """
 
     ids: Path
     state: InFact
     share: float
+    alias: str = ""
 
 
 def namesakes(machine: Machine, start: InFact, ids: Path, state: InFact, position: int, most: int) -> list[Namesake]:
@@ -41,16 +43,18 @@ def namesakes(machine: Machine, start: InFact, ids: Path, state: InFact, positio
     at = position + len(ids)
     names = dict(most_facts(machine, state, at, WIDER * most, lambda text: b">" in text))
     aliases = {path: end for path, end in names.items() if _is_alias(machine, end)} | _plain_alias(machine, state, at)
-    whose = (name for end in aliases.values() for name in _objects(machine, end))
-    known = (_subject(machine, start, position, name) for name in islice(whose, SHARED_BY))
-    meant = dict(one for one in known if one is not None)
+    whose = ((alias, name) for end in aliases.values() for alias, name in _holders(machine, end))
+    meant, alias_of = dict[Path, InFact](), dict[Path, str]()
+    for alias, name in islice(whose, SHARED_BY):
+        for path, end in _subject(machine, start, position, name).items():
+            meant[path], alias_of[path] = end, alias
     found = {(*ids, *path): end for path, end in names.items() if not (meant and path in aliases)} | meant
     total = state.children.total
     if meant:
         total -= sum(end.children.total for end in aliases.values())
         total += sum(end.children.total for path, end in meant.items() if path[: len(ids)] != ids)
     best = sorted(found.items(), key=lambda one: -one[1].children.total)[:most]
-    return [Namesake(path, end, end.children.total / total) for path, end in best]
+    return [Namesake(path, end, end.children.total / total, alias_of.get(path, "")) for path, end in best]
 
 
 def most_facts(
@@ -96,26 +100,26 @@ def _agree(one: bytes, other: bytes) -> bool:
     return one.startswith(other) or other.startswith(one)
 
 
-def _objects(machine: Machine, alias: InFact) -> list[str]:
-    """The names of those who have an alias: the objects of its facts, some of very many."""
+def _holders(machine: Machine, alias: InFact) -> list[tuple[str, str]]:
+    """An alias with the name of each who has it: the objects of its facts, some of very many."""
     ends = most_facts(
         machine, alias, 0, SHARED_BY, lambda text: split_fact(text.decode("utf-8", "replace")) is not None
     )
     facts = (split_fact(machine.text_of(end.prefix).decode("utf-8", "replace")) for _, end in ends)
-    return [fact[2] for fact in facts if fact is not None and fact[1] == ALIAS_OF]
+    return [(fact[0].removesuffix(ALIAS), fact[2]) for fact in facts if fact is not None and fact[1] == ALIAS_OF]
 
 
-def _subject(machine: Machine, start: InFact, position: int, name: str) -> tuple[Path, InFact] | None:
-    """The ids of a subject's whole name behind a state, and the state behind them, if it has facts left."""
+def _subject(machine: Machine, start: InFact, position: int, name: str) -> dict[Path, InFact]:
+    """The ids of a subject's whole name behind a state, with the state behind them, if it has facts left."""
     ids = machine.source.tokenizer.encode_after(machine.source.trigger, f"{unit(name)} <")
     begun, path, state = start.prefix, list[int](), start
     if tuple(ids[: len(begun)]) != tuple(begun):  # the text so far has begun another name
-        return None
+        return {}
     for place, token in enumerate(ids[len(begun) :], position):
         after = machine.advance(state, token, place)
         if not isinstance(after, InFact):
-            return None
+            return {}
         path, state = [*path, token], after
         if b">" in machine.bytes_of(token):  # an id may go on behind it
-            return tuple(path), state
-    return None
+            return {tuple(path): state}
+    return {}

@@ -30,19 +30,20 @@ class QuestionScore:
         self._model, self._examples, self._question, self._lead = model, examples, list(question), lead
         self._of_nothing: float | None = None
 
-    def behind(self, machine: Machine, states: Sequence[InFact]) -> ChunkedModel:
-        """The model behind the examples and each of some facts so far: a row for each of `states`.
+    def behind(self, machine: Machine, subjects: Sequence[tuple[InFact, str]]) -> ChunkedModel:
+        """The model behind the examples and each of some facts so far, a row for each of `subjects`: the state behind it, and
+        what else to call it, if not by its name.
 
-        Of a description the first words are read. Where a fact of the text led to the subject, as its object, it comes first: a
-        question of two steps asks for both.
+        Who asks says an alias where one led there. Of a description the first words are read. Where a fact of the text led to
+        the subject, as its object, it comes first: a question of two steps asks for both.
         """
         encode = machine.source.tokenizer.encode
         trigger, newline = encode(machine.source.trigger), encode("\n")
         rows = []
-        for state in states:
+        for state, alias in subjects:
             reason = _reason(machine, state)
             before = [*trigger, *reason, *newline] if reason else []
-            rows.append([*before, *trigger, *_briefly(machine, state.prefix)])
+            rows.append([*before, *trigger, *_briefly(machine, state.prefix, alias)])
         model = self._behind_examples()
         model.select([0] * len(rows))
         model.feed(rows)
@@ -116,16 +117,18 @@ def _of_ids(logits: torch.Tensor, ids: Sequence[int]) -> NDArray[np.float64]:
     return found
 
 
-def _briefly(machine: Machine, prefix: Sequence[int]) -> Sequence[int]:
-    """The ids of a fact so far, with the first words of its subject's description alone."""
+def _briefly(machine: Machine, prefix: Sequence[int], alias: str) -> Sequence[int]:
+    """The ids of a fact so far, with the first words of its subject's description alone, and with an alias for its name."""
     text = machine.text_of(prefix).decode("utf-8", "replace")
-    name, bracket, rest = text.partition(" (")
-    described, closed, behind = rest.partition(")>")
-    words = described.split(" ")
-    if not (bracket and closed) or len(words) <= DESCRIBED:
+    subject, bracket, behind = text.partition(">")
+    name, opened, described = subject.partition(" (")
+    words = described.split(" ") if opened and described.endswith(")") else []
+    if not bracket or (not alias and len(words) <= DESCRIBED):
         return prefix
-    brief = f"{name} ({' '.join(words[:DESCRIBED])})>{behind}"
-    return machine.source.tokenizer.encode_after(machine.source.trigger, brief)
+    brief = f" <{alias}" if alias else name
+    if words:
+        brief += f" ({' '.join(words[:DESCRIBED])}" + ")" * (len(words) > DESCRIBED)
+    return machine.source.tokenizer.encode_after(machine.source.trigger, f"{brief}>{behind}")
 
 
 def _reason(machine: Machine, state: InFact) -> tuple[int, ...]:

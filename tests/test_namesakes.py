@@ -7,7 +7,7 @@ from tiny_model import MemoryIndex, one_thread, tiny_index  # noqa: F401
 
 from refactx import namesakes as module
 from refactx.channel_lines import after
-from refactx.namesakes import namesakes
+from refactx.namesakes import Namesake, namesakes
 from refactx.state import InFact, Machine
 from refactx.tokenizer import FactTokenizer
 
@@ -30,8 +30,8 @@ def test_every_subject_is_found_by_its_name_or_an_alias_and_no_alias_is_one(text
         assert one.state.children.total == sum(fact.startswith(name) for fact in FACTS)
 
 
-def shares(index: MemoryIndex, name: str, most: int = 9, begun: str = "", text: str = "Fact:") -> dict[str, float]:
-    """Who may be meant by a name, in order, with the shares; the text of the subject has `begun`, behind some text."""
+def meant(index: MemoryIndex, name: str, most: int = 9, begun: str = "", text: str = "Fact:") -> dict[str, Namesake]:
+    """Who may be meant by a name, in order; the text of the subject has `begun`, behind some text."""
     machine, encode = Machine(index), index.tokenizer.encode
     ids = tuple(index.tokenizer.encode_after("Fact:", f" <{name}"))
     head = tuple(encode(begun))
@@ -42,7 +42,11 @@ def shares(index: MemoryIndex, name: str, most: int = 9, begun: str = "", text: 
     some = namesakes(machine, start, ids[len(head) :], state, 7, most)
     for one in some:
         assert after(machine, start, one.ids) == one.state
-    return {index.tokenizer.decode((*head, *one.ids)).strip()[1:-1]: one.share for one in some}
+    return {index.tokenizer.decode((*head, *one.ids)).strip()[1:-1]: one for one in some}
+
+
+def shares(index: MemoryIndex, name: str, begun: str = "") -> dict[str, float]:
+    return {called: one.share for called, one in meant(index, name, begun=begun).items()}
 
 
 @pytest.mark.parametrize("begun", ["", " <"])
@@ -56,21 +60,22 @@ def test_shares_are_of_the_facts_of_all_who_have_the_name(begun: str) -> None:
 
 def test_those_with_most_facts_come_first_and_no_more_than_are_wanted() -> None:
     index = tiny_index((*FACTS, *ALIASES))
-    assert list(shares(index, "in (", most=1)) == ["Ann (n)"]
-    assert list(shares(index, "Bo (", most=1)) == ["Ann (n)"]
-    assert list(shares(index, "in (", most=2)) == ["Ann (n)", "Bé"]
+    assert list(meant(index, "in (", most=1)) == ["Ann (n)"]
+    assert list(meant(index, "Bo (", most=1)) == ["Ann (n)"]
+    assert list(meant(index, "in (", most=2)) == ["Ann (n)", "Bé"]
 
 
 def test_who_has_no_fact_left_is_not_meant() -> None:
     index = tiny_index((*FACTS, *ALIASES))
     told = "Fact: <Bé> <p> <b> .\nFact: <Bé> <q> <b> .\nFact:"
-    assert list(shares(index, "in (", text=told)) == ["Ann (n)"]
+    assert list(meant(index, "in (", text=told)) == ["Ann (n)"]
 
 
 def test_an_alias_whose_name_goes_on_in_brackets_leads_on_too() -> None:
     index = tiny_index((*FACTS, "<in (b) (alias)> <alias of> <Bé>", "<in (alias)> <alias of> <Ann (n)>"))
-    assert list(shares(index, "in (")) == ["Ann (n)", "Bé"]
-    assert list(shares(index, "in (b) (")) == ["Bé"]
+    assert {name: one.alias for name, one in meant(index, "in (").items()} == {"Ann (n)": "in", "Bé": "in (b)"}
+    assert {name: one.alias for name, one in meant(index, "in (b) (").items()} == {"Bé": "in (b)"}
+    assert {name: one.alias for name, one in meant(index, "Ann (").items()} == {"Ann (n)": ""}
 
 
 def test_who_has_no_facts_at_all_leaves_the_alias_itself() -> None:
@@ -102,4 +107,4 @@ def test_who_has_the_first_words_of_the_own_name_for_an_alias_is_there_once() ->
 def test_many_aliases_leave_room_for_a_namesake() -> None:
     aliases = [f"<in ({letter}) (alias)> <alias of> <{letter}>" for letter in "bcd"]
     index = tiny_index([*aliases, *(f"<{letter}> <p> <b>" for letter in "bcd"), "<in (n)> <p> <b>", "<in (n)> <p> <c>"])
-    assert next(iter(shares(index, "in (", most=2))) == "in (n)"
+    assert next(iter(meant(index, "in (", most=2))) == "in (n)"

@@ -54,7 +54,7 @@ def plainly(before: str, path: Path, question: str) -> torch.Tensor:
 @pytest.mark.parametrize("question", [" b?", " who is it that Ann was?", "?"])
 def test_is_that_of_plain_passes(question: str) -> None:
     score = of_question(question)
-    model = score.behind(Machine(INDEX), [at(" <Ann>"), at(" <Bo (n)>")])
+    model = score.behind(Machine(INDEX), [(at(" <Ann>"), ""), (at(" <Bo (n)>"), "")])
     paths: list[tuple[int, Path]] = [(0, ()), (0, tuple(encode(" <p>"))), (1, tuple(encode(" <q> <c>")))]
     expected = [plainly(f"Fact: {('<Ann>', '<Bo (n)>')[n]}", path, question).sum() for n, path in paths]
     assert score.likelihoods(model, paths) == pytest.approx([float(one) for one in expected], abs=1e-3)
@@ -74,7 +74,7 @@ def test_gives_up_what_is_far_behind_once_a_quarter_is_read_and_nothing_else(
 ) -> None:
     besides = np.random.default_rng(seed).normal(size=len(rows))
     score = of_question(question)
-    model = score.behind(Machine(INDEX), [at(" <Ann>")])
+    model = score.behind(Machine(INDEX), [(at(" <Ann>"), "")])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("refactx.chunks.IDS_A_PASS", sizes[0])
         patch.setattr("refactx.chunks.ROWS_A_PASS", sizes[1])
@@ -95,7 +95,7 @@ def test_gives_up_what_is_far_behind_once_a_quarter_is_read_and_nothing_else(
 def test_of_a_long_description_the_first_words_are_read() -> None:
     question = " who was it?"
     score = of_question(question)
-    model = score.behind(Machine(INDEX), [at(f" <Cy ({LONG})>")])
+    model = score.behind(Machine(INDEX), [(at(f" <Cy ({LONG})>"), "")])
     path = tuple(encode(" <p>"))
     found = score.likelihoods(model, [(0, path)])[0]
     brief, whole = (
@@ -108,10 +108,21 @@ def test_of_a_long_description_the_first_words_are_read() -> None:
 def test_a_fact_that_led_to_the_subject_comes_first() -> None:
     question = " who was it?"
     score = of_question(question)
-    model = score.behind(Machine(INDEX), [at(" <Bo (n)>", ["<Ann> <r> <Bo (n)>"]), at(" <Bo (n)>", ["<Ann> <p> <b>"])])
+    states = [at(" <Bo (n)>", ["<Ann> <r> <Bo (n)>"]), at(" <Bo (n)>", ["<Ann> <p> <b>"])]
+    model = score.behind(Machine(INDEX), [(state, "") for state in states])
     path = tuple(encode(" <q>"))
     chain, alone = score.likelihoods(model, [(0, path), (1, path)])
     assert chain == pytest.approx(
         float(plainly("Fact: <Ann> <r> <Bo (n)> .\nFact: <Bo (n)>", path, question).sum()), abs=1e-3
     )
     assert alone == pytest.approx(float(plainly("Fact: <Bo (n)>", path, question).sum()), abs=1e-3)
+
+
+def test_who_is_found_by_an_alias_is_called_by_it() -> None:
+    question = " who was it?"
+    score, path = of_question(question), tuple(encode(" <p>"))
+    names = {"<Ann>": "<in>", "<Bo (n)>": "<in (n)>", f"<Cy ({LONG})>": "<in (one two three four)>"}
+    model = score.behind(Machine(INDEX), [(at(f" {name}"), "in") for name in names])
+    found = score.likelihoods(model, [(row, path) for row in range(len(names))])
+    expected = [float(plainly(f"Fact: {called}", path, question).sum()) for called in names.values()]
+    assert found == pytest.approx(expected, abs=1e-3)

@@ -12,6 +12,7 @@ from tiny_model import tiny_fact_tokenizer
 from refactx.errors import CorruptIndexError, IndexExistsError, IndexNotFoundError, TokenizerMismatchError
 from refactx.ingest.catalogue import drop
 from refactx.ingest.locks import name_lock
+from refactx.ingest.selection import Selection
 from refactx.postgres import Database, list_indexes
 from refactx.verify import verify
 
@@ -232,3 +233,40 @@ def test_claims_without_labels_are_forgotten_by_their_ids(named: LivingIndex) ->
     with named.open() as index:
         assert "<Ann> <child> <Bob> ." not in index
         assert "<Ann> <born> <1950> ." in index
+
+
+def test_aliases_are_appended_to_an_index_without_them_and_forgotten(named: LivingIndex) -> None:
+    lines: list[Line] = [
+        ("alias", "Q1", "Annie", "en"),
+        ("alias", "Q2", "Annie", "en"),
+        ("alias", "Q2", "Bob", "en"),  # is called so
+        ("alias", "Q4", "Nan", "en"),  # has no name
+        ("alias", "P40", "son", "en"),  # a property
+    ]
+    source, wanted = graph(named, "aliases.nt", lines), Selection(aliases=True)
+    done = named.append_from(source, selection=wanted)
+    assert (done.facts, done.report.aliases, done.report.kept) == (2, 2, 2)
+    assert done.report.dropped == {"duplicate": 1, "subject has no label": 1, "unused name": 1}
+    annie = [f"<Annie (alias)> <alias of> <{name}> ." for name in ("Ann", "Bob")]
+    with named.open() as index:
+        assert [linked(index, fact) for fact in annie] == [["Q1", None, "Q1"], ["Q2", None, "Q2"]]
+        assert all(fact in index for fact in annie)
+        assert verify(index).faults == []
+    assert named.forget_from(source, selection=wanted).facts == 2
+    with named.open() as index:
+        assert not any(fact in index for fact in annie)
+        assert "<Ann> <child> <Bob> ." in index
+
+
+def test_what_reads_like_an_alias_gets_its_id_with_or_without_aliases(named: LivingIndex) -> None:
+    named.append_from(graph(named, "alias.nt", [("alias", "Q1", "Bob", "en")]), selection=Selection(aliases=True))
+    lines: list[Line] = [
+        *(("label", "Q5", "Bob", "en"), ("description", "Q5", "alias", "en"), ("claim", "Q5", "P40", "Q1")),
+        *(("label", "P60", "alias of", "en"), ("claim", "Q2", "P60", "Q1")),
+    ]
+    named.append_from(graph(named, "more.nt", lines))
+    with named.open() as index:
+        assert linked(index, "<Bob (alias)> <alias of> <Ann> .") == ["Q1", None, "Q1"]
+        assert linked(index, "<Bob (alias) (Q5)> <child> <Ann> .") == ["Q5", "P40", "Q1"]
+        assert linked(index, "<Bob> <alias of (P60)> <Ann> .") == ["Q2", "P60", "Q1"]
+        assert "<Bob (alias) (Q5)> <child> <Ann> ." in index and "<Bob> <alias of (P60)> <Ann> ." in index
