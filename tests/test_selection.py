@@ -87,6 +87,27 @@ def test_an_option_selects_facts_and_every_line_is_accounted_for(
     assert built.report.lines_read == len(LINES) == built.report.kept + sum(dropped.values())
 
 
+@pytest.mark.parametrize(
+    ("options", "there"),
+    [
+        ({}, False),
+        ({"inverse": True}, True),
+        ({"inverse": True, "aliases": False}, False),
+        ({"aliases": True}, True),
+        ({"aliases": True, "languages": ("de",)}, False),
+        ({"aliases": True, "descriptions": False, "properties": frozenset({"P2"})}, True),
+    ],
+)
+def test_aliases_come_with_inverse_facts_unless_it_is_said_otherwise(
+    tmp_path: Path, options: dict[str, Any], there: bool
+) -> None:
+    lines: list[Line] = [*LINES, ("alias", "Q1", "Annie", "en")]
+    built = build(tmp_path, lines, Selection(**options))
+    assert (("Annie (alias)", "alias of", ANN) in facts_of(built)) is there
+    assert built.report.aliases == there
+    assert built.report.lines_read == len(lines) == built.report.kept + sum(built.report.dropped.values())
+
+
 def test_a_limit_keeps_items_before_properties_and_these_before_ready_made_facts(tmp_path: Path) -> None:
     subjects = [
         {subject for subject, _, _ in facts_of(build(tmp_path, LINES, Selection(limit=limit)))} for limit in range(1, 6)
