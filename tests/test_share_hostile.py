@@ -15,10 +15,11 @@ import psycopg
 import pytest
 import zstandard
 from conftest import DatabaseServer
+from hostile_rows import HEADER
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shared_index import BLOCK_BYTES, answers, blocks, build, changed, forged, opened
-from test_hostile_rows import HEADER, complains
+from test_hostile_index import complains
 from test_labels import database
 from tiny_model import tiny_fact_tokenizer
 
