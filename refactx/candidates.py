@@ -97,7 +97,7 @@ def subjects(
     return [
         Subject(one.ids, one.state, name.own, one.share, one.alias)
         for name in _names(machine, state, position, model, logits, limits)
-        for one in namesakes(machine, state, name.ids, name.state, position, limits.namesakes)
+        for one in namesakes(machine, state, name.ids, name.state, limits.namesakes)
     ]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 
+from refactx.channel_lines import after
 from refactx.fact import ALIAS, ALIAS_OF, split_fact, unit
 from refactx.state import InFact, Machine
 from refactx.tree import Path
@@ -32,21 +33,22 @@ class Namesake:
     alias: str = ""
 
 
-def namesakes(machine: Machine, start: InFact, ids: Path, state: InFact, position: int, most: int) -> list[Namesake]:
+def namesakes(machine: Machine, start: InFact, ids: Path, state: InFact, most: int) -> list[Namesake]:
     """Of those that the name written by `ids` may mean, at most `most`, those with most facts first.
 
-    `start`: the state in front of these, in a subject, `position` its place in the text; `state`: the one behind them, within
-    the brackets that tell namesakes apart, or behind the whole name.
+    `start`: the state in front of these, in a subject; `state`: the one behind them, within the brackets that tell namesakes
+    apart, or behind the whole name.
     """
     if b">" in machine.text_of(state.prefix):
         return [Namesake(ids, state, 1.0)]
-    at = position + len(ids)
-    names = dict(most_facts(machine, state, at, WIDER * most, lambda text: b">" in text))
-    aliases = {path: end for path, end in names.items() if _is_alias(machine, end)} | _plain_alias(machine, state, at)
+    names = dict(most_facts(machine, state, WIDER * most, lambda text: b">" in text))
+    aliases = {path: end for path, end in names.items() if _is_alias(machine, end)} | _plain_alias(machine, state)
     whose = ((alias, name) for end in aliases.values() for alias, name in _holders(machine, end))
     meant, alias_of = dict[Path, InFact](), dict[Path, str]()
     for alias, name in islice(whose, SHARED_BY):
-        for path, end in _subject(machine, start, position, name).items():
+        path = _ids_of(machine, start, name)
+        end = after(machine, start, path)
+        if path and isinstance(end, InFact):  # else it has no fact left, or the text has begun another name
             meant[path], alias_of[path] = end, alias
     found = {(*ids, *path): end for path, end in names.items() if not (meant and path in aliases)} | meant
     total = state.children.total
@@ -57,9 +59,7 @@ def namesakes(machine: Machine, start: InFact, ids: Path, state: InFact, positio
     return [Namesake(path, end, end.children.total / total, alias_of.get(path, "")) for path, end in best]
 
 
-def most_facts(
-    machine: Machine, state: InFact, position: int, most: int, ends: Callable[[bytes], bool]
-) -> list[tuple[Path, InFact]]:
+def most_facts(machine: Machine, state: InFact, most: int, ends: Callable[[bytes], bool]) -> list[tuple[Path, InFact]]:
     """The ways on from a state to the first ids behind which the text `ends`, those with most facts first."""
     heap: list[tuple[int, Path, InFact]] = [(-state.children.total, (), state)]
     found: list[tuple[Path, InFact]] = []
@@ -69,9 +69,9 @@ def most_facts(
             found.append((path, at))
             continue
         for token, count in zip(at.children.tokens.tolist(), at.children.leaves.tolist(), strict=True):
-            after = machine.advance(at, token, position + len(path))
-            if isinstance(after, InFact):
-                heapq.heappush(heap, (-count, (*path, token), after))
+            longer = machine.advance(at, token, 0)
+            if isinstance(longer, InFact):
+                heapq.heappush(heap, (-count, (*path, token), longer))
     return found
 
 
@@ -79,7 +79,7 @@ def _is_alias(machine: Machine, state: InFact) -> bool:
     return machine.text_of(state.prefix).rstrip(b" <").endswith(f"{ALIAS}>".encode())
 
 
-def _plain_alias(machine: Machine, state: InFact, position: int) -> dict[Path, InFact]:
+def _plain_alias(machine: Machine, state: InFact) -> dict[Path, InFact]:
     """The way on to the end of a name's plain alias, `<JFK (alias)>`, from within its bracket; none where there is none."""
     whole = machine.text_of(state.prefix).rpartition(b" (")[0] + f"{ALIAS}>".encode()
     running: list[tuple[Path, InFact]] = [((), state)]
@@ -90,9 +90,9 @@ def _plain_alias(machine: Machine, state: InFact, position: int) -> dict[Path, I
             return {path: at}
         for token in at.children.tokens.tolist():
             if _agree(text + machine.bytes_of(token), whole):
-                after = machine.advance(at, token, position + len(path))
-                if isinstance(after, InFact):
-                    running.append(((*path, token), after))
+                longer = machine.advance(at, token, 0)
+                if isinstance(longer, InFact):
+                    running.append(((*path, token), longer))
     return {}
 
 
@@ -102,24 +102,15 @@ def _agree(one: bytes, other: bytes) -> bool:
 
 def _holders(machine: Machine, alias: InFact) -> list[tuple[str, str]]:
     """An alias with the name of each who has it: the objects of its facts, some of very many."""
-    ends = most_facts(
-        machine, alias, 0, SHARED_BY, lambda text: split_fact(text.decode("utf-8", "replace")) is not None
-    )
+    ends = most_facts(machine, alias, SHARED_BY, lambda text: split_fact(text.decode("utf-8", "replace")) is not None)
     facts = (split_fact(machine.text_of(end.prefix).decode("utf-8", "replace")) for _, end in ends)
     return [(fact[0].removesuffix(ALIAS), fact[2]) for fact in facts if fact is not None and fact[1] == ALIAS_OF]
 
 
-def _subject(machine: Machine, start: InFact, position: int, name: str) -> dict[Path, InFact]:
-    """The ids of a subject's whole name behind a state, with the state behind them, if it has facts left."""
-    ids = machine.source.tokenizer.encode_after(machine.source.trigger, f"{unit(name)} <")
-    begun, path, state = start.prefix, list[int](), start
-    if tuple(ids[: len(begun)]) != tuple(begun):  # the text so far has begun another name
-        return {}
-    for place, token in enumerate(ids[len(begun) :], position):
-        after = machine.advance(state, token, place)
-        if not isinstance(after, InFact):
-            return {}
-        path, state = [*path, token], after
-        if b">" in machine.bytes_of(token):  # an id may go on behind it
-            return {tuple(path): state}
-    return {}
+def _ids_of(machine: Machine, start: InFact, name: str) -> Path:
+    """The ids of a subject's whole name behind a state in it; none if that has begun another name."""
+    ids, begun = machine.source.tokenizer.encode_after(machine.source.trigger, f"{unit(name)} <"), start.prefix
+    closed = next(
+        (n for n, token in enumerate(ids, 1) if b">" in machine.bytes_of(token)), 0
+    )  # an id may go on behind it
+    return tuple(ids[len(begun) : closed]) if tuple(ids[: len(begun)]) == tuple(begun) else ()

@@ -39,7 +39,7 @@ def meant(index: MemoryIndex, name: str, most: int = 9, begun: str = "", text: s
     begin = machine.run(encode(text), 0)
     start, state = after(machine, begin, head), after(machine, begin, ids)
     assert isinstance(start, InFact) and isinstance(state, InFact)
-    some = namesakes(machine, start, ids[len(head) :], state, 7, most)
+    some = namesakes(machine, start, ids[len(head) :], state, most)
     for one in some:
         assert after(machine, start, one.ids) == one.state
     return {index.tokenizer.decode((*head, *one.ids)).strip()[1:-1]: one for one in some}
