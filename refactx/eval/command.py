@@ -1,7 +1,7 @@
 """`refactx eval`: questions, run, judge and report put together."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -16,7 +16,18 @@ from refactx.eval.page import html, markdown
 from refactx.eval.questions import Question, Split, chosen, read_questions, with_names
 from refactx.eval.report import report
 from refactx.eval.results import Result, result
-from refactx.eval.run import FILES, Ask, ask_all, fingerprint, missing, open_run, read_answers, stored_names
+from refactx.eval.run import (
+    FILES,
+    Ask,
+    ask_all,
+    fingerprint,
+    missing,
+    open_run,
+    read_answers,
+    stored_holders,
+    stored_names,
+)
+from refactx.eval.said_aliases import holders_of, possible_aliases, with_aliases
 from refactx.generation import GREEDY, Generation
 from refactx.prompt import Prompt, load_prompt
 
@@ -119,7 +130,10 @@ def _settings(options: Options, questions: Sequence[Question], prompt: Prompt) -
 
 
 def _asked(options: Options, folder: Path, questions: Sequence[Question], prompt: Prompt) -> list[Question]:
-    """Ask what is left; the questions with what the index calls their answers. Opens index and model only if need be."""
+    """Ask what is left; the questions with what the index calls their answers, by aliases too.
+
+    Opens index and model only if need be.
+    """
     left = missing(folder, questions, options.ways)
     with ExitStack() as stack:
 
@@ -141,7 +155,17 @@ def _asked(options: Options, folder: Path, questions: Sequence[Question], prompt
         names = stored_names(folder, look_up)
         if left:
             ask_all(folder, questions, _asks(options, index, prompt), options.batch_size)
-    return [with_names(question, names) for question in questions]
+        lines = zip(*(read_answers(folder, questions, way) for way in options.ways), strict=True)
+        said = [_possible_aliases(records) for records in lines]
+        holders = stored_holders(folder, set().union(*said), lambda texts: holders_of(index or opened(), texts))
+    named = [with_names(question, names) for question in questions]
+    # its own answers' aliases alone: what one question counts must not hang on what is said to another
+    return [with_aliases(q, {t: holders[t] for t in texts}, names) for q, texts in zip(named, said, strict=True)]
+
+
+def _possible_aliases(records: Iterable[dict[str, Any]]) -> set[str]:
+    answers = (record["answer"]["answer"] for record in records if "answer" in record)
+    return {text for answer in answers for text in possible_aliases(answer)}
 
 
 def _asks(options: Options, index: Any, prompt: Prompt) -> dict[str, Ask]:

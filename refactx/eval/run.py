@@ -1,12 +1,13 @@
 """Asking the questions of a set, so that it can be stopped at any time and gone on with.
 
 A run is a folder: `run.json` (what was asked of which model, and how), `names.json` (what the index calls the gold
-answers), `answers.jsonl` (with facts) and `free.jsonl` (without constraint), one line a question. With both, each
+answers), `answers.jsonl` (with facts) and `free.jsonl` (without constraint), one line a question, and `aliases.json` (whose
+aliases the answers have). With both, each
 question is asked in both ways, one right behind the other, so that what else the machine does slows both alike.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
@@ -59,13 +60,32 @@ def open_run(folder: Path, settings: dict[str, Any]) -> None:
         )
 
 
-def stored_names(folder: Path, look_up: Callable[[], dict[str, tuple[str, ...]]]) -> dict[str, tuple[str, ...]]:
+Names = dict[str, tuple[str, ...]]
+"""Several names by one key."""
+
+
+def stored_names(folder: Path, look_up: Callable[[], Names]) -> Names:
     """The names of the gold answers from the run's folder; looked up and kept there the first time."""
     path = folder / "names.json"
     if not path.exists():
         write_whole(path, look_up())
+    return _read_names(path)
+
+
+def stored_holders(folder: Path, texts: Collection[str], look_up: Callable[[Collection[str]], Names]) -> Names:
+    """Who has each text for an alias, from the run's folder; what it lacks is looked up and kept there."""
+    path = folder / "aliases.json"
+    known = _read_names(path) if path.exists() else {}
+    lacking = set(texts) - known.keys()
+    if lacking:
+        known |= look_up(lacking)
+        write_whole(path, known)
+    return {text: known[text] for text in sorted(texts)}
+
+
+def _read_names(path: Path) -> Names:
     try:
-        return {number: tuple(names) for number, names in json.loads(path.read_text(encoding="utf-8")).items()}
+        return {key: tuple(names) for key, names in json.loads(path.read_text(encoding="utf-8")).items()}
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise InputError(f"{path} cannot be read ({error}): delete it, and it is made again") from error
 

@@ -1,0 +1,75 @@
+"""Answers by another name: the aliases that an index has (`refactx.ingest.aliases`) count as names of a gold answer.
+
+An index leads from an alias to who has it, and not back. So each item of an answer is looked up as an alias.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import islice
+from typing import Protocol
+
+from refactx.complete import completions, normalise_prefix
+from refactx.eval.answer_set import Gold, same
+from refactx.eval.normalise import normalise
+from refactx.eval.questions import Question
+from refactx.fact import ALIAS, ALIAS_OF, clean_part, split_fact
+from refactx.tokenizer import FactTokenizer
+from refactx.tree import FactTree
+
+_CUT = re.compile(r"\s*[,;\n|•]\s*(?:and\s+|&\s*)?|\s+(?:and|&|/)\s+", re.IGNORECASE)
+_ARTICLE = re.compile(r"(?:the|an?)\s+", re.IGNORECASE)
+_LONGEST = 100
+"""Characters of an alias; what is longer is a sentence, and no name."""
+_HOLDERS = 1000
+"""So many of those who have an alias are gone through."""
+
+
+class Searched(FactTree, Protocol):
+    """A tree with its tokenizer (`refactx.index.Index`)."""
+
+    @property
+    def tokenizer(self) -> FactTokenizer:
+        """What its facts are written with."""
+        ...
+
+
+def possible_aliases(answer: str) -> set[str]:
+    """What in an answer may be an alias, as it is written: the whole, and its parts, without article and full stop.
+
+    >>> sorted(possible_aliases("the USA and JFK."))
+    ['JFK', 'USA', 'USA and JFK', 'the USA', 'the USA and JFK']
+    """
+    parts = (part.strip().rstrip(".").rstrip() for part in (answer, *_CUT.split(answer)))
+    texts = {text for part in parts for text in (part, _ARTICLE.sub("", part, count=1))}
+    return {text for text in texts if len(text) <= _LONGEST and normalise(text)}
+
+
+def holders_of(index: Searched, texts: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The names of those who have each text for an alias, by text; none for most."""
+    found = {}
+    for text in sorted(texts):
+        begun = normalise_prefix(f"<{clean_part(text)}{ALIAS}> <{ALIAS_OF}> <")
+        parts = (split_fact(fact) for fact, _ in islice(completions(index, index.tokenizer, begun), _HOLDERS))
+        found[text] = tuple(part[2] for part in parts if part is not None)
+    return found
+
+
+def with_aliases(
+    question: Question, holders: Mapping[str, tuple[str, ...]], named: Mapping[str, tuple[str, ...]]
+) -> Question:
+    """The question with those texts as aliases of a gold answer that it has for an alias.
+
+    `holders`: as `holders_of` gives them. `named`: what the index calls ids; of a gold answer that it calls nothing, a holder
+    of the same name will do.
+    """
+
+    def has(gold: Gold, holder: str) -> bool:
+        names = named.get(gold.id or "")
+        return holder in names if names else any(same(name, holder) for name in gold.names)
+
+    golds = []
+    for gold in question.answers:
+        more = (text for text, whose in holders.items() if any(has(gold, holder) for holder in whose))
+        golds.append(replace(gold, aliases=(*gold.aliases, *more)))
+    return replace(question, answers=tuple(golds))
