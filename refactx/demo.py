@@ -21,7 +21,7 @@ from refactx.prompt import load_prompt
 INDEX = "demo"
 QUESTIONS = (
     "What is the capital of Alaska?",
-    "When was Vincent van Gogh born?",
+    "When did Vincent van Gogh die?",
     "Who is the spouse of John Lennon?",
 )
 
