@@ -8,12 +8,12 @@ import copy
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Protocol
 
 from refactx.answer import Answer, FinishReason, final_answer
+from refactx.around_model import chance_of, forward_passes
 from refactx.errors import InputError, ModelError
 from refactx.fact import Fact, clean_part
 from refactx.fact_stream import FactStream, Piece
@@ -22,6 +22,7 @@ from refactx.links import LinkedFact
 from refactx.models import check_chat_template
 from refactx.partial import Partial, answered, kept, unlinked
 from refactx.prompt import Example, Prompt, load_prompt
+from refactx.prompt_inputs import Asked, PromptInputs
 from refactx.state import FactSource
 from refactx.tokenizer import FactTokenizer
 
@@ -40,51 +41,6 @@ class FactIndex(FactSource, Protocol):
     def links(self, fact: Fact) -> LinkedFact:
         """The parts of a fact of this index with their ids."""
         ...
-
-
-@dataclass
-class _Counter:
-    calls: int = field(default=0)
-
-
-@contextmanager
-def _forward_passes(model: Any) -> Iterator[_Counter]:
-    """Count the model's forward passes for as long as the block lasts."""
-    counter = _Counter()
-
-    def count(*_: Any) -> None:
-        counter.calls += 1
-
-    hook = model.register_forward_pre_hook(count)
-    try:
-        yield counter
-    finally:
-        hook.remove()
-
-
-@contextmanager
-def _chance(options: Generation, device: Any) -> Iterator[None]:
-    """Random numbers of the block's own: by the seed, or new ones. The caller's generators are left as they were."""
-    import torch
-
-    if not options.samples:
-        yield
-        return
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        if options.seed is None:
-            torch.seed()
-        else:
-            torch.manual_seed(options.seed)
-        yield
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A question and its prompt: `ids` as the model reads them; `left_out`: so many earlier turns are not in it."""
-
-    question: str
-    ids: list[int]
-    left_out: int = 0
 
 
 class Asker:
@@ -115,8 +71,7 @@ class Asker:
             pad_token_id=self._pad if pad is not None or self._stop else None,
         )
         self._grounded = None if index is None else ground(self._model, tokenizer, index)
-        self._room: int | None = getattr(self._model.config, "max_position_embeddings", None)
-        self._prefix: Any = None  # False: there is none
+        self._inputs = PromptInputs(self._model, tokenizer, self._prompt, self._pad)
 
     def stream(self, on_piece: Callable[[Piece], object], free: bool = False) -> FactStream:
         """A streamer for one call of `ask`: `on_piece` gets the text as it comes, told apart into free text and facts."""
@@ -156,7 +111,7 @@ class Asker:
         options = replace(options, **changes)
         self._check(options, free, streamer)
         started = time.perf_counter()
-        asked = self._asked(question, options, history)
+        asked = self._inputs.asked(question, options.max_new_tokens, history)
         return self._answers([asked], options, free, streamer, until, started)[0]
 
     def ask_all(
@@ -187,32 +142,19 @@ class Asker:
         self, questions: Sequence[str], options: Generation, free: bool, until: Callable[[Any], bool] | None
     ) -> list[Answer | InputError]:
         started = time.perf_counter()
-        outcomes: list[Answer | InputError | _Asked] = []
+        outcomes: list[Answer | InputError | Asked] = []
         for question in questions:
             try:
-                outcomes.append(self._asked(question, options, ()))
+                outcomes.append(self._inputs.asked(question, options.max_new_tokens, ()))
             except InputError as error:
                 outcomes.append(error)
-        asked = [outcome for outcome in outcomes if isinstance(outcome, _Asked)]
+        asked = [outcome for outcome in outcomes if isinstance(outcome, Asked)]
         answers = iter(self._answers(asked, options, free, None, until, started) if asked else ())
-        return [next(answers) if isinstance(outcome, _Asked) else outcome for outcome in outcomes]
-
-    def _asked(self, question: str, options: Generation, history: Sequence[Example]) -> _Asked:
-        """The prompt, with as much of the history as leaves room for an answer, but for half of the room at most."""
-        for left_out in range(len(history) + 1):
-            encoded = self._prompt.encode(self._tokenizer, question, history[left_out:])
-            ids: list[int] = encoded["input_ids"][0].tolist()
-            if self._room is None or len(ids) + min(options.max_new_tokens, self._room // 2) <= self._room:
-                break
-        if self._room is not None and len(ids) >= self._room:
-            raise InputError(
-                f"question and prompt are {len(ids)} tokens, and the model takes {self._room}: ask more briefly"
-            )
-        return _Asked(question.strip(), ids, left_out)
+        return [next(answers) if isinstance(outcome, Asked) else outcome for outcome in outcomes]
 
     def _answers(
         self,
-        asked: Sequence[_Asked],
+        asked: Sequence[Asked],
         options: Generation,
         free: bool,
         streamer: Any,
@@ -224,20 +166,22 @@ class Asker:
         from refactx.fact_beams import FactBeams
         from refactx.until import Until
 
-        prefix = self._shared(asked)
-        inputs = self._inputs(asked, 0 if prefix is None else prefix.ids.shape[1])
+        prefix = self._inputs.shared(asked)
+        inputs = self._inputs.batch(asked, 0 if prefix is None else prefix.ids.shape[1])
         length = inputs["input_ids"].shape[1]
         settings = options.for_transformers()
-        if self._room is not None:
-            settings["max_new_tokens"] = min(options.max_new_tokens, self._room - max(len(one.ids) for one in asked))
+        if self._inputs.room is not None:
+            settings["max_new_tokens"] = min(
+                options.max_new_tokens, self._inputs.room - max(len(one.ids) for one in asked)
+            )
         ending = Until(until or (lambda _: False))
         settings |= {"streamer": streamer, "stopping_criteria": StoppingCriteriaList([ending] if until else [])}
         limit: dict[str, Any] = {"max_facts": options.max_facts, "after_facts": self._prompt.marker}
         channel = self._channel(asked[0].question) if options.uses_channel and not free else None
         with (
-            _forward_passes(self._model) as passes,
+            forward_passes(self._model) as passes,
             answered(lambda partial: self._so_far(asked, partial, length, passes.calls, started)),
-            _chance(options, self._model.device),
+            chance_of(options, self._model.device),
         ):
             if free or self._grounded is None:
                 cache = None if prefix is None else prefix.cache_for(inputs["input_ids"], options.num_beams)
@@ -259,7 +203,7 @@ class Asker:
                 ]
 
     def _so_far(
-        self, asked: Sequence[_Asked], partial: Partial, length: int, passes: int, started: float
+        self, asked: Sequence[Asked], partial: Partial, length: int, passes: int, started: float
     ) -> Iterator[Answer]:
         """What there is of the answers; of a beam search, the best beams."""
         beams, seconds = len(partial.ids) // len(asked), (time.perf_counter() - started) / len(asked)
@@ -310,7 +254,7 @@ class Asker:
 
     def _answer(
         self,
-        asked: _Asked,
+        asked: Asked,
         ids: list[int],
         reason: FinishReason,
         facts: tuple[Fact, ...],
@@ -333,36 +277,6 @@ class Asker:
             finish_reason=reason,
             turns_left_out=asked.left_out,
         )
-
-    def _shared(self, asked: Sequence[_Asked]) -> Any:
-        """What all prompts have in front of their questions, computed once; None where that can't be."""
-        from refactx.prefix import prefill
-
-        if self._prefix is None:
-            import torch
-
-            self._prefix = False
-            one, other = (self._prompt.encode(self._tokenizer, text)["input_ids"][0].tolist() for text in ("0", "?"))
-            length = next((n for n, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), 0)
-            if length and asked[0].ids[:length] == one[:length]:
-                with suppress(ModelError):
-                    self._prefix = prefill(self._model, torch.tensor([one[:length]]))
-        if not self._prefix:
-            return None
-        begin = self._prefix.ids[0].tolist()
-        begins = all(len(one.ids) > len(begin) and one.ids[: len(begin)] == begin for one in asked)
-        return self._prefix if begins else None
-
-    def _inputs(self, asked: Sequence[_Asked], shared: int) -> dict[str, Any]:
-        """Ids and attention mask of a batch, int64[rows, length], padded behind the `shared` ids that all begin with."""
-        import torch
-
-        width = max(len(one.ids) for one in asked)
-        gaps = [width - len(one.ids) for one in asked]
-        ids = [[*one.ids[:shared], *[self._pad] * gap, *one.ids[shared:]] for one, gap in zip(asked, gaps, strict=True)]
-        mask = [[1] * shared + [0] * gap + [1] * (width - gap - shared) for gap in gaps]
-        device = self._model.device
-        return {"input_ids": torch.tensor(ids, device=device), "attention_mask": torch.tensor(mask, device=device)}
 
     def _check(self, options: Generation, free: bool, streamer: Any) -> None:
         if streamer is not None and options.num_beams > 1:
