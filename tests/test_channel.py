@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_loop import Streamer
+from loop_runs import Streamer
 from tiny_model import (
     MemoryIndex,
     check_text,
