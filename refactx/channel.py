@@ -17,7 +17,7 @@ What follows a fact is in `refactx.channel_lines`.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,7 +47,7 @@ class ChannelOptions:
     best by more than `within`: `properties` of each at most, none that its own choice finds less likely than its
     favourite by more than `unlikely`; one that is behind the best by more than `hopeless` once a quarter of the question is
     read is given up, and those as near to the best as `tie` are compared again, with an object each. `values`: most facts of
-    one subject and property in a row; `again`: how much likelier than the answer another fact has to be behind these (small
+    one subject and property; `again`: how much likelier than the answer another fact has to be behind these (small
     models go on for ever). `tells`: how much likelier than no fact one has to make the question, for an answer. Differences
     are of logarithms.
     """
@@ -114,8 +114,9 @@ class Channel:
         """
         if not self.decides(machine, state):
             return ()
+        full = self.lines.full(machine, state.facts)
         if b">" in machine.text_of(state.prefix):
-            return self._best(machine, [_Meant(Subject((), state))], position, model, logits)
+            return self._best(machine, [_Meant(Subject((), state))], full, position, model, logits)
         weights = self._options
         meant: dict[Path, _Meant] = {}
         for one in subjects(machine, state, position, model, logits, weights.candidates):
@@ -123,19 +124,29 @@ class Channel:
             meant[one.ids] = max(way, meant.get(one.ids, way), key=lambda way: way.score)
         if not meant:
             return ()
+        meant = {ids: way for ids, way in meant.items() if not _is_spent(machine, way.subject.state, full)} or meant
         least = max(way.score for way in meant.values()) - weights.doubtful
-        return self._best(machine, [way for way in meant.values() if way.score >= least], position, model, logits)
+        return self._best(machine, [way for way in meant.values() if way.score >= least], full, position, model, logits)
 
     def _best(
-        self, machine: Machine, meant: Sequence[_Meant], position: int, model: ChunkedModel, logits: torch.Tensor
+        self,
+        machine: Machine,
+        meant: Sequence[_Meant],
+        full: Set[Path],
+        position: int,
+        model: ChunkedModel,
+        logits: torch.Tensor,
     ) -> Sequence[int]:
-        """The ids of the best of some subjects with its best property; those of the subject alone if it has none to choose."""
+        """The ids of the best of some subjects with its best property, none of `full` while there are others; those of the
+        subject alone if it has none to choose.
+        """
         weights = self._options
         asked = self._score.behind(machine, [(one.subject.state, one.subject.alias) for one in meant])
         if len(meant) > 1:
             meant = self._nearest(meant, asked)
         named = [one.subject for one in meant]
         found = properties(machine, named, position, model, logits, weights.properties, weights.unlikely)
+        found = [one for one in found if (*named[one.subject].state.prefix, *one.ids) not in full] or found
         found = [one for number in range(len(meant)) for one in _that_answer(machine, found, number)]
         if not found:
             return meant[0].subject.ids
@@ -176,6 +187,13 @@ def _an_object(machine: Machine, state: State) -> Path:
         token = int(state.children.tokens[state.children.leaves.argmax()])
         path, state = (*path, token), machine.advance(state, token, 0)
     return path
+
+
+def _is_spent(machine: Machine, subject: InFact, full: Set[Path]) -> bool:
+    """Whether all that is left of a subject are facts of properties that are `full`."""
+    begin = len(subject.prefix)
+    ends = (after(machine, subject, ids[begin:]) for ids in full if ids[:begin] == subject.prefix)
+    return subject.children.total == sum(end.children.total for end in ends if isinstance(end, InFact))
 
 
 def _that_answer(machine: Machine, found: Sequence[Property], subject: int) -> Sequence[Property]:

@@ -7,7 +7,8 @@ the answer is that nobody knows.
 """
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Sequence, Set
 
 import torch
 
@@ -42,6 +43,11 @@ class Lines:
             if isinstance(after(machine, state, trigger), InFact):  # else a limit of facts is reached
                 return (*trigger, *begins)
         return () if at_line or not self._marker else tuple(encode("\n"))
+
+    def full(self, machine: Machine, facts: tuple[Written, ...]) -> Set[Path]:
+        """The subjects with a property that have had all the facts they may have, as ids to the end of the property."""
+        begun = Counter(_until_object(machine, fact.tokens) for fact in facts)
+        return {begins for begins, count in begun.items() if begins and count >= self._values}
 
     def next_line(self, machine: Machine, state: State, logits: torch.Tensor) -> Sequence[int]:
         """The line's first ids right behind facts: another fact's, if one is left, or the answer's; none elsewhere."""

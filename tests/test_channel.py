@@ -269,7 +269,10 @@ class TestTheChoice:
         left = [fact for fact in index.sequences if not any(fact == ids[: len(fact)] for ids in done)]
         lead, asked = encode(" Question:"), encode(f" {question}")
         scores, before = {}, {}
-        for subject in {until_closed(index, fact, 1) for fact in left}:
+        begun = Counter(until_closed(index, row[f.token_span[0] :], 2) for f in written)
+        fresh = {full for fact in left if begun[full := until_closed(index, fact, 2)] < options.values}
+        fresh = fresh or {until_closed(index, fact, 2) for fact in left}
+        for subject in {until_closed(index, begin, 1) for begin in fresh}:
             name, share = self.name_of(index, left, subject)
             steps = log_probabilities(model, [*row[:at], *name])[at - 1 :]
             own_name = sum(
@@ -279,7 +282,8 @@ class TestTheChoice:
             )
             before[subject] = options.name * own_name + options.prior * math.log(share)
             every = texts_of_properties(index, left, subject)
-            paths = {path for path in every if index.tokenizer.decode(path) != " <description>"} or every
+            paths = {path for path in every if (*subject, *path) in fresh}
+            paths = {path for path in paths if index.tokenizer.decode(path) != " <description>"} or paths
             reasons = [fact for fact in written if f"<{fact.object}>" == index.tokenizer.decode(subject).strip()]
             reason = encode("Fact:") + encode(" " + reasons[-1].text) + encode("\n") if reasons else []
             self.reasons += len(reasons)
@@ -410,6 +414,15 @@ class TestBehindAFact:
         assert [parts(fact.text)[:2] for fact in facts[:values]] == [["Ann", "p"]] * values
         assert len({fact.text for fact in facts}) == len(facts)
         assert index.tokenizer.decode(row[facts[values - 1].token_span[1] :]).strip().startswith("Answer:")
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_a_property_that_had_its_facts_is_not_chosen_again_while_there_are_others(self, seed: int) -> None:
+        """Else lists would fill the text to its end, a few facts at a time."""
+        index = tiny_index([f"<Ann> <p> <{letter}>" for letter in "bcdefghi"] + ["<Ann> <q> <b>", "<Bo> <p> <b>"])
+        _, _, facts = write(index, seed=seed, values=2, again=ALWAYS, budget=250)
+        of_ann = [fact.text.startswith("<Ann> <p>") for fact in facts]
+        assert len(facts) == len(index.sequences)
+        assert sum(of_ann[:4]) == 2, "two, and the others, before more of them"
 
     @pytest.mark.parametrize(("again", "next_"), [(ALWAYS, "Fact:"), (math.inf, "Answer:")])
     @pytest.mark.parametrize("seed", range(2))
