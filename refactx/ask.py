@@ -100,7 +100,8 @@ class Asker:
         """Ask one question. `options`, and `changes` to them by name: how to write, see `Generation`.
 
         `history`: earlier turns of the conversation; the oldest are left out if the model has no room for them. Their
-        facts may be written again. `free`: the same model and prompt without constraint, and so without facts.
+        facts may be written again. `free`: the same model and prompt without constraint, and so without facts;
+        greedy text that would end without a final answer goes on to it.
         `streamer`: a Transformers streamer, not with `num_beams`. `until`: called with the ids so far after each; once it
         returns True the generation ends. The beginning of the prompt, the same for all questions, is computed with the
         first alone.
@@ -161,8 +162,9 @@ class Asker:
         until: Callable[[Any], bool] | None,
         started: float,
     ) -> list[Answer]:
-        from transformers import StoppingCriteriaList
+        from transformers import LogitsProcessorList, StoppingCriteriaList
 
+        from refactx.answer_line import AnswerLine
         from refactx.fact_beams import FactBeams
         from refactx.until import Until
 
@@ -185,7 +187,10 @@ class Asker:
         ):
             if free or self._grounded is None:
                 cache = None if prefix is None else prefix.cache_for(inputs["input_ids"], options.num_beams)
-                out = self._model.generate(**inputs, **settings, past_key_values=cache)
+                line = AnswerLine(self._tokenizer, self._prompt.marker, self._stop, length)
+                out = self._model.generate(
+                    **inputs, **settings, past_key_values=cache, logits_processor=LogitsProcessorList([line])
+                )
             else:
                 beams = options.fact_beams and FactBeams(options.fact_beams, length_penalty=options.fact_length_penalty)
                 out = self._grounded.generate(
