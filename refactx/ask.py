@@ -46,8 +46,8 @@ class FactIndex(FactSource, Protocol):
 class Asker:
     """Asks one model questions, over one index or (None) none.
 
-    Holds no state between questions. Raises ModelError for a tokenizer without a chat template, and whatever
-    `refactx.ground` raises for a model that doesn't fit the index.
+    Holds no state between questions. Raises ModelError for a tokenizer without a chat template, InputError for an index
+    without facts, and whatever `refactx.ground` raises for a model that doesn't fit the index.
     """
 
     def __init__(self, model: Any, tokenizer: Any, index: FactIndex | None, prompt: Prompt | None = None) -> None:
@@ -56,6 +56,8 @@ class Asker:
         from refactx.grounded import ground  # imports torch and transformers
 
         check_chat_template(tokenizer)
+        if index is not None and not index.children(()).total:
+            raise InputError("the index has no facts to answer with: add some with `refactx ingest --append`")
         self._tokenizer, self._index, self._prompt = tokenizer, index, prompt or load_prompt()
         generation_config: Any = transformers.GenerationConfig  # it has no types
         # `generate` fills whatever a call leaves open from the model's own generation config, and takes no "leave it".

@@ -5,7 +5,7 @@ alias, come those with most facts (`refactx.namesakes`).
 """
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -109,11 +109,13 @@ def properties(
     logits: torch.Tensor,
     most: int,
     unlikely: float,
+    full: Mapping[Path, int] | None = None,
 ) -> list[Property]:
     """The properties with facts left of some subjects: of each at most the `most` likeliest, none that is less likely than the
     likeliest by more than `unlikely`, a difference of logarithms.
 
-    The other arguments are as in `subjects`; either all subjects have ids or none.
+    `full`: subjects with a property that is no candidate while the subject has others, as ids from the fact's first on, with
+    how many facts each has left. The other arguments are as in `subjects`; either all subjects have ids or none.
     """
     brackets = [machine.text_of(one.state.prefix).count(b">") for one in of]
 
@@ -137,7 +139,7 @@ def properties(
         longer = [
             with_forced(one)
             for beginning, scores in zip(running, behind, strict=True)
-            for one in _choices(machine, beginning, position, scores, WIDER * most, unlikely)
+            for one in _choices(machine, beginning, position, scores, WIDER * most, unlikely, full or {})
         ]
         wide = WIDER * most
         left = [one for number in range(len(of)) for one in _likeliest(number, [*done, *longer], wide, unlikely)]
@@ -211,10 +213,21 @@ def _forced(
 
 
 def _choices(
-    machine: Machine, begun: _Begun, position: int, logits: torch.Tensor, most: int, unlikely: float
+    machine: Machine,
+    begun: _Begun,
+    position: int,
+    logits: torch.Tensor,
+    most: int,
+    unlikely: float,
+    full: Mapping[Path, int],
 ) -> Iterator[_Begun]:
     """A property with each id that may follow, as far as `properties` wants them; `logits`: float[vocabulary]."""
-    tokens = begun.state.children.tokens
+    tokens, left = begun.state.children.tokens, begun.state.children.leaves.copy()
+    prefix = begun.state.prefix
+    for path, facts in full.items():
+        if path[: len(prefix)] == prefix:
+            left[tokens == path[len(prefix)]] -= facts
+    tokens = tokens[left > 0] if (left > 0).any() else tokens
     index = torch.as_tensor(tokens.astype(np.int64), device=logits.device)
     scores = logits[index].to(torch.float32).log_softmax(-1).numpy(force=True)
     for at in np.argsort(-scores, kind="stable")[:most]:

@@ -17,7 +17,7 @@ What follows a fact is in `refactx.channel_lines`.
 """
 
 import math
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -124,7 +124,7 @@ class Channel:
             meant[one.ids] = max(way, meant.get(one.ids, way), key=lambda way: way.score)
         if not meant:
             return ()
-        meant = {ids: way for ids, way in meant.items() if not _is_spent(machine, way.subject.state, full)} or meant
+        meant = {ids: way for ids, way in meant.items() if not _is_spent(way.subject.state, full)} or meant
         least = max(way.score for way in meant.values()) - weights.doubtful
         return self._best(machine, [way for way in meant.values() if way.score >= least], full, position, model, logits)
 
@@ -132,7 +132,7 @@ class Channel:
         self,
         machine: Machine,
         meant: Sequence[_Meant],
-        full: Set[Path],
+        full: Mapping[Path, int],
         position: int,
         model: ChunkedModel,
         logits: torch.Tensor,
@@ -145,8 +145,7 @@ class Channel:
         if len(meant) > 1:
             meant = self._nearest(meant, asked)
         named = [one.subject for one in meant]
-        found = properties(machine, named, position, model, logits, weights.properties, weights.unlikely)
-        found = [one for one in found if (*named[one.subject].state.prefix, *one.ids) not in full] or found
+        found = properties(machine, named, position, model, logits, weights.properties, weights.unlikely, full)
         found = [one for number in range(len(meant)) for one in _that_answer(machine, found, number)]
         if not found:
             return meant[0].subject.ids
@@ -189,11 +188,10 @@ def _an_object(machine: Machine, state: State) -> Path:
     return path
 
 
-def _is_spent(machine: Machine, subject: InFact, full: Set[Path]) -> bool:
+def _is_spent(subject: InFact, full: Mapping[Path, int]) -> bool:
     """Whether all that is left of a subject are facts of properties that are `full`."""
     begin = len(subject.prefix)
-    ends = (after(machine, subject, ids[begin:]) for ids in full if ids[:begin] == subject.prefix)
-    return subject.children.total == sum(end.children.total for end in ends if isinstance(end, InFact))
+    return subject.children.total == sum(left for ids, left in full.items() if ids[:begin] == subject.prefix)
 
 
 def _that_answer(machine: Machine, found: Sequence[Property], subject: int) -> Sequence[Property]:

@@ -8,7 +8,7 @@ the answer is that nobody knows.
 
 import math
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 
 import torch
 
@@ -44,10 +44,15 @@ class Lines:
                 return (*trigger, *begins)
         return () if at_line or not self._marker else tuple(encode("\n"))
 
-    def full(self, machine: Machine, facts: tuple[Written, ...]) -> Set[Path]:
-        """The subjects with a property that have had all the facts they may have, as ids to the end of the property."""
+    def full(self, machine: Machine, facts: tuple[Written, ...]) -> dict[Path, int]:
+        """The subjects with a property that have had all the facts they may have in a row, as ids to the end of the property,
+        and how many facts each has left.
+        """
         begun = Counter(_until_object(machine, fact.tokens) for fact in facts)
-        return {begins for begins, count in begun.items() if begins and count >= self._values}
+        ends = {
+            ids: after(machine, machine.begin(0, facts), ids) for ids, n in begun.items() if ids and n >= self._values
+        }
+        return {ids: end.children.total for ids, end in ends.items() if isinstance(end, InFact) and end.children.total}
 
     def next_line(self, machine: Machine, state: State, logits: torch.Tensor) -> Sequence[int]:
         """The line's first ids right behind facts: another fact's, if one is left, or the answer's; none elsewhere."""

@@ -206,9 +206,8 @@ class Machine:
             return fact
         if not self._warned:
             self._warned = True
-            _log.warning(
-                "a sequence has written all facts of the index: %r no longer constrains it", self.source.trigger
-            )
+            found = "a sequence has written all facts of the index" if state.facts else "the index has no facts"
+            _log.warning("%s: %r does not constrain what follows", found, self.source.trigger)
         return after
 
     def _in_fact(self, state: InFact, token: int, position: int) -> State:

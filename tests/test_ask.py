@@ -89,6 +89,12 @@ def test_generation_stops_at_the_end_of_sequence_of_the_tokenizer_too() -> None:
     assert "</s>" not in short.text
 
 
+def test_an_index_without_facts_answers_nothing() -> None:
+    """All that the model wrote behind a trigger would be its own."""
+    with pytest.raises(InputError, match="no facts to answer with: add some"):
+        tiny_asker(facts=[])
+
+
 def test_free_text_has_no_facts() -> None:
     asker = tiny_asker()
     answer = asker.ask("Fact:", max_new_tokens=20, free=True)

@@ -281,9 +281,8 @@ class TestTheChoice:
                 if len({fact[depth] for fact in left if fact[:depth] == name[:depth]}) > 1
             )
             before[subject] = options.name * own_name + options.prior * math.log(share)
-            every = texts_of_properties(index, left, subject)
-            paths = {path for path in every if (*subject, *path) in fresh}
-            paths = {path for path in paths if index.tokenizer.decode(path) != " <description>"} or paths
+            every = {path for path in texts_of_properties(index, left, subject) if (*subject, *path) in fresh}
+            paths = {path for path in every if index.tokenizer.decode(path) != " <description>"} or every
             reasons = [fact for fact in written if f"<{fact.object}>" == index.tokenizer.decode(subject).strip()]
             reason = encode("Fact:") + encode(" " + reasons[-1].text) + encode("\n") if reasons else []
             self.reasons += len(reasons)
