@@ -18,8 +18,9 @@ class Answer:
     none (see `final_answer`). `facts`: the facts it wrote, in order; their `token_span`s count from the start of the
     prompt. `links`: the same facts with their ids. `tokens`: how many ids it generated, the end of sequence included;
     `forward_passes`: how often the model ran; `seconds`: from the question to the answer. (Of a batch, `forward_passes`
-    are those of all its rows together, and `seconds` are shared out evenly.) `finish_reason`: the model came to its end,
-    was cut off, or was told to end. `turns_left_out`: so many earlier turns of a conversation there was no room for.
+    are those of all its rows together, and `seconds` are shared out evenly; threads that share a model count each
+    other's passes.) `finish_reason`: the model came to its end, was cut off, or was told to end. `turns_left_out`: so many
+    earlier turns of a conversation there was no room for.
     """
 
     question: str

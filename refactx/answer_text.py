@@ -35,6 +35,8 @@ def plain(answer: Answer) -> str:
     lines += [f"  {written}".rstrip() for written in visible(answer.text).splitlines()]
     lines += [line(fact.text) for fact in answer.facts]
     lines.append(f"Answer: {line(answer.answer) or '(none)'}")
+    if note := ending(answer):
+        lines.append(note)
     lines += [f"Link: {label} {url}" for label, url in _links(answer.links)]
     return "\n".join(lines) + "\n"
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -237,3 +238,10 @@ def test_plainly_each_fact_is_a_line_of_its_own() -> None:
 
 def test_without_an_answer_that_is_said() -> None:
     assert plain(Answer("Q?", "", "", (), (), 1, 1, 0.1)) == "Question: Q?\nAnswer: (none)\n"
+
+
+def test_plainly_too_it_is_said_why_a_text_is_not_whole() -> None:
+    cut = Answer("Q?", "", "I", (), (), 1052, 9, 0.1, finish_reason="length")
+    note = "(cut off after 1,052 tokens: see --max-new-tokens)"
+    assert plain(cut) == f"Question: Q?\n  I\nAnswer: (none)\n{note}\n"
+    assert plain(replace(cut, finish_reason="interrupted")).endswith("Answer: (none)\n(interrupted)\n")

@@ -28,9 +28,24 @@ def question(*golds: Gold) -> Question:
 def test_what_may_be_an_alias_in_an_answer() -> None:
     assert possible_aliases("the UK, JFK and the U.S.") == {
         *("the UK, JFK and the U.S", "UK, JFK and the U.S", "the UK", "UK", "JFK", "the U.S", "U.S"),
+        *("the UK, JFK and the U.S.", "UK, JFK and the U.S.", "the U.S.", "U.S."),
     }
     assert possible_aliases("") == possible_aliases(" . ") == set()
     assert possible_aliases("word " * 50) == set(), "a sentence is no name"
+
+
+def test_only_an_article_in_front_is_left_out() -> None:
+    assert possible_aliases("Santa Cruz") == {"Santa Cruz"}
+    assert possible_aliases("A Santa Cruz") == {"A Santa Cruz", "Santa Cruz"}
+
+
+def test_an_alias_is_looked_up_with_more_capitals() -> None:
+    assert possible_aliases("the usa and barack obama") == {
+        *("the usa and barack obama", "The Usa And Barack Obama", "usa and barack obama", "Usa And Barack Obama"),
+        *("the usa", "The Usa", "usa", "Usa", "USA", "barack obama", "Barack Obama"),
+    }
+    assert "U.K." in possible_aliases("u.k.")
+    assert possible_aliases("Usa") == {"Usa", "USA"}
 
 
 def test_an_alias_in_the_index_leads_to_all_who_have_it() -> None:

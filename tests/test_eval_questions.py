@@ -7,6 +7,7 @@ import pytest
 
 from refactx.errors import InputError
 from refactx.eval.answer_set import Gold
+from refactx.eval.formats import kind_of
 from refactx.eval.gold_names import gold_names
 from refactx.eval.questions import Question, chosen, half_of, keyed, read_questions, with_names
 from refactx.name_blocks import Named
@@ -63,6 +64,18 @@ def test_qald_10_gives_ids_and_literals_and_truth() -> None:
 
 def test_qald_9_names_resources_of_dbpedia() -> None:
     assert golds(read("qald9.json")["99"]) == ["Mountain Time Zone"]
+
+
+def test_the_kind_of_a_query_with_full_iris() -> None:
+    to, wiki = "<http://dbpedia.org/resource/X> <http://dbpedia.org/", "<http://www.wikidata.org/"
+    assert kind_of(f"SELECT ?uri WHERE {{ {to}ontology/a> ?uri }}") == "single"
+    assert kind_of(f"SELECT ?uri WHERE {{ {to}ontology/a> ?y . ?y <http://dbpedia.org/property/b> ?uri }}") == "multi"
+    assert (
+        kind_of(f"SELECT ?x WHERE {{ {wiki}entity/Q1> {wiki}prop/direct/P1> ?x . ?x {wiki}prop/direct/P2> ?y }}")
+        == "multi"
+    )
+    assert kind_of("PREFIX dbo: <http://dbpedia.org/ontology/> SELECT ?x WHERE { ?x dbo:country ?country }") == "single"
+    assert kind_of(f"PREFIX wdt: {wiki}prop/direct/> SELECT ?x WHERE {{ ?x wdt:P17 ?y }}") == "single"
 
 
 def test_our_own_form_and_an_id_that_occurs_twice() -> None:

@@ -1,8 +1,9 @@
 """A final answer as a set of items, and when an item is a gold answer.
 
-**Splitting.** An answer is cut at line ends, `;`, `|`, `•`, `/` with spaces around it, `and`, `&`, and at commas that
-are not inside a number; never inside parentheses or a date. Where neighbouring parts together are a known name (a gold
-answer, or a part of a fact that the answer rests on), they are one item: `Trinidad and Tobago`, `Washington, D.C.`.
+**Splitting.** An answer is cut at line ends, `;`, `|`, `•`, `/` with spaces around it, `and`, `&`, and at commas; never
+inside parentheses, a date or a number (`1,234`, `one hundred and five`). Where neighbouring parts together are a known
+name (a gold answer, or a part of a fact that the answer rests on), they are one item: `Trinidad and Tobago`,
+`Washington, D.C.`.
 
 **Equality.** An item is a gold answer if its normal form (`refactx.eval.normalise`) is that of the gold answer or of
 one of its aliases. A qualifier, text in parentheses at the end, counts only where both have one: `Bern (capital of
@@ -13,9 +14,12 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from refactx.eval.normalise import Tokens, agrees, fold, is_quantity, normalise, with_iso_dates
+from refactx.eval.normalise import AND_IN_NUMBER, Tokens, agrees, fold, is_quantity, normalise, with_iso_dates
 
-_SEPARATOR = re.compile(r"\s*(?:[;\n|•]|,(?!\d{3}(?!\d)))\s*(?:(?:and\b|&)\s*)?|\s+(?:and|&|/)\s+")
+_SEPARATOR = re.compile(
+    r"\s*(?:[;\n|•]|,(?!\d{3}(?!\d)))\s*(?:(?:and\b|&)\s*)?"
+    rf"|(?!{AND_IN_NUMBER})\s+(?:and|&|/)\s+"
+)
 _WIDEST = 8
 """So many neighbouring parts are tried as one name; `the London School of Economics, Political Science and ...`."""
 
@@ -148,6 +152,32 @@ def items(answer: str, known: Iterable[str] = ()) -> list[str]:
     >>> items("October 20, 1956; 1,234"), items("Trinidad and Tobago, Cuba", ["Trinidad and Tobago"])
     (['1956-10-20', '1,234'], ['trinidad and tobago', 'cuba'])
     """
+    text, spans = _cut(answer, _forms(known))
+    found = [text[start:end].strip() for start, end in spans]
+    return list({normalise(item): item for item in reversed(found)}.values())[::-1]
+
+
+def without_known(answer: str, known: Iterable[str]) -> str:
+    """An answer, folded, without the items that are known names: what may still hold a name and words around it.
+
+    >>> without_known("West Virginia and the city of Bern", ["West Virginia (state)"])
+    '; and the city of bern'
+    """
+    names = _forms(known)
+    text, spans = _cut(answer, names)
+    for start, end in reversed(spans):
+        if _known(text[start:end], names):
+            text = f"{text[:start]};{text[end:]}"
+    return text
+
+
+def _forms(known: Iterable[str]) -> set[Tokens]:
+    """The normal forms of names, with and without qualifiers."""
+    return {normalise(form) for name in known for form in (name, *_peeled(name))}
+
+
+def _cut(answer: str, names: set[Tokens]) -> tuple[str, list[tuple[int, int]]]:
+    """An answer, folded, and where in it its items are."""
     text = with_iso_dates(fold(answer))
     masked = _with_parentheses_as(text, "x")
     spans, start = [], 0
@@ -155,14 +185,13 @@ def items(answer: str, known: Iterable[str] = ()) -> list[str]:
         spans.append((start, cut.start()))
         start = cut.end()
     spans = [(a, b) for a, b in [*spans, (start, len(text))] if normalise(text[a:b])]
-    names = {normalise(form) for name in known for form in (name, *_peeled(name))}
     found, at = [], 0
     while at < len(spans):
         widths = range(min(_WIDEST, len(spans) - at), 1, -1)
         width = next((w for w in widths if _known(text[spans[at][0] : spans[at + w - 1][1]], names)), 1)
-        found.append(text[spans[at][0] : spans[at + width - 1][1]].strip())
+        found.append((spans[at][0], spans[at + width - 1][1]))
         at += width
-    return list({normalise(item): item for item in reversed(found)}.values())[::-1]
+    return text, found
 
 
 def _known(text: str, names: set[Tokens]) -> bool:

@@ -28,7 +28,11 @@ _EXPECTED = "expected Mintaka, 2WikiMultiHopQA, WebQSP, QALD, or one object a li
 _ENTITY = re.compile(r"https?://www\.wikidata\.org/entity/([QPL]\d+)")
 _RESOURCE = re.compile(r"https?://(?:[a-z]+\.)?dbpedia\.org/resource/(.+)")
 _MID = re.compile(r"[mg]\.[0-9a-z_]+")
-_PATTERN = re.compile(r"\b(?:wdt|p|ps|dbo|dbp|rdf):[A-Za-z]\w*")
+_PATTERN = re.compile(  # what names a property, in short or in full
+    r"\b(?:wdt|p|ps|dbo|dbp|rdf):[A-Za-z]\w*"
+    r"|<https?://(?:dbpedia\.org/(?:ontology|property)|www\.wikidata\.org/prop(?:/direct|/statement)?)/[^<>\s/]+>"
+    r"|<http://www\.w3\.org/1999/02/22-rdf-syntax-ns#type>"
+)
 
 
 def questions_of(document: Any, path: Path) -> list[Question]:
@@ -197,13 +201,15 @@ def kind_of(sparql: str) -> str:
     ('single', 'ask')
     >>> kind_of("SELECT ?x WHERE { ?x wdt:P31 wd:Q5; wdt:P569 ?d } ORDER BY ?d LIMIT 1")
     'superlative'
+    >>> kind_of("SELECT ?country WHERE { wd:Q1 wdt:P17 ?country }"), kind_of("SELECT (COUNT(?x) AS ?n) { ?x wdt:P17 wd:Q1 }")
+    ('single', 'count')
     """
     upper = sparql.upper()
     if not sparql.strip():
         return "all"
     if re.search(r"\bASK\b", upper):
         return "ask"
-    if "COUNT" in upper:
+    if re.search(r"\bCOUNT\s*\(", upper):  # not ?country
         return "count"
     if re.search(r"\bORDER\s+BY\b|\bMAX\s*\(|\bMIN\s*\(", upper):
         return "superlative"

@@ -4,11 +4,12 @@ Of one answer with the items P (`refactx.eval.answer_set`) to a question with th
 
 | metric | formula | edge cases |
 |---|---|---|
-| hit | some g in G is an item of P, or stands in the answer in whole tokens | text in parentheses does not count |
+| hit | some g in G is an item of P, or stands in the answer in whole tokens | not in parentheses, nor in a fact's name |
 | exact | every item of P is in G and every g in G is among P | order, repetition and form don't matter |
 | F1 | 2pr / (p + r), p = items of P that are in G / P, r = gold answers found / G | 0 where nothing is found |
 
-A question whose gold answer is yes or no has one item, the answer's first word if that is yes, no, true or false.
+A question whose gold answer is yes or no has one item, the answer's first word if that is yes, no, true or false, unless
+a word with a capital follows at once, as in the title `No Country for Old Men`.
 An answer that is not *given* has hit and exact false and F1 0. Given is what is not: empty; the prompt's "I don't
 know." (also with more behind it, or `unknown`); cut off, i.e. the last that was written before the limit of tokens.
 
@@ -20,11 +21,12 @@ with correct counted by hit, by exact match or by a judge. Precision has no valu
 over all n questions. Proportions have Wilson's interval, F1 a bootstrap interval (`refactx.eval.intervals`).
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from refactx.eval.answer_set import Gold, contains, distinct, items, same
+from refactx.eval.answer_set import Gold, contains, distinct, items, same, without_known
 from refactx.eval.intervals import Estimate, proportion
 from refactx.eval.normalise import normalise
 
@@ -32,6 +34,8 @@ Outcome = Literal["given", "unknown", "none", "cut off", "failed"]
 """`unknown`: "I don't know."; `none`: the text ended without a final answer; `failed`: the question couldn't be asked."""
 
 _TRUTH = {"yes": "yes", "true": "yes", "no": "no", "false": "no"}
+_SECOND = re.compile(r"\W*\w+[^\S\n]+(?!I\b)(\w)")
+"""How the second word begins, if nothing but space is between it and the first."""
 _UNKNOWN = ("i dont know", "i do not know", "unknown", "dont know", "not known")
 
 
@@ -49,19 +53,24 @@ class Score:
 NOTHING = Score(False, False, 0.0, 0.0, 0.0)
 
 
-def outcome(answer: str, at_limit: bool, unknown: str = "I don't know.") -> Outcome:
+def outcome(answer: str, at_limit: bool, unknown: str = "I don't know.", golds: Iterable[Gold] = ()) -> Outcome:
     """What came of a question. `at_limit`: the last token allowed was used; `answer`: the final answer, or empty.
 
-    `at_limit` should be true only if what was being written then is the answer itself, or comes before it.
+    `at_limit` should be true only if what was being written then is the answer itself, or comes before it. `golds`: their
+    names are answers whatever they say.
 
     >>> outcome("Bern", False), outcome("I don’t know", False), outcome("", False), outcome("", True)
     ('given', 'unknown', 'none', 'cut off')
+    >>> outcome("Don't Know Why", False), outcome("Don't Know Why", False, golds=[Gold("Don't Know Why")])
+    ('unknown', 'given')
     """
     if at_limit:
         return "cut off"
     words = normalise(answer)
     if not words:
         return "none"
+    if any(words == normalise(name) for gold in golds for name in gold.names):
+        return "given"
     said = " ".join(words)
     phrases = (" ".join(normalise(unknown)), *_UNKNOWN)
     return (
@@ -85,17 +94,21 @@ def score(answer: str, golds: Sequence[Gold], names: Iterable[str] = ()) -> Scor
     if all(_truth(gold.text) for gold in golds):
         right = _truth(answer, first=True) == _truth(golds[0].text)
         return Score(True, True, 1.0, 1.0, 1.0) if right else NOTHING
+    names = tuple(names)
     said = items(answer, [*(name for gold in golds for name in gold.names), *names])
     found = [any(same(name, item) for name in gold.names for item in said) for gold in golds]
     wanted = [any(same(name, item) for gold in golds for name in gold.names) for item in said]
     precision, recall = sum(wanted) / len(said), sum(found) / len(golds)
-    hit = any(found) or any(contains(name, answer) for gold in golds for name in gold.names)
+    around = without_known(answer, names)  # West Virginia is another state than Virginia
+    hit = any(found) or any(contains(name, around) for gold in golds for name in gold.names)
     f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
     return Score(hit, all(found) and all(wanted), f1, precision, recall)
 
 
 def _truth(text: str, first: bool = False) -> str | None:
     words = normalise(text)
+    if first and (second := _SECOND.match(text)) and second[1].isupper():
+        return None
     return _TRUTH.get(words[0]) if words and (first or len(words) == 1) else None
 
 

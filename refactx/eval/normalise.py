@@ -1,9 +1,9 @@
 """The normal form of an answer: words that mean the same become the same tokens.
 
 `normalise` folds case, accents and look-alike signs; writes dates as `1956-10-20`, numbers without thousands separators
-and small number words as digits, units by their symbols; and drops punctuation and the articles `a`, `an`, `the`. Two
-tokens that are not equal may still agree: a gold year agrees with a date in that year, and a gold 1 January with its
-bare year, since a truthy Wikidata dump writes a year as its 1 January (`agrees`).
+and small number words as digits, units by their symbols; and drops punctuation and, where a word follows, the articles
+`a`, `an`, `the`. Two tokens that are not equal may still agree: a gold year agrees with a date in that year, and a gold
+1 January with its bare year, since a truthy Wikidata dump writes a year as its 1 January (`agrees`).
 """
 
 import re
@@ -29,18 +29,25 @@ _MONTHS = [
 ]
 _MONTH = "|".join(f"{month}|{month[:3]}" if month != "may" else month for month in _MONTHS) + "|sept"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+_OF_ERA = r"\d{1,4}(?:ad|bce)"  # a year as `with_iso_dates` first writes it; without era it needs more digits
 _DATES = (
-    re.compile(rf"\b{_DAY}(?:\s+of)?\s+(?P<month>{_MONTH})\b\.?,?\s+(?P<year>\d{{3,4}})\b"),
-    re.compile(rf"\b(?P<month>{_MONTH})\b\.?\s+{_DAY},?\s+(?P<year>\d{{3,4}})\b"),
-    re.compile(rf"\b(?P<month>{_MONTH})\b\.?,?\s+(?P<year>\d{{4}})\b"),
-    re.compile(r"\b(?P<year>\d{4})[-/](?P<month>\d{1,2})[-/](?P<day>\d{1,2})(?:t\d\d:\d\d:\d\d(?:\.\d+)?z?)?\b"),
+    re.compile(rf"\b{_DAY}(?:\s+of)?\s+(?P<month>{_MONTH})\b\.?,?\s+(?P<year>\d{{3,4}}|{_OF_ERA})\b"),
+    re.compile(rf"\b(?P<month>{_MONTH})\b\.?\s+{_DAY},?\s+(?P<year>\d{{3,4}}|{_OF_ERA})\b"),
+    re.compile(rf"\b(?P<month>{_MONTH})\b\.?,?\s+(?P<year>\d{{4}}|{_OF_ERA})\b"),
+    re.compile(
+        r"(?:(?<![\w-])(?P<sign>-))?\b(?P<year>\d{4})[-/](?P<month>\d{1,2})[-/](?P<day>\d{1,2})"
+        r"(?:t\d\d:\d\d:\d\d(?:\.\d+)?z?)?\b"
+    ),
 )
-_BEFORE_CHRIST = re.compile(r"\b(\d{1,4}(?:-\d\d-\d\d)?)\s*(?:b\.\s?c\.(?:\s?e\.)?|bce?\b)")
+_BEFORE_CHRIST = re.compile(r"\b(\d{1,4}(?:-\d\d){0,2})\s*(?:b\.\s?c\.(?:\s?e\.)?|bce?\b)")
 _ANNO_DOMINI = re.compile(r"\b(?:ad|a\.d\.)\s*(\d{1,4})\b|\b(\d{1,4})\s*(?:ad|ce|a\.d\.|c\.e\.)(?!\w)")
 _DEGREES = re.compile(r"(\d+(?:\.\d+)?)\s*°\s*([nsew])\b")
 _ZONE = re.compile(r"\b(?:utc|gmt)\s*(?:([+±-])\s*)?(\d{1,2})(?::?(\d\d))?\b")
 _INITIALS = re.compile(r"\b[^\W\d_]\.(?:\s?[^\W\d_]\.)+|\b(?:[^\W\d_]\.)+[^\W\d_]\b")
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
+_BARE_FRACTION = re.compile(r"(?<!\S)([-+]?)\.(?=\d)")
+_WITH_UNIT = re.compile(r"(?<![\w.-])(\d+(?:\.\d+)?)(km2?|m2?|cm|mm|mi|ft|ha|kg|lbs?)\b")
+"""Without those that names have too: `iPhone 5s`, `5G`."""
 _SPACED_THOUSANDS = re.compile("(?<=\\d)[\u00a0\u2009\u202f](?=\\d{3}(?!\\d))")
 _TOKEN = re.compile(
     r"\d+-\d\d(?:-\d\d)?(?:bce)?(?!\w)|\d+bce\b|utc[+-]\d+(?::\d\d)?"  # dates, years, time zones
@@ -48,10 +55,13 @@ _TOKEN = re.compile(
     r"|[^\W_]+[+#]*|%"
 )
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
-_DATE = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d))?")
-_YEAR = re.compile(r"\d{4}")
+_DATE = re.compile(  # `1939-45` is none; a year of less than four digits has a month only before Christ
+    r"(?P<year>\d{4}|\d{1,3}(?=$|.*bce$))(?:-(?P<month>0[1-9]|1[0-2])(?:-(?P<day>\d\d))?)?(?P<bce>bce)?"
+)
 _ARTICLES = frozenset(("a", "an", "the"))
-_SIGNS = str.maketrans(dict.fromkeys("‐‑‒–—−", "-") | dict.fromkeys("‘’ʼ`´", "'") | {"&": " and ", "_": " "})
+_SIGNS = str.maketrans(dict.fromkeys("‐‑‒–—−", "-") | dict.fromkeys("‘’ʼʻʾʿ`´", "'") | {"&": " and ", "_": " "})
+_LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ð": "d", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th"})
+"""Letters that Unicode doesn't take apart, as they are written without them; ß is ss already by its case."""
 
 _SMALL = [
     "zero",
@@ -78,6 +88,17 @@ _SMALL = [
 _TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 _WORDS = {word: number for number, word in enumerate(_SMALL)} | {w: 10 * n for n, w in enumerate(_TENS, 2)}
 _SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_LONGEST_NUMBER = 20
+"""Words of a number that is read as one."""
+_JOINING = frozenset(("and", *_SCALES))
+"""A number word behind one of these goes on with the number."""
+_WORDS_BEHIND = rf"\s+and(?=(?:[\s-]+(?:{'|'.join(_WORDS)}))+\b(?!\s+(?:%s)\b))"
+AND_IN_NUMBER = "(?:{}|(?:{}){})".format(
+    "(?<=hundred)" + _WORDS_BEHIND % "hundred",
+    "|".join(f"(?<={scale})" for scale in _SCALES if scale != "hundred"),
+    _WORDS_BEHIND % "|".join(_SCALES),
+)
+"""A regular expression for the `and` of a number in words, of a folded text."""
 
 _UNITS = {
     "%": "percent",
@@ -110,27 +131,33 @@ _SQUARE = {("square", "km"): "km2", ("sq", "km"): "km2", ("square", "m"): "m2", 
 
 
 def fold(text: str) -> str:
-    """`text` without case, accents (those of Latin, Greek and Cyrillic), and with plain dashes, quotes and spaces.
+    """`text` without case, accents (of Latin, Greek and Cyrillic), and with plain letters, dashes, quotes and spaces.
 
-    >>> fold("Élan – São Tomé’s")
-    "elan - sao tome's"
+    >>> fold("Élan – São Tomé’s"), fold("ŁÓDŹ, Hawaiʻi")
+    ("elan - sao tome's", "lodz, hawai'i")
     """
     text = unicodedata.normalize("NFKC", _SPACED_THOUSANDS.sub("", text)).translate(_SIGNS).casefold()
     decomposed = unicodedata.normalize("NFD", text)
-    return unicodedata.normalize("NFC", "".join(c for c in decomposed if not "\u0300" <= c <= "\u036f"))
+    plain = "".join(c for c in decomposed if not "\u0300" <= c <= "\u036f")
+    return unicodedata.normalize("NFC", plain.translate(_LETTERS))
 
 
 def with_iso_dates(text: str) -> str:
     """A folded text with its dates as `1956-10-20`, `1956-10`, and years before the common era as `200bce`.
 
+    A year with a sign is astronomical, as in XSD 1.1: 0000 is 1 BCE.
+
     >>> with_iso_dates("october 20, 1956 or 20th of oct. 1956 or october 1956 or 1956-10-20t00:00:00z")
     '1956-10-20 or 1956-10-20 or 1956-10 or 1956-10-20'
     >>> with_iso_dates("200 bc, ad 79")
     '200bce, 79'
+    >>> with_iso_dates("-0043-03-15t00:00:00z or 15 march 44 bc or march 15, 44 b.c.; august 19, 14 ad")
+    '44-03-15bce or 44-03-15bce or 44-03-15bce; 0014-08-19'
     """
+    text = _ANNO_DOMINI.sub(lambda m: f"{m[1] or m[2]}ad", _BEFORE_CHRIST.sub(r"\1bce", text))
     for pattern in _DATES:
         text = pattern.sub(_iso, text)
-    return _ANNO_DOMINI.sub(lambda m: m[1] or m[2], _BEFORE_CHRIST.sub(r"\1bce", text))
+    return _ANNO_DOMINI.sub(lambda m: m[1] or m[2], text)
 
 
 def _iso(match: re.Match[str]) -> str:
@@ -139,8 +166,11 @@ def _iso(match: re.Match[str]) -> str:
     number = int(month) if month.isdigit() else 1 + next(n for n, m in enumerate(_MONTHS) if m.startswith(month[:3]))
     if not 1 <= number <= 12 or (day is not None and not 1 <= int(day) <= 31):
         return match[0]
-    written = f"{int(parts['year']):04}-{number:02}"
-    return written if day is None else f"{written}-{int(day):02}"
+    year, before = int(re.sub(r"\D", "", parts["year"])), parts["year"].endswith("bce")
+    if parts.get("sign") or year == 0:
+        year, before = year + 1, True
+    written = f"{year if before else f'{year:04}'}-{number:02}{'' if day is None else f'-{int(day):02}'}"
+    return f"{written}bce" if before else written
 
 
 @lru_cache(1 << 14)  # the same names are compared with many items
@@ -153,17 +183,18 @@ def normalise(text: str) -> Tokens:
     (True, ('washington', 'dc'))
     >>> normalise("twenty-one square kilometres"), normalise("UTC−05:00"), normalise("21°S")
     (('21', 'km2'), ('utc-5',), ('-21',))
-    >>> normalise("The A"), normalise("A")
-    (('a',), ('a',))
+    >>> normalise("The A"), normalise("A"), normalise("Serie A"), normalise("A Star Is Born")
+    (('a',), ('a',), ('serie', 'a'), ('star', 'is', 'born'))
     """
     text = with_iso_dates(fold(text))
     text = _DEGREES.sub(lambda m: f" {'-' if m[2] in 'sw' else ''}{m[1]} ", text)
     text = _INITIALS.sub(lambda m: re.sub(r"[.\s]", "", m[0]), _ZONE.sub(_zone, text)).replace("'", "")
     text = _THOUSANDS.sub(lambda m: m[0].replace(",", ""), text).replace("per cent", "percent")
+    text = _WITH_UNIT.sub(r"\1 \2", _BARE_FRACTION.sub(r"\g<1>0.", text))
     tokens = _numbers([_plain_number(token) for token in _TOKEN.findall(text)])
     tokens = _units(tokens)
-    kept = tuple(token for token in tokens if token not in _ARTICLES)
-    return kept or tuple(tokens[-1:])
+    # what nothing follows is no article: `Serie A`, `The The`
+    return tuple(t for n, t in enumerate(tokens, 1) if t not in _ARTICLES or n == len(tokens))
 
 
 def _zone(match: re.Match[str]) -> str:
@@ -190,19 +221,52 @@ def _plain_number(token: str) -> str:
 def _numbers(tokens: list[str]) -> list[str]:
     """Number words as digits, and scales multiplied out: `twenty one` 21, `5.3 million` 5300000."""
     written: list[str] = []
-    previous_word = ""
-    for token in tokens:
-        value = _WORDS.get(token)
-        if value is not None and previous_word in _TENS and 0 < value < 10:
-            written[-1] = str(int(written[-1]) + value)
-        elif value is not None:
+    behind = 0
+    for at, token in enumerate(tokens):
+        if at < behind:
+            continue
+        value, width = _spelt(tokens[at : at + _LONGEST_NUMBER])
+        if width:
             written.append(str(value))
+            behind = at + width
         elif token in _SCALES and written and _NUMBER.fullmatch(written[-1]) and len(written[-1]) <= 40:
             written[-1] = _plain_number(f"{Decimal(written[-1]) * _SCALES[token]:f}")
         else:
             written.append(token)
-        previous_word = token
     return written
+
+
+def _spelt(tokens: list[str]) -> tuple[int, int]:
+    """The number that tokens begin with in words, and how many of them it takes: none if it is no number.
+
+    >>> _spelt("two thousand five hundred and twenty one nights".split()), _spelt("a million".split()), _spelt(["a"])
+    ((2521, 7), (1000000, 2), (0, 0))
+    """
+    whole = part = width = 0  # part: what is below the last thousand or million
+    before = ""
+    for at, word in enumerate(tokens):
+        value = _WORDS.get(word)
+        if value is not None and (at == 0 or before in _JOINING or (before in _TENS and 0 < value < 10)):
+            part += value
+        elif word == "a" and at == 0 and set(tokens[1:2]) & _SCALES.keys():
+            part = 1
+        elif word == "hundred":
+            if not 0 < part < 100:
+                break
+            part *= 100
+        elif word in _SCALES and at:
+            whole, part = whole + part * _SCALES[word] if part else whole * _SCALES[word], 0
+        elif not (word == "and" and before in _SCALES and _goes_on(before, tokens[at + 1 :])):
+            break
+        before, width = word, at + 1
+    return whole + part, width
+
+
+def _goes_on(scale: str, tokens: list[str]) -> bool:
+    """Whether tokens behind a scale and `and` are of the same number: not in `one thousand and two thousand`."""
+    words = next((n for n, token in enumerate(tokens) if token not in _WORDS), len(tokens))
+    others = ["hundred"] if scale == "hundred" else _SCALES
+    return words > 0 and not set(tokens[words : words + 1]) & set(others)
 
 
 def _units(tokens: list[str]) -> list[str]:
@@ -233,9 +297,14 @@ def agrees(gold: str, said: str) -> bool:
 
     >>> [agrees("1956", "1956-10-20"), agrees("1956-01-01", "1956"), agrees("1956-10-20", "1956"), agrees("195", "1956")]
     [True, True, False, False]
+    >>> [agrees("1939", "1939-45"), agrees("0800-01-01", "800"), agrees("200-01-01bce", "200bce"), agrees("08", "8")]
+    [False, True, True, False]
     """
     if gold == said:
         return True
-    if _DATE.fullmatch(said) and (_YEAR.fullmatch(gold) or _DATE.fullmatch(gold)):
-        return said.startswith(f"{gold}-")
-    return _YEAR.fullmatch(said) is not None and gold == f"{said}-01-01"
+    one, other = _DATE.fullmatch(gold), _DATE.fullmatch(said)
+    if not one or not other or int(one["year"]) != int(other["year"]) or one["bce"] != other["bce"]:
+        return False
+    if other["month"]:
+        return one["month"] in (None, other["month"]) and one["day"] in (None, other["day"])
+    return one["month"] == one["day"] == "01"

@@ -92,7 +92,7 @@ def result(
     said, text, facts = answer["answer"], answer["text"], tuple(answer["facts"])
     # the end of the text is the answer itself, or nothing was answered: what the limit cut is the answer
     at_limit = answer["finish_reason"] != "stop" and (not said or text.endswith(said))
-    came = outcome(said, at_limit, unknown)
+    came = outcome(said, at_limit, unknown, question.answers)
     parts = [name for fact in facts for _, name in _parts(fact)]
     scored = score(said, question.answers, parts) if came == "given" else NOTHING
     return Result(

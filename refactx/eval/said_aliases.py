@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
+from string import capwords
 from typing import Protocol
 
 from refactx.complete import completions, normalise_prefix
@@ -18,9 +19,11 @@ from refactx.tokenizer import FactTokenizer
 from refactx.tree import FactTree
 
 _CUT = re.compile(r"\s*[,;\n|•]\s*(?:and\s+|&\s*)?|\s+(?:and|&|/)\s+", re.IGNORECASE)
-_ARTICLE = re.compile(r"(?:the|an?)\s+", re.IGNORECASE)
+_ARTICLE = re.compile(r"^(?:the|an?)\s+", re.IGNORECASE)
 _LONGEST = 100
 """Characters of an alias; what is longer is a sentence, and no name."""
+_LONGEST_SHORT = 5
+"""Characters besides full stops of what may be an abbreviation: `uk` is looked up as `UK` too."""
 _HOLDERS = 1000
 """So many of those who have an alias are gone through."""
 
@@ -35,13 +38,19 @@ class Searched(FactTree, Protocol):
 
 
 def possible_aliases(answer: str) -> set[str]:
-    """What in an answer may be an alias, as it is written: the whole, and its parts, without article and full stop.
+    """What in an answer may be an alias: the whole and its parts, with and without article and full stop, as they are
+    written and, since an index tells case apart, with more capitals.
 
     >>> sorted(possible_aliases("the USA and JFK."))
-    ['JFK', 'USA', 'USA and JFK', 'the USA', 'the USA and JFK']
+    ['JFK', 'JFK.', 'USA', 'USA and JFK', 'USA and JFK.', 'the USA', 'the USA and JFK', 'the USA and JFK.']
+    >>> sorted(possible_aliases("obama")), sorted(possible_aliases("uk"))
+    (['OBAMA', 'Obama', 'obama'], ['UK', 'Uk', 'uk'])
     """
-    parts = (part.strip().rstrip(".").rstrip() for part in (answer, *_CUT.split(answer)))
-    texts = {text for part in parts for text in (part, _ARTICLE.sub("", part, count=1))}
+    parts = {part.strip() for part in (answer, *_CUT.split(answer))}
+    parts |= {part.rstrip(".").rstrip() for part in parts}  # "U.K." is an alias, and its stop may be the sentence's
+    texts = parts | {_ARTICLE.sub("", part) for part in parts}
+    texts |= {text.upper() for text in texts if len(text.replace(".", "")) <= _LONGEST_SHORT}
+    texts |= {capwords(text) for text in texts if text.islower()}
     return {text for text in texts if len(text) <= _LONGEST and normalise(text)}
 
 
