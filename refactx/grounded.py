@@ -1,7 +1,9 @@
 """A model whose `generate` writes only facts of the index: the processor, and where it can, the loop of forced tokens."""
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
+from inspect import isroutine
 from typing import Any, NoReturn
 
 import torch
@@ -36,7 +38,18 @@ class GroundedModel:
     def __getattr__(self, name: str) -> Any:
         if name == "_model":  # not there yet, as in copy.copy: no endless recursion
             raise AttributeError(name)
-        return getattr(self._model, name)
+        found = getattr(self._model, name)
+        return self._grounding(found) if isroutine(found) else found  # (submodules can be called, but are no routines)
+
+    def _grounding(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        """A method of the model that returns this where that returns the model (`eval`, `to`): which would be unconstrained."""
+
+        @wraps(method)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            returned = method(*args, **kwargs)
+            return self if returned is self._model else returned
+
+        return call
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The model's own forward pass."""
@@ -189,8 +202,12 @@ class GroundedModel:
         states: list[State] = []
         if each > 1:
             kwargs["num_return_sequences"] = 1
+        allowed = kwargs.pop("prefix_allowed_tokens_fn", None)
         for n in (row for row in range(len(prompt)) for _ in range(each)):
             own = None if mask is None else mask[n : n + 1]
+            if allowed is not None:  # it is told which row of the whole batch it is asked about, copies counted
+                number = len(rows)
+                kwargs["prefix_allowed_tokens_fn"] = lambda _, ids, number=number: allowed(number, ids)
             try:
                 out = self.generate(
                     prompt[n : n + 1],

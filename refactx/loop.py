@@ -9,8 +9,8 @@ A single greedy row also guesses what it goes on with (`refactx.drafts`); a gues
 
 `ForcedTokens` is what `generate` takes as `custom_generate=`: Transformers prepares inputs, cache, processors and
 stopping criteria, and this replaces the loop (`GenerationMixin._sample`) alone. Where a model or a call has something
-that this loop does not know (`can_be_fed_in_chunks`, `can_be_asked_for_some`, scores or attentions asked for), it calls
-that one.
+that this loop does not know (`can_be_fed_in_chunks`, `can_be_asked_for_some`, scores or attentions asked for, for a batch
+other stopping criteria than `_OF_EACH_ROW`), it calls that one.
 
 Rows of a batch run apart, each with the ids that it has pending, in passes as wide as pays (`best_width`); a row that is
 done leaves the batch. They are padded to one length at the end.
@@ -23,7 +23,12 @@ from typing import Any, cast
 import numpy as np
 import torch
 from transformers import LogitsProcessorList
-from transformers.generation.stopping_criteria import MaxLengthCriteria
+from transformers.generation.stopping_criteria import (
+    EosTokenCriteria,
+    MaxLengthCriteria,
+    MaxTimeCriteria,
+    StopStringCriteria,
+)
 
 from refactx.branches import can_branch
 from refactx.channel import Channel
@@ -32,13 +37,18 @@ from refactx.drafts import FEW, MATCHED, MATCHED_BESIDE_FEW, guess
 from refactx.drafts import MOST as MOST_GUESSED
 from refactx.errors import ModelError
 from refactx.fact_beams import FactBeams, best_fact
-from refactx.mask import allowed, forced
+from refactx.mask import allowed_behind, forced
 from refactx.partial import Partial, kept
 from refactx.processor import FactLogitsProcessor, RowMasks
 from refactx.some_rows import can_be_asked_for_some, for_rows
 from refactx.state import Free, InFact, InTerminator, Machine, State
+from refactx.until import Until
 
 _log = logging.getLogger(__name__)
+
+# The criteria that say of each row what they would say of it alone: a batch's rows are asked for one by one. One of the
+# caller's own may return a bool for each row of the whole batch, or count its calls.
+_OF_EACH_ROW = (MaxLengthCriteria, EosTokenCriteria, MaxTimeCriteria, StopStringCriteria, Until)
 
 _NO_FACT_BEAMS = (
     "fact beams need a decoder-only model with position ids, a dynamic cache of keys and values without a sliding window, "
@@ -158,6 +168,8 @@ class ForcedTokens:
             return False
         # Without an end of sequence, rows that are done are not padded: they go on until all are.
         ends = any(hasattr(criterion, "eos_token_id") for criterion in criteria)
+        if not all(type(criterion) in _OF_EACH_ROW for criterion in criteria):
+            return False
         return not self._keeps_cache and (ends or all(isinstance(c, MaxLengthCriteria) for c in criteria))
 
     def _row(self, number: int, prompt: torch.Tensor, prompt_length: int, max_length: int) -> _Row:
@@ -247,6 +259,9 @@ class _Run:
         if self._beams is not None and self._searches(row) and not (row.pending or row.done):
             self._ahead = guessed[right:]
             return logits[:, right - len(guessed) - 1 :]
+        if row.done and not row.pending:  # the cache must not hold a text's last id: who goes on begins with that
+            right -= 1
+            row.pending = guessed[right : right + 1]
         chunked.forget(len(guessed) - right)
         return logits[:, right - len(guessed) - 1][:, None]
 
@@ -285,7 +300,9 @@ class _Run:
                 return
         for group in self._groups(ready, rows):
             scores = logits[group, -1].to(copy=True, dtype=torch.float32)
-            self._masks.allowed = [allowed(self._machine, rows[n].state) for n in group]
+            self._masks.allowed = [
+                allowed_behind(self._machine, rows[n].state, int(rows[n].written[0, -1])) for n in group
+            ]
             ids = torch.cat([rows[n].written for n in group]).to(scores.device)
             processors = (
                 self._processors if self._alone else for_rows(self._processors, [rows[n].number for n in group])

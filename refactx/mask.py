@@ -33,6 +33,18 @@ def allowed(machine: Machine, state: State) -> Tokens | None:
             return NO_TOKENS
 
 
+def allowed_behind(machine: Machine, state: State, last: int) -> Tokens | None:
+    """As `allowed`, for the mask of a row of scores that ends in the id `last`: what is off the tree gets that id again.
+
+    What such a row gets is not read: the host pads it (a stopping criterion ended it inside a fact), or it is a beam whose
+    score is minus infinity already, whatever is added. But a row of nothing but minus infinities becomes NaN in the
+    warpers behind our mask and in sampling, and they raise for all rows. Of all ids its own last one does the least
+    harm where a host reads it nevertheless (a processor behind ours had ruled out all that is allowed): it stands there
+    already, and the same id again and again writes no other fact.
+    """
+    return np.array([last], np.int32) if isinstance(state, Dead) else allowed(machine, state)
+
+
 def forced(machine: Machine, state: State) -> int | None:
     """The id that has to come next, where exactly one may; else None.
 

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from transformers import LogitsProcessor
 
 from refactx.errors import RefactxError, TokenizerMismatchError
-from refactx.mask import allowed
+from refactx.mask import allowed_behind
 from refactx.partial import Partial, kept
-from refactx.state import Dead, FactSource, Free, Machine, State
+from refactx.state import FactSource, Free, Machine, State
 from refactx.tokenizer import FactTokenizer
 from refactx.tree import Tokens
 
@@ -66,6 +66,8 @@ class FactLogitsProcessor(LogitsProcessor):
     Give it last in `generate(logits_processor=[...])`. `prompt_length`: how many ids of each row are the prompt,
     padding included; None: as many as the first call has. Such a processor serves one `generate` call; call `reset()`
     before the next (one with other prompts is noticed by itself, one whose prompts only go on from the last is not).
+    An assistant with another tokenizer needs `prompt_length` (or `refactx.ground`, which gives it): it calls the processor
+    with ids of its own, which look like other prompts, and facts that were written before would be written again.
     `memo_size`: how many calls are remembered; any number gives the same result, 0 replays every row at every step.
     The default covers the drafts of assisted decoding. Several threads need a processor each; they may share the index.
 
@@ -108,13 +110,13 @@ class FactLogitsProcessor(LogitsProcessor):
         return self._length
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
-        """Mask the scores, [rows, vocabulary], of the id that follows each row of `input_ids`, int64[rows, length].
+        """Mask the scores, [rows, vocabulary], of the id that follows each row of `input_ids`, int[rows, length].
 
         Rows outside facts keep their scores bit for bit; if all are, `scores` itself is returned. In a fact all but
-        the allowed ids get minus infinity. A row off the tree, where beam search has more beams than continuations,
-        gets nothing but minus infinity (but for its padding, if it is padded).
+        the allowed ids get minus infinity. A row off the tree, where beam search has more beams than continuations or
+        rows that are done are padded, gets minus infinity for all but its own last id.
         """
-        ids: NDArray[np.int64] = input_ids.numpy(force=True)
+        ids = _int64(input_ids)
         try:
             states = self._states(ids)
         except RefactxError:  # (a `with` around it would take a tenth of a free step)
@@ -126,8 +128,7 @@ class FactLogitsProcessor(LogitsProcessor):
         else:
             return scores
         masks = [
-            ids[row, -1:].astype(np.int32) if self._padded(state, ids[row]) else allowed(self._machine, state)
-            for row, state in enumerate(states)
+            allowed_behind(self._machine, state, last) for state, last in zip(states, ids[:, -1].tolist(), strict=True)
         ]
         return masked(scores, masks)
 
@@ -138,7 +139,7 @@ class FactLogitsProcessor(LogitsProcessor):
         if self._steps:
             last = self._steps[-1]
             known, length = dict(zip(last.own_rows(), last.states, strict=True)), last.length
-        rows = [row[:length].tobytes() for row in input_ids.numpy(force=True)]
+        rows = [row[:length].tobytes() for row in _int64(input_ids)]
         states = [known.get(row, Free()) for row in rows]
         return Partial.of(input_ids, map(self._machine.facts_of, states))
 
@@ -208,11 +209,10 @@ class FactLogitsProcessor(LogitsProcessor):
             self._prompts = frozenset(rows)
         return known
 
-    def _padded(self, state: State, row: NDArray[np.int64]) -> bool:
-        # A row that a stopping criterion ended inside a fact is padded from there on: more padding is all that may
-        # follow. What it gets is not read, but sampling raises over a row of minus infinities. A beam off the tree that
-        # looks the same has a score of minus infinity already (padding is masked in a fact), whatever is added.
-        return isinstance(state, Dead) and self._padding is not None and int(row[-1]) in self._padding
+
+def _int64(ids: torch.Tensor) -> NDArray[np.int64]:
+    """Ids as the memo keeps them: `generate` takes int32 too."""
+    return ids.numpy(force=True).astype(np.int64, copy=False)
 
 
 def _ids(row: bytes) -> NDArray[np.int64]:

@@ -52,12 +52,13 @@ class PromptInputs:
         if self._prefix is None:
             import torch
 
-            self._prefix = False
+            prefix: Any = False  # kept only when done: a first question that is cancelled has computed nothing
             one, other = (self._prompt.encode(self._tokenizer, text)["input_ids"][0].tolist() for text in ("0", "?"))
             length = next((n for n, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), 0)
             if length and asked[0].ids[:length] == one[:length]:
                 with suppress(ModelError):
-                    self._prefix = prefill(self._model, torch.tensor([one[:length]]))
+                    prefix = prefill(self._model, torch.tensor([one[:length]]))
+            self._prefix = prefix
         if not self._prefix:
             return None
         begin = self._prefix.ids[0].tolist()

@@ -53,7 +53,7 @@ class Watched(LogitsProcessor):
         self.calls += 1
         for row, old, new in zip(input_ids.tolist(), before, after, strict=True):
             allowed = allowed_by_brute_force(self.index, row[length:], self.index.tokenizer.decode_bytes(row[:length]))
-            if allowed == set() and row[-1] in ids("<pad>", "</s>"):  # off the tree and padded: may be padded on
+            if allowed == set():  # off the tree: its last id again
                 allowed = {row[-1]}
                 old[row[-1]] = 0 if old[row[-1]].isneginf() else old[row[-1]]
             if allowed is None:
@@ -219,10 +219,20 @@ class TestProcessor:
         assert masked[0, ids("Ann", "B")].tolist() == [0, 0]
         assert masked[1, ids("Ann", "B")].tolist() == [-torch.inf, scores[1, token("B")]]
 
-    def test_a_row_off_the_tree_gets_minus_infinity_only(self, make: Callable[..., FactLogitsProcessor]) -> None:
+    def test_a_row_off_the_tree_gets_its_last_id_only(self, make: Callable[..., FactLogitsProcessor]) -> None:
         processor = make(prompt_length=1)
         for row in (ids("Fact:", "a"), ids("Fact:", "a", "Fact:"), ids("Fact:", "<s>")):
-            assert torch.isneginf(self.call(processor, row)).all()
+            assert (~torch.isneginf(self.call(processor, row)[0])).nonzero().flatten().tolist() == row[-1:]
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_ids_may_be_int32(self, mode: str, index: MemoryIndex, model: Any) -> None:
+        outs = []
+        for dtype in (torch.int32, torch.int64):
+            processors = LogitsProcessorList([*eager(mode), FactLogitsProcessor(index, tiny_tokenizer())])
+            torch.manual_seed(0)
+            given = prompts("a Fact:")["input_ids"].to(dtype)
+            outs.append(model.generate(given, logits_processor=processors, max_new_tokens=15, **MODES[mode]).tolist())
+        assert outs[0] == outs[1]
 
     def test_half_precision_scores_stay_so(self, make: Callable[..., FactLogitsProcessor]) -> None:
         scores = torch.randn(1, len(tiny_tokenizer()) + SURPLUS).to(torch.bfloat16)
@@ -280,6 +290,27 @@ class TestBans:
         out = grounded.generate(**inputs, max_new_tokens=60, **options)
         assert out[1, -1] == tiny_tokenizer().pad_token_id  # padded from inside its fact on, while the other went on
         assert grounded.facts(out)[1] == []
+
+    def test_nor_does_one_that_is_padded_with_an_id_of_the_callers(self, grounded: GroundedModel) -> None:
+        inputs = prompts("hello", "a Fact:")
+        options: dict[str, Any] = {"stop_strings": ["<p"], "tokenizer": tiny_tokenizer(), "do_sample": True}
+        torch.manual_seed(0)
+        out = grounded.generate(**inputs, max_new_tokens=60, pad_token_id=token("a"), **options)
+        assert out[1, -3:].tolist() == ids("a", "a", "a")
+        assert grounded.facts(out)[1] == []
+
+    @pytest.mark.parametrize("warper", [{"eta_cutoff": 1e-3}, {"top_h": 0.5}, {"renormalize_logits": True}])
+    @pytest.mark.parametrize("beams", [3, 6])
+    def test_beams_off_the_tree_do_not_stop_sampling(
+        self, beams: int, warper: dict[str, Any], index: MemoryIndex, grounded: GroundedModel
+    ) -> None:
+        """More beams than a fact has ways to go on, and warpers behind our mask that cannot do without a score."""
+        inputs = prompts("a Fact:", "hello")
+        options: dict[str, Any] = {"do_sample": True, "num_beams": beams, "num_return_sequences": beams, **warper}
+        torch.manual_seed(0)
+        out = grounded.generate(**inputs, logits_processor=eager("beams"), max_new_tokens=30, **options)
+        for row, facts in zip(out.tolist(), grounded.facts(out), strict=True):
+            check_text(index, row, inputs["input_ids"].shape[1], facts)
 
 
 class TestExhaustion:

@@ -343,6 +343,15 @@ class TestCalls:
                 grounded(MORE).generate(**prompts("a Fact:"), fact_beams=beams, max_new_tokens=14, do_sample=False)
             assert 2 < passes.number <= 16
 
+    def test_allowed_ids_are_asked_for_by_the_row_of_the_batch(self) -> None:
+        def only(row: int, _: torch.Tensor) -> list[int]:
+            return ids("abcd"[row])
+
+        options: dict[str, Any] = {"max_new_tokens": 2, "prefix_allowed_tokens_fn": only, "do_sample": True}
+        for more in ({}, {"fact_beams": 2}):
+            out = grounded().generate(**prompts("so", "in"), **options, num_return_sequences=2, **more)
+            assert out[:, -2:].tolist() == [ids(letter, letter) for letter in "abcd"]
+
 
 class TestRefused:
     @pytest.mark.parametrize(

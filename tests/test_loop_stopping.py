@@ -1,5 +1,6 @@
 """Where a text of the loop ends, and what else runs beside it: criteria, streamers, caches, the state between calls."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from tiny_model import (
     PROMPTS,
     Passes,
     eager,
+    ids,
     one_thread,  # noqa: F401
     prompts,
     tiny_tokenizer,
@@ -24,20 +26,44 @@ from tiny_model import (
 )
 from transformers import (
     DynamicCache,
+    LogitsProcessor,
+    MaxTimeCriteria,
     StoppingCriteria,
     StoppingCriteriaList,
     StopStringCriteria,
 )
 
+from refactx import loop
+from refactx.fact_beams import best_fact
+from refactx.until import Until
+
 
 class Ends(StoppingCriteria):
-    """Ends a row at a given id, wherever it stands."""
+    """Ends a row at a given id, wherever it stands, or where it stands for the `times`-th time."""
 
-    def __init__(self, number: int) -> None:
-        self.number = number
+    def __init__(self, number: int, times: int = 1) -> None:
+        self.number, self.times = number, times
 
     def __call__(self, input_ids: torch.LongTensor, scores: Any, **_: Any) -> torch.Tensor:
-        return input_ids[:, -1] == self.number
+        found = input_ids == self.number
+        return found[:, -1] & (found.sum(dim=1) >= self.times)
+
+
+ROUND = ids("a", "b", "c", "d", "e", "f")
+
+
+class Again(LogitsProcessor):
+    """Has some ids written one behind the other, again and again."""
+
+    def __init__(self, some: list[int]) -> None:
+        self.some = some
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+        out = scores.clone()
+        for row, last in enumerate(input_ids[:, -1].tolist()):
+            behind = self.some.index(last) + 1 if last in self.some else 0
+            out[row, self.some[behind % len(self.some)]] += 1000
+        return out  # type: ignore[return-value]
 
 
 class TestStopping:
@@ -68,6 +94,46 @@ class TestStopping:
             ours, theirs = both(llama(), inputs, eager(), max_new_tokens=50, do_sample=False, max_time=0.0)
             assert ours.tolist() == theirs.tolist()
             assert ours.shape[1] == inputs["input_ids"].shape[1] + 1
+
+
+class Limits(StoppingCriteria):
+    """Ends each row of a batch at a length of its own."""
+
+    def __init__(self, *lengths: int) -> None:
+        self.lengths = torch.tensor(lengths)
+
+    def __call__(self, input_ids: torch.LongTensor, scores: Any, **_: Any) -> torch.Tensor:
+        return self.lengths <= input_ids.shape[1]
+
+
+class Calls(StoppingCriteria):
+    """Ends all rows at its tenth call."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def __call__(self, input_ids: torch.LongTensor, scores: Any, **_: Any) -> torch.Tensor:
+        self.number += 1
+        return torch.full((len(input_ids),), self.number >= 10)
+
+
+class TestCriteriaOfBatches:
+    @pytest.mark.parametrize("make", [lambda: Limits(20, 15, 12, 30), Calls])
+    def test_one_of_the_callers_sees_all_rows_at_once(self, make: Callable[[], StoppingCriteria]) -> None:
+        inputs = prompts(*PROMPTS)
+        options: dict[str, Any] = {"max_new_tokens": 30, "do_sample": False}
+        ours = grounded().generate(**inputs, logits_processor=eager(), stopping_criteria=[make()], **options)
+        theirs = by_transformers(llama(), inputs, eager(), stopping_criteria=[make()], **options)
+        assert ours.tolist() == theirs.tolist()
+
+    @pytest.mark.parametrize(
+        "criterion", [StopStringCriteria(tiny_tokenizer(), ["Bo"]), MaxTimeCriteria(100.0), Until(lambda _: False)]
+    )
+    def test_those_that_ask_each_row_alone_cost_no_passes(self, criterion: StoppingCriteria) -> None:
+        with Passes(llama()) as passes:
+            options: dict[str, Any] = {"max_new_tokens": 60, "do_sample": False, "stopping_criteria": [criterion]}
+            grounded().generate(**prompts(*PROMPTS), logits_processor=eager(), **options)
+        assert passes.number < 57
 
 
 class TestWhatComesAndGoes:
@@ -108,6 +174,29 @@ class TestWhatComesAndGoes:
             again = grounded().generate(**on, **common, max_new_tokens=15)
             with_cache = grounded().generate(**on, **common, max_new_tokens=15, past_key_values=first.past_key_values)
             assert with_cache.tolist() == again.tolist()
+
+    @pytest.mark.parametrize("last", ROUND)
+    def test_so_it_may_where_it_was_ended_at_an_id_that_was_guessed(self, last: int) -> None:
+        inputs, criteria = prompts("a"), StoppingCriteriaList([Ends(last, times=3)])
+        options: dict[str, Any] = {"do_sample": False, "stopping_criteria": criteria, "return_dict_in_generate": True}
+        with Passes(llama()) as passes:
+            first = grounded().generate(**inputs, logits_processor=[Again(ROUND)], max_new_tokens=60, **options)
+        assert first.sequences[0, -1] == last
+        assert passes.number < first.sequences.shape[1] - 3  # there were guesses, and right ones
+        assert first.past_key_values.get_seq_length() < first.sequences.shape[1]
+        on: dict[str, Any] = {"input_ids": first.sequences, "max_new_tokens": 15, "do_sample": False}
+        again = grounded().generate(**on)
+        assert grounded().generate(**on, past_key_values=first.past_key_values).tolist() == again.tolist()
+
+    def test_no_fact_is_searched_behind_the_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        searched: list[int] = []
+        monkeypatch.setattr(loop, "best_fact", lambda *args: searched.append(1) or best_fact(*args))
+        criteria = StoppingCriteriaList([Ends(token(" Fact:"), times=2)])
+        options: dict[str, Any] = {"do_sample": False, "stopping_criteria": criteria, "max_new_tokens": 60}
+        given = [Again([*ROUND, token(" Fact:")])]
+        out = grounded().generate(**prompts("a b"), logits_processor=given, fact_beams=3, **options)
+        assert out[0, -1] == token(" Fact:")
+        assert fact_count(out, prompts("a b")) == len(searched) == 1
 
     @pytest.mark.parametrize("texts", [PROMPTS[1:2], PROMPTS])
     def test_a_cache_may_be_given(self, texts: Any) -> None:
