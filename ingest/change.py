@@ -38,7 +38,7 @@ from .sequences import Offsets, select
 from .session import writing
 from .spilled_facts import SpilledFacts
 from .stored_tables import copy_rows
-from .work_folder import work_folder
+from .work_folder import names_of, work_folder
 
 _BATCH = 65_536
 _CACHE_BYTES = 64 << 20  # each row is read once a batch
@@ -64,7 +64,7 @@ class ChangeOptions:
 @dataclass(frozen=True, slots=True)
 class Changed:
     """A finished change: `facts` were appended or retracted, `passed_over` were there already, or were not there; the index
-    has `total` now. `report` is the account of the sources."""
+    has `total` now. `report` is the account of the sources. `note`: what its user should know; "" if there is nothing."""
 
     index: str
     change: str
@@ -73,6 +73,7 @@ class Changed:
     total: int
     report: Report
     seconds: dict[str, float]
+    note: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """As the commands print it with `--json`."""
@@ -129,15 +130,20 @@ def _change(
     with (
         writing(database, options.index, work) as connection,
         changing(connection, database, options.index) as entry,
-        work_folder(work, connection.info.host, connection.info.dbname, options.index, action) as folder,
+        work_folder(work, *names_of(connection), options.index, action) as folder,
     ):
         clock, progress = Clock(), Progress(options.quiet)
         index = Index(database, entry, _CACHE_BYTES)
         tokenizer = _tokenizer_of(index, options.tokenizer)
         known = KnownNames(connection, name_tables(connection, entry))
-        steps = Steps(folder, inputs, options.selection, options.strict, known)
+        # Numbers of indexes and name tables begin anew in each database; with the time they tell one from another.
+        made = f"{entry['id']} {entry['created'].isoformat()}"
+        steps = Steps(folder, inputs, options.selection, options.strict, known, made)
         limits: dict[str, Any] = {"memory": options.memory, "workers": options.workers}
         knowledge = steps.knowledge_base(clock.step, progress=not options.quiet, **limits)
+        left_out = _left_out(entry, action, options.selection, knowledge.report)
+        if not knowledge.report.facts:  # claims of what has no name here, say
+            return Changed(options.index, action, 0, 0, index.facts, knowledge.report, clock.seconds, left_out)
         with clock.step("encode"), progress:
             facts = steps.encoded_facts(
                 knowledge, tokenizer, index.fingerprint, index.trigger, progress=progress.advance, **limits
@@ -156,7 +162,30 @@ def _change(
             }
             with clock.step("load"), progress:
                 _write(connection, entry, sign, chosen, knowledge, note, folder, options)
-        return Changed(options.index, action, len(chosen), passed_over, total, knowledge.report, clock.seconds)
+        counts = (len(chosen), passed_over, total)
+        return Changed(options.index, action, *counts, knowledge.report, clock.seconds, left_out)
+
+
+def _left_out(entry: dict[str, Any], action: str, selection: Selection, report: Report) -> str:
+    """Which facts of the sources a change passed over that the index's own ingest would have made, and what to do; or ""."""
+    own = entry["report"].get("selection", {})
+    missing, facts = [], []
+    if report.entities or own.get("inverse_names"):  # by which alone ready-made facts have inverse facts
+        if own.get("inverse") and not selection.inverse:
+            missing.append("--inverse")
+        if own.get("inverse_names") and own["inverse_names"] != dict(selection.inverse_names):
+            missing.append("--inverse-names")
+        facts += ["inverse facts"] if missing else []
+    if own.get("aliases") and not selection.aliases and report.dropped.get("alias"):
+        missing.append("--aliases")
+        facts.append("facts of aliases")
+    if not missing:
+        return ""
+    return (
+        f"index {entry['name']!r} was ingested with {' '.join(missing)}, and this change was without: the "
+        f"{' and '.join(facts)} of these sources {'were not added' if action == 'append' else 'stay'}. "
+        "Run the command again with what its ingest was given"
+    )
 
 
 def _tokenizer_of(index: Index, given: FactTokenizer | None) -> FactTokenizer:

@@ -14,7 +14,7 @@ from refactx.index import find_index
 from refactx.postgres import Database
 
 from .catalogue import numbers
-from .locks import Connection, knowledge_base_lock, name_lock
+from .locks import Connection, knowledge_base_lock, name_lock, when_unread
 from .stored_tables import drop_tables
 
 
@@ -31,9 +31,11 @@ def changing(connection: Connection, database: Database, name: str) -> Iterator[
             yield entry
 
 
-def remove_unfinished(connection: Connection, entry: dict[str, Any]) -> None:
-    """Remove the segments and name tables that killed writers left. Only under both locks, and outside a transaction."""
-    with connection.transaction():
+def remove_unfinished(connection: Connection, entry: dict[str, Any], patience: float = 0) -> None:
+    """Remove the segments and name tables that killed writers and compactions left. Only under both locks, and outside a
+    transaction. Where somebody reads one of them for all of `patience` seconds, all are left to the next change."""
+
+    def remove() -> None:
         segments = numbers(
             connection, "DELETE FROM refactx.segments WHERE index_id = %s AND NOT ready RETURNING id", [entry["id"]]
         )
@@ -44,6 +46,8 @@ def remove_unfinished(connection: Connection, entry: dict[str, Any]) -> None:
         )
         drop_tables(connection, "pieces", segments)
         drop_tables(connection, "names", tables)
+
+    when_unread(connection, remove, patience)
 
 
 def note_change(connection: Connection, entry: dict[str, Any], change: dict[str, Any], sources: list[str]) -> None:

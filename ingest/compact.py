@@ -25,12 +25,12 @@ from .catalogue import add_name_table, add_segment, show_names, show_segment
 from .changes import changing, name_tables, note_change, remove_unfinished
 from .encoded import WholeFacts
 from .load import ZSTD_LEVEL, Learned, load_segment
-from .locks import Connection, when_unread
+from .locks import PATIENCE, Connection
 from .progress import Clock, Progress, timings
 from .session import writing
 from .spilled_facts import SpilledFacts
 from .stored_tables import copy_rows
-from .work_folder import work_folder
+from .work_folder import names_of, work_folder
 
 _CACHE_BYTES = 16 << 20  # each row is read once
 
@@ -72,7 +72,7 @@ def compact(database: Database, work: Path, options: CompactOptions) -> Compacte
     with (
         writing(database, options.index, work) as connection,
         changing(connection, database, options.index) as entry,
-        work_folder(work, connection.info.host, connection.info.dbname, options.index, "compact") as folder,
+        work_folder(work, *names_of(connection), options.index, "compact") as folder,
     ):
         clock, progress = Clock(), Progress(options.quiet)
         index, tables = Index(database, entry, _CACHE_BYTES), name_tables(connection, entry)
@@ -117,8 +117,7 @@ def compact(database: Database, work: Path, options: CompactOptions) -> Compacte
                 remove_unfinished(connection, entry)
             raise
         with clock.step("drop"):
-            # What is still in use is left to the next change of the index.
-            when_unread(connection, lambda: remove_unfinished(connection, entry))
+            remove_unfinished(connection, entry, PATIENCE)
         return result
 
 

@@ -134,8 +134,9 @@ class _Import:
         tokenizer = read_tokenizer(first.block.payload, self._header, self._source)
         position = self._find()
         if position is None:
-            position = self._begin(tokenizer, _Position(self._file, first.index, first.block.checksum.hex(), []))
-        else:
+            start = _Position(self._file, first.index, first.block.checksum.hex(), self._checks.counted)
+            position = self._begin(tokenizer, start)
+        elif position.counted:  # empty where an earlier version of this program stopped before its first step
             self._checks.go_on_from(position.counted)
         try:
             for step in _steps(self._checked(position), step_bytes):

@@ -111,12 +111,13 @@ def join(
 ) -> KnowledgeBase:
     """The second half of `build_knowledge_base`: staged rows, and the account of their lines → the three files.
 
-    `known`: names that entities have already; then `names.parquet` has only what is to be added to them.
+    `known`: names that entities have already; then `names.parquet` has only what is to be added to them, and no fact at all
+    is no error: a change for which there is nothing to do.
     """
     _make(folder)
     if are_ready(staged, selection):
         tables, joined = join_ready(staged)
-        report = _report(lines, joined, 0, selection)
+        report = _report(lines, joined, 0, selection, needs_facts=known is None)
         _write(folder, lambda name, path: parquet.write_table(tables[name], path, compression="zstd"))
         return KnowledgeBase(folder, report)
     return join_any(staged, lines, folder, selection, memory=memory, workers=workers, progress=progress, known=known)
@@ -142,7 +143,7 @@ def join_any(
         collisions = name_entities(connection, selection, known)
         bar.update()
         joined = join_facts(connection, selection, bar.update)
-        report = _report(lines, joined, collisions, selection)
+        report = _report(lines, joined, collisions, selection, needs_facts=known is None)
         _write(folder, partial(_copy, connection, bar.update))
     return KnowledgeBase(folder, report)
 
@@ -155,7 +156,7 @@ def _make(folder: Path) -> None:
         raise InputError(f"{folder} cannot be made: {error.strerror}: choose another folder") from None
 
 
-def _report(lines: Lines, joined: Joined, collisions: int, selection: Selection) -> Report:
+def _report(lines: Lines, joined: Joined, collisions: int, selection: Selection, *, needs_facts: bool) -> Report:
     dropped = lines.dropped + joined.dropped
     facts = joined.claims + joined.descriptions + joined.derived
     report = Report(
@@ -176,7 +177,7 @@ def _report(lines: Lines, joined: Joined, collisions: int, selection: Selection)
         not_inverted=joined.not_inverted,
         selection=selection.to_json(),
     )
-    if not facts:
+    if needs_facts and not facts:
         reasons = ", ".join(f"{count} {reason}" for reason, count in report.dropped.items())
         raise InputError(
             f"no fact in {lines.read} lines, dropped: {reasons}; expected Wikidata claims with labels "

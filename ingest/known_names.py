@@ -24,14 +24,15 @@ _EMPTY = """
 CREATE TABLE known (entity BIGINT, name VARCHAR, object_kind VARCHAR);
 CREATE TABLE taken (name VARCHAR);
 """
-# All entities of the sources, and the inverses of properties.
+# All entities of the sources, and the inverses of those that are properties.
 _MENTIONED = """
 CREATE TABLE mentioned AS
-SELECT DISTINCT entity FROM (
-    SELECT subject AS entity FROM claims UNION ALL SELECT property FROM claims UNION ALL SELECT -property FROM claims
+WITH entities AS (
+    SELECT subject AS entity FROM claims UNION ALL SELECT property FROM claims
     UNION ALL SELECT object FROM claims WHERE object IS NOT NULL
     UNION ALL SELECT entity FROM terms UNION ALL SELECT target FROM redirects
 )
+SELECT DISTINCT entity FROM (FROM entities UNION ALL SELECT -entity FROM entities WHERE entity & 1 = 1)
 """
 _KINDS: pa.Array = pa.array([kind_of(number) for number in range(5)])
 

@@ -35,16 +35,24 @@ Clock = Callable[[str], AbstractContextManager[None]]
 class Steps:
     """The steps in one folder, for some inputs. What an earlier run finished with the same input is taken as it is.
 
-    `known`: the names that entities have already, where facts are added to a knowledge base.
+    `known`: the names that entities have already, where facts are added to a knowledge base; `made`: of which index, in
+    words that no other index has, in any database.
     """
 
     def __init__(
-        self, folder: Path, inputs: Inputs, selection: Selection, strict: bool, known: KnownNames | None = None
+        self,
+        folder: Path,
+        inputs: Inputs,
+        selection: Selection,
+        strict: bool,
+        known: KnownNames | None = None,
+        made: str = "",
     ) -> None:
         self._folder, self._inputs, self._selection, self._strict = folder, inputs, selection, strict
         self._known = known
         self._read = first_step("read", folder, inputs.all, selection=selection.to_json(), strict=strict)
-        self._join = self._read.then("join", **({} if known is None else {"names": list(known.tables)}))
+        base: dict[str, Any] = {} if known is None else {"names": list(known.tables), "index": made}
+        self._join = self._read.then("join", **base)
 
     def knowledge_base(self, clock: Clock, *, memory: str, workers: int, progress: bool) -> KnowledgeBase:
         """Read and join. Raises as `build_knowledge_base` does, and InputError if the disk is too small."""

@@ -69,3 +69,9 @@ def _check(rights: dict[str, Any]) -> None:
         raise DatabaseError(
             f"table {table} belongs to role {owner}, whose rights role {role} lacks: have it run {helps}"
         )
+    if rights["other_owner"] is not None:  # whose default privileges would not be those of a new table
+        owner = rights["other_owner"]
+        raise DatabaseError(
+            f"the tables of schema refactx belong to role {owner}, and those that {role} makes would be its own, which the "
+            f"readers of the others could not read: write as that role (options=-c role={owner} in --db)"
+        )

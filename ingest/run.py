@@ -25,7 +25,7 @@ from .resumable import Steps
 from .selection import Selection
 from .session import writing
 from .stored_tables import copy_rows
-from .work_folder import work_folder
+from .work_folder import names_of, work_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def ingest(
     inputs = inputs_of(sources, wikipedia, options.workers)
     with writing(database, options.index, work) as connection, name_lock(connection, options.index):
         check_free(connection, options.index, options.replace)
-        with work_folder(work, connection.info.host, connection.info.dbname, options.index) as folder:
+        with work_folder(work, *names_of(connection), options.index) as folder:
             return _ingest(inputs, connection, folder, options)
 
 

@@ -35,7 +35,7 @@ from .run import Options, ReadyFacts, Result, publish_index
 from .sequences import Offsets, offsets_of, ragged
 from .session import writing
 from .work_database import Work, number, open_work_database
-from .work_folder import work_folder
+from .work_folder import names_of, work_folder
 
 _CACHE_BYTES = 16 << 20  # each row is read once
 _PARTS = ("subject", "predicate", "object")
@@ -73,8 +73,7 @@ def ingest_knowledge_base(base: str, database: Database, work: Path, options: Op
             raise InputError(f"index {base!r} is empty: there is nothing to build {options.index!r} from")
         check_lossless(index.tokenizer, index.tokenizer_name)
         check_lossless(options.tokenizer, options.tokenizer_name)
-        names = (connection.info.host, connection.info.dbname, options.index, "kb")
-        with work_folder(work, *names) as folder:
+        with work_folder(work, *names_of(connection), options.index, "kb") as folder:
             with clock.step("read"), progress:
                 descriptions = _write_texts(index, folder, options, progress)
             limits: dict[str, Any] = {"memory": options.memory, "workers": options.workers}

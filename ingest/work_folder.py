@@ -10,6 +10,14 @@ from pathlib import Path
 
 from refactx.errors import IndexExistsError, InputError
 
+from .locks import Connection
+
+
+def names_of(connection: Connection) -> tuple[str, str, str]:
+    """What tells a connection's database from others: host, port, and its name."""
+    info = connection.info
+    return info.host, str(info.port), info.dbname
+
 
 @contextmanager
 def work_folder(parent: Path, *names: str) -> Iterator[Path]:

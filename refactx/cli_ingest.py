@@ -107,7 +107,8 @@ def _check_no_source_option(given: dict[str, Any]) -> None:
 def forget(sources: tuple[Path, ...], db: str | None, as_json: bool, **given: Any) -> None:
     """Retract the facts of SOURCES from an index. Options as of the ingest that they came by, sources of any format.
 
-    Claims need no labels here: what has a name in the index is known by its id.
+    Claims need no labels here: what has a name in the index is known by its id. Without the --inverse
+    that an index was ingested with, the inverse facts of claims stay.
     """
     from refactx.connect import database
 
@@ -158,6 +159,8 @@ def _parts(given: dict[str, Any]) -> Parts:
 
 
 def _print_change(changed: "Changed", as_json: bool) -> None:
+    if changed.note:
+        click.echo(f"refactx: {changed.note}", err=True)
     if as_json:
         return print_json(changed.to_json())
     done, passed_over = (

@@ -215,10 +215,12 @@ def open_session(url: str) -> Connection:
     return connection
 
 
-def _with_defaults(url: str, **defaults: int) -> str:
+def _with_defaults(url: str, **defaults: int | str) -> str:
     """The address with these of libpq's parameters where it has none of its own. Raises psycopg.ProgrammingError."""
     given = conninfo_to_dict(url)
-    defaults = {"connect_timeout": CONNECT_SECONDS, **defaults}
+    # In a database of encoding SQL_ASCII, psycopg gives bytes for text where no client encoding is set.
+    encoding = {} if "PGCLIENTENCODING" in os.environ else {"client_encoding": "utf8"}
+    defaults = {"connect_timeout": CONNECT_SECONDS, **encoding, **defaults}
     return make_conninfo(url, **{name: value for name, value in defaults.items() if name not in given})
 
 

@@ -1,5 +1,6 @@
 -- What the current role may write (ingest/rights.py). Names are quoted where they must be, except in `foreign_role`.
 -- `foreign_...`: the first table that it must own and does not, and whose it is: one of the catalogue, or one of `tables`.
+-- `other_owner`: who owns the catalogue, if it is not this role itself: a member of that role, say, or a superuser.
 WITH ours AS (
     SELECT c.relname, r.rolname, r.rolsuper
     FROM pg_class AS c JOIN pg_roles AS r ON r.oid = c.relowner
@@ -22,4 +23,8 @@ SELECT
     (SELECT format('refactx.%%I', relname) FROM ours) AS foreign_table,
     (SELECT quote_ident(rolname) FROM ours) AS foreign_owner,
     (SELECT rolname FROM ours) AS foreign_role,
-    (SELECT rolsuper FROM ours) AS foreign_superuser
+    (SELECT rolsuper FROM ours) AS foreign_superuser,
+    (
+        SELECT r.rolname FROM pg_class AS c JOIN pg_roles AS r ON r.oid = c.relowner
+        WHERE c.relnamespace = to_regnamespace('refactx') AND c.relname = 'indexes' AND r.rolname <> current_user
+    ) AS other_owner

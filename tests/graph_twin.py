@@ -36,7 +36,8 @@ def written(line: Line) -> str:
     if kind == "ready":
         return "<{}> <{}> <{}> .".format(*rest)
     if kind == "title":
-        return f"<https://{rest[2]}.wikipedia.org/wiki/{rest[1]}> <http://schema.org/about> <{ENTITY}{rest[0]}> ."
+        title = str(rest[1]).replace(" ", "_")  # as in addresses
+        return f"<https://{rest[2]}.wikipedia.org/wiki/{title}> <http://schema.org/about> <{ENTITY}{rest[0]}> ."
     if kind == "external id":
         return f"<{ENTITY}{rest[0]}> <http://wikiba.se/ontology#propertyType> <http://wikiba.se/ontology#ExternalId> ."
     predicate = {

@@ -4,6 +4,7 @@ import random
 import threading
 from pathlib import Path
 
+import psycopg
 import pytest
 from living_index import LivingIndex, linked, same, shown
 from test_segments import FIRST, MORE
@@ -95,6 +96,24 @@ def test_readers_in_many_threads_see_nothing_but_what_was_or_is(living: LivingIn
             assert not reader.is_alive()
         assert faults == []
         same(index, living.sequences(FIRST[2:]), sequences)
+
+
+def test_a_change_does_not_wait_for_who_still_reads_what_a_compaction_left(
+    living: LivingIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("refactx.ingest.compact.PATIENCE", 0.1)
+    with psycopg.connect(living.url) as export:
+        export.execute("SELECT count(*) FROM refactx.pieces_1")
+        living.forget(*FIRST[:3])
+        living.compact()
+        with living.open() as index:
+            assert living.append(*MORE).facts == len(MORE)
+            index.refresh()
+            same(index, living.sequences([*FIRST[3:], *MORE]), living.sequences(FIRST))
+            assert len(export.execute("SELECT key FROM refactx.pieces_1").fetchall()) > 0, "it reads on"
+    living.forget("not there at")
+    with psycopg.connect(living.url) as connection:
+        assert connection.execute("SELECT to_regclass('refactx.pieces_1')").fetchone() == (None,), "then it goes"
 
 
 def test_a_fact_retracted_while_it_is_written_is_an_error(living: LivingIndex) -> None:

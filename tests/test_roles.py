@@ -131,6 +131,19 @@ def test_the_right_to_write_can_be_handed_on_by_membership(written: As, facts: P
         drop(connection, "anns")
 
 
+@pytest.mark.parametrize("role", ["ann", ""])
+def test_who_may_write_but_is_not_the_owner_is_told_to_write_as_the_owner(written: As, facts: Path, role: str) -> None:
+    with pytest.raises(
+        DatabaseError, match=r"belong to role refactx_writer.*\(options=-c role=refactx_writer in --db\)"
+    ):
+        write(written(role), facts, "first")
+    with refactx.open_index("first", written("refactx_reader")) as index:
+        assert "<Bo> <p> <b> ." in index
+    write(make_conninfo(written(role), options="-c role=refactx_writer"), facts, f"by_{role}")
+    with refactx.open_index(f"by_{role}", written("refactx_reader")) as index:
+        assert "<Bo> <p> <b> ." in index
+
+
 def test_a_stranger_is_told_whose_tables_they_are(written: As, facts: Path) -> None:
     run(written(""), "GRANT USAGE, CREATE ON SCHEMA refactx TO stranger")
     with pytest.raises(DatabaseError, match=r"belongs to role refactx_writer.*run GRANT refactx_writer TO stranger"):

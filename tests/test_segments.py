@@ -3,13 +3,16 @@
 from pathlib import Path
 from typing import Any
 
+import click.testing
 import psycopg
 import pytest
 from graph_twin import Line, written
 from living_index import LivingIndex, linked, same
 from tiny_model import tiny_fact_tokenizer
 
+from refactx.cli import cli
 from refactx.errors import CorruptIndexError, IndexExistsError, IndexNotFoundError, TokenizerMismatchError
+from refactx.ingest import change
 from refactx.ingest.catalogue import drop
 from refactx.ingest.locks import name_lock
 from refactx.ingest.selection import Selection
@@ -233,6 +236,79 @@ def test_claims_without_labels_are_forgotten_by_their_ids(named: LivingIndex) ->
     with named.open() as index:
         assert "<Ann> <child> <Bob> ." not in index
         assert "<Ann> <born> <1950> ." in index
+
+
+def command(living: LivingIndex, *arguments: object) -> "click.testing.Result":
+    given = [*map(str, arguments), "--db", living.url, "--work-dir", str(living.folder / "work")]
+    return click.testing.CliRunner().invoke(cli, given, catch_exceptions=False)
+
+
+def test_a_change_without_the_inverse_that_an_index_was_ingested_with_says_what_it_leaves(
+    db_url: str, tmp_path: Path
+) -> None:
+    living = LivingIndex(db_url, tmp_path)
+    source = graph(living, "all.nt", [*LABELS, *CLAIMS, ("claim", "Q3", "P40", "Q1")])
+    living.ingest_from(source, selection=Selection(inverse=True))
+    claim = graph(living, "claim.nt", CLAIMS[:1])
+    done = command(living, "forget", claim)
+    assert done.exit_code == 0
+    assert "1 facts retracted" in done.stdout
+    (said,) = done.stderr.splitlines()
+    assert "index 'default' was ingested with --inverse" in said
+    assert "the inverse facts of these sources stay" in said
+    done = command(living, "forget", claim, "--inverse")
+    assert (done.stderr, "1 facts retracted, 1 were not there" in done.stdout) == ("", True)
+    assert "were not added" in command(living, "ingest", claim, "--append", "--json").stderr
+    assert "1 facts appended, 1 were already" in command(living, "ingest", claim, "--append", "--inverse").stdout
+    assert command(living, "forget", living.source(["a b c"])).stderr == "", "nobody inverts ready-made facts"
+
+
+def test_an_inverse_that_has_its_name_already_does_not_collide_with_itself(db_url: str, tmp_path: Path) -> None:
+    living, inverse = LivingIndex(db_url, tmp_path), Selection(inverse=True)
+    living.ingest_from(graph(living, "all.nt", LABELS + CLAIMS), selection=inverse)
+    done = living.append_from(  # P40 has a label here, and no claim
+        graph(living, "more.nt", [*LABELS, ("literal", "Q2", "P50", "1951", None)]), selection=inverse
+    )
+    assert (done.facts, done.report.collisions) == (1, 0)
+
+
+@pytest.mark.parametrize("action", ["forget", "append"])
+def test_claims_of_nothing_that_has_a_name_change_nothing_and_are_accounted_for(
+    named: LivingIndex, action: str
+) -> None:
+    source = graph(named, "unknown.nt", [("claim", "Q404", "P40", "Q405")])
+    done = (named.forget_from if action == "forget" else named.append_from)(source)
+    assert (done.facts, done.passed_over, done.total) == (0, 0, 2)
+    assert done.report.dropped == {"subject has no label": 1}
+    assert entry(named.url)["segments"] == 1
+
+
+def test_a_change_without_the_aliases_that_an_index_has_says_so_if_its_source_has_some(named: LivingIndex) -> None:
+    aliases = graph(named, "aliases.nt", [*LABELS, *CLAIMS, ("alias", "Q1", "Annie", "en")])
+    named.ingest_from(aliases, selection=Selection(aliases=True), replace=True)
+    assert "ingested with --aliases" in named.forget_from(aliases).note
+    assert named.append_from(graph(named, "claims.nt", CLAIMS)).note == ""
+    assert named.forget_from(aliases, selection=Selection(aliases=True)).note == ""
+
+
+def test_what_a_stopped_append_left_is_not_taken_for_an_index_of_other_names(
+    named: LivingIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    claim = graph(named, "claim.nt", [("claim", "Q2", "P40", "Q1")])
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(change, "_write", stop)
+        named.append_from(claim)
+    with psycopg.connect(named.url) as connection:
+        connection.execute("DROP SCHEMA refactx CASCADE")  # numbers begin with 1 again, as on another server
+    others: list[Line] = [("label", "Q1", "Zoe", "en"), *LABELS[1:]]
+    named.ingest_from(graph(named, "others.nt", others + CLAIMS))
+    assert named.append_from(claim).facts == 1
+    with named.open() as index:
+        assert "<Bob> <child> <Zoe> ." in index
+        assert "<Bob> <child> <Ann> ." not in index
 
 
 def test_aliases_are_appended_to_an_index_without_them_and_forgotten(named: LivingIndex) -> None:

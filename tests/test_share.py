@@ -335,6 +335,22 @@ def test_a_truncated_file_is_an_error_after_which_the_whole_one_goes_on(
     assert answers(db_url, "small") == answers(url, "small")
 
 
+@pytest.mark.parametrize("stuck", [False, True])
+def test_an_import_cut_in_its_first_step_goes_on_with_the_whole_file(
+    url: str, db_url: str, file: Path, tmp_path: Path, stuck: bool
+) -> None:
+    part, whole = tmp_path / "part", file.read_bytes()
+    part.write_bytes(whole[: len(whole) // 2])
+    with opened(db_url) as database:
+        with pytest.raises(TruncatedFileError, match="the whole file"):
+            import_index(database, part)
+        if stuck:  # as earlier versions left it
+            with psycopg.connect(db_url, autocommit=True) as connection:
+                connection.execute("UPDATE refactx.indexes SET report = jsonb_set(report, '{import,counted}', '[]')")
+        assert import_index(database, file).resumed == 0
+    assert answers(db_url, "small") == answers(url, "small")
+
+
 def test_where_postgresql_refuses_the_last_step_nothing_but_that_is_done_again(
     url: str, db_url: str, file: Path
 ) -> None:
