@@ -1,7 +1,7 @@
 """`python -m bench.passes MODEL`: what a forward pass costs by how many ids go through it, on one thread.
 
-Behind a text of 310 ids, the least of four passes: with the logits behind the last id alone, and behind all, as a guess and
-a scored question need them.
+Behind a text of 310 ids, the least of four passes: with the logits behind the last id alone, and behind all, as a scored
+question needs them.
 """
 
 import time
@@ -33,7 +33,7 @@ def main(model: str) -> None:
 
     prefix = prefill(loaded, [ids(TEXT)])
 
-    def seconds(width: int, last: int | None) -> float:
+    def seconds(width: int, last: int) -> float:
         inputs = {
             "past_key_values": prefix.cache_for_one(),
             "position_ids": torch.arange(TEXT)[None],
@@ -46,7 +46,7 @@ def main(model: str) -> None:
 
     click.echo("   ids   last    all  ms")
     for width in WIDTHS:
-        of_last, of_all = (min(seconds(width, last) for _ in range(4)) * 1000 for last in (1, None))
+        of_last, of_all = (min(seconds(width, last) for _ in range(4)) * 1000 for last in (1, width))
         click.echo(f"{width:>6} {of_last:>6.0f} {of_all:>6.0f}")
 
 

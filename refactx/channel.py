@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from refactx.candidates import Limits, Property, Subject, properties, subjects
 from refactx.channel_lines import Lines, after
@@ -141,9 +142,10 @@ class Channel:
         subject alone if it has none to choose.
         """
         weights = self._options
-        asked = self._score.behind(machine, [(one.subject.state, one.subject.alias) for one in meant])
-        if len(meant) > 1:
-            meant = self._nearest(meant, asked)
+        asked, likely = self._score.compared(machine, [(one.subject.state, one.subject.alias) for one in meant])
+        near = self._nearest(likely + [one.score for one in meant])
+        asked.select(near)
+        meant = [meant[n] for n in near]
         named = [one.subject for one in meant]
         found = properties(machine, named, position, model, logits, weights.properties, weights.unlikely, full)
         found = [one for number in range(len(meant)) for one in _that_answer(machine, found, number)]
@@ -165,14 +167,10 @@ class Channel:
             self.lines.told[(*subject.state.prefix, *ids)] = told
         return (*subject.ids, *ids)
 
-    def _nearest(self, meant: Sequence[_Meant], asked: ChunkedModel) -> Sequence[_Meant]:
-        """Those of some subjects whose properties are worth comparing, with their rows of `asked`, which keeps no others."""
-        scores = self._score.likelihoods(asked, [(n, ()) for n in range(len(meant))])
-        scores += [one.score for one in meant]
-        order = np.argsort(-scores, kind="stable")[: self._options.meant]
-        near = [int(n) for n in order if scores[n] >= scores[order[0]] - self._options.within]
-        asked.select(near)
-        return [meant[n] for n in near]
+    def _nearest(self, scores: NDArray[np.float64]) -> list[int]:
+        """The numbers of those subjects whose properties are worth comparing, by their scores, the best first."""
+        order = np.argsort(-scores, kind="stable")[: self._options.meant].tolist()
+        return [n for n in order if scores[n] >= scores[order[0]] - self._options.within]
 
 
 def _an_object(machine: Machine, state: State) -> Path:

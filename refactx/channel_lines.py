@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import torch
 
+from refactx.fact import split_fact
 from refactx.state import Free, InFact, Machine, State, Written
 from refactx.tree import Path
 
@@ -45,7 +46,7 @@ class Lines:
         return () if at_line or not self._marker else tuple(encode("\n"))
 
     def full(self, machine: Machine, facts: tuple[Written, ...]) -> dict[Path, int]:
-        """The subjects with a property that have had all the facts they may have in a row, as ids to the end of the property,
+        """The subjects with a property that have had all the facts they may have, as ids to the end of the property,
         and how many facts each has left.
         """
         begun = Counter(_until_object(machine, fact.tokens) for fact in facts)
@@ -69,6 +70,16 @@ class Lines:
             if float(logits[0, -1, fact[0]] - logits[0, -1, answer[0]]) > self._again:
                 return fact
         return answer if self._is_told(machine, state) else unknown
+
+    def draft(self, machine: Machine, state: State) -> Sequence[int]:
+        """A guess at the line right behind facts: an answer that names their objects in order, as three of four do."""
+        if not self._marker or not isinstance(state, Free) or not state.facts:
+            return ()
+        if not state.tail.isspace() or not state.tail.endswith(b"\n"):
+            return ()
+        facts = (split_fact(machine.text_of(fact.tokens).decode("utf-8", "replace")) for fact in state.facts)
+        names = (fact[2].partition(" (")[0] for fact in facts if fact is not None)
+        return machine.source.tokenizer.encode(f"{self._marker} {'; '.join(names)}")
 
     def _is_told(self, machine: Machine, state: Free) -> bool:
         """Whether a fact of the text tells what was asked; one that the channel did not choose counts as if it did."""

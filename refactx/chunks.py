@@ -72,6 +72,27 @@ def can_be_fed_in_chunks(model: Any, model_kwargs: Mapping[str, Any], rows: int)
     return positions is not None and all(type(layer) is DynamicLayer for layer in cache.layers)
 
 
+def ids_in_cache(input_ids: torch.Tensor, model_kwargs: Mapping[str, Any]) -> int:
+    """How many ids of a single prompt, int64[1, length], are in the cache from before, if the rest can be fed as what is
+    generated is; 0 if not, or if there is none.
+    """
+    read, length = int(model_kwargs["past_key_values"].get_seq_length()), input_ids.shape[1]
+    mask, positions = model_kwargs.get("attention_mask"), model_kwargs.get("position_ids")
+    if len(input_ids) != 1 or not 0 < read < length or positions is None or positions.shape[1] != length:
+        return 0
+    if mask is not None and not (mask.shape == input_ids.shape and bool(mask[:, read:].all())):
+        return 0
+    return read
+
+
+def of_first(count: int, model_kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs as they were when only the first ids of a prompt had been read."""
+    cut = {
+        name: model_kwargs[name] for name in ("attention_mask", "position_ids") if model_kwargs.get(name) is not None
+    }
+    return {**model_kwargs, **{name: value[:, :count] for name, value in cut.items()}}
+
+
 class ChunkedModel:
     """A model behind its prompt. `model_kwargs`: its inputs as `generate` prepared them, the prompt's cache among them."""
 
@@ -88,11 +109,10 @@ class ChunkedModel:
         if positions is not None:
             self._next = (positions[:, -1:] + 1).to(self._device).expand(self.rows, 1)
 
-    def feed(self, chunks: Sequence[Sequence[int]], last: int | None = 1) -> torch.Tensor:
+    def feed(self, chunks: Sequence[Sequence[int]], last: int = 1) -> torch.Tensor:
         """Run the model once over a chunk of ids for each row; a chunk may be empty, but not all of them.
 
-        Returns the logits behind each row's `last` ids, [rows, last, vocabulary] (None: behind all, [rows, width,
-        vocabulary]), on the right: row r has them in its last `len(chunks[r])` columns.
+        Returns the logits behind each row's `last` ids, [rows, last, vocabulary].
         """
         width = max(map(len, chunks))
         ids = torch.tensor([[0] * (width - len(chunk)) + list(chunk) for chunk in chunks], device=self._device)
@@ -101,10 +121,10 @@ class ChunkedModel:
             inputs["position_ids"] = self._place(self._next, chunks, width)
         inputs["attention_mask"] = self._unmask(chunks, width)
         if self._only_last:
-            inputs["logits_to_keep"] = last or width
+            inputs["logits_to_keep"] = last
         prepared = self._model.prepare_inputs_for_generation(ids, next_sequence_length=width, **inputs)
         logits: torch.Tensor = self._model(**prepared, return_dict=True).logits
-        return logits[:, -(last or width) :]
+        return logits[:, -last:]
 
     @property
     def fed(self) -> int:

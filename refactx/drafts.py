@@ -1,4 +1,4 @@
-"""Guesses at what greedy text goes on with: what followed the last time that its latest ids stood there.
+"""Guesses at what greedy text goes on with: what followed the last time that its latest ids stood there; what follows a fact.
 
 An answer repeats the fact that proves it, a fact the last one's subject, and a small model its examples. A guess goes
 through the model with the ids that it needs to see anyway, in one pass, and each id counts only if the model would have
@@ -7,6 +7,9 @@ chosen it (Saxena, Prompt Lookup Decoding, 2023; Leviathan et al., arXiv 2211.17
 
 import numpy as np
 from numpy.typing import NDArray
+
+from refactx.channel_lines import Lines, after
+from refactx.state import Free, InFact, Machine, State
 
 MATCHED, MATCHED_BESIDE_FEW = 3, 5
 """Ids that have to be the same, and how many where the pass is over `FEW` ids or less without the guess: there it costs more
@@ -17,6 +20,25 @@ FEW = 3
 MOST = 8
 """Ids guessed at once: 8 more take a pass over several ids a quarter longer, and one over a single id up to three times as long
 on a CPU (docs/benchmarks.md, "Decoding")."""
+
+MOST_BEHIND_FACT = 48
+"""Ids guessed behind a fact: most are right, and of a wrong one a pass costs little."""
+
+
+def behind_fact(machine: Machine, state: State, lines: Lines | None = None) -> list[int]:
+    """What may go on from a fact that is whole but for its terminator: that, and the end of the line. `lines`: in a channel's
+    text also what these put behind it, and right behind facts the answer that they draft. Nothing elsewhere.
+    """
+    ids: list[int] = []
+    if isinstance(state, InFact) and state.children.terminal and not len(state.children.tokens):
+        ids += machine.source.tokenizer.encode(f"{machine.source.terminator}\n")
+        state = after(machine, state, ids)
+        if lines is not None and isinstance(state, Free):
+            more = lines.follow(machine, state)
+            ids, state = [*ids, *more], after(machine, state, more)
+    if lines is not None:
+        ids += lines.draft(machine, state)
+    return ids[:MOST_BEHIND_FACT]
 
 
 def guess(ids: NDArray[np.int64], most: int = MOST, matched: int = MATCHED) -> list[int]:

@@ -32,8 +32,8 @@ from transformers.generation.stopping_criteria import (
 
 from refactx.branches import can_branch
 from refactx.channel import Channel
-from refactx.chunks import ChunkedModel, best_width, can_be_fed_in_chunks
-from refactx.drafts import FEW, MATCHED, MATCHED_BESIDE_FEW, guess
+from refactx.chunks import ChunkedModel, best_width, can_be_fed_in_chunks, ids_in_cache, of_first
+from refactx.drafts import FEW, MATCHED, MATCHED_BESIDE_FEW, behind_fact, guess
 from refactx.drafts import MOST as MOST_GUESSED
 from refactx.errors import ModelError
 from refactx.fact_beams import FactBeams, best_fact
@@ -135,8 +135,13 @@ class ForcedTokens:
         run = _Run(self._machine, self._streamer, search, masks, processors, stopping_criteria, generation_config)
         prompts = [(n, input_ids[n : n + 1]) for n in range(len(input_ids))]
         rows = [self._row(n, prompt, self.prompt_length, generation_config.max_length) for n, prompt in prompts]
-        first = model._prefill(input_ids, generation_config, model_kwargs).logits[:, -1:]
-        chunked = ChunkedModel(model, model_kwargs, (input_ids.shape[0], input_ids.shape[1]))
+        read = 0 if generation_config.prefill_chunk_size else ids_in_cache(input_ids, model_kwargs)
+        if read:  # what is left of the prompt goes through the model with the first guess
+            chunked, first = ChunkedModel(model, of_first(read, model_kwargs), (1, read)), None
+            rows[0].pending = input_ids[0, read:].tolist()
+        else:
+            first = model._prefill(input_ids, generation_config, model_kwargs).logits[:, -1:]
+            chunked = ChunkedModel(model, model_kwargs, (input_ids.shape[0], input_ids.shape[1]))
 
         def written() -> torch.Tensor:
             return _padded_together(rows, generation_config._pad_token_tensor).to(input_ids.device)
@@ -200,11 +205,14 @@ class _Run:
         self._ahead: list[int] = []  # what the model has read behind the text, for fact beams
         self._searched: Sequence[tuple[int, ...]] = ()  # by the fact beams of the last fact
 
-    def write(self, rows: list[_Row], chunked: ChunkedModel, logits: torch.Tensor) -> None:
-        """Write every row to its end, from the logits behind the prompts, [rows, 1, vocabulary]."""
+    def write(self, rows: list[_Row], chunked: ChunkedModel, logits: torch.Tensor | None) -> None:
+        """Write every row to its end, from the logits behind the prompts, [rows, 1, vocabulary]; None where all rows have ids
+        pending.
+        """
         self._alone = len(rows) == 1
         while True:
-            self._choose([n for n, row in enumerate(rows) if not row.pending], rows, chunked, logits)
+            if logits is not None:
+                self._choose([n for n, row in enumerate(rows) if not row.pending], rows, chunked, logits)
             going_on = [n for n, row in enumerate(rows) if not row.done]
             if not going_on:
                 return
@@ -212,7 +220,7 @@ class _Run:
             rows = [rows[n] for n in going_on]
             width = best_width([len(row.pending) for row in rows])
             guessed = self._guess(rows) if chunked.can_forget else []
-            logits = chunked.feed([row.pending[:width] + guessed for row in rows], last=None if guessed else 1)
+            logits = chunked.feed([row.pending[:width] + guessed for row in rows], last=len(guessed) + 1)
             for row in rows:
                 row.pending = row.pending[width:]
             if guessed:
@@ -220,7 +228,7 @@ class _Run:
 
     def _guess(self, rows: list[_Row]) -> list[int]:
         """What a single row may go on with, for the model to check in the pass that it needs anyway: greedy text what it went
-        on with before, a search for a fact what is forced.
+        on with before, or what follows from its facts; a search for a fact what is forced.
         """
         if not self._alone:
             return []
@@ -229,7 +237,13 @@ class _Run:
             return [] if token is None else [token]
         if self._sampling:
             return []
-        room = min(MOST_GUESSED, self._max_length - rows[0].length - 1)
+        room = self._max_length - rows[0].length - 1
+        lines = None if self._channel is None else self._channel.lines
+        if drafted := behind_fact(self._machine, rows[0].state, lines):
+            return drafted[: max(0, room)]
+        if _has_another_object(self._machine, rows[0].state):
+            return []
+        room = min(MOST_GUESSED, room)
         matched = MATCHED if len(rows[0].pending) > FEW else MATCHED_BESIDE_FEW
         return self._to_a_choice(rows[0], guess(rows[0].written[0].numpy(), room, matched))
 
@@ -351,6 +365,11 @@ class _Run:
         if self._streamer is not None:
             self._streamer.put(torch.tensor([token]))
         row.done = bool(self._criteria(row.written, None).item())
+
+
+def _has_another_object(machine: Machine, state: State) -> bool:
+    """Whether a fact is in its object, and one with the same subject and property was written: what stood there is wrong."""
+    return isinstance(state, InFact) and bool(state.rivals) and machine.text_of(state.prefix).count(b">") > 1
 
 
 def _alike(some: list[int], others: list[int]) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from refactx.chunks import ChunkedModel, passes
+from refactx.chunks import IDS_A_PASS, ChunkedModel, passes
 from refactx.prefix import Prefix
 from refactx.state import InFact, Machine
 from refactx.tree import Path
@@ -37,17 +37,34 @@ class QuestionScore:
         Who asks says an alias where one led there. Of a description the first words are read. Where a fact of the text led to
         the subject, as its object, it comes first: a question of two steps asks for both.
         """
-        encode = machine.source.tokenizer.encode
-        trigger, newline = encode(machine.source.trigger), encode("\n")
-        rows = []
-        for state, alias in subjects:
-            reason = _reason(machine, state)
-            before = [*trigger, *reason, *newline] if reason else []
-            rows.append([*before, *trigger, *_briefly(machine, state.prefix, alias)])
+        model = self._behind_examples()
+        model.select([0] * len(subjects))
+        model.feed([_begun(machine, state, alias) for state, alias in subjects])
+        return model
+
+    def compared(
+        self, machine: Machine, subjects: Sequence[tuple[InFact, str]]
+    ) -> tuple[ChunkedModel, NDArray[np.float64]]:
+        """`behind`, and the log-probability of the question right behind each of them: float64[len(subjects)].
+
+        All are read in one pass, and with them what `of_nothing` needs, unless that is too many logits for one. (A single one
+        that would have a pass for itself alone gets 0.)
+        """
+        if len(subjects) == 1 and self._of_nothing is not None:
+            return self.behind(machine, subjects), np.zeros(1)
+        begun = [_begun(machine, state, alias) for state, alias in subjects]
+        rows = [*begun, machine.source.tokenizer.encode(machine.source.trigger)]
+        scored, read = self._question[self._lead :], self._question[:-1]  # nobody asks what follows the last id
+        if len(rows) * len(scored) > IDS_A_PASS:
+            model = self.behind(machine, subjects)
+            return model, self.likelihoods(model, [(row, ()) for row in range(len(subjects))])
         model = self._behind_examples()
         model.select([0] * len(rows))
-        model.feed(rows)
-        return model
+        logits = model.feed([[*row, *read] for row in rows], last=len(scored))
+        model.forget(len(read))
+        model.select(range(len(subjects)))
+        *scores, self._of_nothing = _of_ids(logits, scored).tolist()
+        return model, np.array(scores)
 
     def of_nothing(self, machine: Machine) -> float:
         """The log-probability of the question behind no fact, where one might stand."""
@@ -115,6 +132,14 @@ def _of_ids(logits: torch.Tensor, ids: Sequence[int]) -> NDArray[np.float64]:
     of_ids = logits.gather(2, wanted)[..., 0] - logits.logsumexp(-1)
     found: NDArray[np.float64] = of_ids.sum(-1).numpy(force=True).astype(np.float64)
     return found
+
+
+def _begun(machine: Machine, state: InFact, alias: str) -> Sequence[int]:
+    """The ids of a fact so far, from its trigger on, behind the one that led to it."""
+    encode = machine.source.tokenizer.encode
+    trigger, reason = encode(machine.source.trigger), _reason(machine, state)
+    before = [*trigger, *reason, *encode("\n")] if reason else []
+    return [*before, *trigger, *_briefly(machine, state.prefix, alias)]
 
 
 def _briefly(machine: Machine, prefix: Sequence[int], alias: str) -> Sequence[int]:

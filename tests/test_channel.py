@@ -27,6 +27,7 @@ from tiny_model import (
 from refactx.candidates import Limits
 from refactx.channel import Channel, ChannelOptions
 from refactx.channel_lines import after
+from refactx.drafts import behind_fact
 from refactx.grounded import ground
 from refactx.loop import _Run
 from refactx.prefix import prefill
@@ -254,6 +255,16 @@ class TestWhatIsWritten:
                 cut += decided
             assert not (guessed and chosen.decides(machine, state))
         assert cut, [(type(state).__name__, index.tokenizer.decode(guessed)) for state, guessed in seen]
+
+    @pytest.mark.parametrize("question", QUESTIONS)
+    @pytest.mark.parametrize("seed", range(2))
+    def test_is_the_same_whatever_is_guessed(self, seed: int, question: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        index, rows = tiny_index(GRAPH), []
+        wrong = index.tokenizer.encode(" .\nFact: <Bo> <q> <in")
+        for drafts in (behind_fact, lambda *given: [], lambda *given: wrong):
+            monkeypatch.setattr("refactx.loop.behind_fact", drafts)
+            rows.append(write(index, seed=seed, question=question, again=0.0, values=2)[0])
+        assert rows[0] == rows[1] == rows[2]
 
 
 class TestTheChoice:

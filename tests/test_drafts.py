@@ -3,14 +3,18 @@
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny_model import FACTS, Passes, eager, prompts, tiny_index, tiny_model, tiny_tokenizer
 from transformers import LogitsProcessor, LogitsProcessorList
 
-from refactx.drafts import guess
+from refactx.channel_lines import Lines
+from refactx.drafts import behind_fact, guess
 from refactx.grounded import ground
+from refactx.loop import _has_another_object
+from refactx.state import InFact, Machine
 
 CYCLE = [40, 41, 42, 43, 44]
 TOKENS = 60
@@ -85,3 +89,89 @@ def test_a_streamer_gets_each_id_once() -> None:
         **prompts("a Fact:"), logits_processor=eager(), max_new_tokens=TOKENS, do_sample=False, streamer=Streamer()
     )
     assert seen == [*out[0].tolist(), -1]
+
+
+def of_answers(marker: str = "Answer:", values: int = 6) -> Lines:
+    return Lines(marker, "", values, 4.0, 4.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "behind"),
+    [
+        ("a Fact: <Ann> <p> <b>", " .\n"),
+        ("a Fact: <Ann> <p> <b", ""),
+        ("a Fact: <Ann>", ""),
+        ("a Fact:", ""),
+        ("a Fact: <Ann> <p> <b> .", ""),
+        ("hello\n", ""),
+    ],
+)
+def test_behind_a_whole_fact_comes_its_terminator(text: str, behind: str) -> None:
+    machine = Machine(tiny_index(FACTS))
+    encode = machine.source.tokenizer.encode
+    assert behind_fact(machine, machine.run(encode(text), 0)) == encode(behind)
+
+
+@pytest.mark.parametrize(
+    ("text", "behind"),
+    [
+        ("a Fact: <Ann> <p> <b>", " .\nFact: <Ann> <p>"),
+        ("a Fact: <Ann> <q> <b>", " .\nAnswer: b"),
+        ("a Fact: <Ann> <q> <b> .\n", "Answer: b"),
+        ("Fact: <Ann> <p> <b> .\nFact: <Ann> <p> <c> .\nFact: <Bo (n)> <p> <x (y) z>", " .\nAnswer: b; c; x"),
+        ("Fact: <Ann> <q> <b> .\nso\n", ""),
+        ("Fact: <Ann> <q> <b> .", ""),
+        ("hello\n", ""),
+    ],
+)
+def test_and_by_a_channel_its_next_line(text: str, behind: str) -> None:
+    machine = Machine(tiny_index([*FACTS, "<Bo (n)> <p> <x (y) z>"]))
+    decode, encode = machine.source.tokenizer.decode, machine.source.tokenizer.encode
+    state = machine.run(encode(text), 0)
+    assert decode(behind_fact(machine, state, of_answers())) == behind
+    without_marker = decode(behind_fact(machine, state, of_answers("")))
+    assert without_marker == behind.partition("Answer")[0]
+
+
+class Prefers(LogitsProcessor):
+    """Makes a model write an id wherever it may."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+        out = scores.clone()
+        out[:, self.number] += 50.0
+        return out  # type: ignore[return-value]
+
+
+def test_with_the_terminator_guessed_a_text_of_facts_takes_a_pass_less_for_each() -> None:
+    grounded = ground(tiny_model(), tiny_tokenizer(), tiny_index(FACTS))
+    (end,) = grounded.machine.source.tokenizer.encode(" .")
+    numbers, outs = [], []
+    for drafts in (lambda *given: [], behind_fact):
+        with pytest.MonkeyPatch.context() as patch, Passes(grounded._model) as passes:
+            patch.setattr("refactx.loop.behind_fact", drafts)
+            options = {"max_new_tokens": 20, "do_sample": False}
+            processors = LogitsProcessorList([*eager(), Prefers(end)])
+            outs.append(grounded.generate(**prompts("a Fact:"), logits_processor=processors, **options))
+        numbers.append(passes.number)
+    assert outs[0].tolist() == outs[1].tolist()
+    facts = grounded.facts(outs[1])[0]
+    assert 0 < len(facts) <= numbers[0] - numbers[1]
+
+
+def test_no_object_is_guessed_that_the_same_subject_and_property_have_had() -> None:
+    """It stood there before, and cannot stand there again."""
+    machine = Machine(tiny_index(FACTS))
+    run = machine.source.tokenizer.encode
+    for text, has in (
+        ("Fact: <Ann> <p> <b> .\nFact: <Ann> <p> <", True),
+        ("Fact: <Ann> <p> <b> .\nFact: <Ann> <", False),
+        ("Fact: <Ann> <p> <b> .\nFact: <Bé> <p> <", False),
+        ("Fact: <Ann> <p> <", False),
+        ("Fact: <Ann> <p> <b> .", False),
+    ):
+        state = machine.run(run(text), 0)
+        assert isinstance(state, InFact) is not text.endswith(".")
+        assert _has_another_object(machine, state) is has, text

@@ -85,7 +85,7 @@ def written(seed: int, inputs: dict[str, torch.Tensor], mode: str, budget: int =
     return sequences
 
 
-@pytest.mark.parametrize("texts", [pytest.param(TEXTS[2:3], marks=pytest.mark.slow), TEXTS])
+@pytest.mark.parametrize("texts", [TEXTS[2:3], TEXTS])
 @pytest.mark.parametrize("mode", MODES)
 def test_the_ids_are_the_same_with_and_without(mode: str, texts: tuple[str, ...]) -> None:
     if mode == "prompt lookup":
@@ -98,6 +98,23 @@ def test_the_ids_are_the_same_with_and_without(mode: str, texts: tuple[str, ...]
     assert sum(map(len, found))
     for row, facts in zip(with_prefix.tolist(), found, strict=True):
         check_text(INDEX, row, length, facts)
+
+
+@pytest.mark.parametrize("row", range(len(TEXTS)))
+def test_of_a_single_row_padded_behind_it_they_are_too(row: int) -> None:
+    inputs = {name: value[row : row + 1] for name, value in behind(*TEXTS).items()}
+    assert written(1, inputs, "greedy", prefix=prefix()).tolist() == written(1, inputs, "greedy").tolist()
+
+
+def test_what_is_left_of_the_prompt_is_read_with_a_guess(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = behind("so it is")
+    truth = written(0, inputs, "greedy", 8)
+    ahead = truth[0].tolist()
+    monkeypatch.setattr("refactx.loop.guess", lambda before, most, matched: ahead[len(before) :][:most])
+    with Passes(llama()) as passes:
+        out = written(0, inputs, "greedy", 8, prefix=prefix())
+    assert out.tolist() == truth.tolist()
+    assert passes.number == 1
 
 
 def test_an_assistant_may_help() -> None:

@@ -61,6 +61,26 @@ def test_is_that_of_plain_passes(question: str) -> None:
     assert score.of_nothing(Machine(INDEX)) == pytest.approx(float(plainly("Fact:", (), question).sum()), abs=1e-3)
 
 
+@pytest.mark.parametrize("ids_a_pass", [256, 3])
+@pytest.mark.parametrize("names", [("<Ann>",), ("<Ann>", "<Bo (n)>", f"<Cy ({LONG})>")])
+def test_subjects_are_compared_by_the_question_right_behind_them(
+    names: Sequence[str], ids_a_pass: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("refactx.question_score.IDS_A_PASS", ids_a_pass)
+    question, path = " who was it?", tuple(encode(" <p>"))
+    read = [name.replace(LONG, "one two three four") for name in names]
+    score, subjects = of_question(question), [(at(f" {name}"), "") for name in names]
+    model, found = score.compared(Machine(INDEX), subjects)
+    expected = [float(plainly(f"Fact: {name}", (), question).sum()) for name in read]
+    assert found == pytest.approx(expected, abs=1e-3)
+    assert score.of_nothing(Machine(INDEX)) == pytest.approx(float(plainly("Fact:", (), question).sum()), abs=1e-3)
+    again, _ = score.compared(Machine(INDEX), subjects)
+    for behind in (model, again):
+        likely = score.likelihoods(behind, [(row, path) for row in range(len(names))])
+        expected = [float(plainly(f"Fact: {name}", path, question).sum()) for name in read]
+        assert likely == pytest.approx(expected, abs=1e-3), "the model stands behind the subjects"
+
+
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(
     rows=st.lists(st.lists(st.integers(5, 200), max_size=6).map(tuple), min_size=1, max_size=24),
