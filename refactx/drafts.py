@@ -25,20 +25,36 @@ MOST_BEHIND_FACT = 48
 """Ids guessed behind a fact: most are right, and of a wrong one a pass costs little."""
 
 
-def behind_fact(machine: Machine, state: State, lines: Lines | None = None) -> list[int]:
-    """What may go on from a fact that is whole but for its terminator: that, and the end of the line. `lines`: in a channel's
-    text also what these put behind it, and right behind facts the answer that they draft. Nothing elsewhere.
+def behind_fact(machine: Machine, state: State, ids: NDArray[np.int64], lines: Lines | None = None) -> list[int]:
+    """What may go on from `ids`, int64[n], where they end in a fact that is whole but for its terminator: that, as it stands
+    behind the last fact, and a line end. `lines`: in a channel's text, what these put behind a fact; also the answer that they
+    draft, right behind facts. Nothing elsewhere.
     """
-    ids: list[int] = []
+    encode, ahead = machine.source.tokenizer.encode, list[int]()
     if isinstance(state, InFact) and state.children.terminal and not len(state.children.tokens):
-        ids += machine.source.tokenizer.encode(f"{machine.source.terminator}\n")
-        state = after(machine, state, ids)
-        if lines is not None and isinstance(state, Free):
+        ahead = encode(f"{machine.source.terminator}\n")
+        if state.facts:
+            last = state.facts[-1]
+            ahead = ids[last.start + len(last.tokens) : last.stop + (lines is None)].tolist()
+        if lines is not None:
+            state = after(machine, state, ahead)
             more = lines.follow(machine, state)
-            ids, state = [*ids, *more], after(machine, state, more)
+            ahead, state = [*ahead, *more], after(machine, state, more)
     if lines is not None:
-        ids += lines.draft(machine, state)
-    return ids[:MOST_BEHIND_FACT]
+        ahead += lines.draft(machine, state)
+    return ahead[:MOST_BEHIND_FACT]
+
+
+def another_line(machine: Machine, state: State, ids: NDArray[np.int64]) -> list[int]:
+    """What may go on from `ids`, int64[n], right behind a fact: what stands behind the one before; behind the first, another
+    line's trigger. Nothing elsewhere.
+    """
+    if not isinstance(state, Free) or not state.facts or state.facts[-1].stop != len(ids):
+        return []
+    if len(state.facts) == 1:
+        return machine.source.tokenizer.encode(f"\n{machine.source.trigger}")
+    behind: list[int] = ids[state.facts[-2].stop :][:MOST].tolist()
+    return behind
 
 
 def guess(ids: NDArray[np.int64], most: int = MOST, matched: int = MATCHED) -> list[int]:

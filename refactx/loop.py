@@ -33,7 +33,7 @@ from transformers.generation.stopping_criteria import (
 from refactx.branches import can_branch
 from refactx.channel import Channel
 from refactx.chunks import ChunkedModel, best_width, can_be_fed_in_chunks, ids_in_cache, of_first
-from refactx.drafts import FEW, MATCHED, MATCHED_BESIDE_FEW, behind_fact, guess
+from refactx.drafts import FEW, MATCHED, MATCHED_BESIDE_FEW, another_line, behind_fact, guess
 from refactx.drafts import MOST as MOST_GUESSED
 from refactx.errors import ModelError
 from refactx.fact_beams import FactBeams, best_fact
@@ -239,13 +239,16 @@ class _Run:
             return []
         room = self._max_length - rows[0].length - 1
         lines = None if self._channel is None else self._channel.lines
-        if drafted := behind_fact(self._machine, rows[0].state, lines):
+        ids = rows[0].written[0].numpy()
+        if self._beams is not None and (drafted := another_line(self._machine, rows[0].state, ids)):
+            return drafted[: max(0, room)]
+        if drafted := behind_fact(self._machine, rows[0].state, ids, lines):
             return drafted[: max(0, room)]
         if _has_another_object(self._machine, rows[0].state):
             return []
         room = min(MOST_GUESSED, room)
         matched = MATCHED if len(rows[0].pending) > FEW else MATCHED_BESIDE_FEW
-        return self._to_a_choice(rows[0], guess(rows[0].written[0].numpy(), room, matched))
+        return self._to_a_choice(rows[0], guess(ids, room, matched))
 
     def _to_a_choice(self, row: _Row, guessed: list[int]) -> list[int]:
         """A guess as far as a place where the channel would choose what follows; one out of a fact is left as it is."""

@@ -11,7 +11,7 @@ from tiny_model import FACTS, Passes, eager, prompts, tiny_index, tiny_model, ti
 from transformers import LogitsProcessor, LogitsProcessorList
 
 from refactx.channel_lines import Lines
-from refactx.drafts import behind_fact, guess
+from refactx.drafts import MOST, another_line, behind_fact, guess
 from refactx.grounded import ground
 from refactx.loop import _has_another_object
 from refactx.state import InFact, Machine
@@ -104,12 +104,15 @@ def of_answers(marker: str = "Answer:", values: int = 6) -> Lines:
         ("a Fact:", ""),
         ("a Fact: <Ann> <p> <b> .", ""),
         ("hello\n", ""),
+        ("Fact: <Ann> <p> <b> .so Fact: <Ann> <p> <c>", " .s"),
+        ("Fact: <Ann> <p> <b> .so", ""),
     ],
 )
 def test_behind_a_whole_fact_comes_its_terminator(text: str, behind: str) -> None:
     machine = Machine(tiny_index(FACTS))
     encode = machine.source.tokenizer.encode
-    assert behind_fact(machine, machine.run(encode(text), 0)) == encode(behind)
+    ids = encode(text)
+    assert behind_fact(machine, machine.run(ids, 0), np.array(ids)) == encode(behind)
 
 
 @pytest.mark.parametrize(
@@ -119,6 +122,7 @@ def test_behind_a_whole_fact_comes_its_terminator(text: str, behind: str) -> Non
         ("a Fact: <Ann> <q> <b>", " .\nAnswer: b"),
         ("a Fact: <Ann> <q> <b> .\n", "Answer: b"),
         ("Fact: <Ann> <p> <b> .\nFact: <Ann> <p> <c> .\nFact: <Bo (n)> <p> <x (y) z>", " .\nAnswer: b; c; x"),
+        ("Fact: <Ann> <p> <b> .  \nFact: <Ann> <q> <b>", " .\nAnswer: b; b"),
         ("Fact: <Ann> <q> <b> .\nso\n", ""),
         ("Fact: <Ann> <q> <b> .", ""),
         ("hello\n", ""),
@@ -127,10 +131,28 @@ def test_behind_a_whole_fact_comes_its_terminator(text: str, behind: str) -> Non
 def test_and_by_a_channel_its_next_line(text: str, behind: str) -> None:
     machine = Machine(tiny_index([*FACTS, "<Bo (n)> <p> <x (y) z>"]))
     decode, encode = machine.source.tokenizer.decode, machine.source.tokenizer.encode
-    state = machine.run(encode(text), 0)
-    assert decode(behind_fact(machine, state, of_answers())) == behind
-    without_marker = decode(behind_fact(machine, state, of_answers("")))
-    assert without_marker == behind.partition("Answer")[0]
+    ids = encode(text)
+    state = machine.run(ids, 0)
+    assert decode(behind_fact(machine, state, np.array(ids), of_answers())) == behind
+    without_marker = decode(behind_fact(machine, state, np.array(ids), of_answers("")))
+    assert without_marker.rstrip("\n") == behind.partition("Answer")[0].rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "behind"),
+    [
+        ("a Fact: <Ann> <p> <b>", ""),
+        ("a Fact: <Ann> <p> <b> .", "\nFact:"),
+        ("Fact: <Ann> <p> <b> .so Fact: <Ann> <p> <c> .", "so Fact: <Ann> <p"),
+        ("Fact: <Ann> <p> <b> .so Fact: <Ann> <p> <c> .s", ""),
+        ("hello", ""),
+    ],
+)
+def test_right_behind_a_fact_comes_what_stands_behind_the_one_before(text: str, behind: str) -> None:
+    machine = Machine(tiny_index(FACTS))
+    ids = machine.source.tokenizer.encode(text)
+    found = another_line(machine, machine.run(ids, 0), np.array(ids))
+    assert found == machine.source.tokenizer.encode(behind)[:MOST]
 
 
 class Prefers(LogitsProcessor):
