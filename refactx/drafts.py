@@ -25,6 +25,27 @@ MOST_BEHIND_FACT = 48
 """Ids guessed behind a fact: most are right, and of a wrong one a pass costs little."""
 
 
+def drafted(
+    machine: Machine,
+    state: State,
+    ids: NDArray[np.int64],
+    pending: int,
+    lines: Lines | None = None,
+    searches: bool = False,
+) -> list[int]:
+    """What `ids`, int64[n], may go on with; `state`: behind them.
+
+    `pending`: how many of them the pass has to go over without the guess. `lines`: of a channel; `searches`: whether facts are
+    searched with beams.
+    """
+    if lines is not None and (behind := behind_fact(machine, state, ids, lines)):
+        return behind
+    if _has_another_object(machine, state):
+        return []
+    again = guess(ids, MOST, MATCHED if pending > FEW else MATCHED_BESIDE_FEW)
+    return again or (another_line(machine, state, ids) if searches else behind_fact(machine, state, ids))
+
+
 def behind_fact(machine: Machine, state: State, ids: NDArray[np.int64], lines: Lines | None = None) -> list[int]:
     """What may go on from `ids`, int64[n], where they end in a fact that is whole but for its terminator: that, as it stands
     behind the last fact, and a line end. `lines`: in a channel's text, what these put behind a fact; also the answer that they
@@ -55,6 +76,11 @@ def another_line(machine: Machine, state: State, ids: NDArray[np.int64]) -> list
         return machine.source.tokenizer.encode(f"\n{machine.source.trigger}")
     behind: list[int] = ids[state.facts[-2].stop :][:MOST].tolist()
     return behind
+
+
+def _has_another_object(machine: Machine, state: State) -> bool:
+    """Whether a fact is in its object, and one with the same subject and property was written: what stood there is wrong."""
+    return isinstance(state, InFact) and bool(state.rivals) and machine.text_of(state.prefix).count(b">") == 2
 
 
 def guess(ids: NDArray[np.int64], most: int = MOST, matched: int = MATCHED) -> list[int]:

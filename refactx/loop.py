@@ -33,8 +33,7 @@ from transformers.generation.stopping_criteria import (
 from refactx.branches import can_branch
 from refactx.channel import Channel
 from refactx.chunks import ChunkedModel, best_width, can_be_fed_in_chunks, ids_in_cache, of_first
-from refactx.drafts import FEW, MATCHED, MATCHED_BESIDE_FEW, another_line, behind_fact, guess
-from refactx.drafts import MOST as MOST_GUESSED
+from refactx.drafts import drafted
 from refactx.errors import ModelError
 from refactx.fact_beams import FactBeams, best_fact
 from refactx.mask import allowed_behind, forced
@@ -237,18 +236,10 @@ class _Run:
             return [] if token is None else [token]
         if self._sampling:
             return []
-        room = self._max_length - rows[0].length - 1
-        lines = None if self._channel is None else self._channel.lines
-        ids = rows[0].written[0].numpy()
-        if self._beams is not None and (drafted := another_line(self._machine, rows[0].state, ids)):
-            return drafted[: max(0, room)]
-        if drafted := behind_fact(self._machine, rows[0].state, ids, lines):
-            return drafted[: max(0, room)]
-        if _has_another_object(self._machine, rows[0].state):
-            return []
-        room = min(MOST_GUESSED, room)
-        matched = MATCHED if len(rows[0].pending) > FEW else MATCHED_BESIDE_FEW
-        return self._to_a_choice(rows[0], guess(ids, room, matched))
+        row, lines = rows[0], None if self._channel is None else self._channel.lines
+        ids, searches = row.written[0].numpy(), self._beams is not None
+        guessed = drafted(self._machine, row.state, ids, len(row.pending), lines, searches)
+        return self._to_a_choice(row, guessed[: max(0, self._max_length - row.length - 1)])
 
     def _to_a_choice(self, row: _Row, guessed: list[int]) -> list[int]:
         """A guess as far as a place where the channel would choose what follows; one out of a fact is left as it is."""
@@ -368,11 +359,6 @@ class _Run:
         if self._streamer is not None:
             self._streamer.put(torch.tensor([token]))
         row.done = bool(self._criteria(row.written, None).item())
-
-
-def _has_another_object(machine: Machine, state: State) -> bool:
-    """Whether a fact is in its object, and one with the same subject and property was written: what stood there is wrong."""
-    return isinstance(state, InFact) and bool(state.rivals) and machine.text_of(state.prefix).count(b">") > 1
 
 
 def _alike(some: list[int], others: list[int]) -> int:

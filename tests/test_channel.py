@@ -262,7 +262,7 @@ class TestWhatIsWritten:
         index, rows = tiny_index(GRAPH), []
         wrong = index.tokenizer.encode(" .\nFact: <Bo> <q> <in")
         for drafts in (behind_fact, lambda *given: [], lambda *given: wrong):
-            monkeypatch.setattr("refactx.loop.behind_fact", drafts)
+            monkeypatch.setattr("refactx.drafts.behind_fact", drafts)
             rows.append(write(index, seed=seed, question=question, again=0.0, values=2)[0])
         assert rows[0] == rows[1] == rows[2]
 

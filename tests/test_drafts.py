@@ -11,9 +11,8 @@ from tiny_model import FACTS, Passes, eager, prompts, tiny_index, tiny_model, ti
 from transformers import LogitsProcessor, LogitsProcessorList
 
 from refactx.channel_lines import Lines
-from refactx.drafts import MOST, another_line, behind_fact, guess
+from refactx.drafts import MOST, _has_another_object, another_line, behind_fact, guess
 from refactx.grounded import ground
-from refactx.loop import _has_another_object
 from refactx.state import InFact, Machine
 
 CYCLE = [40, 41, 42, 43, 44]
@@ -173,7 +172,7 @@ def test_with_the_terminator_guessed_a_text_of_facts_takes_a_pass_less_for_each(
     numbers, outs = [], []
     for drafts in (lambda *given: [], behind_fact):
         with pytest.MonkeyPatch.context() as patch, Passes(grounded._model) as passes:
-            patch.setattr("refactx.loop.behind_fact", drafts)
+            patch.setattr("refactx.drafts.behind_fact", drafts)
             options = {"max_new_tokens": 20, "do_sample": False}
             processors = LogitsProcessorList([*eager(), Prefers(end)])
             outs.append(grounded.generate(**prompts("a Fact:"), logits_processor=processors, **options))

@@ -299,7 +299,7 @@ class TestCalls:
 
     def test_the_best_fact_is_not_read_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """With one beam and no guesses there is nothing to read but the text, each id of it once."""
-        monkeypatch.setattr("refactx.loop.another_line", lambda *given: [])
+        monkeypatch.setattr("refactx.drafts.another_line", lambda *given: [])
         with Passes(llama(0)) as passes:
             out = grounded(MORE).generate(**prompts("a Fact:"), fact_beams=1, max_new_tokens=40, do_sample=False)
         assert len(grounded(MORE).facts(out)[0]) == 1

@@ -110,7 +110,7 @@ def test_what_is_left_of_the_prompt_is_read_with_a_guess(monkeypatch: pytest.Mon
     inputs = behind("so it is")
     truth = written(0, inputs, "greedy", 8)
     ahead = truth[0].tolist()
-    monkeypatch.setattr("refactx.loop.guess", lambda before, most, matched: ahead[len(before) :][:most])
+    monkeypatch.setattr("refactx.drafts.guess", lambda before, most, matched: ahead[len(before) :][:most])
     with Passes(llama()) as passes:
         out = written(0, inputs, "greedy", 8, prefix=prefix())
     assert out.tolist() == truth.tolist()
