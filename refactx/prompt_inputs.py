@@ -55,9 +55,10 @@ class PromptInputs:
             prefix: Any = False  # kept only when done: a first question that is cancelled has computed nothing
             one, other = (self._prompt.encode(self._tokenizer, text)["input_ids"][0].tolist() for text in ("0", "?"))
             length = next((n for n, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), 0)
-            if length and asked[0].ids[:length] == one[:length]:
-                with suppress(ModelError):
-                    prefix = prefill(self._model, torch.tensor([one[:length]]))
+            if length and asked[0].ids[:length] != one[:length]:
+                return None  # of this question; its first id has taken in what others have in front of theirs
+            with suppress(ModelError):
+                prefix = length and prefill(self._model, torch.tensor([one[:length]]))
             self._prefix = prefix
         if not self._prefix:
             return None
