@@ -140,7 +140,7 @@ class Piece:
         """The first token of the suffix of each of some entries."""
         if self.level:
             return self.heads[starts].astype(np.int32)
-        return codes.decode_at(np.frombuffer(self.codes, np.uint8), self.ends[starts])
+        return codes.decode_at(self.codes, self.ends[starts])
 
     def leaves_between(self, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many facts lie between consecutive entries of `bounds` (int64, ascending)."""

@@ -55,7 +55,7 @@ class _Entries:
 
     def heads(self, entries: Offsets) -> NDArray[np.int32]:
         """The first token of each suffix."""
-        return self.codes.decode_at(self.data, self.starts[entries])
+        return self.codes.tokens_at(self.data, self.starts[entries])
 
 
 def search(rows: Sequence[tuple[Any, ...]], counts: Offsets, targets: Block, codes: TokenCodes) -> NDArray[np.bool_]:

@@ -115,23 +115,29 @@ class TokenCodes:
         starts[1:] = ends[:-1] + 1
         if len(ends) and int((ends - starts).max()) > 4:
             raise ValueError("a token code has more than five bytes")
-        return self._tokens_at(array, starts), starts
+        return self.tokens_at(array, starts), starts
 
-    def _decode_one(self, data: Bytes, start: int) -> int:
-        """The id whose code begins at `start`."""
-        code = data[start : start + 5].tobytes()
-        size = next((at + 1 for at, byte in enumerate(code) if byte < 0x80), 0)
-        if not size:
-            raise ValueError("a token code does not end")
-        return self.decode(code[:size])[0]
+    def decode_at(self, data: bytes, starts: NDArray[np.signedinteger]) -> Tokens:
+        """The ids whose codes begin at `starts`: int32[len(starts)]. Raises ValueError or IndexError where `decode` would."""
+        if len(starts) > _FEW:
+            return self.tokens_at(np.frombuffer(data, np.uint8), starts)
+        frequent, known = self._tokens, len(self._tokens)
+        tokens = []
+        for start in starts.tolist():
+            at, byte = start, data[start]
+            number, shift = byte & 0x7F, 7
+            while byte & 0x80 and shift <= 28:
+                at += 1
+                byte = data[at]
+                number |= (byte & 0x7F) << shift
+                shift += 7
+            if byte & 0x80 or number - known >= MAX_TOKEN:
+                raise ValueError(f"a token code has more than five bytes, or an id that is not below {MAX_TOKEN:,}")
+            tokens.append(frequent[number] if number < known else number - known)
+        return np.array(tokens, np.int32)
 
-    def decode_at(self, data: Bytes, starts: NDArray[np.signedinteger]) -> Tokens:
-        """The ids whose codes begin at `starts`: int32[len(starts)]; no id may have more than five bytes."""
-        if len(starts) <= _FEW:
-            return np.array([self._decode_one(data, start) for start in starts.tolist()], np.int32)
-        return self._tokens_at(data, starts)
-
-    def _tokens_at(self, data: Bytes, starts: NDArray[np.integer]) -> Tokens:
+    def tokens_at(self, data: Bytes, starts: NDArray[np.integer]) -> Tokens:
+        """The ids whose codes begin at `starts`, of any number: int32[len(starts)]; no code may have more than five bytes."""
         numbers = data[starts].astype(np.int64)
         more = (numbers >= 0x80).nonzero()[0]
         for position in range(1, 5):
