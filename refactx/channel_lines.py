@@ -10,10 +10,13 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from refactx.answer_draft import listed
 from refactx.fact import split_fact
-from refactx.state import Free, InFact, Machine, State, Written
+from refactx.state import Closing, Free, InFact, Machine, State, Written
 from refactx.tree import Path
 
 
@@ -45,6 +48,19 @@ class Lines:
                 return (*trigger, *begins)
         return () if at_line or not self._marker else tuple(encode("\n"))
 
+    def end(self, machine: Machine, state: State) -> Sequence[int]:
+        """The terminator of a fact that is whole and goes on in no other, written as the tokenizer does in front of a line end:
+        there are several ways to, and in these lines the model has nothing to choose by them.
+        """
+        if not (self._marker and isinstance(state, InFact) and state.is_whole):
+            return ()
+        ids = machine.source.tokenizer.encode(f"{machine.source.terminator}\n")
+        for count, token in enumerate(ids, 1):
+            state = machine.advance(state, token, 0)
+            if isinstance(state, Free | Closing):
+                return ids[:count]
+        return ()
+
     def full(self, machine: Machine, facts: tuple[Written, ...]) -> dict[Path, int]:
         """The subjects with a property that have had all the facts they may have, as ids to the end of the property,
         and how many facts each has left.
@@ -71,15 +87,28 @@ class Lines:
                 return fact
         return answer if self._is_told(machine, state) else unknown
 
-    def draft(self, machine: Machine, state: State) -> Sequence[int]:
-        """A guess at the line right behind facts: an answer that names their objects in order, as three of four do."""
+    def draft(self, machine: Machine, state: State, ids: NDArray[np.int64]) -> Sequence[int]:
+        """A guess at the rest of the line that `ids`, int64[n], end in, right behind facts: an answer that names their objects,
+        or that nobody knows.
+        """
         if not self._marker or not isinstance(state, Free) or not state.facts:
             return ()
-        if not state.tail.isspace() or not state.tail.endswith(b"\n"):
+        tokenizer, have = machine.source.tokenizer, ids[state.facts[-1].stop :].tolist()
+        behind = tokenizer.decode(have)
+        line = behind.lstrip()
+        if "\n" in line or not (line or (state.tail.isspace() and state.tail.endswith(b"\n"))):
             return ()
         facts = (split_fact(machine.text_of(fact.tokens).decode("utf-8", "replace")) for fact in state.facts)
-        names = (fact[2].partition(" (")[0] for fact in facts if fact is not None)
-        return machine.source.tokenizer.encode(f"{self._marker} {'; '.join(names)}")
+        names = [fact[2].partition(" (")[0] for fact in facts if fact is not None]
+        if self._marker.startswith(line):
+            answer = listed("", names) if self._is_told(machine, state) else f" {self.unknown}"
+            more = self._marker[len(line) :] + answer
+        elif line.startswith(self._marker):
+            more = listed(line[len(self._marker) :], names)
+        else:
+            return ()
+        whole = tokenizer.encode(behind + more)
+        return whole[len(have) :] if whole[: len(have)] == have else tokenizer.encode(more)
 
     def _is_told(self, machine: Machine, state: Free) -> bool:
         """Whether a fact of the text tells what was asked; one that the channel did not choose counts as if it did."""

@@ -8,7 +8,7 @@ chosen it (Saxena, Prompt Lookup Decoding, 2023; Leviathan et al., arXiv 2211.17
 import numpy as np
 from numpy.typing import NDArray
 
-from refactx.channel_lines import Lines, after
+from refactx.channel_lines import Lines
 from refactx.state import Free, InFact, Machine, State
 
 MATCHED, MATCHED_BESIDE_FEW = 3, 5
@@ -21,8 +21,8 @@ MOST = 8
 """Ids guessed at once: 8 more take a pass over several ids a quarter longer, and one over a single id up to three times as long
 on a CPU (docs/benchmarks.md, "Decoding")."""
 
-MOST_BEHIND_FACT = 48
-"""Ids guessed behind a fact: most are right, and of a wrong one a pass costs little."""
+MOST_OF_ANSWER = 48
+"""Ids guessed of an answer: most are right, and of a wrong one a pass costs little."""
 
 
 def drafted(
@@ -38,32 +38,25 @@ def drafted(
     `pending`: how many of them the pass has to go over without the guess. `lines`: of a channel; `searches`: whether facts are
     searched with beams.
     """
-    if lines is not None and (behind := behind_fact(machine, state, ids, lines)):
-        return behind
+    if lines is not None and (answer := lines.draft(machine, state, ids)):
+        return list(answer[:MOST_OF_ANSWER])
     if _has_another_object(machine, state):
         return []
     again = guess(ids, MOST, MATCHED if pending > FEW else MATCHED_BESIDE_FEW)
     return again or (another_line(machine, state, ids) if searches else behind_fact(machine, state, ids))
 
 
-def behind_fact(machine: Machine, state: State, ids: NDArray[np.int64], lines: Lines | None = None) -> list[int]:
+def behind_fact(machine: Machine, state: State, ids: NDArray[np.int64]) -> list[int]:
     """What may go on from `ids`, int64[n], where they end in a fact that is whole but for its terminator: that, as it stands
-    behind the last fact, and a line end. `lines`: in a channel's text, what these put behind a fact; also the answer that they
-    draft, right behind facts. Nothing elsewhere.
+    behind the last fact, and a line end. Nothing elsewhere.
     """
-    encode, ahead = machine.source.tokenizer.encode, list[int]()
-    if isinstance(state, InFact) and state.children.terminal and not len(state.children.tokens):
-        ahead = encode(f"{machine.source.terminator}\n")
-        if state.facts:
-            last = state.facts[-1]
-            ahead = ids[last.start + len(last.tokens) : last.stop + (lines is None)].tolist()
-        if lines is not None:
-            state = after(machine, state, ahead)
-            more = lines.follow(machine, state)
-            ahead, state = [*ahead, *more], after(machine, state, more)
-    if lines is not None:
-        ahead += lines.draft(machine, state)
-    return ahead[:MOST_BEHIND_FACT]
+    if not (isinstance(state, InFact) and state.is_whole):
+        return []
+    if not state.facts:
+        return machine.source.tokenizer.encode(f"{machine.source.terminator}\n")
+    last = state.facts[-1]
+    behind: list[int] = ids[last.start + len(last.tokens) : last.stop + 1][:MOST].tolist()
+    return behind
 
 
 def another_line(machine: Machine, state: State, ids: NDArray[np.int64]) -> list[int]:

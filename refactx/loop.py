@@ -335,11 +335,14 @@ class _Run:
             if self._sampling and self._alone:  # the other loop draws for each id: the same seed gives the same text
                 self._pick(torch.zeros_like(scores))
             self._append(row, token)
-        if self._channel is not None and not row.done and row.at_end_of_fact:
-            for token in self._channel.lines.follow(self._machine, row.state):
-                self._append(row, token)
-            if not row.at_end_of_fact:
-                self._go_on(row, scores)
+        if self._channel is None or row.done:
+            return
+        lines = self._channel.lines
+        chosen = (lines.follow if row.at_end_of_fact else lines.end)(self._machine, row.state)
+        for token in chosen:
+            self._append(row, token)
+        if chosen:
+            self._go_on(row, scores)
 
     def _pick(self, scores: torch.Tensor) -> torch.Tensor:
         """One id a row, int64[rows], as `GenerationMixin._sample` picks it."""

@@ -47,13 +47,14 @@ class QuestionScore:
     ) -> tuple[ChunkedModel, NDArray[np.float64]]:
         """`behind`, and the log-probability of the question right behind each of them: float64[len(subjects)].
 
-        All are read in one pass, and with them what `of_nothing` needs, unless that is too many logits for one. (A single one
-        that would have a pass for itself alone gets 0.)
+        All are read in one pass, and with them, the first time, what `of_nothing` needs, unless that is too many logits.
+        (A single one that would have a pass for itself alone gets 0.)
         """
         if len(subjects) == 1 and self._of_nothing is not None:
             return self.behind(machine, subjects), np.zeros(1)
-        begun = [_begun(machine, state, alias) for state, alias in subjects]
-        rows = [*begun, machine.source.tokenizer.encode(machine.source.trigger)]
+        rows = [_begun(machine, state, alias) for state, alias in subjects]
+        if self._of_nothing is None:
+            rows.append(machine.source.tokenizer.encode(machine.source.trigger))
         scored, read = self._question[self._lead :], self._question[:-1]  # nobody asks what follows the last id
         if len(rows) * len(scored) > IDS_A_PASS:
             model = self.behind(machine, subjects)
@@ -63,8 +64,10 @@ class QuestionScore:
         logits = model.feed([[*row, *read] for row in rows], last=len(scored))
         model.forget(len(read))
         model.select(range(len(subjects)))
-        *scores, self._of_nothing = _of_ids(logits, scored).tolist()
-        return model, np.array(scores)
+        scores = _of_ids(logits, scored)
+        if len(rows) > len(subjects):
+            self._of_nothing = float(scores[-1])
+        return model, scores[: len(subjects)]
 
     def of_nothing(self, machine: Machine) -> float:
         """The log-probability of the question behind no fact, where one might stand."""

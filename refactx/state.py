@@ -89,6 +89,11 @@ class InFact:
     rivals: tuple[tuple[int, ...], ...] = ()
     children: Children = field(default=OFF_TREE, compare=False, repr=False)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether `prefix` is a fact that goes on in no other: only the terminator can follow."""
+        return self.children.terminal > 0 and not len(self.children.tokens)
+
 
 @dataclass(frozen=True, slots=True)
 class InTerminator:

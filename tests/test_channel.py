@@ -26,8 +26,7 @@ from tiny_model import (
 
 from refactx.candidates import Limits
 from refactx.channel import Channel, ChannelOptions
-from refactx.channel_lines import after
-from refactx.drafts import behind_fact
+from refactx.channel_lines import Lines, after
 from refactx.grounded import ground
 from refactx.loop import _Run
 from refactx.prefix import prefill
@@ -261,8 +260,8 @@ class TestWhatIsWritten:
     def test_is_the_same_whatever_is_guessed(self, seed: int, question: str, monkeypatch: pytest.MonkeyPatch) -> None:
         index, rows = tiny_index(GRAPH), []
         wrong = index.tokenizer.encode(" .\nFact: <Bo> <q> <in")
-        for drafts in (behind_fact, lambda *given: [], lambda *given: wrong):
-            monkeypatch.setattr("refactx.drafts.behind_fact", drafts)
+        for drafts in (Lines.draft, lambda *given: [], lambda *given: wrong):
+            monkeypatch.setattr(Lines, "draft", drafts)
             rows.append(write(index, seed=seed, question=question, again=0.0, values=2)[0])
         assert rows[0] == rows[1] == rows[2]
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tiny_model import FACTS, Passes, eager, prompts, tiny_index, tiny_model, tiny_tokenizer
 from transformers import LogitsProcessor, LogitsProcessorList
 
-from refactx.channel_lines import Lines
 from refactx.drafts import MOST, _has_another_object, another_line, behind_fact, guess
 from refactx.grounded import ground
 from refactx.state import InFact, Machine
@@ -90,10 +89,6 @@ def test_a_streamer_gets_each_id_once() -> None:
     assert seen == [*out[0].tolist(), -1]
 
 
-def of_answers(marker: str = "Answer:", values: int = 6) -> Lines:
-    return Lines(marker, "", values, 4.0, 4.0)
-
-
 @pytest.mark.parametrize(
     ("text", "behind"),
     [
@@ -112,29 +107,6 @@ def test_behind_a_whole_fact_comes_its_terminator(text: str, behind: str) -> Non
     encode = machine.source.tokenizer.encode
     ids = encode(text)
     assert behind_fact(machine, machine.run(ids, 0), np.array(ids)) == encode(behind)
-
-
-@pytest.mark.parametrize(
-    ("text", "behind"),
-    [
-        ("a Fact: <Ann> <p> <b>", " .\nFact: <Ann> <p>"),
-        ("a Fact: <Ann> <q> <b>", " .\nAnswer: b"),
-        ("a Fact: <Ann> <q> <b> .\n", "Answer: b"),
-        ("Fact: <Ann> <p> <b> .\nFact: <Ann> <p> <c> .\nFact: <Bo (n)> <p> <x (y) z>", " .\nAnswer: b; c; x"),
-        ("Fact: <Ann> <p> <b> .  \nFact: <Ann> <q> <b>", " .\nAnswer: b; b"),
-        ("Fact: <Ann> <q> <b> .\nso\n", ""),
-        ("Fact: <Ann> <q> <b> .", ""),
-        ("hello\n", ""),
-    ],
-)
-def test_and_by_a_channel_its_next_line(text: str, behind: str) -> None:
-    machine = Machine(tiny_index([*FACTS, "<Bo (n)> <p> <x (y) z>"]))
-    decode, encode = machine.source.tokenizer.decode, machine.source.tokenizer.encode
-    ids = encode(text)
-    state = machine.run(ids, 0)
-    assert decode(behind_fact(machine, state, np.array(ids), of_answers())) == behind
-    without_marker = decode(behind_fact(machine, state, np.array(ids), of_answers("")))
-    assert without_marker.rstrip("\n") == behind.partition("Answer")[0].rstrip("\n")
 
 
 @pytest.mark.parametrize(
