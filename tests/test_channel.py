@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from loop_runs import Streamer
 from tiny_model import (
     MemoryIndex,
+    Passes,
     check_text,
     eager,
     log_probabilities,
@@ -423,6 +424,19 @@ class TestBehindAFact:
         assert [parts(fact.text)[:2] for fact in facts[:values]] == [["Ann", "p"]] * values
         assert len({fact.text for fact in facts}) == len(facts)
         assert index.tokenizer.decode(row[facts[values - 1].token_span[1] :]).strip().startswith("Answer:")
+
+    def test_neither_the_terminator_nor_the_next_line_takes_a_pass(self) -> None:
+        """But for the choice of each object, which is one id here, and the channel's own."""
+        index = tiny_index([f"<Ann> <p> <{letter}>" for letter in "bcdefgh"])
+        begin, lines = "a Fact: <Ann> <p> <", index.tokenizer.encode("> .\nFact:")
+        row, length, facts = write(index, begin, again=math.inf)
+        of_channel = facts[:6]
+        text = index.tokenizer.decode(row)
+        assert text.startswith("\n".join(f"{'a ' * (n == 0)}Fact: {fact.text}" for n, fact in enumerate(of_channel)))
+        assert sum(row[n : n + len(lines)] == lines for n in range(len(row))) >= 5, "as the tokenizer writes them"
+        with Passes(llama()) as passes:
+            write(index, begin, budget=of_channel[-1].token_span[1] - length)
+        assert passes.number <= len(of_channel) + 2, "the examples, the prompt, and the objects behind the first"
 
     @pytest.mark.parametrize("seed", range(3))
     def test_a_property_that_had_its_facts_is_not_chosen_again_while_there_are_others(self, seed: int) -> None:
