@@ -328,7 +328,9 @@ class _Run:
         return list(by_length.values())
 
     def _go_on(self, row: _Row, scores: torch.Tensor) -> None:
-        """Append what is forced. Fact beams are for whole facts: with them a fact is left to the search."""
+        """Append what is forced, and what a channel writes at a fact's end and behind it. Fact beams are for whole facts: with
+        them a fact is left to the search.
+        """
         while not row.done and (token := forced(self._machine, row.state)) is not None:
             if self._beams is not None:
                 return
