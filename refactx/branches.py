@@ -47,9 +47,9 @@ class Branches:
         """Whether the model has read a path."""
         return not path or tuple(path) in self._places
 
-    def read(self, paths: Sequence[IdPath]) -> torch.Tensor:
+    def read(self, paths: Sequence[IdPath], wanted: Sequence[int] | None = None) -> torch.Tensor:
         """Run the model once over the last id of each path, whose other ids were read before or are read by a path in front
-        of it. Returns the logits behind each, [paths, vocabulary].
+        of it. Returns the logits behind each, [paths, vocabulary], or behind those whose numbers are `wanted`.
         """
         fed = self._model.fed
         self._places |= {path: fed + n for n, path in enumerate(paths)}
@@ -58,7 +58,7 @@ class Branches:
         for n, path in enumerate(paths):
             seen[n, self._along(path)] = True
         offsets = [len(path) - 1 - self._ahead for path in paths]
-        return self._model.feed_seeing([path[-1] for path in paths], offsets, seen)
+        return self._model.feed_seeing([path[-1] for path in paths], offsets, seen, wanted)
 
     def keep(self, path: Sequence[int]) -> int:
         """Make `path` the model's own text as far as it was read, and forget all else. Returns how many ids that are."""

@@ -30,7 +30,7 @@ from refactx.channel_lines import Lines, after
 from refactx.chunks import ChunkedModel
 from refactx.fact import DESCRIPTIONS
 from refactx.prefix import Prefix
-from refactx.question_score import QuestionScore
+from refactx.question_score import QuestionScore, nothing, so_far
 from refactx.state import InFact, Machine, State
 from refactx.tree import Path
 
@@ -141,30 +141,31 @@ class Channel:
         """The ids of the best of some subjects with its best property, none of `full` while there are others; those of the
         subject alone if it has none to choose.
         """
-        weights = self._options
-        asked, likely = self._score.compared(machine, [(one.subject.state, one.subject.alias) for one in meant])
-        near = self._nearest(likely + [one.score for one in meant])
-        asked.select(near)
-        meant = [meant[n] for n in near]
+        weights, behind_nothing = self._options, [nothing(machine)] if self.lines.unknown else []
+        told = [so_far(machine, one.subject.state, one.subject.alias) for one in meant]
+        if len(meant) > 1:
+            likely = self._score.likelihoods([*told, *behind_nothing])[: len(told)]
+            near = self._nearest(likely + [one.score for one in meant])
+            meant, told = [meant[n] for n in near], [told[n] for n in near]
         named = [one.subject for one in meant]
         found = properties(machine, named, position, model, logits, weights.properties, weights.unlikely, full)
         found = [one for number in range(len(meant)) for one in _that_answer(machine, found, number)]
         if not found:
             return meant[0].subject.ids
         besides = np.array([weights.own * one.own + meant[one.subject].score for one in found])
-        rows = [(one.subject, one.ids) for one in found]
-        likely = self._score.likelihoods(asked, rows, besides, weights.hopeless)
+        texts = [(*told[one.subject], *one.ids) for one in found]
+        likely = self._score.likelihoods(texts, besides, weights.hopeless)
         total = likely + besides
         near = np.flatnonzero(total >= total.max() - weights.tie).tolist()
         if len(near) > 1:
-            objects = (_an_object(machine, after(machine, named[rows[n][0]].state, rows[n][1])) for n in near)
-            longer = [(rows[n][0], (*rows[n][1], *path)) for n, path in zip(near, objects, strict=True)]
-            total[near] = (likely[near] + self._score.likelihoods(asked, longer)) / 2 + besides[near]
+            objects = (_an_object(machine, after(machine, named[found[n].subject].state, found[n].ids)) for n in near)
+            longer = [(*texts[n], *path) for n, path in zip(near, objects, strict=True)]
+            total[near] = (likely[near] + self._score.likelihoods(longer)) / 2 + besides[near]
         best = max(near, key=lambda n: float(total[n]))
-        subject, ids = named[rows[best][0]], rows[best][1]
-        if self.lines.unknown:
-            told = float(likely[best]) - self._score.of_nothing(machine)
-            self.lines.told[(*subject.state.prefix, *ids)] = told
+        subject, ids = named[found[best].subject], found[best].ids
+        if behind_nothing:
+            of_nothing = self._score.likelihoods(behind_nothing)[0]
+            self.lines.told[(*subject.state.prefix, *ids)] = float(likely[best] - of_nothing)
         return (*subject.ids, *ids)
 
     def _nearest(self, scores: NDArray[np.float64]) -> list[int]:

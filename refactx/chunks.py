@@ -131,11 +131,13 @@ class ChunkedModel:
         """How many ids a row has in the cache, padding among them."""
         return int(self._cache.get_seq_length())
 
-    def feed_seeing(self, ids: Sequence[int], offsets: Sequence[int], seen: torch.Tensor) -> torch.Tensor:
+    def feed_seeing(
+        self, ids: Sequence[int], offsets: Sequence[int], seen: torch.Tensor, wanted: Sequence[int] | None = None
+    ) -> torch.Tensor:
         """Run the model, of one row, once over ids that need not follow one another; `feed` cannot come after this.
 
         `offsets`: the position of each, counted from that of the row's next id; `seen`: bool[ids, fed + ids], which ones each
-        of them sees. Returns the logits behind each, [ids, vocabulary].
+        of them sees. Returns the logits behind each, [ids, vocabulary], or behind those whose places are `wanted`.
         """
         if self._next is None:
             raise ValueError("a model without position ids is fed in order")
@@ -144,14 +146,17 @@ class ChunkedModel:
             seen[:, : self._mask.shape[1]] &= self._mask.bool()
         dtype = self._model.dtype
         mask = torch.zeros(seen.shape, dtype=dtype, device=self._device).masked_fill_(~seen, torch.finfo(dtype).min)
-        inputs = {
+        inputs: dict[str, Any] = {
             "input_ids": torch.tensor([ids], device=self._device),
             "position_ids": self._next + torch.tensor([offsets], device=self._device),
             "attention_mask": mask[None, None],
             "past_key_values": self._cache,
         }
+        kept = None if wanted is None else torch.tensor(wanted, dtype=torch.long, device=self._device)
+        if kept is not None and self._only_last:
+            inputs["logits_to_keep"], kept = kept, None
         logits: torch.Tensor = self._model(**inputs, use_cache=True, return_dict=True).logits
-        return logits[0]
+        return logits[0] if kept is None else logits[0, kept]
 
     def take_over(self, other: "ChunkedModel", places: Sequence[int]) -> None:
         """Go on behind ids that another, a branch of this one, has read at these places of its cache."""

@@ -1,6 +1,7 @@
 """How likely facts make a question: what plain passes over whole texts say, also where hopeless rows are given up."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -8,14 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tiny_model import log_probabilities, one_thread, tiny_index, tiny_model  # noqa: F401
 
-from refactx.candidates import Path
+from refactx.chunks import ChunkedModel
 from refactx.prefix import prefill
-from refactx.question_score import FIRST, QuestionScore
+from refactx.question_score import FIRST, QuestionScore, nothing, so_far
 from refactx.state import InFact, Machine
+from refactx.tree import Path
 
 LONG = "one two three four five (six) seven (1900-1999)"
 GRAPH = ("<Ann> <p> <b>", "<Bo (n)> <q> <c>", f"<Cy ({LONG})> <p> <Ann>", "<Ann> <r> <Bo (n)>")
@@ -32,9 +34,12 @@ def encode(text: str) -> list[int]:
     return INDEX.tokenizer.encode(text)
 
 
+def of_ids(lead: Sequence[int], question: Sequence[int]) -> QuestionScore:
+    return QuestionScore(llama(), prefill(llama(), [encode(EXAMPLES)]), [*lead, *question], len(lead))
+
+
 def of_question(question: str) -> QuestionScore:
-    lead = encode(LEAD)
-    return QuestionScore(llama(), prefill(llama(), [encode(EXAMPLES)]), [*lead, *encode(question)], len(lead))
+    return of_ids(encode(LEAD), encode(question))
 
 
 def at(text: str, written: Sequence[str] = ()) -> InFact:
@@ -51,34 +56,50 @@ def plainly(before: str, path: Path, question: str) -> torch.Tensor:
     return log_probabilities(llama(), text)[-len(asked) - 1 : -1].gather(1, torch.tensor(asked)[:, None])[:, 0]
 
 
+@pytest.fixture(params=["tree", "rows"])
+def read_as(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models that take any mask read texts as a tree, others as rows of a batch."""
+    if request.param == "rows":
+        monkeypatch.setattr("refactx.continuations.can_branch", lambda model, inputs: False)
+
+
+def told(fact: str, alias: str = "", written: Sequence[str] = ()) -> Path:
+    return so_far(Machine(INDEX), at(f" {fact}", written), alias)
+
+
+def expected(before: str, path: Path, question: str) -> float:
+    return float(plainly(before, path, question).sum())
+
+
+@pytest.mark.usefixtures("read_as")
 @pytest.mark.parametrize("question", [" b?", " who is it that Ann was?", "?"])
 def test_is_that_of_plain_passes(question: str) -> None:
-    score = of_question(question)
-    model = score.behind(Machine(INDEX), [(at(" <Ann>"), ""), (at(" <Bo (n)>"), "")])
+    score, names = of_question(question), ("<Ann>", "<Bo (n)>")
     paths: list[tuple[int, Path]] = [(0, ()), (0, tuple(encode(" <p>"))), (1, tuple(encode(" <q> <c>")))]
-    expected = [plainly(f"Fact: {('<Ann>', '<Bo (n)>')[n]}", path, question).sum() for n, path in paths]
-    assert score.likelihoods(model, paths) == pytest.approx([float(one) for one in expected], abs=1e-3)
-    assert score.of_nothing(Machine(INDEX)) == pytest.approx(float(plainly("Fact:", (), question).sum()), abs=1e-3)
+    texts = [(*told(names[n]), *path) for n, path in paths]
+    plain = [expected(f"Fact: {names[n]}", path, question) for n, path in paths]
+    assert score.likelihoods(texts) == pytest.approx(plain, abs=1e-3)
+    assert score.likelihoods([nothing(Machine(INDEX))])[0] == pytest.approx(expected("Fact:", (), question), abs=1e-3)
 
 
-@pytest.mark.parametrize("ids_a_pass", [256, 3])
-@pytest.mark.parametrize("names", [("<Ann>",), ("<Ann>", "<Bo (n)>", f"<Cy ({LONG})>")])
-def test_subjects_are_compared_by_the_question_right_behind_them(
-    names: Sequence[str], ids_a_pass: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("read_as")
+@settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.lists(st.lists(st.integers(5, 9), max_size=6).map(tuple), min_size=1, max_size=12),
+    lead=st.sampled_from(["", LEAD]),
+    ids_a_pass=st.sampled_from([1, 7, 256]),
+)
+def test_texts_that_begin_alike_or_go_on_in_one_another_get_what_each_gets_alone(
+    rows: list[Path], lead: str, ids_a_pass: int
 ) -> None:
-    monkeypatch.setattr("refactx.question_score.IDS_A_PASS", ids_a_pass)
-    question, path = " who was it?", tuple(encode(" <p>"))
-    read = [name.replace(LONG, "one two three four") for name in names]
-    score, subjects = of_question(question), [(at(f" {name}"), "") for name in names]
-    model, found = score.compared(Machine(INDEX), subjects)
-    expected = [float(plainly(f"Fact: {name}", (), question).sum()) for name in read]
-    assert found == pytest.approx(expected, abs=1e-3)
-    assert score.of_nothing(Machine(INDEX)) == pytest.approx(float(plainly("Fact:", (), question).sum()), abs=1e-3)
-    again, _ = score.compared(Machine(INDEX), subjects)
-    for behind in (model, again):
-        likely = score.likelihoods(behind, [(row, path) for row in range(len(names))])
-        expected = [float(plainly(f"Fact: {name}", path, question).sum()) for name in read]
-        assert likely == pytest.approx(expected, abs=1e-3), "the model stands behind the subjects"
+    question, begin = encode(" b in b?"), told("<Ann>")
+    texts = [(*begin, *row) for row in rows]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("refactx.continuations.IDS_A_PASS", ids_a_pass)
+        patch.setattr("refactx.chunks.IDS_A_PASS", ids_a_pass)
+        together = of_ids(encode(lead), question).likelihoods(texts)
+    alone = [of_ids(encode(lead), question).likelihoods([text])[0] for text in texts]
+    assert together == pytest.approx(alone, abs=1e-3)
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -86,20 +107,20 @@ def test_subjects_are_compared_by_the_question_right_behind_them(
     rows=st.lists(st.lists(st.integers(5, 200), max_size=6).map(tuple), min_size=1, max_size=24),
     question=st.sampled_from([" b?", " who was it that Ann had been with?", "?"]),
     hopeless=st.sampled_from([0.0, 0.5, 2.0, 100.0, math.inf]),
-    sizes=st.sampled_from([(256, 16), (20, 3)]),
+    known=st.booleans(),
     seed=st.integers(0, 9),
 )
 def test_gives_up_what_is_far_behind_once_a_quarter_is_read_and_nothing_else(
-    rows: list[Path], question: str, hopeless: float, sizes: tuple[int, int], seed: int
+    rows: list[Path], question: str, hopeless: float, known: bool, seed: int
 ) -> None:
-    besides = np.random.default_rng(seed).normal(size=len(rows))
+    besides, texts = np.random.default_rng(seed).normal(size=len(rows)), [(*told("<Ann>"), *path) for path in rows]
     score = of_question(question)
-    model = score.behind(Machine(INDEX), [(at(" <Ann>"), "")])
+    if known:  # what is remembered, of the whole question or a part of it, changes nothing
+        score.likelihoods(texts[::2], besides[::2], hopeless)
+        score.likelihoods(texts[:1])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("refactx.chunks.IDS_A_PASS", sizes[0])
-        patch.setattr("refactx.chunks.ROWS_A_PASS", sizes[1])
         patch.setattr("refactx.question_score.RACED", 4)
-        found = score.likelihoods(model, [(0, path) for path in rows], besides, hopeless)
+        found = score.likelihoods(texts, besides, hopeless)
     of_ids = [plainly("Fact: <Ann>", path, question) for path in rows]
     first = math.ceil(FIRST * len(of_ids[0]))
     early = np.array([float(one[:first].sum()) for one in of_ids]) + besides
@@ -112,37 +133,44 @@ def test_gives_up_what_is_far_behind_once_a_quarter_is_read_and_nothing_else(
             assert found[n] == pytest.approx(float(one.sum()), abs=1e-3)
 
 
-def test_of_a_long_description_the_first_words_are_read() -> None:
-    question = " who was it?"
-    score = of_question(question)
-    model = score.behind(Machine(INDEX), [(at(f" <Cy ({LONG})>"), "")])
-    path = tuple(encode(" <p>"))
-    found = score.likelihoods(model, [(0, path)])[0]
-    brief, whole = (
-        float(plainly(f"Fact: <Cy ({words})>", path, question).sum()) for words in ("one two three four", LONG)
+def test_what_was_read_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    score, texts = of_question(" who was it?"), [(*told("<Ann>"), *encode(f" <{name}>")) for name in "pqr"]
+    first = score.likelihoods(texts)
+    monkeypatch.setattr("refactx.chunks.ChunkedModel.feed_seeing", None)
+    assert score.likelihoods(texts[::-1]).tolist() == first.tolist()[::-1]
+
+
+def test_each_id_is_read_once_whatever_goes_on_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    question, begin = encode(" who was it?"), told("<Ann>")
+    texts = [(*begin, 7, 8), (*begin, 7, 9), begin]
+    read = Counter[int]()
+    feed = ChunkedModel.feed_seeing
+    monkeypatch.setattr(
+        ChunkedModel, "feed_seeing", lambda self, ids, *more: (read.update(ids), feed(self, ids, *more))[1]
     )
+    of_ids(encode(LEAD), question).likelihoods(texts)
+    assert read == Counter(begin) + Counter([7, 8, 9]) + Counter([*encode(LEAD), *question[:-1]] * 3)
+
+
+def test_of_a_long_description_the_first_words_are_read() -> None:
+    question, path = " who was it?", tuple(encode(" <p>"))
+    found = of_question(question).likelihoods([(*told(f"<Cy ({LONG})>"), *path)])[0]
+    brief, whole = (expected(f"Fact: <Cy ({words})>", path, question) for words in ("one two three four", LONG))
     assert found == pytest.approx(brief, abs=1e-3)
     assert abs(brief - whole) > 0.01
 
 
 def test_a_fact_that_led_to_the_subject_comes_first() -> None:
-    question = " who was it?"
-    score = of_question(question)
-    states = [at(" <Bo (n)>", ["<Ann> <r> <Bo (n)>"]), at(" <Bo (n)>", ["<Ann> <p> <b>"])]
-    model = score.behind(Machine(INDEX), [(state, "") for state in states])
-    path = tuple(encode(" <q>"))
-    chain, alone = score.likelihoods(model, [(0, path), (1, path)])
-    assert chain == pytest.approx(
-        float(plainly("Fact: <Ann> <r> <Bo (n)> .\nFact: <Bo (n)>", path, question).sum()), abs=1e-3
-    )
-    assert alone == pytest.approx(float(plainly("Fact: <Bo (n)>", path, question).sum()), abs=1e-3)
+    question, path = " who was it?", tuple(encode(" <q>"))
+    texts = [told("<Bo (n)>", "", [fact]) for fact in ("<Ann> <r> <Bo (n)>", "<Ann> <p> <b>")]
+    chain, alone = of_question(question).likelihoods([(*text, *path) for text in texts])
+    led = expected("Fact: <Ann> <r> <Bo (n)> .\nFact: <Bo (n)>", path, question)
+    assert chain == pytest.approx(led, abs=1e-3)
+    assert alone == pytest.approx(expected("Fact: <Bo (n)>", path, question), abs=1e-3)
 
 
 def test_who_is_found_by_an_alias_is_called_by_it() -> None:
-    question = " who was it?"
-    score, path = of_question(question), tuple(encode(" <p>"))
+    question, path = " who was it?", tuple(encode(" <p>"))
     names = {"<Ann>": "<in>", "<Bo (n)>": "<in (n)>", f"<Cy ({LONG})>": "<in (one two three four)>"}
-    model = score.behind(Machine(INDEX), [(at(f" {name}"), "in") for name in names])
-    found = score.likelihoods(model, [(row, path) for row in range(len(names))])
-    expected = [float(plainly(f"Fact: {called}", path, question).sum()) for called in names.values()]
-    assert found == pytest.approx(expected, abs=1e-3)
+    found = of_question(question).likelihoods([(*told(name, "in"), *path) for name in names])
+    assert found == pytest.approx([expected(f"Fact: {called}", path, question) for called in names.values()], abs=1e-3)
