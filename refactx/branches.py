@@ -21,15 +21,19 @@ _TAKES_MASKS = ("sdpa", "eager")
 
 
 def can_branch(model: Any, model_kwargs: Mapping[str, Any]) -> bool:
-    """Whether a model, with the inputs that `generate` prepared for it, computes branches so.
-
-    It needs what several rows need (`refactx.chunks`), and attention that takes a mask as it is: positions that are not read
-    off the mask, and Transformers' own way to prepare one.
+    """Whether a model, with the inputs that `generate` prepared for it, computes branches so: it needs what several rows need
+    (`refactx.chunks`), and `takes_masks`.
     """
-    if not can_be_fed_in_chunks(model, model_kwargs, 2) or getattr(model.config, "alibi", False):
+    return can_be_fed_in_chunks(model, model_kwargs, 2) and takes_masks(model)
+
+
+def takes_masks(model: Any) -> bool:
+    """Whether a model has attention that takes a mask as it is: positions that are not read off the mask, and Transformers' own
+    way to prepare one.
+    """
+    if getattr(model.config, "alibi", False) or model.config._attn_implementation not in _TAKES_MASKS:
         return False
-    prepares = any(hasattr(sys.modules.get(own.__module__), "create_causal_mask") for own in type(model).__mro__)
-    return prepares and model.config._attn_implementation in _TAKES_MASKS
+    return any(hasattr(sys.modules.get(own.__module__), "create_causal_mask") for own in type(model).__mro__)
 
 
 class Branches:

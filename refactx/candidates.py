@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from refactx.chunks import ChunkedModel, passes
+from refactx.continuations import Continuations
 from refactx.mask import forced
 from refactx.namesakes import namesakes
 from refactx.state import InFact, Machine
@@ -72,31 +72,28 @@ class _Begun:
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """The beginning of a name. `pending`: the last of its ids, which the model has not read; `row`: its row in the model."""
+    """The beginning of a name."""
 
     ids: Path
     state: InFact
     own: float
-    row: int
-    pending: int = 0
 
 
 def subjects(
     machine: Machine,
     state: InFact,
     position: int,
-    model: ChunkedModel,
-    logits: torch.Tensor,
+    behind: Continuations,
     limits: Limits,
 ) -> list[Subject]:
     """The subjects that the model may mean, likeliest names first; one that two names may mean, by an alias, is there twice.
 
-    `state`: in a subject, or in front of it; `logits`: float[1, n, vocabulary], the last of which stand behind the text so
-    far, whose next id has `position`. `model` is left as it is.
+    `state`: in a subject, or in front of it; `behind`: what the model goes on with behind the text so far, whose next id has
+    `position`.
     """
     return [
         Subject(one.ids, one.state, name.own, one.share, one.alias)
-        for name in _names(machine, state, position, model, logits, limits)
+        for name in _names(machine, state, position, behind, limits)
         for one in namesakes(machine, state, name.ids, name.state, limits.namesakes)
     ]
 
@@ -105,8 +102,7 @@ def properties(
     machine: Machine,
     of: Sequence[Subject],
     position: int,
-    model: ChunkedModel,
-    logits: torch.Tensor,
+    behind: Continuations,
     most: int,
     unlikely: float,
     full: Mapping[Path, int] | None = None,
@@ -115,7 +111,7 @@ def properties(
     likeliest by more than `unlikely`, a difference of logarithms.
 
     `full`: subjects with a property that is no candidate while the subject has others, as ids from the fact's first on, with
-    how many facts each has left. The other arguments are as in `subjects`; either all subjects have ids or none.
+    how many facts each has left. The other arguments are as in `subjects`.
     """
     brackets = [machine.text_of(one.state.prefix).count(b">") for one in of]
 
@@ -129,30 +125,22 @@ def properties(
     begun = [with_forced(_Begun(number, (), one.state, 0.0)) for number, one in enumerate(of)]
     done = [one for one in begun if is_done(one.subject, one.state)]
     running = [one for one in begun if not is_done(one.subject, one.state)]
-    model, read = model.branch(), [len(one.ids) for one in begun]
-    chunks = [(*subject.ids, *one.ids) for subject, one in zip(of, begun, strict=True)]
-    if running and any(chunks):
-        model.select([0] * len(of))
-        logits = model.feed(chunks)
-    behind = [logits[one.subject, -1] for one in running]
     while running:
+        logits = behind.logits([(*of[one.subject].ids, *one.ids) for one in running])
         longer = [
             with_forced(one)
-            for beginning, scores in zip(running, behind, strict=True)
+            for beginning, scores in zip(running, logits, strict=True)
             for one in _choices(machine, beginning, position, scores, WIDER * most, unlikely, full or {})
         ]
         wide = WIDER * most
         left = [one for number in range(len(of)) for one in _likeliest(number, [*done, *longer], wide, unlikely)]
         done = [one for one in left if is_done(one.subject, one.state)]
         running = [one for one in left if not is_done(one.subject, one.state)]
-        behind = _behind(model, [(one.subject, one.ids[read[one.subject] :]) for one in running])
     best = [one for number in range(len(of)) for one in _likeliest(number, done, most, unlikely)]
     return [Property(one.subject, one.ids, one.own) for one in best]
 
 
-def _names(
-    machine: Machine, state: InFact, position: int, model: ChunkedModel, logits: torch.Tensor, limits: Limits
-) -> list[_Name]:
+def _names(machine: Machine, state: InFact, position: int, behind: Continuations, limits: Limits) -> list[_Name]:
     """The likeliest names, to the closing bracket or to the one that tells namesakes apart.
 
     The sum is of the whole vocabulary's log-probabilities: so a name that the model was forced into, since the tree has
@@ -164,28 +152,22 @@ def _names(
         return b">" in text or b" (" in text
 
     if is_name(state):
-        return [_Name((), state, 0.0, 0)]
-    model, behind, beams = model.branch(), logits[:, -1], limits.names
-    running, done = [_Name((), state, 0.0, 0)], list[_Name]()
-    while True:
-        choices = zip(running, behind, strict=True)
+        return [_Name((), state, 0.0)]
+    running, done, beams = [_Name((), state, 0.0)], list[_Name](), limits.names
+    while running:
+        choices = zip(running, behind.logits([name.ids for name in running]), strict=True)
         grown = [longer for name, scores in choices for longer in _grown(machine, name, position, scores, beams)]
         running = []
         for longer in heapq.nlargest(beams, grown, key=lambda name: name.own):
-            ids, at = _forced(machine, longer.ids, longer.state, position, is_name)
-            name = _Name(ids, at, longer.own, longer.row, len(ids) - len(longer.ids) + 1)
-            (done if is_name(at) else running).append(name)
+            name = _Name(*_forced(machine, longer.ids, longer.state, position, is_name), longer.own)
+            (done if is_name(name.state) else running).append(name)
         done = heapq.nlargest(beams, done, key=lambda name: name.own)
         if done:  # sums fall
             least = done[0].own - limits.unlikely
             done = [name for name in done if name.own >= least]
             least = done[-1].own if len(done) == beams else least
             running = [name for name in running if name.own > least]
-        if not running:
-            return done
-        model.select([name.row for name in running])
-        behind = model.feed([name.ids[len(name.ids) - name.pending :] for name in running])[:, -1]
-        running = [_Name(name.ids, name.state, name.own, row) for row, name in enumerate(running)]
+    return done
 
 
 def _grown(machine: Machine, name: _Name, position: int, logits: torch.Tensor, most: int) -> Iterator[_Name]:
@@ -197,7 +179,7 @@ def _grown(machine: Machine, name: _Name, position: int, logits: torch.Tensor, m
     for token, score in zip(tokens[best].tolist(), scores[best].tolist(), strict=True):
         state = machine.advance(name.state, token, position + len(name.ids))
         if isinstance(state, InFact):
-            yield _Name((*name.ids, token), state, name.own + score, name.row)
+            yield _Name((*name.ids, token), state, name.own + score)
 
 
 def _forced(
@@ -242,13 +224,3 @@ def _likeliest(subject: int, some: Sequence[_Begun], most: int, unlikely: float)
     """Those of a subject that are worth going on with: what is likelier now may become less likely, and not the other way."""
     order = sorted((one for one in some if one.subject == subject), key=lambda one: -one.own)[:most]
     return [one for one in order if one.own >= order[0].own - unlikely]
-
-
-def _behind(model: ChunkedModel, some: Sequence[tuple[int, Path]]) -> list[torch.Tensor]:
-    """The logits behind some ids of a row of the model, which are given with its number, float[vocabulary] each."""
-    found: dict[int, torch.Tensor] = {}
-    for numbers in passes([ids for _, ids in some]):
-        branch = model.branch()
-        branch.select([some[n][0] for n in numbers])
-        found |= dict(zip(numbers, branch.feed([some[n][1] for n in numbers])[:, -1], strict=True))
-    return [found[n] for n in range(len(some))]

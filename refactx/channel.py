@@ -22,12 +22,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from refactx.candidates import Limits, Property, Subject, properties, subjects
 from refactx.channel_lines import Lines, after
-from refactx.chunks import ChunkedModel
+from refactx.continuations import Continuations
 from refactx.fact import DESCRIPTIONS
 from refactx.prefix import Prefix
 from refactx.question_score import QuestionScore, nothing, so_far
@@ -105,29 +104,25 @@ class Channel:
             return False
         return machine.text_of(state.prefix).partition(b">")[2].strip() in (b"", b"<")
 
-    def choose(
-        self, machine: Machine, state: InFact, position: int, model: ChunkedModel, logits: torch.Tensor
-    ) -> Sequence[int]:
-        """The next ids in a fact: its subject with a property, or the property; none where the model is to choose by itself.
+    def choose(self, machine: Machine, state: InFact, position: int, behind: Continuations) -> Path:
+        """The next ids in a fact where the channel `decides`: its subject with a property, or the property; none where the
+        model is to choose by itself.
 
-        `logits`: float[1, n, vocabulary], the last of which stand behind the text so far, whose next id has `position`.
-        `model` is left as it is.
+        `behind`: what the model goes on with behind the text so far, whose next id has `position`.
         """
-        if not self.decides(machine, state):
-            return ()
         full = self.lines.full(machine, state.facts)
         if b">" in machine.text_of(state.prefix):
-            return self._best(machine, [_Meant(Subject((), state))], full, position, model, logits)
+            return self._best(machine, [_Meant(Subject((), state))], full, position, behind)
         weights = self._options
         meant: dict[Path, _Meant] = {}
-        for one in subjects(machine, state, position, model, logits, weights.candidates):
+        for one in subjects(machine, state, position, behind, weights.candidates):
             way = _Meant(one, weights.name * one.own + weights.prior * math.log(one.share))
             meant[one.ids] = max(way, meant.get(one.ids, way), key=lambda way: way.score)
         if not meant:
             return ()
         meant = {ids: way for ids, way in meant.items() if not _is_spent(way.subject.state, full)} or meant
         least = max(way.score for way in meant.values()) - weights.doubtful
-        return self._best(machine, [way for way in meant.values() if way.score >= least], full, position, model, logits)
+        return self._best(machine, [way for way in meant.values() if way.score >= least], full, position, behind)
 
     def _best(
         self,
@@ -135,9 +130,8 @@ class Channel:
         meant: Sequence[_Meant],
         full: Mapping[Path, int],
         position: int,
-        model: ChunkedModel,
-        logits: torch.Tensor,
-    ) -> Sequence[int]:
+        behind: Continuations,
+    ) -> Path:
         """The ids of the best of some subjects with its best property, none of `full` while there are others; those of the
         subject alone if it has none to choose.
         """
@@ -148,7 +142,7 @@ class Channel:
             near = self._nearest(likely + [one.score for one in meant])
             meant, told = [meant[n] for n in near], [told[n] for n in near]
         named = [one.subject for one in meant]
-        found = properties(machine, named, position, model, logits, weights.properties, weights.unlikely, full)
+        found = properties(machine, named, position, behind, weights.properties, weights.unlikely, full)
         found = [one for number in range(len(meant)) for one in _that_answer(machine, found, number)]
         if not found:
             return meant[0].subject.ids

@@ -97,7 +97,7 @@ class ChunkedModel:
     """A model behind its prompt. `model_kwargs`: its inputs as `generate` prepared them, the prompt's cache among them."""
 
     def __init__(self, model: Any, model_kwargs: Mapping[str, Any], prompt_shape: tuple[int, int]) -> None:
-        self._model, self._device = model, model.device
+        self.model, self._device = model, model.device
         self.rows, length = prompt_shape
         self._cache: DynamicCache = model_kwargs["past_key_values"]
         self._only_last = "logits_to_keep" in model_kwargs
@@ -122,8 +122,8 @@ class ChunkedModel:
         inputs["attention_mask"] = self._unmask(chunks, width)
         if self._only_last:
             inputs["logits_to_keep"] = last
-        prepared = self._model.prepare_inputs_for_generation(ids, next_sequence_length=width, **inputs)
-        logits: torch.Tensor = self._model(**prepared, return_dict=True).logits
+        prepared = self.model.prepare_inputs_for_generation(ids, next_sequence_length=width, **inputs)
+        logits: torch.Tensor = self.model(**prepared, return_dict=True).logits
         return logits[:, -last:]
 
     @property
@@ -144,7 +144,7 @@ class ChunkedModel:
         seen = seen.to(self._device)
         if self._mask is not None:
             seen[:, : self._mask.shape[1]] &= self._mask.bool()
-        dtype = self._model.dtype
+        dtype = self.model.dtype
         mask = torch.zeros(seen.shape, dtype=dtype, device=self._device).masked_fill_(~seen, torch.finfo(dtype).min)
         inputs: dict[str, Any] = {
             "input_ids": torch.tensor([ids], device=self._device),
@@ -155,7 +155,7 @@ class ChunkedModel:
         kept = None if wanted is None else torch.tensor(wanted, dtype=torch.long, device=self._device)
         if kept is not None and self._only_last:
             inputs["logits_to_keep"], kept = kept, None
-        logits: torch.Tensor = self._model(**inputs, use_cache=True, return_dict=True).logits
+        logits: torch.Tensor = self.model(**inputs, use_cache=True, return_dict=True).logits
         return logits[0] if kept is None else logits[0, kept]
 
     def take_over(self, other: "ChunkedModel", places: Sequence[int]) -> None:

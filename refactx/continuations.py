@@ -1,90 +1,123 @@
-"""How likely the last ids of several texts are that begin alike: each by those in front of it.
+"""What a model makes of several texts that begin alike: the logits behind them, and how likely their last ids are.
 
-Texts that go on from one prefix are read as a tree, each id once whatever goes on behind it (`refactx.branches`); by a model
-that takes no such masks, as rows of a batch.
+They are read as a tree, each id once whatever goes on behind it (`refactx.branches`); by a model that takes no such masks, as
+rows of a batch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from refactx.branches import Branches, IdPath, can_branch
+from refactx.branches import Branches, IdPath, takes_masks
 from refactx.chunks import IDS_A_PASS, ChunkedModel, passes
 from refactx.prefix import Prefix
 
 Text = tuple[IdPath, int]
-"""Ids behind the prefix, and of how many of the last the log-probabilities are wanted: of all but the first at most."""
+"""Ids behind a model's own text, and of how many of the last the log-probabilities are wanted."""
 
 
 class Continuations(Protocol):
-    """A model behind a prefix."""
+    """What a model of one row may go on with behind its text, as paths of ids."""
+
+    def logits(self, paths: Sequence[IdPath]) -> torch.Tensor:
+        """Those behind each path, [paths, vocabulary]."""
 
     def of_last(self, texts: Sequence[Text]) -> list[NDArray[np.float64]]:
-        """The log-probabilities of the last ids of each text, float64[wanted] each: log p(id | prefix, ids in front of it)."""
+        """The log-probabilities of the last ids of each text, float64[wanted] each: log p(id | text, ids in front of it). At
+        least one id is in front of them.
+        """
+
+    def keep(self, path: IdPath) -> int:
+        """Make `path` the model's own text as far as it was read, and forget all else. Returns how many ids that are."""
 
 
-def continuations(model: Any, prefix: Prefix) -> Continuations:
-    """Of texts behind `prefix`. What one call of `of_last` has read, others of the same object need not read again, where
-    the model can branch.
-    """
+def continuations(model: ChunkedModel, logits: torch.Tensor) -> Continuations:
+    """Of a model, which is left as it is until `keep`. `logits`: float[vocabulary], behind its text."""
+    return _InBranches(model, logits) if takes_masks(model.model) else _InRows(model, logits)
+
+
+def behind_prefix(model: Any, prefix: Prefix) -> Continuations:
+    """Of a model behind a prefix; behind an empty path there are no logits."""
     length = prefix.ids.shape[1]
-    inputs: dict[str, Any] = {
-        "past_key_values": prefix.cache_for_one(),
-        "position_ids": torch.arange(length)[None],
-        "use_cache": True,
-    }
+    inputs: dict[str, Any] = {"past_key_values": prefix.cache_for_one(), "position_ids": torch.arange(length)[None]}
     if model._supports_logits_to_keep():
         inputs["logits_to_keep"] = 1
-    behind = ChunkedModel(model, inputs, (1, length))
-    return _InBranches(behind) if can_branch(model, inputs) else _InRows(behind)
+    return continuations(ChunkedModel(model, inputs, (1, length)), torch.empty(0))
 
 
 class _InBranches:
-    def __init__(self, model: ChunkedModel) -> None:
+    def __init__(self, model: ChunkedModel, logits: torch.Tensor) -> None:
         self._branches = Branches(model)
+        self._known: dict[IdPath, torch.Tensor] = {(): logits}
+
+    def logits(self, paths: Sequence[IdPath]) -> torch.Tensor:
+        for some, logits in self._read({path: None for path in paths if path not in self._known}):
+            self._known |= dict(zip(some, logits, strict=True))
+        return torch.stack([self._known[path] for path in paths])
 
     def of_last(self, texts: Sequence[Text]) -> list[NDArray[np.float64]]:
         found = [np.empty(count) for _, count in texts]
-        to_read = dict[
+        asked: dict[
             IdPath, list[tuple[int, int, int]]
-        ]()  # path: a text and its id behind the path, by place and number
+        ] = {}  # path: a text and its id behind the path, by place and number
         for number, (ids, count) in enumerate(texts):
-            for end in range(1, len(ids)):
-                at = end - (len(ids) - count)
-                if at >= 0:  # logits are not kept, so a path that was read before is read again
-                    to_read.setdefault(ids[:end], []).append((number, at, ids[end]))
-                elif ids[:end] not in self._branches:
-                    to_read.setdefault(ids[:end], [])
-        paths = list(to_read)
-        for first in range(0, len(paths), IDS_A_PASS):
-            some = paths[first : first + IDS_A_PASS]
-            asked = [n for n, path in enumerate(some) if to_read[path]]
-            logits = self._branches.read(some, asked)
-            wanted = [(row, *one) for row, n in enumerate(asked) for one in to_read[some[n]]]
-            scores = _log_probabilities(logits, [one[0] for one in wanted], [one[3] for one in wanted])
-            for (_, number, at, _), score in zip(wanted, scores.tolist(), strict=True):
+            for at, end in enumerate(range(len(ids) - count, len(ids))):
+                asked.setdefault(ids[:end], []).append((number, at, ids[end]))
+        for some, logits in self._read(asked):
+            rows = [(row, *one) for row, path in enumerate(some) for one in asked[path]]
+            scores = _log_probabilities(logits, [row[0] for row in rows], [row[3] for row in rows])
+            for (_, number, at, _), score in zip(rows, scores.tolist(), strict=True):
                 found[number][at] = score
         return found
 
+    def keep(self, path: IdPath) -> int:
+        return self._branches.keep(path)
+
+    def _read(self, wanted: Collection[IdPath]) -> Iterator[tuple[list[IdPath], torch.Tensor]]:
+        """Of each of some passes over paths and what leads to them, the wanted ones in it and the logits behind these.
+
+        One that was read before is read again: the logits behind all that is read would be too many to keep.
+        """
+        beginnings = (path[:end] for path in wanted for end in range(1, len(path)) if path[:end] not in self._branches)
+        paths = sorted({**dict.fromkeys(beginnings), **dict.fromkeys(wanted)}, key=len)
+        for first in range(0, len(paths), IDS_A_PASS):
+            some = paths[first : first + IDS_A_PASS]
+            numbers = [number for number, path in enumerate(some) if path in wanted]
+            yield [some[number] for number in numbers], self._branches.read(some, numbers)
+
 
 class _InRows:
-    def __init__(self, model: ChunkedModel) -> None:
-        self._model = model
+    def __init__(self, model: ChunkedModel, logits: torch.Tensor) -> None:
+        self._model, self._behind = model, logits
+
+    def logits(self, paths: Sequence[IdPath]) -> torch.Tensor:
+        found: dict[IdPath, torch.Tensor] = {(): self._behind}
+        longer = [path for path in paths if path]
+        for some, logits in self._read(longer, 1):
+            found |= {longer[number]: logits[row, -1] for row, number in enumerate(some)}
+        return torch.stack([found[path] for path in paths])
 
     def of_last(self, texts: Sequence[Text]) -> list[NDArray[np.float64]]:
         found: dict[int, NDArray[np.float64]] = {}
-        for some in passes([ids[:-1] for ids, _ in texts]):
+        for some, logits in self._read([ids[:-1] for ids, _ in texts], max((count for _, count in texts), default=0)):
+            for row, number in enumerate(some):
+                ids, count = texts[number]
+                behind = logits[row, logits.shape[1] - count :]
+                found[number] = _log_probabilities(behind, range(count), ids[len(ids) - count :])
+        return [found[number] for number in range(len(texts))]
+
+    def keep(self, path: IdPath) -> int:
+        return 0
+
+    def _read(self, paths: Sequence[IdPath], last: int) -> Iterator[tuple[list[int], torch.Tensor]]:
+        """Of each of some passes the numbers of the paths that are its rows, and the logits behind the last ids of each."""
+        for some in passes(paths):
             branch = self._model.branch()
             branch.select([0] * len(some))
-            logits = branch.feed([texts[n][0][:-1] for n in some], last=max(texts[n][1] for n in some))
-            for row, n in enumerate(some):
-                ids, count = texts[n]
-                behind = logits[row, logits.shape[1] - count :]
-                found[n] = _log_probabilities(behind, range(count), ids[len(ids) - count :])
-        return [found[n] for n in range(len(texts))]
+            yield some, branch.feed([paths[number] for number in some], last)
 
 
 def _log_probabilities(logits: torch.Tensor, rows: Sequence[int], ids: Sequence[int]) -> NDArray[np.float64]:

@@ -33,6 +33,7 @@ from transformers.generation.stopping_criteria import (
 from refactx.branches import can_branch
 from refactx.channel import Channel
 from refactx.chunks import ChunkedModel, best_width, can_be_fed_in_chunks, ids_in_cache, of_first
+from refactx.continuations import continuations
 from refactx.drafts import drafted
 from refactx.errors import ModelError
 from refactx.fact_beams import FactBeams, best_fact
@@ -290,19 +291,16 @@ class _Run:
                 *(self._machine, state, rows[0].length, chunked, logits, self._beams, room, self._ahead, self._searched)
             )
             self._ahead, self._searched = [], found.beams
-            for token in found.ids:
-                self._append(rows[0], token)
-            read = min(found.read, len(rows[0].pending) - 1)  # a criterion may have ended the text within the fact
-            chunked.forget(found.read - read)
-            rows[0].pending = rows[0].pending[read:]
+            self._append_read(rows[0], found.ids, found.read, chunked)
             return
         if self._channel is not None:
-            if isinstance(state, InFact):
-                chosen = self._channel.choose(self._machine, state, rows[0].length, chunked, logits)
+            if isinstance(state, InFact) and self._channel.decides(self._machine, state):
+                behind = continuations(chunked, logits[0, -1])
+                chosen: Sequence[int] = self._channel.choose(self._machine, state, rows[0].length, behind)
+                read = behind.keep(tuple(chosen[:-1])) if chosen else 0
             else:
-                chosen = self._channel.lines.next_line(self._machine, state, logits)
-            for token in chosen:
-                self._append(rows[0], token)
+                chosen, read = self._channel.lines.next_line(self._machine, state, logits), 0
+            self._append_read(rows[0], chosen, read, chunked)
             if chosen:
                 self._go_on(rows[0], logits[:, -1])
                 return
@@ -351,6 +349,14 @@ class _Run:
         if not self._sampling:
             return scores.argmax(dim=-1)
         return torch.multinomial(scores.softmax(dim=-1), num_samples=1).squeeze(1)
+
+    def _append_read(self, row: _Row, ids: Sequence[int], read: int, chunked: ChunkedModel) -> None:
+        """Append ids, the first of which the model has `read`; fewer than all."""
+        for token in ids:
+            self._append(row, token)
+        kept = min(read, max(0, len(row.pending) - 1))  # a criterion may have ended the text within them
+        chunked.forget(read - kept)
+        row.pending = row.pending[kept:]
 
     def _append(self, row: _Row, token: int) -> None:
         if row.done:

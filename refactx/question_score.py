@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refactx.continuations import continuations
+from refactx.continuations import behind_prefix
 from refactx.prefix import Prefix
 from refactx.state import InFact, Machine
 from refactx.tree import Path
@@ -42,7 +42,7 @@ class QuestionScore:
         """
         scored = len(self._question) - self._lead
         first = max(1, math.ceil(FIRST * scored)) if len(texts) >= RACED and hopeless < math.inf else scored
-        behind = continuations(self._model, self._examples)
+        behind = behind_prefix(self._model, self._examples)
 
         def read(some: Sequence[Path], count: int) -> None:
             """Of the question's first `count` ids behind some texts, those that were not read yet."""

@@ -11,12 +11,14 @@ from tiny_model import (
     MemoryIndex,
     log_probabilities,
     one_thread,  # noqa: F401
+    read_as,  # noqa: F401
     tiny_index,
     tiny_model,
 )
 
 from refactx.candidates import Limits, Property, Subject, properties, subjects
 from refactx.chunks import ChunkedModel
+from refactx.continuations import continuations
 from refactx.prefix import prefill
 from refactx.state import InFact, Machine
 
@@ -48,9 +50,7 @@ def found(index: MemoryIndex, text: str, seed: int, limits: Limits) -> tuple[lis
     inputs = {"past_key_values": prefix.cache, "position_ids": torch.arange(len(ids) - 1)[None]}
     model = ChunkedModel(llama(seed), inputs, (1, len(ids) - 1))
     logits = model.feed([ids[-1:]])
-    before = model.rows
-    some = subjects(machine, state, len(ids), model, logits, limits)
-    assert model.rows == before
+    some = subjects(machine, state, len(ids), continuations(model, logits[0, -1]), limits)
     assert model.feed([ids[-1:]]).shape == logits.shape, "the model stays where it was"
     return some, ids, state
 
@@ -59,6 +59,7 @@ def shown(index: MemoryIndex, state: InFact, some: Sequence[Subject]) -> list[st
     return [index.tokenizer.decode([*state.prefix, *one.ids]).strip() for one in some]
 
 
+@pytest.mark.usefixtures("read_as")
 @pytest.mark.parametrize(
     "text", ["a Fact:", "a Fact: <", "Fact: <B", "Fact: <Bo (", "Fact: <Bo (n)> <p> <b> .\nFact: <Bo"]
 )
@@ -149,9 +150,11 @@ def properties_behind(
     model = ChunkedModel(llama(0), inputs, (1, len(ids) - 1))
     logits = model.feed([ids[-1:]])
     wanted = wanted or [Subject((), state)]
-    return properties(machine, wanted, len(ids), model, logits, most, unlikely), ids, wanted
+    behind = continuations(model, logits[0, -1])
+    return properties(machine, wanted, len(ids), behind, most, unlikely), ids, wanted
 
 
+@pytest.mark.usefixtures("read_as")
 @pytest.mark.parametrize(
     "written", [(), PROPERTIES[:1], PROPERTIES[:3], PROPERTIES[3:6], PROPERTIES[:6], PROPERTIES[7:9]]
 )

@@ -20,6 +20,7 @@ from tiny_model import (
     log_probabilities,
     one_thread,  # noqa: F401
     prompts,
+    read_as,  # noqa: F401
     tiny_index,
     tiny_model,
     tiny_tokenizer,
@@ -326,6 +327,7 @@ class TestTheChoice:
         of_name, own = ([fact for fact in left if fact[: len(ids)] == ids] for ids in (name, subject))
         return name, len(own) / len(of_name)
 
+    @pytest.mark.usefixtures("read_as")
     @pytest.mark.parametrize(
         ("question", "options", "sizes"),
         [
@@ -346,7 +348,8 @@ class TestTheChoice:
         sizes: tuple[int, int],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr("refactx.chunks.IDS_A_PASS", sizes[0])
+        for module in ("chunks", "continuations"):
+            monkeypatch.setattr(f"refactx.{module}.IDS_A_PASS", sizes[0])
         monkeypatch.setattr("refactx.chunks.ROWS_A_PASS", sizes[1])
         assert self.compared(graph, "a Fact:", range(2), question, options) > 2
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tiny_model import log_probabilities, one_thread, tiny_index, tiny_model  # noqa: F401
+from tiny_model import log_probabilities, one_thread, read_as, tiny_index, tiny_model  # noqa: F401
 
 from refactx.chunks import ChunkedModel
 from refactx.prefix import prefill
@@ -54,13 +54,6 @@ def plainly(before: str, path: Path, question: str) -> torch.Tensor:
     asked = encode(question)
     text = [*encode(EXAMPLES), *encode(before), *path, *encode(LEAD), *asked]
     return log_probabilities(llama(), text)[-len(asked) - 1 : -1].gather(1, torch.tensor(asked)[:, None])[:, 0]
-
-
-@pytest.fixture(params=["tree", "rows"])
-def read_as(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Models that take any mask read texts as a tree, others as rows of a batch."""
-    if request.param == "rows":
-        monkeypatch.setattr("refactx.continuations.can_branch", lambda model, inputs: False)
 
 
 def told(fact: str, alias: str = "", written: Sequence[str] = ()) -> Path:

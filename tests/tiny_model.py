@@ -239,6 +239,14 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+@pytest.fixture(params=["tree", "rows"])
+def read_as(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Models that take any mask read what goes on from a text as a tree, others as rows of a batch."""
+    if request.param == "rows":
+        monkeypatch.setattr("refactx.continuations.takes_masks", lambda model: False)
+    return str(request.param)
+
+
 class Passes:
     """Counts a model's forward passes and the ids that go through it, in a `with` block."""
 
