@@ -22,16 +22,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from refactx.candidates import Limits, Property, Subject, properties, subjects
 from refactx.channel_lines import Lines, after
-from refactx.continuations import Continuations
+from refactx.chunks import ChunkedModel
+from refactx.continuations import Continuations, continuations
 from refactx.fact import DESCRIPTIONS
 from refactx.prefix import Prefix
 from refactx.question_score import QuestionScore, nothing, so_far
 from refactx.state import InFact, Machine, State
 from refactx.tree import Path
+
+USUAL = 0.99
+"""An id with which more than this share of the facts go on is worth guessing."""
 
 OBJECT_IDS = 16
 """Most ids of an object by which properties are told apart: a title's, and not a paragraph's."""
@@ -96,6 +101,9 @@ class Channel:
     ) -> None:
         self._score = QuestionScore(model, examples, question, lead)
         self._options = options or ChannelOptions()
+        self._earlier: Sequence[
+            Path
+        ] = ()  # what was asked of the model in the last choice, as ids from the fact's first on
         self.lines = Lines(marker, unknown, self._options.values, self._options.again, self._options.tells)
 
     def decides(self, machine: Machine, state: State) -> bool:
@@ -104,16 +112,32 @@ class Channel:
             return False
         return machine.text_of(state.prefix).partition(b">")[2].strip() in (b"", b"<")
 
-    def choose(self, machine: Machine, state: InFact, position: int, behind: Continuations) -> Path:
+    def choose(
+        self,
+        machine: Machine,
+        state: InFact,
+        position: int,
+        model: ChunkedModel,
+        logits: torch.Tensor,
+        ahead: Sequence[int] = (),
+    ) -> tuple[Path, int]:
         """The next ids in a fact where the channel `decides`: its subject with a property, or the property; none where the
-        model is to choose by itself.
+        model is to choose by itself. And how many of them `model` has read then.
 
-        `behind`: what the model goes on with behind the text so far, whose next id has `position`.
+        `logits`: float[1 + len(ahead), vocabulary], behind the text, whose next id has `position`, and behind each of the ids
+        `ahead` that the model has read beyond it.
         """
-        full = self.lines.full(machine, state.facts)
+        begin = len(state.prefix)
+        earlier = [path[begin:] for path in self._earlier if path[:begin] == state.prefix and len(path) > begin]
+        behind = continuations(model, logits, ahead, earlier)
+        chosen = self._chosen(machine, state, position, behind)
+        self._earlier = [(*state.prefix, *path) for path in behind.asked]
+        return chosen, behind.keep(chosen[:-1])
+
+    def _chosen(self, machine: Machine, state: InFact, position: int, behind: Continuations) -> Path:
+        full, weights = self.lines.full(machine, state.facts), self._options
         if b">" in machine.text_of(state.prefix):
             return self._best(machine, [_Meant(Subject((), state))], full, position, behind)
-        weights = self._options
         meant: dict[Path, _Meant] = {}
         for one in subjects(machine, state, position, behind, weights.candidates):
             way = _Meant(one, weights.name * one.own + weights.prior * math.log(one.share))
@@ -166,6 +190,13 @@ class Channel:
         """The numbers of those subjects whose properties are worth comparing, by their scores, the best first."""
         order = np.argsort(-scores, kind="stable")[: self._options.meant].tolist()
         return [n for n in order if scores[n] >= scores[order[0]] - self._options.within]
+
+
+def usual_id(state: InFact) -> list[int]:
+    """The id with which nearly all facts go on from a state, if there is one."""
+    often = state.children.leaves > USUAL * state.children.total
+    ids: list[int] = state.children.tokens[often].tolist()
+    return ids
 
 
 def _an_object(machine: Machine, state: State) -> Path:

@@ -160,6 +160,8 @@ class ChunkedModel:
 
     def take_over(self, other: "ChunkedModel", places: Sequence[int]) -> None:
         """Go on behind ids that another, a branch of this one, has read at these places of its cache."""
+        if not places:
+            return
         index = torch.tensor(places, dtype=torch.long, device=self._device)
         for number, layer in enumerate(other._cache.layers):
             keys, values = cast(Any, layer).keys, cast(Any, layer).values

@@ -20,7 +20,9 @@ Text = tuple[IdPath, int]
 
 
 class Continuations(Protocol):
-    """What a model of one row may go on with behind its text, as paths of ids."""
+    """What a model of one row may go on with behind its text, as paths of ids. `asked`: those whose logits were wanted."""
+
+    asked: list[IdPath]
 
     def logits(self, paths: Sequence[IdPath]) -> torch.Tensor:
         """Those behind each path, [paths, vocabulary]."""
@@ -34,9 +36,17 @@ class Continuations(Protocol):
         """Make `path` the model's own text as far as it was read, and forget all else. Returns how many ids that are."""
 
 
-def continuations(model: ChunkedModel, logits: torch.Tensor) -> Continuations:
-    """Of a model, which is left as it is until `keep`. `logits`: float[vocabulary], behind its text."""
-    return _InBranches(model, logits) if takes_masks(model.model) else _InRows(model, logits)
+def continuations(
+    model: ChunkedModel, logits: torch.Tensor, ahead: Sequence[int] = (), earlier: Sequence[IdPath] = ()
+) -> Continuations:
+    """Of a model, which is left as it is until `keep`.
+
+    `logits`: float[1 + len(ahead), vocabulary], behind its text, and behind each of the ids `ahead` that it has read beyond
+    it. `earlier`: what may be asked for too, to be read in one pass with what is.
+    """
+    return (
+        _InBranches(model, logits, ahead, earlier) if takes_masks(model.model) else _InRows(model, logits, len(ahead))
+    )
 
 
 def behind_prefix(model: Any, prefix: Prefix) -> Continuations:
@@ -45,17 +55,23 @@ def behind_prefix(model: Any, prefix: Prefix) -> Continuations:
     inputs: dict[str, Any] = {"past_key_values": prefix.cache_for_one(), "position_ids": torch.arange(length)[None]}
     if model._supports_logits_to_keep():
         inputs["logits_to_keep"] = 1
-    return continuations(ChunkedModel(model, inputs, (1, length)), torch.empty(0))
+    return continuations(ChunkedModel(model, inputs, (1, length)), torch.empty(1, 0))
 
 
 class _InBranches:
-    def __init__(self, model: ChunkedModel, logits: torch.Tensor) -> None:
-        self._branches = Branches(model)
-        self._known: dict[IdPath, torch.Tensor] = {(): logits}
+    def __init__(
+        self, model: ChunkedModel, logits: torch.Tensor, ahead: Sequence[int], earlier: Sequence[IdPath]
+    ) -> None:
+        self._branches, self._earlier, self.asked = Branches(model, ahead), earlier, list[IdPath]()
+        self._known = {tuple(ahead[:n]): behind for n, behind in enumerate(logits)}
 
     def logits(self, paths: Sequence[IdPath]) -> torch.Tensor:
-        for some, logits in self._read({path: None for path in paths if path not in self._known}):
-            self._known |= dict(zip(some, logits, strict=True))
+        self.asked += paths
+        if any(path not in self._known for path in paths):
+            wanted = dict.fromkeys(path for path in (*paths, *self._earlier) if path not in self._known)
+            self._earlier = ()
+            for some, logits in self._read(wanted):
+                self._known |= dict(zip(some, logits, strict=True))
         return torch.stack([self._known[path] for path in paths])
 
     def of_last(self, texts: Sequence[Text]) -> list[NDArray[np.float64]]:
@@ -90,10 +106,12 @@ class _InBranches:
 
 
 class _InRows:
-    def __init__(self, model: ChunkedModel, logits: torch.Tensor) -> None:
-        self._model, self._behind = model, logits
+    def __init__(self, model: ChunkedModel, logits: torch.Tensor, ahead: int) -> None:
+        self._model, self._behind, self.asked = model, logits[0], list[IdPath]()
+        model.forget(ahead)
 
     def logits(self, paths: Sequence[IdPath]) -> torch.Tensor:
+        self.asked += paths
         found: dict[IdPath, torch.Tensor] = {(): self._behind}
         longer = [path for path in paths if path]
         for some, logits in self._read(longer, 1):

@@ -31,9 +31,8 @@ from transformers.generation.stopping_criteria import (
 )
 
 from refactx.branches import can_branch
-from refactx.channel import Channel
+from refactx.channel import Channel, usual_id
 from refactx.chunks import ChunkedModel, best_width, can_be_fed_in_chunks, ids_in_cache, of_first
-from refactx.continuations import continuations
 from refactx.drafts import drafted
 from refactx.errors import ModelError
 from refactx.fact_beams import FactBeams, best_fact
@@ -202,7 +201,7 @@ class _Run:
         self._masks, self._processors, self._criteria = masks, processors, criteria
         self._sampling, self._max_length = bool(config.do_sample), config.max_length
         self._alone = True  # whether the batch has one row
-        self._ahead: list[int] = []  # what the model has read behind the text, for fact beams
+        self._ahead: list[int] = []  # what the model has read behind the text, for beams or the channel
         self._searched: Sequence[tuple[int, ...]] = ()  # by the fact beams of the last fact
 
     def write(self, rows: list[_Row], chunked: ChunkedModel, logits: torch.Tensor | None) -> None:
@@ -240,32 +239,35 @@ class _Run:
         row, lines = rows[0], None if self._channel is None else self._channel.lines
         ids, searches = row.written[0].numpy(), self._beams is not None
         guessed = drafted(self._machine, row.state, ids, len(row.pending), lines, searches)
-        return self._to_a_choice(row, guessed[: max(0, self._max_length - row.length - 1)])
+        return self._to_a_choice(row, guessed)[: max(0, self._max_length - row.length - 1)]
 
     def _to_a_choice(self, row: _Row, guessed: list[int]) -> list[int]:
-        """A guess as far as a place where the channel would choose what follows; one out of a fact is left as it is."""
+        """A guess as far as a place where the channel would choose what follows, and what nearly all facts begin with there;
+        one out of a fact is left as it is.
+        """
         if self._channel is None:
             return guessed
         state = row.state
-        for count, token in enumerate(guessed):
-            if self._channel.decides(self._machine, state):
-                return guessed[:count]
-            if not isinstance(state, Free):
+        for count in range(len(guessed) + 1):
+            if isinstance(state, InFact) and self._channel.decides(self._machine, state):
+                return guessed[:count] + usual_id(state)
+            if count == len(guessed) or not isinstance(state, Free):
                 break
-            state = self._machine.advance(state, token, row.length + count)
+            state = self._machine.advance(state, guessed[count], row.length + count)
         return guessed
 
     def _check(self, row: _Row, guessed: list[int], chunked: ChunkedModel, logits: torch.Tensor) -> torch.Tensor:
         """Choose id by id for as long as the guess is right, from the logits in front of and along it; what is wrong of it
-        is taken back, unless a search for a fact begins there, which goes on from it. Returns the logits behind the last id of
-        the text that the model has read, and behind what is left of the guess.
+        is taken back, unless beams or the channel look for what follows there, and go on from it.
+
+        Returns the logits behind the last id of the text that the model has read, and behind what is left of the guess.
         """
         right = 0
         while right < len(guessed) and not (row.pending or row.done or self._searches(row)):
             self._choose([0], [row], chunked, logits[:, right - len(guessed) - 1][:, None])
             same = _alike(row.pending, guessed[right:])
             right, row.pending = right + same, row.pending[same:]
-        if self._beams is not None and self._searches(row) and not (row.pending or row.done):
+        if self._searches(row) and not (row.pending or row.done):
             self._ahead = guessed[right:]
             return logits[:, right - len(guessed) - 1 :]
         if row.done and not row.pending:  # the cache must not hold a text's last id: who goes on begins with that
@@ -275,7 +277,7 @@ class _Run:
         return logits[:, right - len(guessed) - 1][:, None]
 
     def _searches(self, row: _Row) -> bool:
-        """Whether beams or the channel look for what follows, from a cache that holds no guesses."""
+        """Whether beams or the channel look for what follows."""
         if self._channel is not None and self._channel.decides(self._machine, row.state):
             return True
         return self._beams is not None and isinstance(row.state, InFact | InTerminator)
@@ -284,24 +286,12 @@ class _Run:
         """The next id of each row that the model has read to its end, and the forced ones behind it."""
         if not ready:
             return
-        state = rows[0].state
-        if self._beams is not None and isinstance(state, InFact | InTerminator):
-            room = self._max_length - rows[0].length
-            found = best_fact(
-                *(self._machine, state, rows[0].length, chunked, logits, self._beams, room, self._ahead, self._searched)
-            )
-            self._ahead, self._searched = [], found.beams
-            self._append_read(rows[0], found.ids, found.read, chunked)
-            return
-        if self._channel is not None:
-            if isinstance(state, InFact) and self._channel.decides(self._machine, state):
-                behind = continuations(chunked, logits[0, -1])
-                chosen: Sequence[int] = self._channel.choose(self._machine, state, rows[0].length, behind)
-                read = behind.keep(tuple(chosen[:-1])) if chosen else 0
-            else:
-                chosen, read = self._channel.lines.next_line(self._machine, state, logits), 0
-            self._append_read(rows[0], chosen, read, chunked)
-            if chosen:
+        if self._alone:
+            behind_text = logits.shape[1] - len(self._ahead)
+            found, read = self._found(rows[0], chunked, logits)
+            self._append_read(rows[0], found, read, chunked)
+            logits = logits[:, :behind_text]
+            if found:
                 self._go_on(rows[0], logits[:, -1])
                 return
         for group in self._groups(ready, rows):
@@ -317,6 +307,21 @@ class _Run:
             for n, token in zip(group, self._pick(scores).tolist(), strict=True):
                 self._append(rows[n], token)
                 self._go_on(rows[n], scores[:1])
+
+    def _found(self, row: _Row, chunked: ChunkedModel, logits: torch.Tensor) -> tuple[Sequence[int], int]:
+        """What follows in a single row as beams or the channel find it, if they do, and how much of it the model has read."""
+        state, ahead, self._ahead = row.state, self._ahead, []
+        if self._beams is not None and isinstance(state, InFact | InTerminator):
+            room = self._max_length - row.length
+            search = (logits, self._beams, room, ahead, self._searched)
+            found = best_fact(self._machine, state, row.length, chunked, *search)
+            self._searched = found.beams
+            return found.ids, found.read
+        if self._channel is None:
+            return (), 0
+        if isinstance(state, InFact) and self._channel.decides(self._machine, state):
+            return self._channel.choose(self._machine, state, row.length, chunked, logits[0], ahead)
+        return self._channel.lines.next_line(self._machine, state, logits), 0
 
     def _groups(self, ready: list[int], rows: list[_Row]) -> list[list[int]]:
         """Rows by length: processors get rectangles of ids."""

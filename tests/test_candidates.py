@@ -50,7 +50,7 @@ def found(index: MemoryIndex, text: str, seed: int, limits: Limits) -> tuple[lis
     inputs = {"past_key_values": prefix.cache, "position_ids": torch.arange(len(ids) - 1)[None]}
     model = ChunkedModel(llama(seed), inputs, (1, len(ids) - 1))
     logits = model.feed([ids[-1:]])
-    some = subjects(machine, state, len(ids), continuations(model, logits[0, -1]), limits)
+    some = subjects(machine, state, len(ids), continuations(model, logits[0]), limits)
     assert model.feed([ids[-1:]]).shape == logits.shape, "the model stays where it was"
     return some, ids, state
 
@@ -150,7 +150,7 @@ def properties_behind(
     model = ChunkedModel(llama(0), inputs, (1, len(ids) - 1))
     logits = model.feed([ids[-1:]])
     wanted = wanted or [Subject((), state)]
-    behind = continuations(model, logits[0, -1])
+    behind = continuations(model, logits[0])
     return properties(machine, wanted, len(ids), behind, most, unlikely), ids, wanted
 
 
