@@ -9,6 +9,9 @@ from refactx.links import Link, LinkedFact
 
 FinishReason = Literal["stop", "length", "interrupted"]
 
+SEPARATOR = ";"
+"""Stands between what an answer names, as the prompts' examples have it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -66,12 +69,19 @@ def _link_json(link: Link) -> dict[str, str | None]:
 def final_answer(text: str, marker: str, facts: Sequence[Fact] = ()) -> str:
     """What stands behind the last `marker` of a text, up to the end of the line; "" if there is none.
 
-    A marker inside one of `facts` doesn't count. Asterisks around the marker or the answer go: chat models set them.
+    A marker inside one of `facts` doesn't count. Asterisks around the marker or the answer go: chat models set them. What a
+    list names several times is named once.
 
     >>> final_answer("Answer: no\\nSo **Answer:** Bern.\\nDone", "Answer:")
     'Bern.'
+    >>> final_answer("Answer: Rome; Oslo; Oslo;", "Answer:")
+    'Rome; Oslo'
     """
     for fact in facts:
         text = text.replace(fact.text, "")
     _, found, behind = text.rpartition(marker)
-    return behind.lstrip(" \t*").partition("\n")[0].strip().rstrip("*").rstrip() if found else ""
+    line = behind.lstrip(" \t*").partition("\n")[0].strip().rstrip("*").rstrip() if found else ""
+    named = [name.strip() for name in line.split(SEPARATOR)]
+    return (
+        line if len(set(named)) == len(named) else f"{SEPARATOR} ".join(name for name in dict.fromkeys(named) if name)
+    )

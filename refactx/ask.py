@@ -167,6 +167,7 @@ class Asker:
         from transformers import LogitsProcessorList, StoppingCriteriaList
 
         from refactx.answer_line import AnswerLine
+        from refactx.answer_loop import AnswerLoop
         from refactx.fact_beams import FactBeams
         from refactx.until import Until
 
@@ -179,7 +180,9 @@ class Asker:
                 options.max_new_tokens, self._inputs.room - max(len(one.ids) for one in asked)
             )
         ending = Until(until or (lambda _: False))
-        settings |= {"streamer": streamer, "stopping_criteria": StoppingCriteriaList([ending] if until else [])}
+        loop = AnswerLoop(self._tokenizer, self._prompt.marker, length)
+        criteria = StoppingCriteriaList([ending, loop] if until else [loop])
+        settings |= {"streamer": streamer, "stopping_criteria": criteria}
         limit: dict[str, Any] = {"max_facts": options.max_facts, "after_facts": self._prompt.marker}
         channel = self._channel(asked[0].question) if options.uses_channel and not free else None
         with (
@@ -205,7 +208,7 @@ class Asker:
                 links = unlinked if self._index is None else self._index.links
                 seconds = (time.perf_counter() - started) / len(asked)
                 return [
-                    self._answer(one, *self._written(ids, length, ending), facts, links, passes.calls, seconds)
+                    self._answer(one, *self._written(ids, length, ending, loop), facts, links, passes.calls, seconds)
                     for one, ids, facts in zip(asked, out.tolist(), found, strict=True)
                 ]
 
@@ -247,16 +250,21 @@ class Asker:
         options, unknown = ChannelOptions(), self._prompt.unknown
         return Channel(self._model, self._examples, [*lead, *ids], len(lead), self._prompt.marker, options, unknown)
 
-    def _written(self, row: list[int], prompt_length: int, ending: Any) -> tuple[list[int], FinishReason]:
+    def _written(self, row: list[int], prompt_length: int, ending: Any, loop: Any) -> tuple[list[int], FinishReason]:
         """What a row has behind its prompt, up to the first end of sequence and without padding; and why it ended.
 
-        (The end of sequence may pad rows too, so that only `ending` knows where the rows end that it ended.)
+        (The end of sequence may pad rows too, so that only `ending` and `loop` know where the rows end that they ended.)
         """
-        ended = (own for own in ending.rows if row[: len(own)] == own and set(row[len(own) :]) <= {self._pad})
-        ids = next(ended, row)[prompt_length:]
+        ended = (
+            own for own in loop.rows + ending.rows if row[: len(own)] == own and set(row[len(own) :]) <= {self._pad}
+        )
+        whole = next(ended, row)
+        ids = whole[prompt_length:]
         end = next((position for position, number in enumerate(ids) if number in self._stop), None)
         if end is not None:
             return ids[: end + 1], "stop"
+        if whole in loop.rows:
+            return ids, "stop"
         return ids, "interrupted" if ending.met else "length"
 
     def _answer(

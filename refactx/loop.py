@@ -30,6 +30,7 @@ from transformers.generation.stopping_criteria import (
     StopStringCriteria,
 )
 
+from refactx.answer_loop import AnswerLoop
 from refactx.branches import can_branch
 from refactx.channel import Channel, usual_id
 from refactx.chunks import ChunkedModel, best_width, can_be_fed_in_chunks, ids_in_cache, of_first
@@ -47,7 +48,7 @@ _log = logging.getLogger(__name__)
 
 # The criteria that say of each row what they would say of it alone: a batch's rows are asked for one by one. One of the
 # caller's own may return a bool for each row of the whole batch, or count its calls.
-_OF_EACH_ROW = (MaxLengthCriteria, EosTokenCriteria, MaxTimeCriteria, StopStringCriteria, Until)
+_OF_EACH_ROW = (MaxLengthCriteria, EosTokenCriteria, MaxTimeCriteria, StopStringCriteria, Until, AnswerLoop)
 
 _NO_FACT_BEAMS = (
     "fact beams need a decoder-only model with position ids, a dynamic cache of keys and values without a sliding window, "
