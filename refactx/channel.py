@@ -101,9 +101,8 @@ class Channel:
     ) -> None:
         self._score = QuestionScore(model, examples, question, lead)
         self._options = options or ChannelOptions()
-        self._earlier: Sequence[
-            Path
-        ] = ()  # what was asked of the model in the last choice, as ids from the fact's first on
+        # What was asked of the model in the last choice, as ids from the fact's first on.
+        self._earlier: Sequence[Path] = ()
         self.lines = Lines(marker, unknown, self._options.values, self._options.again, self._options.tells)
 
     def decides(self, machine: Machine, state: State) -> bool:

@@ -78,7 +78,7 @@ class _InBranches:
         found = [np.empty(count) for _, count in texts]
         asked: dict[
             IdPath, list[tuple[int, int, int]]
-        ] = {}  # path: a text and its id behind the path, by place and number
+        ] = {}  # path: texts, and of each an id behind it, by place and number
         for number, (ids, count) in enumerate(texts):
             for at, end in enumerate(range(len(ids) - count, len(ids))):
                 asked.setdefault(ids[:end], []).append((number, at, ids[end]))
@@ -108,7 +108,7 @@ class _InBranches:
 class _InRows:
     def __init__(self, model: ChunkedModel, logits: torch.Tensor, ahead: int) -> None:
         self._model, self._behind, self.asked = model, logits[0], list[IdPath]()
-        model.forget(ahead)
+        model.forget(ahead)  # rows begin behind the text
 
     def logits(self, paths: Sequence[IdPath]) -> torch.Tensor:
         self.asked += paths
