@@ -4,9 +4,9 @@ import logging
 from typing import Any
 
 import pytest
+from channel_runs import EXAMPLES, GRAPH, channel, llama
 from loop_runs import other_model
 from test_ask import LinkedIndex
-from test_channel import EXAMPLES, GRAPH, channel, llama
 from tiny_model import (
     one_thread,  # noqa: F401
     prompts,

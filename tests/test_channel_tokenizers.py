@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from test_channel import ALWAYS, GRAPH, channel
+from channel_runs import ALWAYS, GRAPH, channel
 from tiny_model import (
     MemoryIndex,
     check_text,

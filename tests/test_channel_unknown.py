@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from test_channel import EXAMPLES, GRAPH, QUESTIONS, llama, until_closed
+from channel_runs import EXAMPLES, GRAPH, QUESTIONS, llama, until_closed
 from tiny_model import (
     MemoryIndex,
     eager,
