@@ -37,6 +37,8 @@ class AnswerLoop(StoppingCriteria):
 
     def _loops(self, row: torch.Tensor) -> bool:
         text = self._tokenizer.decode(row[self._length :].tolist(), skip_special_tokens=True)
-        _, begun, answer = text.rpartition("\n")[2].rpartition(self._marker)
-        named = [name.strip() for name in answer.split(SEPARATOR)[:-1]][-TIMES:]
-        return bool(begun) and len(named) == TIMES and len(set(named)) == 1
+        line = text.rpartition("\n")[2].lstrip(" \t*")
+        if not line.startswith(self._marker):  # it may stand in a fact
+            return False
+        named = [name.strip(" \t*") for name in line[len(self._marker) :].split(SEPARATOR)[:-1]][-TIMES:]
+        return len(named) == TIMES and len(set(named)) == 1 and bool(named[0])

@@ -253,17 +253,16 @@ class Asker:
     def _written(self, row: list[int], prompt_length: int, ending: Any, loop: Any) -> tuple[list[int], FinishReason]:
         """What a row has behind its prompt, up to the first end of sequence and without padding; and why it ended.
 
-        (The end of sequence may pad rows too, so that only `ending` and `loop` know where the rows end that they ended.)
+        (The end of sequence may pad rows too, so that only `ending` and `loop` know where the rows end that they ended; without
+        an end of sequence Transformers goes on with such a row until all are done.)
         """
-        ended = (
-            own for own in loop.rows + ending.rows if row[: len(own)] == own and set(row[len(own) :]) <= {self._pad}
-        )
-        whole = next(ended, row)
-        ids = whole[prompt_length:]
+        looped = next((own for own in loop.rows if row[: len(own)] == own), None)
+        ended = (own for own in ending.rows if row[: len(own)] == own and set(row[len(own) :]) <= {self._pad})
+        ids = (looped or next(ended, row))[prompt_length:]
         end = next((position for position, number in enumerate(ids) if number in self._stop), None)
         if end is not None:
             return ids[: end + 1], "stop"
-        if whole in loop.rows:
+        if looped:
             return ids, "stop"
         return ids, "interrupted" if ending.met else "length"
 

@@ -8,6 +8,7 @@ and no copy of the text's keys and values for each branch.
 
 import sys
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import Any
 
 import torch
@@ -28,10 +29,13 @@ def can_branch(model: Any, model_kwargs: Mapping[str, Any]) -> bool:
 
 
 def takes_masks(model: Any) -> bool:
-    """Whether a model has attention that takes a mask as it is: positions that are not read off the mask, and Transformers' own
-    way to prepare one.
+    """Whether a model has attention that takes a mask as it is: positions that are given, and not read off the mask or the
+    cache, as ALiBi and GPT-Neo's local layers do, and Transformers' own way to prepare one.
     """
-    if getattr(model.config, "alibi", False) or model.config._attn_implementation not in _TAKES_MASKS:
+    config = model.config
+    if getattr(config, "alibi", False) or "local" in getattr(config, "attention_layers", ()):
+        return False
+    if config._attn_implementation not in _TAKES_MASKS or "position_ids" not in signature(model.forward).parameters:
         return False
     return any(hasattr(sys.modules.get(own.__module__), "create_causal_mask") for own in type(model).__mro__)
 

@@ -38,6 +38,9 @@ from refactx.tree import Path
 USUAL = 0.99
 """An id with which more than this share of the facts go on is worth guessing."""
 
+MOST_EARLIER = 64
+"""So many of the paths that a choice has asked for are read ahead of the next: for nothing where that has another subject."""
+
 OBJECT_IDS = 16
 """Most ids of an object by which properties are told apart: a title's, and not a paragraph's."""
 
@@ -127,8 +130,8 @@ class Channel:
         `ahead` that the model has read beyond it.
         """
         begin = len(state.prefix)
-        earlier = [path[begin:] for path in self._earlier if path[:begin] == state.prefix and len(path) > begin]
-        behind = continuations(model, logits, ahead, earlier)
+        earlier = dict.fromkeys(path[begin:] for path in self._earlier if path[:begin] == state.prefix)
+        behind = continuations(model, logits, ahead, [path for path in earlier if path][:MOST_EARLIER])
         chosen = self._chosen(machine, state, position, behind)
         self._earlier = [(*state.prefix, *path) for path in behind.asked]
         return chosen, behind.keep(chosen[:-1])

@@ -152,11 +152,11 @@ class ChunkedModel:
             "attention_mask": mask[None, None],
             "past_key_values": self._cache,
         }
-        kept = None if wanted is None else torch.tensor(wanted, dtype=torch.long, device=self._device)
-        if kept is not None and self._only_last:
-            inputs["logits_to_keep"], kept = kept, None
+        places = None if wanted is None else torch.tensor(wanted, dtype=torch.long, device=self._device)
+        if places is not None and self._only_last:
+            inputs["logits_to_keep"] = places
         logits: torch.Tensor = self.model(**inputs, use_cache=True, return_dict=True).logits
-        return logits[0] if kept is None else logits[0, kept]
+        return logits[0] if places is None or self._only_last else logits[0, places]
 
     def take_over(self, other: "ChunkedModel", places: Sequence[int]) -> None:
         """Go on behind ids that another, a branch of this one, has read at these places of its cache."""

@@ -24,8 +24,8 @@ class Continuations(Protocol):
 
     asked: list[IdPath]
 
-    def logits(self, paths: Sequence[IdPath]) -> torch.Tensor:
-        """Those behind each path, [paths, vocabulary]."""
+    def logits(self, paths: Sequence[IdPath]) -> list[torch.Tensor]:
+        """Those behind each path, [vocabulary] each."""
 
     def of_last(self, texts: Sequence[Text]) -> list[NDArray[np.float64]]:
         """The log-probabilities of the last ids of each text, float64[wanted] each: log p(id | text, ids in front of it). At
@@ -37,42 +37,53 @@ class Continuations(Protocol):
 
 
 def continuations(
-    model: ChunkedModel, logits: torch.Tensor, ahead: Sequence[int] = (), earlier: Sequence[IdPath] = ()
+    model: ChunkedModel,
+    logits: torch.Tensor | None = None,
+    ahead: Sequence[int] = (),
+    earlier: Sequence[IdPath] = (),
 ) -> Continuations:
     """Of a model, which is left as it is until `keep`.
 
     `logits`: float[1 + len(ahead), vocabulary], behind its text, and behind each of the ids `ahead` that it has read beyond
-    it. `earlier`: what may be asked for too, to be read in one pass with what is.
+    it; without them no empty path can be asked for. `earlier`: what may be asked for too, to be read in one pass with what is.
     """
-    return (
-        _InBranches(model, logits, ahead, earlier) if takes_masks(model.model) else _InRows(model, logits, len(ahead))
-    )
+    known = {} if logits is None else {tuple(ahead[:n]): behind for n, behind in enumerate(logits)}
+    if takes_masks(model.model):
+        return _InBranches(model, known, ahead, earlier)
+    return _InRows(model, known, len(ahead))
 
 
 def behind_prefix(model: Any, prefix: Prefix) -> Continuations:
-    """Of a model behind a prefix; behind an empty path there are no logits."""
+    """Of a model behind a prefix."""
     length = prefix.ids.shape[1]
     inputs: dict[str, Any] = {"past_key_values": prefix.cache_for_one(), "position_ids": torch.arange(length)[None]}
     if model._supports_logits_to_keep():
         inputs["logits_to_keep"] = 1
-    return continuations(ChunkedModel(model, inputs, (1, length)), torch.empty(1, 0))
+    return continuations(ChunkedModel(model, inputs, (1, length)))
 
 
 class _InBranches:
-    def __init__(
-        self, model: ChunkedModel, logits: torch.Tensor, ahead: Sequence[int], earlier: Sequence[IdPath]
-    ) -> None:
-        self._branches, self._earlier, self.asked = Branches(model, ahead), earlier, list[IdPath]()
-        self._known = {tuple(ahead[:n]): behind for n, behind in enumerate(logits)}
+    """As a tree. `known`: the logits behind paths that were read before they were asked for."""
 
-    def logits(self, paths: Sequence[IdPath]) -> torch.Tensor:
+    def __init__(
+        self,
+        model: ChunkedModel,
+        known: dict[IdPath, torch.Tensor],
+        ahead: Sequence[int],
+        earlier: Sequence[IdPath],
+    ) -> None:
+        self._branches, self._known, self._earlier = Branches(model, ahead), known, earlier
+        self.asked: list[IdPath] = []
+
+    def logits(self, paths: Sequence[IdPath]) -> list[torch.Tensor]:
         self.asked += paths
+        found: dict[IdPath, torch.Tensor] = {}
         if any(path not in self._known for path in paths):
-            wanted = dict.fromkeys(path for path in (*paths, *self._earlier) if path not in self._known)
+            for some, logits in self._read(dict.fromkeys(p for p in (*paths, *self._earlier) if p not in self._known)):
+                found |= dict(zip(some, logits, strict=True))
+            self._known |= {path: found[path] for path in self._earlier if path in found}
             self._earlier = ()
-            for some, logits in self._read(wanted):
-                self._known |= dict(zip(some, logits, strict=True))
-        return torch.stack([self._known[path] for path in paths])
+        return [self._known[path] if path in self._known else found[path] for path in paths]
 
     def of_last(self, texts: Sequence[Text]) -> list[NDArray[np.float64]]:
         found = [np.empty(count) for _, count in texts]
@@ -106,17 +117,20 @@ class _InBranches:
 
 
 class _InRows:
-    def __init__(self, model: ChunkedModel, logits: torch.Tensor, ahead: int) -> None:
-        self._model, self._behind, self.asked = model, logits[0], list[IdPath]()
-        model.forget(ahead)  # rows begin behind the text
+    """As rows of a batch, each read from the text on. `ahead`: how many ids were read beyond it, which is for nothing here."""
 
-    def logits(self, paths: Sequence[IdPath]) -> torch.Tensor:
+    def __init__(self, model: ChunkedModel, known: dict[IdPath, torch.Tensor], ahead: int) -> None:
+        self._model, self._known = model, known
+        self.asked: list[IdPath] = []
+        model.forget(ahead)
+
+    def logits(self, paths: Sequence[IdPath]) -> list[torch.Tensor]:
         self.asked += paths
-        found: dict[IdPath, torch.Tensor] = {(): self._behind}
-        longer = [path for path in paths if path]
-        for some, logits in self._read(longer, 1):
-            found |= {longer[number]: logits[row, -1] for row, number in enumerate(some)}
-        return torch.stack([found[path] for path in paths])
+        found: dict[IdPath, torch.Tensor] = {}
+        unread = [path for path in paths if path not in self._known]
+        for some, logits in self._read(unread, 1):
+            found |= {unread[number]: logits[row, -1] for row, number in enumerate(some)}
+        return [self._known[path] if path in self._known else found[path] for path in paths]
 
     def of_last(self, texts: Sequence[Text]) -> list[NDArray[np.float64]]:
         found: dict[int, NDArray[np.float64]] = {}

@@ -357,12 +357,13 @@ class _Run:
         return torch.multinomial(scores.softmax(dim=-1), num_samples=1).squeeze(1)
 
     def _append_read(self, row: _Row, ids: Sequence[int], read: int, chunked: ChunkedModel) -> None:
-        """Append ids, the first of which the model has `read`; fewer than all."""
+        """Append ids, the first of which the model has `read`, but not the last."""
         for token in ids:
             self._append(row, token)
-        kept = min(read, max(0, len(row.pending) - 1))  # a criterion may have ended the text within them
-        chunked.forget(read - kept)
-        row.pending = row.pending[kept:]
+        if read:
+            forgotten = max(0, read + 1 - len(row.pending))  # a criterion may have ended the text within them
+            chunked.forget(forgotten)
+            row.pending = row.pending[read - forgotten :]
 
     def _append(self, row: _Row, token: int) -> None:
         if row.done:

@@ -46,11 +46,12 @@ class QuestionScore:
 
         def read(some: Sequence[Path], count: int) -> None:
             """Of the question's first `count` ids behind some texts, those that were not read yet."""
-            missing = {text: count - known for text in some if (known := len(self._known.get(text, ()))) < count}
+            known = {text: self._known.get(text, np.empty(0)) for text in some}
+            missing = {text: scores for text, scores in known.items() if len(scores) < count}
             ids = self._question[: self._lead + count]
-            scores = behind.of_last([((*text, *ids), left) for text, left in missing.items()])
-            for text, more in zip(missing, scores, strict=True):
-                self._known[text] = np.append(self._known.get(text, ()), more)
+            found = behind.of_last([((*text, *ids), count - len(scores)) for text, scores in missing.items()])
+            for (text, scores), more in zip(missing.items(), found, strict=True):
+                self._known[text] = np.append(scores, more)  # not to what it has now: another thread may have been here
 
         read(texts, first)
         early = np.array([self._known[text][:first].sum() for text in texts]) + (0 if besides is None else besides)

@@ -27,6 +27,9 @@ AFTER = dict(zip("!Answer: b", "Answer: b;", strict=True)) | {";": " "}
         ("Answer: b; b; in; b;", False),
         ("Answer: b; b; b; b; in", False),
         ("b; b; b;", False),
+        ("Fact: <Answer: b; b; b;", False),
+        ("Answer: ;;;", False),
+        ("**Answer:** b; b; b;", True),
         ("Answer: in\nb; b; b;", False),
         ("", False),
     ],
@@ -66,16 +69,19 @@ def repeats_itself() -> Iterator[Any]:
     hook.remove()
 
 
+@pytest.mark.parametrize("ends", ["</s>", None])
 @pytest.mark.parametrize("options", [{}, {"free": True}, {"num_beams": 2}])
-def test_an_asked_model_stops_naming_the_same(repeats_itself: Any, options: dict[str, Any]) -> None:
+def test_an_asked_model_stops_naming_the_same(repeats_itself: Any, options: dict[str, Any], ends: str | None) -> None:
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=tiny_tokenizer().backend_tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
+        tokenizer_object=tiny_tokenizer().backend_tokenizer, bos_token="<s>", eos_token=ends, pad_token="<pad>"
     )
-    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] + '!' }}{% endfor %}"
+    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
+    if ends is None:  # rows of a batch that are done go on then, or are filled with -1
+        repeats_itself.generation_config.eos_token_id = repeats_itself.config.eos_token_id = None
     asker = Asker(repeats_itself, tokenizer, Index(tiny_fact_tokenizer(), ["<b> <b> <b>"]), Prompt("b"))
-    answer = asker.ask("who is b?", max_new_tokens=60, **options)
+    answer = asker.ask("who is b!", max_new_tokens=60, **options)
     assert answer.text == "Answer: b; b; b;"
     assert (answer.answer, answer.finish_reason) == ("b", "stop")
-    if "num_beams" not in options:
-        both = list(asker.ask_all(["b", "who?"], max_new_tokens=60, batch_size=2, **options))
-        assert [(one.text, one.finish_reason) for one in both] == [("Answer: b; b; b;", "stop")] * 2
+    looped, other = asker.ask_all(["who is b!", "who:"], max_new_tokens=60, batch_size=2, **options)
+    assert (looped.text, looped.finish_reason) == ("Answer: b; b; b;", "stop")
+    assert (other.text[:8], other.finish_reason) == ("b; b; b;", "length")

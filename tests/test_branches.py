@@ -5,7 +5,15 @@ from typing import Any
 import pytest
 import torch
 from tiny_model import SURPLUS, log_probabilities, one_thread, prompts, tiny_model, tiny_tokenizer  # noqa: F401
-from transformers import BloomConfig, BloomForCausalLM, DynamicCache, GPT2Config, GPT2LMHeadModel
+from transformers import (
+    BloomConfig,
+    BloomForCausalLM,
+    DynamicCache,
+    GPT2Config,
+    GPT2LMHeadModel,
+    GPTNeoConfig,
+    GPTNeoForCausalLM,
+)
 
 from refactx.branches import Branches, can_branch
 from refactx.chunks import ChunkedModel
@@ -71,7 +79,7 @@ def test_what_is_kept_is_the_text_and_nothing_else(ahead: tuple[int, ...], paddi
             assert torch.allclose(behind, log_probabilities(tiny_model(), ids)[-1], atol=1e-4)
 
 
-def test_models_that_need_a_mask_of_two_dimensions_have_no_branches() -> None:
+def test_models_whose_attention_is_not_told_by_a_mask_have_no_branches() -> None:
     common = {"vocab_size": len(tiny_tokenizer()) + SURPLUS, "n_layer": 1, "n_head": 2}
     learnt, alibi = (
         GPT2LMHeadModel(GPT2Config(**common, n_embd=16)),
@@ -80,6 +88,10 @@ def test_models_that_need_a_mask_of_two_dimensions_have_no_branches() -> None:
     for model in (learnt, Own(learnt.config)):
         assert can_branch(model, inputs_of(model, 3))
     assert not can_branch(alibi, inputs_of(alibi, 3) | {"position_ids": None})
+    local = GPTNeoForCausalLM(
+        GPTNeoConfig(hidden_size=16, num_layers=2, num_heads=2, attention_types=[[["global", "local"], 1]])
+    )
+    assert not can_branch(local, inputs_of(local, 3)), "it counts places in the cache"
     flex = tiny_model()
     flex.set_attn_implementation("flex_attention")
     assert not can_branch(flex, inputs_of(flex, 3))

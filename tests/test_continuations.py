@@ -52,8 +52,8 @@ def test_logits_are_those_of_plain_passes_and_the_model_goes_on_behind_what_is_k
             patch.setattr(f"refactx.{module}.IDS_A_PASS", ids_a_pass)
         behind = continuations(model, logits, ahead, earlier)
         for paths in asked:
-            for path, row in zip([(), *paths], behind.logits([(), *paths]).log_softmax(-1), strict=True):
-                assert torch.allclose(row, log_probabilities(llama(), [*TEXT, *path])[-1], atol=1e-4)
+            for path, row in zip([(), *paths], behind.logits([(), *paths]), strict=True):
+                assert torch.allclose(row.log_softmax(-1), log_probabilities(llama(), [*TEXT, *path])[-1], atol=1e-4)
         texts = [path for path in asked[0] if len(path) > 1]
         found = behind.of_last([(path, len(path) - 1) for path in texts])
     for path, scores in zip(texts, found, strict=True):

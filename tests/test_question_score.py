@@ -3,7 +3,9 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -131,6 +133,21 @@ def test_what_was_read_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> Non
     first = score.likelihoods(texts)
     monkeypatch.setattr("refactx.chunks.ChunkedModel.feed_seeing", None)
     assert score.likelihoods(texts[::-1]).tolist() == first.tolist()[::-1]
+
+
+def test_threads_that_share_it_count_no_id_twice() -> None:
+    texts = [(*told("<Ann>"), *encode(f" <{name}>")) for name in "pqr"]
+    alone, both = of_question(" who was it?").likelihoods(texts), Barrier(2)
+    score = of_question(" who was it?")
+
+    def ask(_: int) -> list[float]:
+        both.wait()
+        found: list[float] = score.likelihoods(texts).tolist()
+        return found
+
+    with ThreadPoolExecutor(2) as threads:
+        for found in [*threads.map(ask, range(2)), score.likelihoods(texts)]:
+            assert found == pytest.approx(alone, abs=1e-3)
 
 
 def test_each_id_is_read_once_whatever_goes_on_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
