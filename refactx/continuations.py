@@ -87,9 +87,8 @@ class _InBranches:
 
     def of_last(self, texts: Sequence[Text]) -> list[NDArray[np.float64]]:
         found = [np.empty(count) for _, count in texts]
-        asked: dict[
-            IdPath, list[tuple[int, int, int]]
-        ] = {}  # path: texts, and of each an id behind it, by place and number
+        # By path the texts that go on behind it: the number of each, and its id there, by place and number.
+        asked: dict[IdPath, list[tuple[int, int, int]]] = {}
         for number, (ids, count) in enumerate(texts):
             for at, end in enumerate(range(len(ids) - count, len(ids))):
                 asked.setdefault(ids[:end], []).append((number, at, ids[end]))
