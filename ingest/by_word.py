@@ -33,11 +33,11 @@ def _encode_words(tokenizer: FactTokenizer, words: list[str]) -> tuple[Tokens, O
     """The ids of words, each behind a space: one after another, and how many each has."""
     # Many in one text, since a call of its own costs a word more than its encoding. A word's first id is told by its space.
     texts = [" " + " ".join(words[low : low + _WORDS_A_TEXT]) for low in range(0, len(words), _WORDS_A_TEXT)]
-    ids, _ = _encode(tokenizer, texts)
+    ids, _ = _flat(tokenizer.encode_distinct(texts))
     begins = np.flatnonzero(tokenizer.begins_with_space[ids])
     if len(begins) == len(words):
         return ids, np.diff(begins, append=len(ids))
-    return _encode(tokenizer, [f" {word}" for word in words])
+    return _flat(tokenizer.encode_distinct([f" {word}" for word in words]))
 
 
 def same_as_whole(tokenizer: FactTokenizer, trigger: str, facts: list[str], joined: Tokens, lengths: Offsets) -> bool:
@@ -55,7 +55,7 @@ def encode_behind(tokenizer: FactTokenizer, trigger: str, facts: list[str]) -> t
     """
     head = len(tokenizer.encode(trigger))
     tokenizer.encode_after(trigger, facts[0])  # raises
-    ids, lengths = _encode(tokenizer, [trigger + fact for fact in facts])
+    ids, lengths = _flat(tokenizer.encode_batch([trigger + fact for fact in facts]))
     rest = lengths - head
     return ids[ragged(offsets_of(lengths)[:-1] + head, rest)], rest
 
@@ -67,7 +67,7 @@ def as_keys(ids: Tokens, lengths: Offsets) -> pa.Array:
     return pa.Array.from_buffers(pa.large_binary(), len(lengths), buffers)
 
 
-def _encode(tokenizer: FactTokenizer, texts: list[str]) -> tuple[Tokens, Offsets]:
-    encoded = tokenizer.encode_batch(texts)
+def _flat(encoded: list[list[int]]) -> tuple[Tokens, Offsets]:
+    """Texts' ids, one after another, and how many each has."""
     lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
     return np.fromiter(chain.from_iterable(encoded), np.int32, int(lengths.sum())), lengths

@@ -24,11 +24,11 @@ _LEAST_BYTES = 2048  # a smaller one saves a hundredth, and takes as long to tra
 
 def learn(facts: SortedFacts, level: int) -> tuple[TokenCodes, bytes]:
     """The token numbering and the dictionary (empty if there is too little to learn from) for compression at `level`."""
-    spots = [_front_coded(facts, start) for start in _starts(len(facts))]
-    codes = TokenCodes.from_sample(np.concatenate([tokens for tokens, _, _ in spots]))
     size = min(_DICTIONARY_BYTES, int(len(facts) * _BYTES_PER_FACT))
-    if size < _LEAST_BYTES:
-        return codes, b""
+    if size < _LEAST_BYTES:  # the spots would lie side by side
+        return TokenCodes.from_sample(_front_coded(facts, 0, len(facts))[0]), b""
+    spots = [_front_coded(facts, start, _FACTS_PER_SPOT) for start in _starts(len(facts))]
+    codes = TokenCodes.from_sample(np.concatenate([tokens for tokens, _, _ in spots]))
     samples: list[bytes | bytearray | memoryview] = [dump(to_members(_piece(codes, *spot))) for spot in spots]
     try:
         return codes, zstandard.train_dictionary(size, samples, level=level).as_bytes()
@@ -41,9 +41,9 @@ def _starts(count: int) -> list[int]:
     return [count * spot // spots for spot in range(spots)]
 
 
-def _front_coded(facts: SortedFacts, start: int) -> tuple[Tokens, NDArray[np.int64], NDArray[np.int64]]:
-    """Suffix tokens, `lcp` and suffix lengths of the piece that would begin at a fact."""
-    tokens, offsets = facts.read_tokens(start, min(start + _FACTS_PER_SPOT, len(facts)))
+def _front_coded(facts: SortedFacts, start: int, count: int) -> tuple[Tokens, NDArray[np.int64], NDArray[np.int64]]:
+    """Suffix tokens, `lcp` and suffix lengths of the piece of so many facts that would begin at one."""
+    tokens, offsets = facts.read_tokens(start, min(start + count, len(facts)))
     lcp = shared_lengths(tokens, offsets).astype(np.int64)
     lengths = np.diff(offsets) - lcp
     return tokens[ragged(offsets[:-1] + lcp, lengths)], lcp, lengths

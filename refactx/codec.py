@@ -33,6 +33,7 @@ MAX_OPCODES = 64
 """A piece needs fewer than 20. Small values without number would take many times their announced size in memory."""
 
 Member = int | bytes
+_MEMBERS = {int, bytes}
 
 _HEADER = struct.Struct(">2sBxII")  # magic, version, pad, CRC-32, pickle size
 _MAGIC = b"RX"
@@ -170,7 +171,7 @@ class RowCodec:
                 raise ValueError(f"it has {len(pickled):,} bytes where {size:,} were announced")
             check_opcodes(pickled)
             members = _BuiltinsOnly(io.BytesIO(pickled)).load()
-            if not (isinstance(members, tuple) and all(type(member) in (int, bytes) for member in members)):
+            if not (isinstance(members, tuple) and _MEMBERS.issuperset(map(type, members))):
                 raise ValueError("it holds something other than one tuple of ints and bytes")
         except _DAMAGE as error:
             raise CorruptIndexError(

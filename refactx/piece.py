@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.codec import Member
+from refactx.ragged import Offsets
 from refactx.token_codes import MAX_TOKEN, TokenCodes
 
 TERMINAL, SAME_PIECE, NEW_PIECE = 0, 1, 2
@@ -186,21 +187,31 @@ def from_members(members: tuple[Member, ...], level: int) -> Piece:
     return Piece(level, lcp, ends, codes, heads, kinds, leaves, items, _bytes(members[9]), _integer(members[10]))
 
 
-def fact_members(members: tuple[Member, ...]) -> tuple[Unsigned, Unsigned, bytes]:
-    """Of a piece of facts only `lcp`, the lengths of the suffixes' codes, and these codes: for many pieces judged together.
+def fact_members(rows: Sequence[tuple[Member, ...]]) -> tuple[Offsets, Unsigned, Unsigned, list[bytes]]:
+    """Of many pieces of facts together: how many entries each has, the `lcp` and the lengths of the suffixes' codes of all, one
+    piece behind the other, and these codes of each.
 
-    Raises ValueError as `from_members` does, but not where the lengths do not add up or the first `lcp` is no 0.
+    Raises ValueError as `from_members` does, but not where the lengths do not add up or a first `lcp` is no 0.
     """
-    return _suffixes(members, 0)
+    shapes = [_shape(row, 0) for row in rows]
+    counts = [count for count, _ in shapes]
+    lcp, lengths = (_side_by_side([row[at] for row in rows], counts) for at in (2, 3))
+    return np.array(counts, np.int64), lcp, lengths, [codes for _, codes in shapes]
 
 
 def _suffixes(members: tuple[Member, ...], level: int) -> tuple[Unsigned, Unsigned, bytes]:
+    count, codes = _shape(members, level)
+    return _unpacked(members[2], count), _unpacked(members[3], count), codes
+
+
+def _shape(members: tuple[Member, ...], level: int) -> tuple[int, bytes]:
+    """The number of entries and the codes of their suffixes."""
     if len(members) != (5 if level == 0 else 11) or members[0] != level:
         raise ValueError(f"it is not a piece of level {level}")
     count, codes = _integer(members[1]), _bytes(members[4])
     if count < 1 or codes[-1:] >= b"\x80":
         raise ValueError("its suffixes do not add up")
-    return _unpacked(members[2], count), _unpacked(members[3], count), codes
+    return count, codes
 
 
 def _packed(values: NDArray[np.integer]) -> bytes:
@@ -218,6 +229,15 @@ def _unpacked(packed: Member, count: int) -> Unsigned:
     if data[0] == 8 and int(values.max()) >= _IMPOSSIBLE:
         raise ValueError("a count of it is impossible")
     return values
+
+
+def _side_by_side(arrays: Sequence[Member], counts: Sequence[int]) -> Unsigned:
+    """What `_unpacked` gives for each of some arrays, one behind the other."""
+    if all(
+        type(one) is bytes and one[:1] == b"\1" and len(one) == 1 + n for one, n in zip(arrays, counts, strict=True)
+    ):
+        return np.frombuffer(b"".join([one[1:] for one in arrays]), np.uint8)  # type: ignore[index]  # bytes, as just seen
+    return np.concatenate([_unpacked(one, n) for one, n in zip(arrays, counts, strict=True)])
 
 
 def _bytes(member: Member) -> bytes:

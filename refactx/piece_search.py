@@ -1,8 +1,10 @@
 """Sequences looked up in pieces of facts, all of them at once: every step is one branching further, in numpy over all.
 
-A node is a range of entries (`refactx.piece`), and nodes of one step lie apart, so a step costs no more than one look at the
-entries of all pieces, and at the end at a few of them. (Writing the entries out as matrices, `refactx.unfold`, costs ten times
-as much where a piece has few of the sequences; and a `Piece` of each row, as readers keep, half as much as the search.)
+A node is a range of entries (`refactx.piece`). As in a Patricia tree (Morrison 1968; Knuth, The Art of Computer Programming,
+vol. 3, section 6.3) the way down compares nothing but the token at each branching: what remains is one entry for each
+sequence, and at the end all sequences are compared with theirs in one pass. (Writing the entries out as matrices,
+`refactx.unfold`, costs ten times as much where a piece has few of the sequences; a `Piece` of each row, as readers keep, half
+as much as the search; and comparing the paths between branchings on the way down half as much again.)
 """
 
 from collections.abc import Sequence
@@ -12,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refactx.piece import NEVER, Unsigned, fact_members
+from refactx.piece import Unsigned, fact_members
 from refactx.ragged import Offsets, offsets_of, ragged
 from refactx.token_codes import MAX_TOKEN, TokenCodes
 from refactx.unfold import Block
@@ -35,16 +37,13 @@ class _Entries:
     @classmethod
     def of(cls, rows: Sequence[tuple[Any, ...]], codes: TokenCodes) -> "_Entries":
         """From what rows hold. Raises ValueError where the members of one contradict each other."""
-        parts = [fact_members(row) for row in rows]
-        lcp = np.concatenate([part[0] for part in parts])
-        lengths = np.concatenate([part[1] for part in parts])
-        data = b"".join(part[2] for part in parts)
-        begins = offsets_of(np.array([len(part[0]) for part in parts], np.int64))
+        counts, lcp, lengths, data = fact_members(rows)
+        begins = offsets_of(counts)
         ends = np.cumsum(lengths, dtype=np.int64)
-        code_ends = np.cumsum([len(part[2]) for part in parts])
+        code_ends = np.cumsum([len(one) for one in data])
         if lcp[begins[:-1]].any() or (ends[begins[1:] - 1] != code_ends).any():
             raise ValueError("its suffixes do not add up")
-        return cls(lcp, np.frombuffer(data, np.uint8), ends - lengths, ends, begins, codes)
+        return cls(lcp, np.frombuffer(b"".join(data), np.uint8), ends - lengths, ends, begins, codes)
 
     def suffixes(self, entries: Offsets) -> tuple[NDArray[np.int32], Offsets]:
         """The suffixes' tokens one after another, and int64[len(entries) + 1] where each begins."""
@@ -58,120 +57,114 @@ class _Entries:
         return self.codes.tokens_at(self.data, self.starts[entries])
 
 
-def search(rows: Sequence[tuple[Any, ...]], counts: Offsets, targets: Block, codes: TokenCodes) -> NDArray[np.bool_]:
-    """Whether each row of `targets` is an entry of its piece: bool[n]. Of the targets, which ascend, the first `counts[0]`
-    belong to the first piece, and so on; `rows` hold pieces of level 0, as `refactx.codec` unpacked them.
+@dataclass(frozen=True, slots=True, eq=False)
+class Targets:
+    """Sequences that are looked up, ascending: as a block, and how many tokens each has."""
+
+    block: Block
+    lengths: Offsets
+
+
+def search(
+    rows: Sequence[tuple[Any, ...]], counts: Offsets, targets: Targets, chosen: Offsets, codes: TokenCodes
+) -> NDArray[np.bool_]:
+    """Whether each of the targets `chosen` (their numbers, ascending) is an entry of its piece: bool[len(chosen)]. The first
+    `counts[0]` of these belong to the first piece, and so on; `rows` hold pieces of level 0, as `refactx.codec` unpacked them.
 
     Raises ValueError or IndexError where a piece is damaged.
     """
     entries = _Entries.of(rows, codes)
-    found = np.zeros(len(targets), np.bool_)
-    lengths = (targets > 0).sum(1)
-    which = np.arange(len(targets))
+    lengths = targets.lengths[chosen]
+    entry = np.full(len(chosen), -1)  # the only one of its piece that a target can be
+    which = np.arange(len(chosen))
     low, high = np.repeat(entries.begins[:-1], counts), np.repeat(entries.begins[1:], counts)
-    matched = np.zeros(len(targets), np.int64)
+    entered = [(which, low)]
     while len(which):
-        going_on, low, high, matched, ended = _step(entries, targets[which], lengths[which], low, high, matched)
-        found[which[ended]] = True
-        which = which[going_on]
-    return found
+        alone = high - low == 1
+        entry[which[alone]] = low[alone]
+        several = np.flatnonzero(~alone)
+        if not len(several):
+            break
+        which, low, high = which[several], low[several], high[several]
+        nodes = _Nodes.of(entries.lcp, low, high)
+        depth = nodes.depth[nodes.of_target]
+        ends = lengths[which] == depth  # if any entry ends at a node, its first one does
+        entry[which[ends]] = low[ends]
+        on = np.flatnonzero(lengths[which] > depth)
+        which, node = which[on], nodes.of_target[on]
+        tokens = targets.block[chosen[which], depth[on]].astype(np.int64) - 1
+        low, high, is_new = nodes.follow(entries, node, tokens)
+        entered.append((which[is_new], low[is_new]))
+        there = np.flatnonzero(low < high)
+        which, low, high = which[there], low[there], high[there]
+    target, path = (np.concatenate(part) for part in zip(*entered, strict=True))
+    reached = entry[target] >= 0
+    return _same(entries, path[reached], target[reached], targets, chosen)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Nodes:
-    """The nodes of one step: the entries `low` to `high` - 1 of each; `inside`, the shared lengths of all of these, one node
-    behind the other from `begins` on, with the highest value there is for each node's first; and `depth`, down to where its
-    entries are one path (`NEVER` where there is one only)."""
+    """The nodes of one step, each of two entries or more: the first, and the one behind the last; the number of tokens that
+    they share, `depth`; and which node each target is at. The children but the first of each: the entries where they begin, in
+    order, their `owner`, and where those of each node begin."""
 
     low: Offsets
     high: Offsets
-    inside: Unsigned
-    begins: Offsets
     depth: Offsets
+    of_target: Offsets
+    child: Offsets
+    owner: Offsets
+    begins: Offsets
 
     @classmethod
     def of(cls, lcp: Unsigned, low: Offsets, high: Offsets) -> "_Nodes":
-        sizes = high - low
-        begins = offsets_of(sizes)
-        inside = lcp[ragged(low, sizes)]
-        inside[begins[:-1]] = np.iinfo(lcp.dtype).max
-        depth = np.minimum.reduceat(inside, begins[:-1]).astype(np.int64)
-        return cls(low, high, inside, begins, np.where(sizes > 1, depth, NEVER))
+        is_first = np.append(True, low[1:] != low[:-1])  # neighbours are mostly at the same node
+        low, high, of_target = low[is_first], high[is_first], np.cumsum(is_first) - 1
+        sizes = high - low - 1
+        starts = offsets_of(sizes)
+        inside = lcp[ragged(low + 1, sizes)]
+        depth = np.minimum.reduceat(inside, starts[:-1])
+        at = np.flatnonzero(inside == np.repeat(depth, sizes))
+        begins = np.searchsorted(at, starts)
+        owner = np.repeat(np.arange(len(low)), np.diff(begins))
+        child = at + (low + 1 - starts[:-1])[owner]
+        return cls(low, high, depth.astype(np.int64), of_target, child, owner, begins)
 
-    def children(self, wanted: NDArray[np.bool_]) -> tuple[Offsets, Offsets]:
-        """The entries at which the children of some of the nodes begin, and which node each one is of."""
-        depth = np.where(self.depth < NEVER, self.depth, 0).astype(self.inside.dtype)
-        begins = self.inside == np.repeat(depth, np.diff(self.begins))
-        begins[self.begins[:-1]] = True
-        at = np.flatnonzero(begins)
-        owner = np.searchsorted(self.begins, at, "right") - 1
-        kept = wanted[owner]
-        at, owner = at[kept], owner[kept]
-        return at + (self.low - self.begins[:-1])[owner], owner
+    def follow(self, entries: _Entries, node: Offsets, tokens: Offsets) -> tuple[Offsets, Offsets, NDArray[np.bool_]]:
+        """The child of its node that each of some targets goes to by its next token, as a range of entries, an empty one where
+        there is none; and whether that is another than the first, whose token is not looked at."""
+        keys = self.owner * MAX_TOKEN + entries.heads(self.child)
+        wanted = node * MAX_TOKEN + tokens
+        at = np.searchsorted(keys, wanted)
+        is_first = at == self.begins[node]  # in front of the second child, or the second itself
+        at = np.minimum(at, len(keys) - 1)
+        is_other = keys[at] == wanted
+        behind = np.append(self.child[1:], 0)
+        behind[self.begins[1:] - 1] = self.high
+        first_high = np.where(is_first, self.child[self.begins[node]], self.low[node])
+        low = np.where(is_other, self.child[at], self.low[node])
+        return low, np.where(is_other, behind[at], first_high), is_other
 
 
-def _step(
-    entries: _Entries, targets: Block, lengths: Offsets, low: Offsets, high: Offsets, matched: Offsets
-) -> tuple[Offsets, Offsets, Offsets, Offsets, Offsets]:
-    """One branching further. Each target shares `matched` tokens with all entries [low, high); `low` ascends.
+def _same(entries: _Entries, path: Offsets, of: Offsets, targets: Targets, chosen: Offsets) -> NDArray[np.bool_]:
+    """Whether each of the targets `chosen` is what stands along its path: bool[len(chosen)].
 
-    Gives which targets go on, their new `low`, `high` and `matched`; and which ones are found.
+    `path`: for each of them, in any order, but those of one ascending, the entries by which it came to its own, which is the
+    last: each begins with what the one before has up to where they part. `of`: which of `chosen` each is for.
     """
-    is_first = np.append(True, low[1:] != low[:-1])
-    first, node_of = np.flatnonzero(is_first), np.cumsum(is_first) - 1
-    nodes = _Nodes.of(entries.lcp, low[first], high[first])
-    tokens, offsets = entries.suffixes(nodes.low)
-    base = entries.lcp[nodes.low].astype(np.int64)
-    path_end = base + np.diff(offsets)
-    depth = np.minimum(nodes.depth, path_end)
-    if (base > matched[first]).any() or (depth < matched[first]).any():
+    order = np.argsort(of, kind="stable")
+    path, of = path[order], of[order]
+    tokens, begins = entries.suffixes(path)
+    sizes, lcp = np.diff(begins), entries.lcp[path].astype(np.int64)
+    is_last = np.append(of[1:] != of[:-1], True)
+    taken = np.where(is_last, sizes, np.append(lcp[1:], 0) - lcp)
+    if (taken < 0).any() or (taken > sizes).any():
         raise ValueError("an entry shares more tokens than the one before it has")
-    same = lengths >= depth[node_of]
-    same[same] = _agree(targets[same], matched[same], node_of[same], depth, tokens, offsets[:-1] - base)
-    is_end = path_end == depth
-    ended = np.flatnonzero(same & is_end[node_of] & (lengths == depth[node_of]))
-    going_on = np.flatnonzero(same & (lengths > depth[node_of]))
-    at = node_of[going_on]
-    low, high, matched = low[going_on], high[going_on], depth[at]
-    # Behind an entry that ends at the node come the others of it; where none ends, one of the children is it.
-    behind = is_end[at]
-    low[behind] += 1
-    inner = np.flatnonzero(~behind)
-    if len(inner):
-        wanted = np.zeros(len(nodes.low), np.bool_)
-        wanted[at[inner]] = True
-        child, owner = nodes.children(wanted)
-        token = entries.heads(child)
-        path_tokens = tokens[np.minimum(offsets[:-1] - base + depth, max(0, len(tokens) - 1))]
-        is_path = child == nodes.low[owner]
-        token[is_path] = path_tokens[owner[is_path]]
-        next_tokens = targets[going_on[inner], matched[inner]].astype(np.int64) - 1
-        low[inner], high[inner] = _follow(nodes, child, owner, token, at[inner], next_tokens)
-    alive = np.flatnonzero(low < high)
-    return going_on[alive], low[alive], high[alive], matched[alive], ended
-
-
-def _agree(
-    targets: Block, matched: Offsets, node_of: Offsets, depth: Offsets, tokens: NDArray[np.int32], at_zero: Offsets
-) -> NDArray[np.bool_]:
-    """Whether each target has the tokens of its node's path from `matched` to the node's depth."""
-    counts = depth[node_of] - matched
-    positions = ragged(matched, counts)
-    rows = np.repeat(np.arange(len(targets)), counts)
-    path = tokens[positions + np.repeat(at_zero[node_of], counts)]
-    differs = targets[rows, positions] != path + np.uint32(1)
-    agree: NDArray[np.bool_] = np.bincount(rows[differs], minlength=len(targets)) == 0
-    return agree
-
-
-def _follow(
-    nodes: _Nodes, child: Offsets, owner: Offsets, token: NDArray[np.int32], node_of: Offsets, next_tokens: Offsets
-) -> tuple[Offsets, Offsets]:
-    """The child that each target goes to, as a range of entries; an empty one where there is none."""
-    keys = owner * MAX_TOKEN + token
-    is_last = np.append(owner[1:] != owner[:-1], True)
-    child_ends = np.where(is_last, nodes.high[owner], np.append(child[1:], 0))
-    wanted = node_of * MAX_TOKEN + next_tokens
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    there = keys[at] == wanted
-    return np.where(there, child[at], 0), np.where(there, child_ends[at], 0)
+    same = np.zeros(len(chosen), np.bool_)
+    same[of[is_last]] = (lcp + sizes)[is_last] == targets.lengths[chosen[of[is_last]]]
+    compared = np.flatnonzero(same[of])
+    taken, lcp, of = taken[compared], lcp[compared], of[compared]
+    owner = np.repeat(of, taken)
+    found = targets.block[chosen[owner], ragged(lcp, taken)]
+    same[owner[found != tokens[ragged(begins[compared], taken)] + np.uint32(1)]] = False
+    return same

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from refactx.errors import CorruptIndexError
 from refactx.piece import NEW_PIECE, SAME_PIECE, TERMINAL, Piece
-from refactx.piece_search import search
+from refactx.piece_search import Targets, search
 from refactx.ragged import Offsets
 from refactx.stored_tree import StoredTree
 from refactx.tree import Tokens
@@ -74,20 +74,22 @@ def contained(tree: StoredTree, tokens: Tokens, offsets: Offsets) -> NDArray[np.
     """Which of some distinct, ascending sequences (`tokens` int32, `offsets` int64[n + 1]) are facts of a segment: bool[n]."""
     found = np.zeros(len(offsets) - 1, np.bool_)
     if len(found):
-        _look_up(tree, tree.root_key, to_block(tokens, offsets), np.arange(len(found)), found)
+        targets = Targets(to_block(tokens, offsets), np.diff(offsets))
+        _look_up(tree, tree.root_key, targets, np.arange(len(found)), found)
     return found
 
 
-def _look_up(tree: StoredTree, key: bytes, targets: Block, which: Offsets, found: NDArray[np.bool_]) -> None:
-    """Set `found` for those rows `which` of `targets` that are facts under the piece under a key."""
+def _look_up(tree: StoredTree, key: bytes, targets: Targets, which: Offsets, found: NDArray[np.bool_]) -> None:
+    """Set `found` for those of some targets, `which`, that are facts under the piece under a key."""
     piece = tree.piece(key)
-    wanted = targets[which]
-    wanted_keys = keys(wanted)
     entry = np.full(len(which), -1)
     begun: list[bytes] = []  # the keys of the lower pieces that begin here
     for start, block in _written(tree, key, piece):
         # The last entry that is not behind the target: at level 0 itself; above, what it begins with, if anything is.
-        at = np.searchsorted(keys(block), wanted_keys, "right") - 1
+        # (Of a target no more is compared than is as wide as the block: what begins with an entry comes behind it.)
+        width = block.shape[1]
+        wanted = targets.block[:, : width + 1][which]
+        at = np.searchsorted(keys(block), keys(wanted[:, :width]), "right") - 1
         reached = np.flatnonzero(at >= 0)
         at = at[reached]
         must_end = np.True_ if piece.level == 0 else piece.kinds[start + at] == TERMINAL
@@ -119,13 +121,13 @@ def _look_up(tree: StoredTree, key: bytes, targets: Block, which: Offsets, found
 
 
 def _search(
-    tree: StoredTree, keys_below: list[bytes], targets: Block, inside: list[Offsets], found: NDArray[np.bool_]
+    tree: StoredTree, keys_below: list[bytes], targets: Targets, inside: list[Offsets], found: NDArray[np.bool_]
 ) -> None:
     """`_look_up` in several pieces of facts at once."""
     counts = np.array([len(rows) for rows in inside], np.int64)
     which = np.concatenate(inside)
     try:
-        found[which] = search(tree.members(keys_below), counts, targets[which], tree.codes)
+        found[which] = search(tree.members(keys_below), counts, targets, which, tree.codes)
     except (ValueError, IndexError) as error:
         raise tree.damaged(keys_below[0], f"it or one of the next {len(keys_below)}: {error}") from error
 

@@ -20,6 +20,9 @@ from tokenizers import Tokenizer
 from refactx.errors import ModelError
 from refactx.token_codes import MAX_TOKEN
 
+_CACHED_WORDS = 10_000
+"""The default of the tokenizers library."""
+
 
 class FactTokenizer:
     """A tokenizer as the index sees it, made from the text of a `tokenizer.json`."""
@@ -71,6 +74,18 @@ class FactTokenizer:
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many texts, on all cores."""
         return [e.ids for e in self._plain.encode_batch_fast(texts, add_special_tokens=False)]
+
+    def encode_distinct(self, texts: Sequence[str]) -> list[list[int]]:
+        """As `encode_batch`, for texts in which hardly a word comes twice: a quarter faster without the model's cache of words,
+        which threads write in turn and read to no avail."""
+        resize = getattr(self._plain.model, "_resize_cache", None)  # of BPE and Unigram (huggingface/tokenizers#1675)
+        if resize is None:
+            return self.encode_batch(texts)
+        resize(0)
+        try:
+            return self.encode_batch(texts)
+        finally:
+            resize(_CACHED_WORDS)
 
     def encode_after(self, before: str, text: str) -> list[int]:
         """The ids of `text` as a model sees them behind `before` (the trigger).

@@ -13,6 +13,7 @@ from refactx.errors import CorruptIndexError
 from refactx.ingest.build import Shape
 from refactx.ingest.sequences import offsets_of
 from refactx.piece import Piece, from_members, to_members
+from refactx.piece_search import Targets, search
 from refactx.segment_facts import contained, fact_blocks
 from refactx.stored_tree import StoredTree
 from refactx.token_codes import TokenCodes
@@ -77,3 +78,36 @@ def test_levels_that_contradict_each_other_are_an_error() -> None:
     piece = Piece.of_facts(np.array([0, 3], np.uint32), np.array([0, 1, 2], np.int32), b"\1\2")
     with pytest.raises(ValueError, match="shares more tokens than the one before"):
         list(blocks(from_members(to_members(piece), 0), TokenCodes(np.empty(0, np.int32))))
+
+
+def test_pieces_with_arrays_of_different_widths_are_searched_together() -> None:
+    long = [
+        (first, *range(400, 700), last) for first in (3, 7) for last in (1, 2)
+    ]  # 300 tokens take two bytes to count
+    facts = sorted([(first, second) for first in range(20) for second in range(5)] + long)
+    tree, _ = build(facts, Shape(facts=4, inner=4096))
+    asked = sorted([*facts, *((*fact[:-1], 9) for fact in facts)])
+    assert contained(tree, *run_of(asked)).tolist() == [fact in set(facts) for fact in asked]
+
+
+@settings(max_examples=300, deadline=None)
+@given(sequences, st.data())
+def test_a_damaged_piece_is_an_error_or_a_wrong_answer_and_nothing_worse(facts: Sequences, data: st.DataObject) -> None:
+    tree, _ = build(facts, Shape(facts=512))
+    members = list(to_members(tree.piece(tree.root_key)))
+    at = data.draw(st.integers(0, 4))
+    value = members[at]
+    if isinstance(value, bytes):
+        changed = bytearray(value)
+        changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
+        members[at] = data.draw(st.sampled_from([bytes(changed), value[:-1], b"", 5]))
+    else:
+        members[at] = data.draw(st.sampled_from([value + 1, value - 1, -1, 1 << 60, b"1"]))
+    block, offsets = to_block(*run_of(sorted(facts))), run_of(sorted(facts))[1]
+    targets = Targets(block, np.diff(offsets))
+    everything = np.arange(len(facts))
+    try:
+        found = search([tuple(members)], np.array([len(facts)]), targets, everything, tree.codes)
+    except (ValueError, IndexError):
+        return
+    assert found.shape == (len(facts),)
