@@ -34,7 +34,7 @@ def _encode_words(tokenizer: FactTokenizer, words: list[str]) -> tuple[Tokens, O
     # Many in one text, since a call of its own costs a word more than its encoding. A word's first id is told by its space.
     texts = [" " + " ".join(words[low : low + _WORDS_A_TEXT]) for low in range(0, len(words), _WORDS_A_TEXT)]
     ids, _ = _flat(tokenizer.encode_distinct(texts))
-    begins = np.flatnonzero(tokenizer.begins_with_space[ids])
+    begins = np.flatnonzero(tokenizer.begin_with_space(ids))
     if len(begins) == len(words):
         return ids, np.diff(begins, append=len(ids))
     return _flat(tokenizer.encode_distinct([f" {word}" for word in words]))

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import compute, parquet
+from pyarrow import compute
 
 from refactx.fact import verbalise
 from refactx.tokenizer import FactTokenizer
 
 from .by_word import as_keys, encode_behind, encode_by_word, same_as_whole
 from .encoded import FACT, TRIPLES, UNIT, EncodedFacts, open_encoded, write_sequences
-from .few import distinct_rows, ranks_of
+from .few import distinct_rows, ranks_of, read_parquet
 from .progress import Advance
 from .sequences import offsets_of, ragged
 
@@ -21,14 +21,14 @@ SAMPLE = 250
 
 def encode_few(knowledge: Path, tokenizer: FactTokenizer, trigger: str, work: Path, progress: Advance) -> EncodedFacts:
     """The same facts in the same files as `ingest.encode.encode_facts` gives. Raises as that does."""
-    table = parquet.read_table(knowledge / "facts.parquet", columns=["subject", "predicate", "object"])
+    table = read_parquet(knowledge / "facts.parquet", ["subject", "predicate", "object"])
     units = np.stack([table[name].to_numpy() for name in table.column_names], axis=1)
-    texts = parquet.read_table(knowledge / "units.parquet").sort_by("unit")["text"].combine_chunks()
+    texts = read_parquet(knowledge / "units.parquet").sort_by("unit")["text"].combine_chunks()
     ids, lengths = encode_by_word(tokenizer, compute.binary_join_element_wise("<", texts, ">", ""))
     starts = offsets_of(lengths)
     progress("encode", len(texts), len(texts))
 
-    sample = units[np.sort(np.random.default_rng(1).permutation(len(units))[:SAMPLE])]
+    sample = units[:: max(1, -(-len(units) // SAMPLE))]
     parts = texts.take(pa.array(sample.ravel())).to_pylist()
     facts = [verbalise(*parts[low : low + 3]) for low in range(0, len(parts), 3)]
     joined = ids[ragged(starts[sample.ravel()], lengths[sample.ravel()])]

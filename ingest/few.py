@@ -15,6 +15,11 @@ _BYTES = 32 << 20
 """Not compressed; memory goes up to some ten times as much."""
 
 
+def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """A Parquet file whole (`parquet.read_table`, but without `pyarrow.dataset`, which takes longer to import)."""
+    return parquet.ParquetFile(path).read(columns)
+
+
 def are_few(files: Sequence[Path]) -> bool:
     """Whether Parquet files have few rows all together."""
     metadata = [parquet.read_metadata(path) for path in files]

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from .account import Joined
-from .few import are_few, distinct_rows, ranks_of
+from .few import are_few, distinct_rows, ranks_of, read_parquet
 from .selection import Selection
 from .staging import SCHEMAS
 
@@ -28,7 +28,7 @@ def are_ready(staged: Path, selection: Selection) -> bool:
 
 def join_ready(staged: Path) -> tuple[dict[str, pa.Table], Joined]:
     """The tables of the files of a knowledge base (`ingest.knowledge_base`) by their names, and the account."""
-    ready = parquet.read_table(staged / "ready.parquet")
+    ready = read_parquet(staged / "ready.parquet")
     parts = pa.chunked_array([chunk for column in ready.columns for chunk in column.chunks], pa.large_string())
     texts = parts.combine_chunks().dictionary_encode()
     ranks, first = ranks_of(texts.dictionary)

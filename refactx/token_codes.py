@@ -30,7 +30,9 @@ def frequent_tokens(codes: bytes, vocabulary_size: int) -> Tokens:
     if len(codes) % 4:
         raise ValueError("its table of token codes has half an id")
     frequent = np.frombuffer(codes, "<i4").astype(np.int32)
-    if len(np.unique(frequent)) != len(frequent) or not ((frequent >= 0) & (frequent < vocabulary_size)).all():
+    known = ((frequent >= 0) & (frequent < vocabulary_size)).all()
+    # (`np.unique` of nothing but values imports `numpy.ma`: 11 ms of opening an index.)
+    if not known or np.bincount(frequent).max(initial=0) > 1:
         raise ValueError("its table of token codes holds what is no id, or one twice")
     return frequent
 

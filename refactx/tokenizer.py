@@ -8,7 +8,7 @@ tokens). Built on Hugging Face `tokenizers` alone; neither torch nor Transformer
 import codecs
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from tokenizers import Tokenizer
 
 from refactx.errors import ModelError
 from refactx.token_codes import MAX_TOKEN
+from refactx.tree import Tokens
 
 _CACHED_WORDS = 10_000
 """The default of the tokenizers library."""
@@ -29,11 +30,14 @@ class FactTokenizer:
 
     def __init__(self, serialized: str) -> None:
         try:
-            self._form: dict[str, Any] = json.loads(serialized)
-            plain = {**self._form, "added_tokens": [], "post_processor": None, "truncation": None, "padding": None}
-            self._plain = Tokenizer.from_str(json.dumps(plain))
+            whole = Tokenizer.from_str(serialized)
         except Exception as error:  # tokenizers raises bare Exception
             raise ModelError(f"this is not a tokenizer.json that the tokenizers library can read: {error}") from error
+        self._plain = Tokenizer(whole.model)
+        for part in ("normalizer", "pre_tokenizer", "decoder"):
+            if getattr(whole, part) is not None:
+                setattr(self._plain, part, getattr(whole, part))
+        self._added: dict[int, Any] = whole.get_added_tokens_decoder()
         if not self._plain.encode("<a>", add_special_tokens=False).ids:
             raise ModelError("this tokenizer has no vocabulary: is its tokenizer.json there, and not gzipped?")
         self.serialized = serialized
@@ -100,23 +104,36 @@ class FactTokenizer:
     @cached_property
     def token_bytes(self) -> list[bytes]:
         """The bytes that each id stands for, by id; empty for special tokens and for ids without a token."""
-        special = {entry["id"]: entry for entry in self._form.get("added_tokens") or []}
         vocabulary: dict[str, int] = self._plain.get_vocab(with_added_tokens=False)
-        size = max([*vocabulary.values(), *special], default=-1) + 1
+        size = max([*vocabulary.values(), *self._added], default=-1) + 1
         if size > MAX_TOKEN:
             raise ModelError(f"this tokenizer has an id of {size - 1:,}, which is not below {MAX_TOKEN:,}")
         table = [b""] * size
-        to_bytes = _byte_level if "ByteLevel" in json.dumps(self._form.get("decoder")) else _sentence_piece
+        to_bytes = self._to_bytes
         for token, number in vocabulary.items():
             table[number] = to_bytes(token)
-        for number, entry in special.items():
-            table[number] = b"" if entry["special"] else entry["content"].encode()
+        for number, added in self._added.items():
+            table[number] = b"" if added.special else added.content.encode()
         return table
 
     @cached_property
-    def begins_with_space(self) -> NDArray[np.bool_]:
-        """By id, whether its bytes begin with a space: bool[vocabulary size]."""
-        return np.array([token[:1] == b" " for token in self.token_bytes])
+    def _to_bytes(self) -> Callable[[str], bytes]:
+        decoder = self._plain.decoder  # which pickles as its part of a tokenizer.json
+        return _byte_level if decoder is not None and b"ByteLevel" in decoder.__getstate__() else _sentence_piece
+
+    def begin_with_space(self, ids: Tokens) -> NDArray[np.bool_]:
+        """Whether the bytes of each of some ids that `encode` gave begin with a space: bool[len(ids)].
+
+        Only the ids that occur are looked at: all bytes of a vocabulary (`token_bytes`) take a tenth of a second.
+        """
+        table = np.zeros(int(ids.max(initial=-1)) + 1, np.bool_)
+        table[ids] = True
+        present = np.flatnonzero(table)
+        table[present] = [
+            self._to_bytes(self._plain.id_to_token(number) or "")[:1] == b" " for number in present.tolist()
+        ]
+        begins: NDArray[np.bool_] = table[ids]
+        return begins
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """The bytes of a sequence of ids; ids beyond the vocabulary (padding of the model's) add nothing."""

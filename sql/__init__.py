@@ -1,7 +1,7 @@
 """Schema and queries, as `.sql` files."""
 
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 
 @cache
@@ -11,4 +11,5 @@ def query(name: str) -> str:
     >>> query("schema").splitlines()[0]
     "-- Everything of ReFactX's in a database. Safe to run again."
     """
-    return files(__name__).joinpath(f"{name}.sql").read_text(encoding="utf-8")
+    # (`importlib.resources` takes 8 ms to import, of every command.)
+    return Path(__file__).with_name(f"{name}.sql").read_text(encoding="utf-8")

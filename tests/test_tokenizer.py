@@ -1,0 +1,71 @@
+"""A tokenizer as the index sees it: plain text to ids and ids to bytes, with nothing that its file adds for other ends."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny_model import tiny_tokenizer
+from tokenizers import Tokenizer, decoders, pre_tokenizers, processors
+from tokenizers.models import BPE, WordLevel
+
+from refactx.tokenizer import FactTokenizer
+
+TEXT = " <Danny Boyle> <date of birth>  <1956-10-20> é 中 <|im_end|> [X]"
+
+
+def byte_level() -> dict[str, Any]:
+    """The tiny model's `tokenizer.json`."""
+    form: dict[str, Any] = json.loads(tiny_tokenizer().backend_tokenizer.to_str())
+    return form
+
+
+def sentence_piece() -> dict[str, Any]:
+    """One that writes spaces as SentencePiece does, and unknown characters as bytes."""
+    pieces = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), *"▁<>DanyBoleftirh0123456789-d", "▁<", "an", "▁D"]
+    merges = [("▁", "<"), ("a", "n"), ("▁", "D")]
+    vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
+    tokenizer = Tokenizer(BPE(vocabulary, merges, byte_fallback=True, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")
+    tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    form: dict[str, Any] = json.loads(tokenizer.to_str())
+    return form
+
+
+FORMS = {"byte level": byte_level(), "SentencePiece": sentence_piece()}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=list(FORMS))
+def test_text_goes_to_ids_and_back_and_spaces_are_told(form: dict[str, Any]) -> None:
+    tokenizer = FactTokenizer(json.dumps(form))
+    ids = tokenizer.encode(TEXT)
+    assert tokenizer.decode(ids) == TEXT
+    begins = [tokenizer.token_bytes[number].startswith(b" ") for number in ids]
+    assert any(begins) and not all(begins)
+    assert tokenizer.begin_with_space(np.array(ids, np.int32)).tolist() == begins
+    assert tokenizer.begin_with_space(np.array([], np.int32)).tolist() == []
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=list(FORMS))
+def test_what_a_file_adds_for_other_ends_is_left_out(form: dict[str, Any]) -> None:
+    whole = Tokenizer.from_str(json.dumps(form))
+    whole.add_special_tokens(["<|im_end|>", "<s>"])
+    whole.add_tokens(["[X]"])
+    whole.post_processor = processors.TemplateProcessing("<s> $A", None, [("<s>", whole.token_to_id("<s>"))])
+    whole.enable_truncation(3)
+    whole.enable_padding(length=100)
+    assert len(whole.encode(TEXT).ids) == 100
+    tokenizer, bare = FactTokenizer(whole.to_str()), FactTokenizer(json.dumps({**form, "added_tokens": []}))
+    assert tokenizer.encode(TEXT) == bare.encode(TEXT) and tokenizer.fingerprint == bare.fingerprint
+    control, text = (tokenizer.token_bytes[whole.token_to_id(token)] for token in ("<|im_end|>", "[X]"))
+    assert (control, text) == (b"", b"[X]")
+
+
+def test_distinct_texts_are_encoded_as_others_are_whatever_the_model() -> None:
+    texts = [f" word{number}" for number in range(300)] * 2
+    for form in FORMS.values():
+        tokenizer = FactTokenizer(json.dumps(form))
+        assert tokenizer.encode_distinct(texts) == tokenizer.encode_batch(texts) == [tokenizer.encode(t) for t in texts]
+    words = Tokenizer(WordLevel({"<unk>": 0, "<a>": 1}, unk_token="<unk>"))  # a model without a cache
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    assert FactTokenizer(words.to_str()).encode_distinct(["<a>", "b"]) == [[1], [0]]
