@@ -246,16 +246,16 @@ def unpack_tokenizer(packed: bytes) -> str:
 
 def find_index(database: Database, name: str) -> dict[str, Any]:
     """The catalogue's entry of a ready index. Raises IndexNotFoundError, or RefactxError if its format is too new."""
-    entries = database.retry_unlimited(lambda connection: list_indexes(connection, every=True))
+    entries = database.retry_unlimited(lambda connection: list_indexes(connection, name, every=True))
     for entry in entries:
-        if entry["name"] == name and entry["state"] == "ready":
+        if entry["state"] == "ready":
             if entry["format"] > FORMAT_VERSION:
                 raise RefactxError(
                     f"index {name!r} has format {entry['format']}, newer than {FORMAT_VERSION}: upgrade refactx"
                 )
             return entry
-    ready = sorted(entry["name"] for entry in entries if entry["state"] == "ready")
-    if any(entry["name"] == name for entry in entries):
+    if entries:
         raise IndexNotFoundError(f"index {name!r} is not complete: its ingest is running or was killed; run it again")
+    ready = [entry["name"] for entry in database.retry_unlimited(list_indexes)]
     known = f"there are: {', '.join(ready)}" if ready else "there is none yet"
     raise IndexNotFoundError(f"there is no index {name!r} ({known}): build it with `refactx ingest --index {name}`")

@@ -154,8 +154,9 @@ def _same(entries: _Entries, path: Offsets, of: Offsets, targets: Targets, chose
     """
     order = np.argsort(of, kind="stable")
     path, of = path[order], of[order]
-    tokens, begins = entries.suffixes(path)
-    sizes, lcp = np.diff(begins), entries.lcp[path].astype(np.int64)
+    distinct, at = np.unique(path, return_inverse=True)  # all targets of a piece came by its first entry
+    tokens, begins = entries.suffixes(distinct)
+    sizes, lcp, begins = np.diff(begins)[at], entries.lcp[path].astype(np.int64), begins[at]
     is_last = np.append(of[1:] != of[:-1], True)
     taken = np.where(is_last, sizes, np.append(lcp[1:], 0) - lcp)
     if (taken < 0).any() or (taken > sizes).any():
