@@ -144,7 +144,7 @@ class _LevelCutter:
         lifted = lengths == depths
         stored = np.flatnonzero(~lifted[first:last]) + first
         suffixes = self._suffixes(run, shared, first, stored)
-        _, sizes = self._codes.encode(run.tokens[ragged(run.offsets[stored] + suffixes.lcp, suffixes.lengths)])
+        sizes = self._codes.sizes(run.tokens[ragged(run.offsets[stored] + suffixes.lcp, suffixes.lengths)])
         byte_ends = offsets_of(sizes.astype(np.int64))[offsets_of(suffixes.lengths)]
         # Stored entries, and bytes of them, up to each group: pieces are filled by these.
         stored_until = np.searchsorted(stored, np.append(groups, last))

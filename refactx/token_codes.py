@@ -5,6 +5,8 @@ section 7.6: seven bits a byte, low bits first, high bit set on all but the last
 order this saves a seventh of an index even behind zstd, since zstd models bytes (docs/benchmarks.md).
 """
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -55,10 +57,9 @@ class TokenCodes:
         if len(frequent) and not 0 <= int(frequent.min()) <= int(frequent.max()) < MAX_TOKEN:
             raise ValueError(f"a token id is not below {MAX_TOKEN:,}")
         self.frequent = frequent
-        self._rank = np.empty(0, np.int64)
-        if len(frequent):
-            self._rank = np.full(int(frequent.max()) + 1, -1, np.int64)
-            self._rank[frequent] = np.arange(len(frequent))
+        # The number of each id up to the highest that is frequent.
+        self._numbers = np.arange(int(frequent.max(initial=-1)) + 1) + len(frequent)
+        self._numbers[frequent] = np.arange(len(frequent))
         self._tokens: list[int] = frequent.tolist()
 
     @classmethod
@@ -69,14 +70,8 @@ class TokenCodes:
 
     def encode(self, tokens: Tokens) -> tuple[Bytes, Bytes]:
         """The bytes of int32[n] tokens one after another, and uint8[n] how many bytes each took (1 to 5)."""
-        numbers = tokens.astype(np.int64)
-        known = numbers < len(self._rank)
-        ranks = np.full(len(numbers), -1, np.int64)
-        ranks[known] = self._rank[numbers[known]]
-        numbers = np.where(ranks >= 0, ranks, numbers + len(self._tokens))
-        sizes = np.ones(len(numbers), np.uint8)
-        for bits in (7, 14, 21, 28):
-            sizes += numbers >= 1 << bits
+        numbers = self._numbered(tokens)
+        sizes = _sizes(numbers)
         starts = np.cumsum(sizes, dtype=np.int64) - sizes
         out = np.empty(int(sizes.sum()), np.uint8)
         for position in range(int(sizes.max(initial=0))):
@@ -84,6 +79,24 @@ class TokenCodes:
             more = (sizes[has] > position + 1).astype(np.uint8) << 7
             out[starts[has] + position] = (numbers[has] >> 7 * position & 0x7F).astype(np.uint8) | more
         return out, sizes
+
+    def sizes(self, tokens: Tokens) -> Bytes:
+        """How many bytes `encode` makes of each of some tokens: uint8[n]."""
+        if int(tokens.max(initial=-1)) < len(self._numbers):
+            return self._known_sizes[tokens]
+        return _sizes(self._numbered(tokens))
+
+    @cached_property
+    def _known_sizes(self) -> Bytes:
+        return _sizes(self._numbers)
+
+    def _numbered(self, tokens: Tokens) -> NDArray[np.int64]:
+        if int(tokens.max(initial=-1)) < len(self._numbers):
+            return self._numbers[tokens]
+        numbers = tokens.astype(np.int64) + len(self._tokens)
+        known = np.flatnonzero(tokens < len(self._numbers))
+        numbers[known] = self._numbers[tokens[known]]
+        return numbers
 
     def decode(self, data: bytes) -> list[int]:
         """The token ids in a short run of bytes. Raises ValueError if it ends within an id."""
@@ -159,3 +172,11 @@ class TokenCodes:
         rare = (numbers >= known).nonzero()[0]
         tokens[rare] = numbers[rare] - known
         return tokens
+
+
+def _sizes(numbers: NDArray[np.int64]) -> Bytes:
+    """How many bytes of seven bits each number takes."""
+    sizes = np.ones(len(numbers), np.uint8)
+    for bits in (7, 14, 21, 28):
+        sizes += numbers >= 1 << bits
+    return sizes

@@ -14,6 +14,7 @@ IDS = st.integers(0, 200_000) | st.integers(0, 300)
 def test_every_reading_gives_what_was_written(tokens: list[int], frequent: list[int]) -> None:
     codes = TokenCodes(np.array(frequent, np.int32))
     data, sizes = codes.encode(np.array(tokens, np.int32))
+    assert codes.sizes(np.array(tokens, np.int32)).tolist() == sizes.tolist()
     starts = np.cumsum(sizes, dtype=np.int64) - sizes
     assert codes.decode(data.tobytes()) == tokens
     assert codes.decode_all(data.tobytes())[0].tolist() == tokens
