@@ -99,6 +99,8 @@ def search(
         which, low, high = which[there], low[there], high[there]
     target, path = (np.concatenate(part) for part in zip(*entered, strict=True))
     reached = entry[target] >= 0
+    if not reached.any():
+        return np.zeros(len(chosen), np.bool_)
     return _same(entries, path[reached], target[reached], targets, chosen)
 
 
