@@ -1,7 +1,8 @@
 """`python -m bench.living [FILE]`: an index that changes: appending over building, readers of a compaction, five segments.
 
-Everything is timed in this process on the same machine, so each figure is a ratio within one run; the reader whose latencies
-are measured is a process of its own (`bench.reader`).
+Each figure is a ratio within one run on the same machine. An index is built in a process of its own (`--build`), as it is by
+whoever changes it a day later: a process that has just built one has a heap in which a change takes a quarter longer. The
+reader whose latencies are measured is a process too (`bench.reader`).
 """
 
 import gc
@@ -40,10 +41,20 @@ QUIET_SECONDS = 20.0
 
 def main() -> None:
     """Print the figures for one source, with the demo model's tokenizer."""
+    if sys.argv[1:2] == ["--build"]:
+        return _build(Path(sys.argv[2]), sys.argv[3])
     source = Path(sys.argv[1]) if len(sys.argv) > 1 else data.sources()[-1]
     with tempfile.TemporaryDirectory() as folder, database() as opened:
         for figure, value in figures(source, data.demo_model_folder(), opened, Path(folder)):
             click.echo(f"  {figure:<60} {value:>12,.4f}")
+    return None
+
+
+def _build(source: Path, url: str) -> None:
+    """Ingest a source, and print how long it took, as JSON."""
+    options = Options(NAME, *load_tokenizer(str(data.demo_model_folder())), replace=True, quiet=True)
+    with tempfile.TemporaryDirectory() as folder, database(url) as opened:
+        click.echo(json.dumps(_timed(lambda: ingest([source], opened, Path(folder), options))))
 
 
 def figures(source: Path, tokenizer: Path, opened: Database, folder: Path) -> list[tuple[str, float]]:
@@ -52,8 +63,9 @@ def figures(source: Path, tokenizer: Path, opened: Database, folder: Path) -> li
     change, work = ChangeOptions(NAME, loaded[0], quiet=True), folder / "work"
     found: list[tuple[str, float]] = []
 
-    build = Options(NAME, *loaded, replace=True, quiet=True)
-    building = [_timed(lambda: ingest([source], opened, work, build)) for _ in range(2)]
+    building = [_built(source, opened.url) for _ in range(2)]
+    where = ("--index", NAME, "--db", opened.url, "--work-dir", work)
+    by_command = _command("ingest", source, "--replace", "--tokenizer", tokenizer, *where)
     with open_index(NAME, opened.url) as index:
         facts = index.facts
         slices = [_facts_file(index, folder / f"{n}.txt", facts // SHARE, seed=n) for n in range(3)]
@@ -67,6 +79,10 @@ def figures(source: Path, tokenizer: Path, opened: Database, folder: Path) -> li
     for what, times in (("appending 1%", appending), ("forgetting 1%", forgetting), ("compacting", compacting)):
         best, best_cpu = map(min, zip(*times, strict=True))
         found += [(f"{what} over building", best / whole), (f"{what} over building, of a core", best_cpu / cpu)]
+    forget([slices[0]], opened, work, change)
+    compact(opened, work, CompactOptions(NAME, quiet=True))
+    changed = _command("ingest", slices[0], "--append", *where)
+    found.append(("appending 1% over building, by the command", changed / by_command))
     for slice_ in slices[1:]:
         forget([slice_], opened, work, change)
     append([slices[1]], opened, work, change)
@@ -95,6 +111,21 @@ def _timed(action: Callable[[], object]) -> tuple[float, float]:
     start, core = time.perf_counter(), time.process_time()
     action()
     return time.perf_counter() - start, time.process_time() - core
+
+
+def _built(source: Path, url: str) -> tuple[float, float]:
+    """`_timed` of an ingest in a process of its own."""
+    command = [sys.executable, "-m", "bench.living", "--build", source, url]
+    done = subprocess.run(command, check=True, capture_output=True)
+    seconds, core = json.loads(done.stdout)
+    return seconds, core
+
+
+def _command(*arguments: str | Path) -> float:
+    """Seconds that a command takes, from its start to its end."""
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "refactx", *arguments], check=True, capture_output=True)
+    return time.perf_counter() - start
 
 
 def _facts_file(index: Index, path: Path, count: int, seed: int) -> Path:

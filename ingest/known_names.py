@@ -1,25 +1,28 @@
 """The names that a knowledge base has already, for new facts to use and to keep clear of.
 
 An entity that has a name keeps it; a new one is not called by a name that is taken (`ingest.names`). Of a knowledge base's
-names, which may be more than fit into memory, only those that bear on the sources come into the work database: two passes
-over the blocks of names, one by entities, one by names.
+names, which may be more than fit into memory, only those that bear on the sources come into the work database: of entities
+by one pass over the ids in all blocks of names, of names from the blocks that could hold them, which their keys tell.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any
+from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
 
 from refactx.codec import RowCodec
-from refactx.name_blocks import kind_of, unpack_columns
+from refactx.name_blocks import block_key, kind_of, unpack_columns, unpack_ids
 
 from .locks import Connection
 from .work_database import Work, number
 
+Row = tuple[bytes, bytes]
+"""Key and block."""
+
 _BLOCKS = 1024  # at a time: a quarter of a million names
+_NAMES = 4096  # looked for at a time, in as many blocks at most: some 20 MB
 _EMPTY = """
 CREATE TABLE known (entity BIGINT, name VARCHAR, object_kind VARCHAR);
 CREATE TABLE taken (name VARCHAR);
@@ -34,7 +37,15 @@ WITH entities AS (
 )
 SELECT DISTINCT entity FROM (FROM entities UNION ALL SELECT -entity FROM entities WHERE entity & 1 = 1)
 """
-_KINDS: pa.Array = pa.array([kind_of(number) for number in range(5)])
+_BLOCKS_OF = """
+SELECT key, block FROM refactx.names_{table} WHERE key IN (
+    SELECT (SELECT key FROM refactx.names_{table} WHERE key <= wanted.key ORDER BY key DESC LIMIT 1)
+    FROM unnest(%b::bytea[]) AS wanted (key)
+)
+"""
+_KIND_NAMES = [kind_of(number) for number in range(256)]
+_IS_INVERSE = np.array([kind == "inverse" for kind in _KIND_NAMES])
+_CODEC = RowCodec()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +59,11 @@ class KnownNames:
         """The table `known`: `entity, name, object_kind` of each entity that claims or terms mention."""
         database.execute(_MENTIONED)
         database.execute("CREATE TABLE listed (entity BIGINT, name VARCHAR, object_kind VARCHAR, age BIGINT)")
-        for age, rows in self._rows() if number(database, "SELECT count(*) FROM mentioned") else ():
-            database.register("incoming", rows)
-            database.execute(f"INSERT INTO listed SELECT *, {age} FROM incoming SEMI JOIN mentioned USING (entity)")
-            database.unregister("incoming")
+        for age, table in enumerate(self.tables) if number(database, "SELECT count(*) FROM mentioned") else ():
+            for blocks in self._all_blocks(table):
+                database.register("incoming", _mentioned(database, blocks))
+                database.execute(f"INSERT INTO listed SELECT *, {age} FROM incoming")
+                database.unregister("incoming")
         database.execute(
             "INSERT INTO known SELECT entity, arg_max(name, age), arg_max(object_kind, age) FROM"
             " (SELECT entity, name, coalesce(object_kind, '') AS object_kind, age FROM listed) GROUP BY entity"
@@ -62,28 +74,26 @@ class KnownNames:
     def load_taken(self, database: Work, candidates: str) -> None:
         """The table `taken`: those of the names that a query gives (`name`) that some entity has already."""
         database.execute(f"CREATE TABLE candidates AS SELECT DISTINCT name FROM ({candidates})")
-        for _, rows in self._rows() if number(database, "SELECT count(*) FROM candidates") else ():
-            database.register("incoming", rows)
-            database.execute("INSERT INTO taken SELECT name FROM incoming SEMI JOIN candidates USING (name)")
+        asked = database.cursor().execute("SELECT name FROM candidates WHERE name IS NOT NULL ORDER BY name")
+        while rows := asked.fetchmany(_NAMES):  # ascending, so that a block is read once
+            names = {name for (name,) in rows}
+            taken = {name for table in self.tables for name in self._names_near(table, names) if name in names}
+            database.register("incoming", pa.table({"name": pa.array(sorted(taken), pa.string())}))
+            database.execute("INSERT INTO taken FROM incoming")
             database.unregister("incoming")
         database.execute("DROP TABLE candidates")
 
-    def _rows(self) -> Iterator[tuple[int, pa.Table]]:
-        """All names, some at a time, each with the place of its table."""
-        codec = RowCodec()
-        for age, table in enumerate(self.tables):
-            with (
-                self.connection.transaction(),
-                self.connection.cursor(f"refactx_names_{table}", binary=True) as cursor,
-            ):
-                cursor.execute(f"SELECT key, block FROM refactx.names_{table} ORDER BY key".encode())
-                while blocks := cursor.fetchmany(_BLOCKS):
-                    yield (
-                        age,
-                        _as_table(
-                            [unpack_columns(key, block, codec, f"block of names {key!r}") for key, block in blocks]
-                        ),
-                    )
+    def _all_blocks(self, table: int) -> Iterator[list[Row]]:
+        with self.connection.transaction(), self.connection.cursor(f"refactx_names_{table}", binary=True) as cursor:
+            cursor.execute(f"SELECT key, block FROM refactx.names_{table} ORDER BY key".encode())
+            while blocks := cursor.fetchmany(_BLOCKS):
+                yield blocks
+
+    def _names_near(self, table: int, wanted: Iterable[str]) -> Iterator[str]:
+        """All names in the blocks that could hold some names."""
+        keys = [block_key(name) for name in wanted]
+        for key, block in self.connection.execute(_BLOCKS_OF.format(table=table).encode(), [keys], binary=True):
+            yield from unpack_columns(key, block, _CODEC, _where(key))[0]
 
 
 def no_known_names(database: Work) -> None:
@@ -91,17 +101,33 @@ def no_known_names(database: Work) -> None:
     database.execute(_EMPTY)
 
 
-def _as_table(columns: list[tuple[list[str], Any, bytes]]) -> pa.Table:
-    kinds = np.frombuffer(b"".join(kinds for _, _, kinds in columns), np.uint8)
-    kinds = np.where(kinds < len(_KINDS), kinds, 0)
-    object_kinds = _KINDS.take(pa.array(kinds))
+def _mentioned(database: Work, blocks: list[Row]) -> pa.Table:
+    """Those of the names in some blocks whose entities are in the table `mentioned`: `entity, name, object_kind`."""
+    columns = [unpack_ids(key, block, _CODEC, _where(key)) for key, block in blocks]
+    kinds = np.frombuffer(b"".join(kind for _, kind in columns), np.uint8)
+    numbers = np.concatenate([numbers for numbers, _ in columns])
     # A number in a block is an entity's number here too; the inverse of a property has it with a minus sign.
-    numbers = np.concatenate([numbers for _, numbers, _ in columns])
-    is_inverse = np.array([kind_of(kind) == "inverse" for kind in range(len(_KINDS))])[kinds]
+    entities = np.where(_IS_INVERSE[kinds], -numbers, numbers)
+    database.register("ids", pa.table({"entity": entities, "place": np.arange(len(entities))}))
+    at = database.execute("SELECT place FROM ids SEMI JOIN mentioned USING (entity) ORDER BY place").fetchnumpy()[
+        "place"
+    ]
+    database.unregister("ids")
+    ends = list(accumulate(len(numbers) for numbers, _ in columns))
+    names: list[str] = []
+    for (key, block), low, high in zip(blocks, [0, *ends], ends, strict=False):
+        inside = at[np.searchsorted(at, low) : np.searchsorted(at, high)] - low
+        if len(inside):
+            texts = unpack_columns(key, block, _CODEC, _where(key))[0]
+            names += [texts[number] for number in inside.tolist()]
     return pa.table(
         {
-            "entity": np.where(is_inverse, -numbers, numbers),
-            "name": pa.array(chain.from_iterable(names for names, _, _ in columns), pa.string()),
-            "object_kind": object_kinds,
+            "entity": entities[at],
+            "name": pa.array(names, pa.string()),
+            "object_kind": pa.array([_KIND_NAMES[kind] for kind in kinds[at].tolist()], pa.string()),
         }
     )
+
+
+def _where(key: bytes) -> str:
+    return f"block of names {key!r}"

@@ -75,17 +75,16 @@ def unpack_columns(key: bytes, block: bytes, codec: RowCodec, where: str) -> tup
 
     Raises CorruptIndexError, which begins with `where`, if the block is damaged.
     """
+    joined, numbers, kinds = _members(key, block, codec, where)
     try:
-        count, joined, ids, kinds = codec.unpack(key, block, where)
-        numbers = np.frombuffer(ids, "<i8")
-        names: list[str] = joined.decode().split("\n")
-        if not len(names) == len(numbers) == len(kinds) == count:
-            raise ValueError("its names and ids differ in number")
-        if (numbers < 0).any():
-            raise ValueError("an id of it is negative")
-    except (ValueError, TypeError, AttributeError) as error:  # members of another kind than `pack_blocks` writes
-        raise CorruptIndexError(f"{where} is damaged: {error}. Ingest the index again") from error
-    return names, numbers.astype(np.int64), kinds
+        return joined.decode().split("\n"), numbers, kinds
+    except UnicodeDecodeError as error:
+        raise _damaged(where, error) from error
+
+
+def unpack_ids(key: bytes, block: bytes, codec: RowCodec, where: str) -> tuple[NDArray[np.int64], bytes]:
+    """`unpack_columns` without the names, in half the time."""
+    return _members(key, block, codec, where)[1:]
 
 
 def check_block(key: bytes, block: bytes, codec: RowCodec, where: str) -> None:
@@ -98,6 +97,23 @@ def check_block(key: bytes, block: bytes, codec: RowCodec, where: str) -> None:
 def kind_of(number: int) -> str | None:
     """The kind of objects that a number in a block stands for; None for an item, or a property that is no predicate."""
     return _KINDS[number] if number < len(_KINDS) else None
+
+
+def _members(key: bytes, block: bytes, codec: RowCodec, where: str) -> tuple[bytes, NDArray[np.int64], bytes]:
+    try:
+        count, joined, ids, kinds = codec.unpack(key, block, where)
+        numbers = np.frombuffer(ids, "<i8")
+        if not joined.count(b"\n") + 1 == len(numbers) == len(kinds) == count:
+            raise ValueError("its names and ids differ in number")
+        if (numbers < 0).any():
+            raise ValueError("an id of it is negative")
+    except (ValueError, TypeError, AttributeError) as error:  # members of another kind than `pack_blocks` writes
+        raise _damaged(where, error) from error
+    return joined, numbers.astype(np.int64), kinds
+
+
+def _damaged(where: str, error: Exception) -> CorruptIndexError:
+    return CorruptIndexError(f"{where} is damaged: {error}. Ingest the index again")
 
 
 def _packed(block: list[tuple[str, Named]], codec: RowCodec) -> tuple[bytes, bytes]:

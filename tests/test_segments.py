@@ -221,6 +221,29 @@ def test_an_entity_keeps_its_name_and_a_taken_name_is_not_given_twice(named: Liv
         assert verify(index).faults == []
 
 
+def test_names_are_known_wherever_they_stand_among_many(db_url: str, tmp_path: Path) -> None:
+    """`child` and 700 things are three blocks of 256 names (`refactx.name_blocks`); each change has a table of its own."""
+    living = LivingIndex(db_url, tmp_path)
+    called = {100 + number: f"thing {number:03}" for number in range(700)}
+    lines: list[Line] = [
+        ("label", "P40", "child", "en"),
+        *(("label", f"Q{q}", name, "en") for q, name in called.items()),
+    ]
+    living.ingest_from(
+        graph(living, "all.nt", lines + [("claim", f"Q{q}", "P40", f"Q{q + 1}") for q in range(100, 799)])
+    )
+    first_of_blocks = ["child", "thing 255", "thing 511"]
+    names = [*first_of_blocks, "a", "thing 0001", "thing 254", "thing 254 b", "thing 699", "zebra", "zebra", "é"]
+    for number, name in enumerate(names):
+        entity, other = f"Q{6000 + number}", 100 + 60 * number
+        new: list[Line] = [("label", entity, name, "en"), ("claim", entity, "P40", f"Q{other}")]
+        assert living.append_from(graph(living, f"{number}.nt", new)).facts == 1
+        is_taken = name in called.values() or name in ("child", *names[:number])
+        subject = f"{name} ({entity})" if is_taken else name
+        with living.open() as index:
+            assert linked(index, f"<{subject}> <child> <{called[other]}> .") == [entity, "P40", f"Q{other}"]
+
+
 def test_a_predicate_that_gets_objects_of_another_kind_is_known_to_have_both(named: LivingIndex) -> None:
     with named.open() as index:
         assert linked(index, "<Ann> <child> <Bob> .")[2] == "Q2"
