@@ -167,11 +167,12 @@ def from_members(members: tuple[Member, ...], level: int) -> Piece:
     """The piece in an unpickled tuple. Raises ValueError where its members contradict each other."""
     lcp, lengths, codes = _suffixes(members, level)
     count = len(lcp)
-    ends = np.zeros(count + 1, np.int32)
-    lengths.cumsum(dtype=np.int32, out=ends[1:])
-    # (The bytes of an entry of at most 64 MiB cannot wrap the sum around to the right one: it would have to pass 2**32.)
-    if lcp[0] != 0 or int(ends[-1]) != len(codes):
+    _check_lengths(lengths, len(codes))
+    sums = np.zeros(count + 1, np.int64)
+    lengths.cumsum(dtype=np.int64, out=sums[1:])
+    if lcp[0] != 0 or int(sums[-1]) != len(codes):
         raise ValueError("its suffixes do not add up")
+    ends = sums.astype(np.int32)
     if level == 0:
         return Piece.of_facts(lcp, ends, codes)
     heads = _unpacked(members[5], count)
@@ -196,12 +197,19 @@ def fact_members(rows: Sequence[tuple[Member, ...]]) -> tuple[Offsets, Unsigned,
     shapes = [_shape(row, 0) for row in rows]
     counts = [count for count, _ in shapes]
     lcp, lengths = (_side_by_side([row[at] for row in rows], counts) for at in (2, 3))
+    _check_lengths(lengths, max(len(codes) for _, codes in shapes))
     return np.array(counts, np.int64), lcp, lengths, [codes for _, codes in shapes]
 
 
 def _suffixes(members: tuple[Member, ...], level: int) -> tuple[Unsigned, Unsigned, bytes]:
     count, codes = _shape(members, level)
     return _unpacked(members[2], count), _unpacked(members[3], count), codes
+
+
+def _check_lengths(lengths: Unsigned, most: int) -> None:
+    """None is longer than all there is: 64 MiB at most, as often at most, so that their sum is in no danger of wrapping."""
+    if int(lengths.max()) > most:
+        raise ValueError("its suffixes do not add up")
 
 
 def _shape(members: tuple[Member, ...], level: int) -> tuple[int, bytes]:

@@ -39,11 +39,12 @@ class _Entries:
         """From what rows hold. Raises ValueError where the members of one contradict each other."""
         counts, lcp, lengths, data = fact_members(rows)
         begins = offsets_of(counts)
-        ends = np.cumsum(lengths, dtype=np.int64)
+        sizes = lengths.astype(np.int64)
+        ends = np.cumsum(sizes)
         code_ends = np.cumsum([len(one) for one in data])
         if lcp[begins[:-1]].any() or (ends[begins[1:] - 1] != code_ends).any():
             raise ValueError("its suffixes do not add up")
-        return cls(lcp, np.frombuffer(b"".join(data), np.uint8), ends - lengths, ends, begins, codes)
+        return cls(lcp, np.frombuffer(b"".join(data), np.uint8), ends - sizes, ends, begins, codes)
 
     def suffixes(self, entries: Offsets) -> tuple[NDArray[np.int32], Offsets]:
         """The suffixes' tokens one after another, and int64[len(entries) + 1] where each begins."""

@@ -1,7 +1,7 @@
 """All facts of a segment in ascending order, and which of some sequences are among them: a piece at a time.
 
-Both read each row once and write its entries out as a matrix (`refactx.unfold`): a million facts in about a second, where a
-walk by `children` takes ten microseconds a token.
+Both read each row once and write its entries out as a matrix (`refactx.unfold`), the second only above the facts
+(`refactx.piece_search`): a million facts in about a second, where a walk by `children` takes ten microseconds a token.
 """
 
 from collections.abc import Iterator

@@ -106,8 +106,7 @@ class FactTokenizer:
         """The bytes that each id stands for, by id; empty for special tokens and for ids without a token."""
         vocabulary: dict[str, int] = self._plain.get_vocab(with_added_tokens=False)
         size = max([*vocabulary.values(), *self._added], default=-1) + 1
-        if size > MAX_TOKEN:
-            raise ModelError(f"this tokenizer has an id of {size - 1:,}, which is not below {MAX_TOKEN:,}")
+        _check_size(size)
         table = [b""] * size
         to_bytes = self._to_bytes
         for token, number in vocabulary.items():
@@ -124,9 +123,12 @@ class FactTokenizer:
     def begin_with_space(self, ids: Tokens) -> NDArray[np.bool_]:
         """Whether the bytes of each of some ids that `encode` gave begin with a space: bool[len(ids)].
 
-        Only the ids that occur are looked at: all bytes of a vocabulary (`token_bytes`) take a tenth of a second.
+        Only the ids that occur are looked at: all bytes of a vocabulary (`token_bytes`) take a tenth of a second. Raises
+        ModelError where one is too high.
         """
-        table = np.zeros(int(ids.max(initial=-1)) + 1, np.bool_)
+        size = int(ids.max(initial=-1)) + 1
+        _check_size(size)
+        table = np.zeros(size, np.bool_)
         table[ids] = True
         present = np.flatnonzero(table)
         table[present] = [
@@ -143,6 +145,11 @@ class FactTokenizer:
     def decode(self, ids: Iterable[int]) -> str:
         """The text of a sequence of ids."""
         return self.decode_bytes(ids).decode("utf-8", "replace")
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_TOKEN:
+        raise ModelError(f"this tokenizer has an id of {size - 1:,}, which is not below {MAX_TOKEN:,}")
 
 
 def _gpt2_bytes() -> dict[str, int]:

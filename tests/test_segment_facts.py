@@ -102,7 +102,10 @@ def test_a_damaged_piece_is_an_error_or_a_wrong_answer_and_nothing_worse(facts: 
     if isinstance(value, bytes):
         changed = bytearray(value)
         changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
-        members[at] = data.draw(st.sampled_from([bytes(changed), value[:-1], b"", 5]))
+        widest = bytes([8]) + b"".join(
+            bytes([one, 0, 0, 0, 0, 0, data.draw(st.integers(0, 3)), 0]) for one in value[1:]
+        )
+        members[at] = data.draw(st.sampled_from([bytes(changed), value[:-1], b"", 5, widest]))
     else:
         members[at] = data.draw(st.sampled_from([value + 1, value - 1, -1, 1 << 60, b"1"]))
     block, offsets = to_block(*run_of(sorted(facts))), run_of(sorted(facts))[1]

@@ -9,6 +9,7 @@ from tiny_model import tiny_tokenizer
 from tokenizers import Tokenizer, decoders, pre_tokenizers, processors
 from tokenizers.models import BPE, WordLevel
 
+from refactx.errors import ModelError
 from refactx.tokenizer import FactTokenizer
 
 TEXT = " <Danny Boyle> <date of birth>  <1956-10-20> é 中 <|im_end|> [X]"
@@ -69,3 +70,13 @@ def test_distinct_texts_are_encoded_as_others_are_whatever_the_model() -> None:
     words = Tokenizer(WordLevel({"<unk>": 0, "<a>": 1}, unk_token="<unk>"))  # a model without a cache
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     assert FactTokenizer(words.to_str()).encode_distinct(["<a>", "b"]) == [[1], [0]]
+
+
+def test_ids_that_rows_cannot_hold_are_refused() -> None:
+    words = Tokenizer(WordLevel({"<a>": 0, "<b>": 1 << 24}, unk_token="<a>"))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer = FactTokenizer(words.to_str())
+    with pytest.raises(ModelError, match="an id of 16,777,216, which is not below"):
+        tokenizer.begin_with_space(np.array(tokenizer.encode("<a> <b>"), np.int32))
+    with pytest.raises(ModelError, match="an id of 16,777,216, which is not below"):
+        _ = tokenizer.token_bytes
