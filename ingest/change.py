@@ -133,8 +133,8 @@ def _change(
         work_folder(work, *names_of(connection), options.index, action) as folder,
     ):
         clock, progress = Clock(), Progress(options.quiet)
-        index = Index(database, entry, _CACHE_BYTES)
-        tokenizer = _tokenizer_of(index, options.tokenizer)
+        _check_tokenizer(entry, options.tokenizer)
+        index = Index(database, entry, _CACHE_BYTES, tokenizer=options.tokenizer)
         known = KnownNames(connection, name_tables(connection, entry))
         # Numbers of indexes and name tables begin anew in each database; with the time they tell one from another.
         made = f"{entry['id']} {entry['created'].isoformat()}"
@@ -146,7 +146,7 @@ def _change(
             return Changed(options.index, action, 0, 0, index.facts, knowledge.report, clock.seconds, left_out)
         with clock.step("encode"), progress:
             facts = steps.encoded_facts(
-                knowledge, tokenizer, index.fingerprint, index.trigger, progress=progress.advance, **limits
+                knowledge, index.tokenizer, index.fingerprint, index.trigger, progress=progress.advance, **limits
             )
         with clock.step("look up"), progress:
             chosen = _chosen(index, facts, 0 if sign > 0 else 1, folder, progress)
@@ -188,14 +188,13 @@ def _left_out(entry: dict[str, Any], action: str, selection: Selection, report: 
     )
 
 
-def _tokenizer_of(index: Index, given: FactTokenizer | None) -> FactTokenizer:
-    """The index's tokenizer; the one that is given, if that is the same."""
-    if given is not None and given.fingerprint != index.fingerprint:
+def _check_tokenizer(entry: dict[str, Any], given: FactTokenizer | None) -> None:
+    """Raise TokenizerMismatchError if a tokenizer is given that is not the index's own."""
+    if given is not None and given.fingerprint != entry["fingerprint"]:
         raise TokenizerMismatchError(
-            f"index {index.name!r} was built for tokenizer {index.tokenizer_name}, and another was given: leave out "
+            f"index {entry['name']!r} was built for tokenizer {entry['tokenizer']}, and another was given: leave out "
             "--tokenizer, since a change uses the index's own"
         )
-    return given or index.tokenizer
 
 
 def multiplicities(index: Index, tokens: Tokens, offsets: Offsets) -> NDArray[np.int64]:

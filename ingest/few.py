@@ -34,7 +34,9 @@ def ranks_of(keys: pa.Array) -> tuple[NDArray[np.int32], Offsets]:
     [[1, 0, 1], [1, 0]]
     """
     ranks = compute.rank(keys, tiebreaker="dense").to_numpy().astype(np.int32) - 1
-    return ranks, np.unique(ranks, return_index=True)[1]
+    first = np.zeros(int(ranks.max(initial=-1)) + 1, np.int64)
+    first[ranks[::-1]] = np.arange(len(ranks))[::-1]  # of those that fall together the last is kept
+    return ranks, first
 
 
 def distinct_rows(rows: NDArray[np.int32]) -> NDArray[np.int32]:

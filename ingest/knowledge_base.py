@@ -118,7 +118,9 @@ def join(
     if are_ready(staged, selection):
         tables, joined = join_ready(staged)
         report = _report(lines, joined, 0, selection, needs_facts=known is None)
-        _write(folder, lambda name, path: parquet.write_table(tables[name], path, compression="zstd"))
+        _write(
+            folder, lambda name, path: parquet.write_table(tables[name], path, compression="zstd", use_dictionary=False)
+        )
         return KnowledgeBase(folder, report)
     return join_any(staged, lines, folder, selection, memory=memory, workers=workers, progress=progress, known=known)
 

@@ -43,7 +43,9 @@ class Index:
         entry: dict[str, Any],
         cache_bytes: int = CACHE_BYTES,
         on_close: Callable[[], object] = lambda: None,
+        tokenizer: FactTokenizer | None = None,
     ) -> None:
+        """`tokenizer`: the index's own, where it is at hand: then it is not read."""
         self._database, self.entry, self._on_close = database, entry, on_close
         self.name: str = entry["name"]
         self.trigger: str = entry["trigger"]
@@ -53,7 +55,10 @@ class Index:
         self._cache_bytes, self._earlier_round_trips = cache_bytes, 0
         self._renewing = threading.Lock()
         self._snapshot = open_snapshot(database, entry, cache_bytes)
-        self._packed_tokenizer = self._stored_tokenizer()
+        if tokenizer is None:
+            self._packed_tokenizer = self._stored_tokenizer()
+        else:
+            self.tokenizer = tokenizer
         self._names_codec = RowCodec()
 
     def _stored_tokenizer(self) -> bytes:

@@ -65,8 +65,9 @@ class TokenCodes:
     @classmethod
     def from_sample(cls, tokens: Tokens) -> "TokenCodes":
         """The numbering that is shortest for a sample of the tokens that will be written."""
-        present, counts = np.unique(tokens, return_counts=True)
-        return cls(present[np.argsort(-counts, kind="stable")][:FREQUENT].astype(np.int32))
+        counts = np.bincount(tokens)
+        present = np.flatnonzero(counts)
+        return cls(present[np.argsort(-counts[present], kind="stable")][:FREQUENT].astype(np.int32))
 
     def encode(self, tokens: Tokens) -> tuple[Bytes, Bytes]:
         """The bytes of int32[n] tokens one after another, and uint8[n] how many bytes each took (1 to 5)."""

@@ -117,23 +117,26 @@ class FactTokenizer:
 
     @cached_property
     def _to_bytes(self) -> Callable[[str], bytes]:
+        return _byte_level if self._is_byte_level else _sentence_piece
+
+    @cached_property
+    def _is_byte_level(self) -> bool:
         decoder = self._plain.decoder  # which pickles as its part of a tokenizer.json
-        return _byte_level if decoder is not None and b"ByteLevel" in decoder.__getstate__() else _sentence_piece
+        return decoder is not None and b"ByteLevel" in decoder.__getstate__()
 
     def begin_with_space(self, ids: Tokens) -> NDArray[np.bool_]:
-        """Whether the bytes of each of some ids that `encode` gave begin with a space: bool[len(ids)].
+        """Whether the text of each of some ids that `encode` gave begins with a space: bool[len(ids)].
 
-        Only the ids that occur are looked at: all bytes of a vocabulary (`token_bytes`) take a tenth of a second. Raises
-        ModelError where one is too high.
+        Only the tokens that occur are looked at: all bytes of a vocabulary (`token_bytes`) take a tenth of a second. Raises
+        ModelError where an id is too high.
         """
         size = int(ids.max(initial=-1)) + 1
         _check_size(size)
         table = np.zeros(size, np.bool_)
         table[ids] = True
         present = np.flatnonzero(table)
-        table[present] = [
-            self._to_bytes(self._plain.id_to_token(number) or "")[:1] == b" " for number in present.tolist()
-        ]
+        space, text = "Ġ" if self._is_byte_level else "▁", self._plain.id_to_token
+        table[present] = [(text(number) or "").startswith(space) for number in present.tolist()]
         begins: NDArray[np.bool_] = table[ids]
         return begins
 
@@ -164,9 +167,8 @@ _BYTE_OF = {ord(character): byte for character, byte in _gpt2_bytes().items()}
 
 def _byte_level(token: str) -> bytes:
     try:
-        return codecs.charmap_encode(token, "strict", _BYTE_OF)[
-            0
-        ]  # a vocabulary in a fifth of the time that Python takes
+        data, _ = codecs.charmap_encode(token, "strict", _BYTE_OF)  # in a fifth of the time that Python takes
+        return data
     except UnicodeEncodeError:  # a token outside the byte alphabet is written as it is
         return token.encode()
 
