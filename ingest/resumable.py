@@ -50,13 +50,13 @@ class Steps:
     ) -> None:
         self._folder, self._inputs, self._selection, self._strict = folder, inputs, selection, strict
         self._known = known
-        self._read = first_step("read", folder, inputs.all, selection=selection.to_json(), strict=strict)
+        self._read = first_step("read", folder, "staged", inputs.all, selection=selection.to_json(), strict=strict)
         base: dict[str, Any] = {} if known is None else {"names": list(known.tables), "index": made}
-        self._join = self._read.then("join", **base)
+        self._join = self._read.then("join", "knowledge", **base)
 
     def knowledge_base(self, clock: Clock, *, memory: str, workers: int, progress: bool) -> KnowledgeBase:
         """Read and join. Raises as `build_knowledge_base` does, and InputError if the disk is too small."""
-        folder, staged = self._folder / "knowledge", self._folder / "staged"
+        folder, staged = self._join.files, self._read.files
         done = self._join.result()
         if done is not None:
             return KnowledgeBase(folder, Report.from_json(done))
@@ -83,8 +83,8 @@ class Steps:
         progress: Advance,
     ) -> EncodedFacts:
         """Encode and sort. `fingerprint`: the tokenizer's, which is known of an index's. Raises as `encode_facts` does."""
-        folder = self._folder / "encoded"
-        step = self._join.then("encode", tokenizer=fingerprint, trigger=trigger)
+        step = self._join.then("encode", "encoded", tokenizer=fingerprint, trigger=trigger)
+        folder = step.files
         if step.result() is not None:
             return open_encoded(folder)
         step.begin()

@@ -1,13 +1,13 @@
 """The steps of an ingest, each of which leaves files and, once they are whole, a manifest: so a second run goes on.
 
 A manifest is `STEP.json` in the folder of the ingest: what went in (`inputs`: path, bytes and time of change of each
-source), the options that bear on the result, the version, and what came out (`result`). It is written last, under
-another name first. The same command finds it and goes on behind it; any difference in what went in begins that step, and
-all behind it, anew.
+source), the options that bear on the result, the version, and what came out: `result`, and `files`, the bytes of each. It
+is written last, under another name first. The same command finds it and goes on behind it; any difference in what went in
+begins that step, and all behind it, anew. So does a file of another size, which is what a power failure leaves where the
+manifest came to the disk before the file did. (Waiting for the disk instead takes longer than a step of a small change.)
 """
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -22,11 +22,12 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step in the ingest's folder. `went_in` is all that its files depend on; None if that can't be told apart from
-    another time's (standard input), so that it never counts as finished."""
+    """One step in the ingest's folder, and the folder in it where its files go. `went_in` is all that these depend on; None if
+    that can't be told apart from another time's (standard input), so that it never counts as finished."""
 
     name: str
     folder: Path
+    files: Path
     went_in: dict[str, Any] | None
 
     def result(self) -> dict[str, Any] | None:
@@ -35,7 +36,7 @@ class Step:
             manifest = json.loads(self._manifest.read_bytes())
         except (OSError, ValueError):
             return None
-        if self.went_in is None or manifest.get("went_in") != self.went_in:
+        if self.went_in is None or manifest.get("went_in") != self.went_in or manifest.get("files") != self._sizes():
             return None
         result: dict[str, Any] = manifest["result"]
         return result
@@ -48,26 +49,29 @@ class Step:
         """The step's files are whole. `result` must be what JSON can hold."""
         new = self._manifest.with_suffix(".new")
         with new.open("w") as file:
-            json.dump({"step": self.name, "went_in": self.went_in, "result": result}, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
+            manifest = {"step": self.name, "went_in": self.went_in, "result": result, "files": self._sizes()}
+            json.dump(manifest, file, indent=1)
         new.replace(self._manifest)
 
-    def then(self, name: str, **options: Any) -> "Step":
+    def then(self, name: str, files: str, **options: Any) -> "Step":
         """The step behind this one, whose files depend on this one's and on more options."""
         went_in = None if self.went_in is None else {**self.went_in, **options}
-        return replace(self, name=name, went_in=went_in)
+        return replace(self, name=name, files=self.folder / files, went_in=went_in)
+
+    def _sizes(self) -> dict[str, int]:
+        """The bytes of each of its files."""
+        return {path.name: path.stat().st_size for path in sorted(self.files.glob("*")) if path.is_file()}
 
     @property
     def _manifest(self) -> Path:
         return self.folder / f"{self.name}.json"
 
 
-def first_step(name: str, folder: Path, sources: Sequence[Source], **options: Any) -> Step:
-    """The step that reads the sources."""
+def first_step(name: str, folder: Path, files: str, sources: Sequence[Source], **options: Any) -> Step:
+    """The step that reads the sources, whose files go into the folder `files` in `folder`."""
     inputs = [source.identity() for source in sources]
     if None in inputs:
-        return Step(name, folder, None)
+        return Step(name, folder, folder / files, None)
     # Through JSON, so that it compares with what a manifest holds: tuples are lists there.
     went_in = json.loads(json.dumps({"version": version("refactx"), "format": _FORMAT, "inputs": inputs, **options}))
-    return Step(name, folder, went_in)
+    return Step(name, folder, folder / files, went_in)

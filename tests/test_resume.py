@@ -106,6 +106,19 @@ def test_a_manifest_that_was_cut_short_counts_for_nothing(facts: Path, tmp_path:
     assert ran == ["read", "join"] * 2
 
 
+@pytest.mark.parametrize("left", [b"", b"PAR1", None])
+def test_a_file_that_did_not_come_to_the_disk_whole_is_made_again(
+    facts: Path, tmp_path: Path, left: bytes | None
+) -> None:
+    ran, work = Ran(), tmp_path / "work"
+    whole = Path(knowledge_of(work, facts, ran).folder, "facts.parquet").read_bytes()
+    cut = work / "knowledge" / "facts.parquet"
+    cut.unlink() if left is None else cut.write_bytes(left)
+    knowledge_of(work, facts, ran)
+    assert ran == ["read", "join"] * 2
+    assert cut.read_bytes() == whole
+
+
 @pytest.mark.parametrize("by_word", [True, False])
 def test_encoded_facts_are_opened_again_as_they_were(facts: Path, tmp_path: Path, by_word: bool) -> None:
     form = json.loads(tiny_tokenizer().backend_tokenizer.to_str())
@@ -133,7 +146,7 @@ def test_encoded_facts_are_opened_again_as_they_were(facts: Path, tmp_path: Path
 
 
 def test_standard_input_never_counts_as_read(tmp_path: Path) -> None:
-    step = first_step("read", tmp_path, [Source(STANDARD_INPUT)])
+    step = first_step("read", tmp_path, "staged", [Source(STANDARD_INPUT)])
     step.finish({})
     assert step.result() is None
 
