@@ -29,10 +29,7 @@ class FactTokenizer:
     """A tokenizer as the index sees it, made from the text of a `tokenizer.json`."""
 
     def __init__(self, serialized: str) -> None:
-        try:
-            whole = Tokenizer.from_str(serialized)
-        except Exception as error:  # tokenizers raises bare Exception
-            raise ModelError(f"this is not a tokenizer.json that the tokenizers library can read: {error}") from error
+        whole = _read(serialized)
         self._plain = Tokenizer(whole.model)
         for part in ("normalizer", "pre_tokenizer", "decoder"):
             if getattr(whole, part) is not None:
@@ -148,6 +145,19 @@ class FactTokenizer:
     def decode(self, ids: Iterable[int]) -> str:
         """The text of a sequence of ids."""
         return self.decode_bytes(ids).decode("utf-8", "replace")
+
+
+def _read(serialized: str) -> Tokenizer:
+    """A `tokenizer.json`; without the parts that only other ends need if one of those can't be read (a newer library's)."""
+    try:
+        return Tokenizer.from_str(serialized)
+    except Exception as error:  # tokenizers raises bare Exception
+        try:
+            form = json.loads(serialized)
+            unused = dict.fromkeys(("post_processor", "padding", "truncation"))
+            return Tokenizer.from_str(json.dumps({**form, **unused, "added_tokens": form.get("added_tokens") or []}))
+        except Exception:
+            raise ModelError(f"this is not a tokenizer.json that the tokenizers library can read: {error}") from error
 
 
 def _check_size(size: int) -> None:

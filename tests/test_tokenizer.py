@@ -62,6 +62,19 @@ def test_what_a_file_adds_for_other_ends_is_left_out(form: dict[str, Any]) -> No
     assert (control, text) == (b"", b"[X]")
 
 
+@pytest.mark.parametrize(
+    "part",
+    [{"added_tokens": None}, {"post_processor": {"type": "OfTheFuture"}}, {"padding": {"strategy": "New"}}],
+    ids=str,
+)
+def test_what_is_for_other_ends_need_not_be_readable(part: dict[str, Any]) -> None:
+    form = byte_level()
+    tokenizer, plain = FactTokenizer(json.dumps({**form, **part})), FactTokenizer(json.dumps(form))
+    assert tokenizer.encode(TEXT) == plain.encode(TEXT) and tokenizer.fingerprint == plain.fingerprint
+    with pytest.raises(ModelError, match=r"not a tokenizer\.json"):
+        FactTokenizer(json.dumps({**form, **part, "model": {"type": "OfTheFuture"}}))
+
+
 def test_distinct_texts_are_encoded_as_others_are_whatever_the_model() -> None:
     texts = [f" word{number}" for number in range(300)] * 2
     for form in FORMS.values():
