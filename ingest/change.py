@@ -248,4 +248,3 @@ def _write(
         if not connection.broken and not connection.closed:
             remove_unfinished(connection, entry)
         raise
-    remove_unfinished(connection, entry)
