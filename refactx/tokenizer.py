@@ -133,7 +133,7 @@ class FactTokenizer:
         table[ids] = True
         present = np.flatnonzero(table)
         space, text = "Ġ" if self._is_byte_level else "▁", self._plain.id_to_token
-        table[present] = [(text(number) or "").startswith(space) for number in present.tolist()]
+        table[present] = [(text(number) or "").startswith((space, " ")) for number in present.tolist()]
         begins: NDArray[np.bool_] = table[ids]
         return begins
 
