@@ -135,6 +135,7 @@ def _change(
         clock, progress = Clock(), Progress(options.quiet)
         _check_tokenizer(entry, options.tokenizer)
         index = Index(database, entry, _CACHE_BYTES, tokenizer=options.tokenizer)
+        tokenizer = index.tokenizer  # read now: if it is damaged, that shows before the sources are read
         known = KnownNames(connection, name_tables(connection, entry))
         # Numbers of indexes and name tables begin anew in each database; with the time they tell one from another.
         made = f"{entry['id']} {entry['created'].isoformat()}"
@@ -146,7 +147,7 @@ def _change(
             return Changed(options.index, action, 0, 0, index.facts, knowledge.report, clock.seconds, left_out)
         with clock.step("encode"), progress:
             facts = steps.encoded_facts(
-                knowledge, index.tokenizer, index.fingerprint, index.trigger, progress=progress.advance, **limits
+                knowledge, tokenizer, index.fingerprint, index.trigger, progress=progress.advance, **limits
             )
         with clock.step("look up"), progress:
             chosen = _chosen(index, facts, 0 if sign > 0 else 1, folder, progress)

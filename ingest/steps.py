@@ -36,7 +36,12 @@ class Step:
             manifest = json.loads(self._manifest.read_bytes())
         except (OSError, ValueError):
             return None
-        if self.went_in is None or manifest.get("went_in") != self.went_in or manifest.get("files") != self._sizes():
+        if (
+            self.went_in is None
+            or not isinstance(manifest, dict)
+            or manifest.get("went_in") != self.went_in
+            or manifest.get("files") != self._sizes()
+        ):
             return None
         result: dict[str, Any] = manifest["result"]
         return result
@@ -59,8 +64,8 @@ class Step:
         return replace(self, name=name, files=self.folder / files, went_in=went_in)
 
     def _sizes(self) -> dict[str, int]:
-        """The bytes of each of its files."""
-        return {path.name: path.stat().st_size for path in sorted(self.files.glob("*")) if path.is_file()}
+        """The bytes of each of its files; hidden ones are somebody else's (a file manager's, say)."""
+        return {path.name: path.stat().st_size for path in sorted(self.files.glob("[!.]*")) if path.is_file()}
 
     @property
     def _manifest(self) -> Path:

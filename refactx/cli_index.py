@@ -9,6 +9,7 @@ import click
 from refactx.cli_options import DB, JSON, print_json
 from refactx.cli_share import export, import_
 from refactx.cli_sources import machine_options, work_dir_of
+from refactx.errors import without_password
 
 
 @click.group()
@@ -32,8 +33,11 @@ def list_(db: str | None, every: bool, as_json: bool) -> None:
 
     with database(db) as opened, opened.connection() as connection:
         found = [described(entry) for entry in list_indexes(connection, every=every)]
+        where = without_password(opened.url)
     if as_json:
         return print_json(found)
+    if not found:
+        click.echo(f"there is no index in {where} yet: build one with `refactx ingest`", err=True)
     for entry in found:
         state = "" if entry["state"] == "ready" else f"  [{entry['state']}]"
         if every and entry["unfinished"]:

@@ -11,7 +11,7 @@ import zstandard
 
 from refactx.codec import FORMAT_VERSION, RowCodec
 from refactx.complete import completions, normalise_prefix
-from refactx.errors import CorruptIndexError, IndexNotFoundError, RefactxError
+from refactx.errors import CorruptIndexError, IndexNotFoundError, RefactxError, without_password
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Fact, split_fact, verbalise, written_part
 from refactx.links import Link, LinkedFact
 from refactx.name_blocks import Named, block_key, find, unpack_block
@@ -263,4 +263,7 @@ def find_index(database: Database, name: str) -> dict[str, Any]:
         raise IndexNotFoundError(f"index {name!r} is not complete: its ingest is running or was killed; run it again")
     ready = [entry["name"] for entry in database.retry_unlimited(list_indexes)]
     known = f"there are: {', '.join(ready)}" if ready else "there is none yet"
-    raise IndexNotFoundError(f"there is no index {name!r} ({known}): build it with `refactx ingest --index {name}`")
+    raise IndexNotFoundError(
+        f"there is no index {name!r} in {without_password(database.url)} ({known}): build it with "
+        f"`refactx ingest --index {name}`, or give another database with --db or REFACTX_DB"
+    )

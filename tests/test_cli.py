@@ -208,9 +208,15 @@ def test_a_database_that_cannot_be_reached_is_told_without_its_password() -> Non
 
 
 def test_an_unknown_index_is_told_with_those_there_are(sample_url: str) -> None:
-    assert "no index 'nope' (there are: default)" in complains("facts", "<", "--index", "nope", "--db", sample_url)
+    said = complains("facts", "<", "--index", "nope", "--db", sample_url)
+    assert f"no index 'nope' in {sample_url} (there are: default)" in said
     assert "no index 'nope'" in complains("index", "verify", "nope", "--db", sample_url)
     assert "no index 'nope'" in complains("index", "drop", "nope", "--db", sample_url)
+
+
+def test_a_database_without_an_index_is_told_with_its_address(db_url: str) -> None:
+    assert f"no index in {db_url} yet" in run_refactx("index", "list", "--db", db_url).stderr
+    assert json.loads(run_refactx("index", "list", "--db", db_url, "--json").stdout) == []
 
 
 def test_a_tokenizer_that_does_not_exist_is_told(db_url: str, facts_file: Path, tmp_path: Path) -> None:

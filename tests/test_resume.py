@@ -98,12 +98,21 @@ def test_a_changed_input_option_or_version_begins_anew(facts: Path, tmp_path: Pa
         assert ("z" in texts) == (change == "content")
 
 
-def test_a_manifest_that_was_cut_short_counts_for_nothing(facts: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("left", ['{"step": "jo', "null", "[]"])
+def test_a_manifest_that_was_cut_short_counts_for_nothing(facts: Path, tmp_path: Path, left: str) -> None:
     ran, work = Ran(), tmp_path / "work"
     knowledge_of(work, facts, ran)
-    (work / "join.json").write_text('{"step": "jo')
+    (work / "join.json").write_text(left)
     knowledge_of(work, facts, ran)
     assert ran == ["read", "join"] * 2
+
+
+def test_a_hidden_file_of_someone_else_begins_nothing_anew(facts: Path, tmp_path: Path) -> None:
+    ran, work = Ran(), tmp_path / "work"
+    knowledge_of(work, facts, ran)
+    (work / "knowledge" / ".DS_Store").write_text("where the window was")
+    knowledge_of(work, facts, ran)
+    assert ran == ["read", "join"]
 
 
 @pytest.mark.parametrize("left", [b"", b"PAR1", None])

@@ -140,6 +140,15 @@ def test_another_tokenizer_or_name_is_an_error(living: LivingIndex, smollm2_fold
         LivingIndex(living.url, living.folder, "other").append_from(source)
 
 
+def test_a_damaged_tokenizer_is_told_before_a_source_is_read(living: LivingIndex) -> None:
+    with psycopg.connect(living.url, autocommit=True) as connection:
+        connection.execute("UPDATE refactx.tokenizers SET serialized = 'damaged'")
+    bad = living.folder / "bad.txt"
+    bad.write_bytes(b"no facts at all")
+    with pytest.raises(CorruptIndexError, match="its tokenizer is damaged"):
+        living.append_from(bad)
+
+
 def test_of_two_writers_one_is_told(living: LivingIndex) -> None:
     with (
         psycopg.connect(living.url, autocommit=True) as other,

@@ -428,7 +428,7 @@ def test_a_file_of_someone_else_in_the_way_stays(url: str, tmp_path: Path) -> No
 def test_mistakes_are_told_and_leave_nothing(url: str, db_url: str, file: Path, tmp_path: Path) -> None:
     with opened(url) as source, opened(db_url) as target:
         for name, path, message in (
-            ("none", tmp_path / "out", r"there is no index 'none' \(there are: small\)"),
+            ("none", tmp_path / "out", r"there is no index 'none' in postgresql://.* \(there are: small\)"),
             ("small", tmp_path, "it is no regular file"),
             ("small", Path("/dev/null"), "it is no regular file"),
             ("small", tmp_path / "no" / "out", "its folder is not there"),
