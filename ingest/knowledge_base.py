@@ -36,7 +36,7 @@ from .names import name_entities
 from .reading import Lines, open_sources, progress_bar, read_sources
 from .report import Report
 from .selection import Selection
-from .work_database import Work, open_staged, open_work_database
+from .work_database import Work, open_staged, open_work_database, staged_are_few
 
 _ALL = Selection()
 _FILES = {
@@ -137,11 +137,12 @@ def join_any(
     known: KnownNames | None = None,
 ) -> KnowledgeBase:
     """`join` for whatever is staged; `folder` is there."""
+    few = staged_are_few(staged)
     with (
-        open_work_database(folder, memory, workers) as connection,
+        open_work_database(folder, memory, 1 if few else workers) as connection,
         progress_bar("joining names and facts", STEPS + len(_FILES) + 1, progress) as bar,
     ):
-        open_staged(connection, staged)
+        open_staged(connection, staged, once=few)
         collisions = name_entities(connection, selection, known)
         bar.update()
         joined = join_facts(connection, selection, bar.update)

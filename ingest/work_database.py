@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from refactx.errors import InputError, RefactxError
 
+from .few import are_few
 from .staging import SCHEMAS
 
 if TYPE_CHECKING:
@@ -61,11 +62,21 @@ def open_work_database(folder: Path, memory: str, workers: int) -> Iterator[Work
         shutil.rmtree(work, ignore_errors=True)
 
 
-def open_staged(connection: Work, staged: Path) -> None:
-    """Make the staged tables in a folder views of the database."""
+def staged_are_few(staged: Path) -> bool:
+    """Whether the staged tables in a folder have few rows all together (`ingest.few`)."""
+    return are_few([staged / f"{table}.parquet" for table in SCHEMAS])
+
+
+def open_staged(connection: Work, staged: Path, *, once: bool) -> None:
+    """Make the staged tables in a folder views of the database. `once`: read now, for all queries, rather than by each, which
+    for few rows takes as long as the query."""
     for table in SCHEMAS:
         path = str(staged / f"{table}.parquet").replace("'", "''")
-        connection.execute(f"CREATE VIEW {table} AS FROM '{path}'")
+        source = f"'{path}'"
+        if once:
+            connection.execute(f"CREATE TABLE staged_{table} AS FROM {source}")
+            source = f"staged_{table}"
+        connection.execute(f"CREATE VIEW {table} AS FROM {source}")
 
 
 def number(connection: Work, query: str) -> int:

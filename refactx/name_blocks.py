@@ -82,9 +82,9 @@ def unpack_columns(key: bytes, block: bytes, codec: RowCodec, where: str) -> tup
         raise _damaged(where, error) from error
 
 
-def unpack_ids(key: bytes, block: bytes, codec: RowCodec, where: str) -> tuple[NDArray[np.int64], bytes]:
-    """`unpack_columns` without the names, in half the time."""
-    return _members(key, block, codec, where)[1:]
+def unpack_joined(key: bytes, block: bytes, codec: RowCodec, where: str) -> tuple[bytes, NDArray[np.int64], bytes]:
+    """`unpack_columns` in half the time: the names are as they are kept, joined by n - 1 newlines, maybe no UTF-8."""
+    return _members(key, block, codec, where)
 
 
 def check_block(key: bytes, block: bytes, codec: RowCodec, where: str) -> None:

@@ -19,6 +19,7 @@ from refactx.ingest.join_ready import are_ready
 from refactx.ingest.knowledge_base import join, join_any
 from refactx.ingest.reading import open_sources, read_sources
 from refactx.ingest.selection import Selection
+from refactx.ingest.work_database import staged_are_few
 from refactx.tokenizer import FactTokenizer
 
 LIMITS: dict[str, Any] = {"memory": "100MB", "workers": 1}
@@ -74,6 +75,26 @@ def test_few_ready_made_facts_come_out_as_many_do(kind: str, facts: list[tuple[s
         assert len(encoded) == len(many) and encoded.token_count() == many.token_count()
         for one, two in zip(encoded.read_tokens(0, len(many)), many.read_tokens(0, len(many)), strict=True):
             assert one.tolist() == two.tolist()
+
+
+@pytest.mark.parametrize("selection", [Selection(), Selection(inverse=True, aliases=True), Selection(limit=50)])
+def test_few_claims_come_out_as_many_do(
+    selection: Selection, sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready = tmp_path / "facts.txt"
+    ready.write_text("<a> <is> <b> .\n")
+    inputs = inputs_of([sample, ready], None, 1)
+    opened = open_sources(inputs, selection, 1)
+    read = read_sources(opened, inputs, tmp_path, selection, strict=True, progress=False, **LIMITS)
+    assert staged_are_few(tmp_path)
+    few = join(tmp_path, read, tmp_path / "few", selection, progress=False, **LIMITS)
+    monkeypatch.setattr("refactx.ingest.knowledge_base.staged_are_few", lambda staged: False)
+    many = join(tmp_path, read, tmp_path / "many", selection, progress=False, **LIMITS)
+    assert few.report.facts > 50
+    assert asdict(few.report) == asdict(many.report)
+    for name in ("units", "facts", "names"):
+        one, two = (parquet.read_table(kb.folder / f"{name}.parquet") for kb in (few, many))
+        assert one.equals(two), name
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import click.testing
+import numpy as np
 import psycopg
 import pytest
 from graph_twin import Line, written
@@ -11,6 +12,7 @@ from living_index import LivingIndex, linked, same
 from tiny_model import tiny_fact_tokenizer
 
 from refactx.cli import cli
+from refactx.codec import RowCodec
 from refactx.errors import CorruptIndexError, IndexExistsError, IndexNotFoundError, TokenizerMismatchError
 from refactx.ingest import change
 from refactx.ingest.catalogue import drop
@@ -260,6 +262,18 @@ def test_a_predicate_that_gets_objects_of_another_kind_is_known_to_have_both(nam
     with named.open() as index:
         assert linked(index, "<Bob> <child> <nobody> .") == ["Q2", "P40", None]
         assert linked(index, "<Ann> <child> <Bob> .")[2] == "Q2"
+
+
+def test_a_damaged_block_of_names_is_told_and_nothing_is_changed(named: LivingIndex) -> None:
+    key, numbers = b"Ann", np.array([2, 4], "<i8").tobytes()
+    for names in (b"Ann\n\xff", b"\xff"):
+        block = RowCodec().pack(key, (2, names, numbers, bytes(2)))
+        with psycopg.connect(named.url, autocommit=True) as connection:
+            connection.execute("UPDATE refactx.names_1 SET key = %s, block = %s", [key, block])
+        with pytest.raises(CorruptIndexError, match=r"names b'Ann'.* damaged"):
+            named.append_from(graph(named, "more.nt", [("claim", "Q2", "P40", "Q1")]))
+    with named.open() as index:
+        assert index.facts == len(CLAIMS)
 
 
 def test_claims_without_labels_are_forgotten_by_their_ids(named: LivingIndex) -> None:
