@@ -15,7 +15,7 @@ from .few import distinct_rows, ranks_of, read_parquet
 from .progress import Advance
 from .sequences import offsets_of, ragged
 
-SAMPLE = 250
+SAMPLE = 100
 """Facts on which encoding by word is checked: a tokenizer that looks across white space fails with nearly each of them."""
 
 

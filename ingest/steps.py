@@ -53,9 +53,8 @@ class Step:
     def finish(self, result: dict[str, Any]) -> None:
         """The step's files are whole. `result` must be what JSON can hold."""
         new = self._manifest.with_suffix(".new")
-        with new.open("w") as file:
-            manifest = {"step": self.name, "went_in": self.went_in, "result": result, "files": self._sizes()}
-            json.dump(manifest, file, indent=1)
+        manifest = {"step": self.name, "went_in": self.went_in, "result": result, "files": self._sizes()}
+        new.write_text(json.dumps(manifest))  # (with an indent Python writes it, and not C)
         new.replace(self._manifest)
 
     def then(self, name: str, files: str, **options: Any) -> "Step":

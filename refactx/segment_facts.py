@@ -65,7 +65,7 @@ def _under(tree: StoredTree, key: bytes, low: int, high: int) -> Iterator[Block]
                     yield block[begin : begin + 1]
                 skipped, taken = int(items[inside_low] - items[begin]), int(items[inside_high] - items[inside_low])
                 if taken:
-                    _check_below(tree, key, piece, open_key)
+                    _check_below(tree, key, piece, [open_key])
                     yield from _under(tree, open_key, done + skipped, done + skipped + taken)
             done += int(items[end] - items[begin])
 
@@ -106,26 +106,28 @@ def _look_up(tree: StoredTree, key: bytes, targets: Targets, which: Offsets, fou
     lower = np.searchsorted(np.flatnonzero(piece.kinds == NEW_PIECE), entry, "right") - 1
     numbers, groups = np.unique(lower, return_index=True)  # ascending, as targets are
     below = [begun[number] if number >= 0 else piece.carried_key for number in numbers.tolist()]
-    bounds = [*groups.tolist(), len(which)]
-    inside = [which[low:high] for low, high in pairwise(bounds)]
+    _check_below(tree, key, piece, below)
+    bounds = np.append(groups, len(which))
     for low in range(0, len(below), AHEAD):
-        ahead = slice(low, low + AHEAD)
-        for one in below[ahead]:
-            _check_below(tree, key, piece, one)
+        ahead, parts = below[low : low + AHEAD], bounds[low : low + AHEAD + 1]
+        inside = which[parts[0] : parts[-1]]
         if piece.level == 1:
-            _search(tree, below[ahead], targets, inside[ahead], found)
+            _search(tree, ahead, targets, inside, np.diff(parts), found)
         else:
-            tree.load(below[ahead])
-            for one, rows in zip(below[ahead], inside[ahead], strict=True):
+            tree.load(ahead)
+            for one, rows in zip(ahead, np.split(inside, parts[1:-1] - parts[0]), strict=True):
                 _look_up(tree, one, targets, rows, found)
 
 
 def _search(
-    tree: StoredTree, keys_below: list[bytes], targets: Targets, inside: list[Offsets], found: NDArray[np.bool_]
+    tree: StoredTree,
+    keys_below: list[bytes],
+    targets: Targets,
+    which: Offsets,
+    counts: Offsets,
+    found: NDArray[np.bool_],
 ) -> None:
-    """`_look_up` in several pieces of facts at once."""
-    counts = np.array([len(rows) for rows in inside], np.int64)
-    which = np.concatenate(inside)
+    """`_look_up` in several pieces of facts at once: of the first `counts[0]` of the targets `which` in the first, and so on."""
     try:
         found[which] = search(tree.members(keys_below), counts, targets, which, tree.codes)
     except (ValueError, IndexError) as error:
@@ -152,6 +154,7 @@ def _written(tree: StoredTree, key: bytes, piece: Piece) -> Iterator[tuple[int, 
         raise tree.damaged(key, str(error)) from error
 
 
-def _check_below(tree: StoredTree, key: bytes, piece: Piece, below: bytes) -> None:
-    if below[:1] != bytes([piece.level - 1]):
+def _check_below(tree: StoredTree, key: bytes, piece: Piece, below: list[bytes]) -> None:
+    level = bytes([piece.level - 1])
+    if any(one[:1] != level for one in below):
         raise tree.damaged(key, "it leads to no row of the level below")
