@@ -127,7 +127,7 @@ def _search(
     counts: Offsets,
     found: NDArray[np.bool_],
 ) -> None:
-    """`_look_up` in several pieces of facts at once: of the first `counts[0]` of the targets `which` in the first, and so on."""
+    """`_look_up` in several pieces of facts at once: the first of them has the first `counts[0]` of the targets `which`."""
     try:
         found[which] = search(tree.members(keys_below), counts, targets, which, tree.codes)
     except (ValueError, IndexError) as error:
