@@ -29,6 +29,9 @@ Unsigned = NDArray[np.unsignedinteger]
 NEVER = 1 << 30
 """A depth that no sequence has."""
 
+_FEW = 24
+"""So many entries are gone through one by one in less time than numpy takes to start: most nodes of a walk have fewer."""
+
 _WIDTHS = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<u8"}
 _IMPOSSIBLE = 1 << 50  # more facts or entries than there can be
 _NO_KINDS = np.empty(0, np.uint8)
@@ -127,10 +130,14 @@ class Piece:
 
     def branch_depth(self, low: int, high: int) -> int:
         """The depth down to which all entries [low, high) are one path; beyond any length if there is only one."""
-        return int(self.lcp[low + 1 : high].min()) if high - low > 1 else NEVER
+        inside = self.lcp[low + 1 : high]
+        return int(min(inside.tolist(), default=NEVER) if len(inside) < _FEW else inside.min())
 
     def children_bounds(self, low: int, high: int, depth: int) -> NDArray[np.int64]:
         """The entries at which the children of node [low, high) begin, the first of which is `low`; and `high`."""
+        if high - low <= _FEW:
+            inside = enumerate(self.lcp[low + 1 : high].tolist(), low + 1)
+            return np.array([low, *[entry for entry, lcp in inside if lcp == depth], high])
         starts = (self.lcp[low + 1 : high] == depth).nonzero()[0]
         bounds = np.empty(len(starts) + 2, np.int64)
         bounds[0], bounds[-1] = low, high
