@@ -64,13 +64,15 @@ class ChangeOptions:
 @dataclass(frozen=True, slots=True)
 class Changed:
     """A finished change: `facts` were appended or retracted, `passed_over` were there already, or were not there; the index
-    has `total` now. `report` is the account of the sources. `note`: what its user should know; "" if there is nothing."""
+    has `total` now, in so many `segments`. `report` is the account of the sources. `note`: what its user should know; "" if
+    there is nothing."""
 
     index: str
     change: str
     facts: int
     passed_over: int
     total: int
+    segments: int
     report: Report
     seconds: dict[str, float]
     note: str = ""
@@ -83,6 +85,7 @@ class Changed:
             "facts": self.facts,
             "passed_over": self.passed_over,
             "total": self.total,
+            "segments": self.segments,
             "sources": asdict(self.report),
             **timings(self.seconds),
         }
@@ -144,7 +147,8 @@ def _change(
         knowledge = steps.knowledge_base(clock.step, progress=not options.quiet, **limits)
         left_out = _left_out(entry, action, options.selection, knowledge.report)
         if not knowledge.report.facts:  # claims of what has no name here, say
-            return Changed(options.index, action, 0, 0, index.facts, knowledge.report, clock.seconds, left_out)
+            unchanged = (0, 0, index.facts, len(index.segments))
+            return Changed(options.index, action, *unchanged, knowledge.report, clock.seconds, left_out)
         with clock.step("encode"), progress:
             facts = steps.encoded_facts(
                 knowledge, tokenizer, index.fingerprint, index.trigger, progress=progress.advance, **limits
@@ -163,7 +167,7 @@ def _change(
             }
             with clock.step("load"), progress:
                 _write(connection, entry, sign, chosen, knowledge, note, folder, options)
-        counts = (len(chosen), passed_over, total)
+        counts = (len(chosen), passed_over, total, len(index.segments) + bool(len(chosen)))
         return Changed(options.index, action, *counts, knowledge.report, clock.seconds, left_out)
 
 

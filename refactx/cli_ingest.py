@@ -1,5 +1,6 @@
 """`refactx ingest` and `refactx forget`: sources → an index or a change of one, and what became of every line."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from refactx.tokenizer import FactTokenizer
 
 FILE = click.Path(path_type=Path)
+
+MANY_SEGMENTS = 10
+"""From here on a walk along new prefixes takes twice as long as in one segment, or longer (docs/benchmarks.md)."""
 
 Parts: TypeAlias = "tuple[str, Path, tuple[Path, Path] | None, Selection, dict[str, Any]]"
 
@@ -170,6 +174,11 @@ def _print_change(changed: "Changed", as_json: bool) -> None:
         f"index {changed.index}: {changed.facts:,} facts {done}, {changed.passed_over:,} {passed_over}; "
         f"it has {changed.total:,} now"
     )
+    if changed.segments >= MANY_SEGMENTS:
+        command = f"refactx index compact {shlex.quote(changed.index)}"
+        click.echo(
+            f"it has {changed.segments} segments, each of which a reader looks through: `{command}` makes them one"
+        )
     print_lines(changed.report)
     print_seconds(changed.seconds)
     return None

@@ -1,5 +1,6 @@
 """Facts appended to an index, forgotten and compacted: counts are those of an index of the facts that are left."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from living_index import LivingIndex, linked, same
 from tiny_model import tiny_fact_tokenizer
 
 from refactx.cli import cli
+from refactx.cli_ingest import MANY_SEGMENTS
 from refactx.codec import RowCodec
 from refactx.errors import CorruptIndexError, IndexExistsError, IndexNotFoundError, TokenizerMismatchError
 from refactx.ingest import change
@@ -287,6 +289,19 @@ def test_claims_without_labels_are_forgotten_by_their_ids(named: LivingIndex) ->
 def command(living: LivingIndex, *arguments: object) -> "click.testing.Result":
     given = [*map(str, arguments), "--db", living.url, "--work-dir", str(living.folder / "work")]
     return click.testing.CliRunner().invoke(cli, given, catch_exceptions=False)
+
+
+def test_of_many_segments_a_change_says_how_to_make_them_one(living: LivingIndex) -> None:
+    for number in range(MANY_SEGMENTS - 2):
+        done = command(living, "ingest", living.source([f"s p o{number}"]), "--append")
+        assert "segments" not in done.stdout
+    fact = living.source(["s p last"])
+    done = command(living, "ingest", fact, "--append")
+    assert f"it has {MANY_SEGMENTS} segments" in done.stdout
+    assert "`refactx index compact default` makes them one" in done.stdout
+    assert json.loads(command(living, "ingest", fact, "--append", "--json").stdout)["segments"] == MANY_SEGMENTS
+    living.compact()
+    assert json.loads(command(living, "forget", fact, "--json").stdout)["segments"] == 2
 
 
 def test_a_change_without_the_inverse_that_an_index_was_ingested_with_says_what_it_leaves(
