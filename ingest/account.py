@@ -1,7 +1,7 @@
 """What became of the staged lines once claims, names and descriptions are joined: kept, or dropped for a reason."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from refactx.fact import DESCRIPTIONS
 
@@ -49,6 +49,9 @@ SELECT count(*) FROM (
     UNION SELECT label_item FROM inverses JOIN used ON inverses.predicate = used.entity WHERE label_item IS NOT NULL
 )
 """
+_INVERSE_PROPERTIES = """
+SELECT entity_id(property), entity_id(predicate) FROM inverses WHERE predicate > 0 ORDER BY property
+"""
 _RULES = {
     "title": f"rule = {BY_TITLE} AND NOT has_id",
     "label (description)": f"rule = {BY_LABEL_AND_DESCRIPTION} AND NOT has_id",
@@ -66,6 +69,7 @@ class Joined:
     `aliases` of the `claims` are other names of entities. `names`: how many names occur in facts, by the rule that made them;
     `entities` of them are an item's or a property's. `not_inverted`: the claims about entities without an inverse fact of
     their own, by reason, if inverse facts were asked for; with the `derived` facts they are all such claims.
+    `inverse_properties`: the properties whose inverse facts are another property's, and which.
     """
 
     claims: int
@@ -78,6 +82,7 @@ class Joined:
     entities: int
     names: dict[str, int]
     not_inverted: dict[str, int]
+    inverse_properties: dict[str, str] = field(default_factory=dict)
 
 
 def account_for(connection: Work, selection: Selection, inverted: Inverted, ready_dropped: int) -> Joined:
@@ -152,4 +157,5 @@ def account_for(connection: Work, selection: Selection, inverted: Inverted, read
             if (made := count(f"SELECT count(*) FROM used WHERE {condition}"))
         },
         not_inverted=not_inverted if selection.inverse else {},
+        inverse_properties=dict(connection.execute(_INVERSE_PROPERTIES).fetchall()) if selection.inverse else {},
     )

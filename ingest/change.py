@@ -139,7 +139,7 @@ def _change(
         _check_tokenizer(entry, options.tokenizer)
         index = Index(database, entry, _CACHE_BYTES, tokenizer=options.tokenizer)
         tokenizer = index.tokenizer  # read now: if it is damaged, that shows before the sources are read
-        known = KnownNames(connection, name_tables(connection, entry))
+        known = KnownNames(connection, name_tables(connection, entry), _inverse_properties(entry))
         # Numbers of indexes and name tables begin anew in each database; with the time they tell one from another.
         made = f"{entry['id']} {entry['created'].isoformat()}"
         steps = Steps(folder, inputs, options.selection, options.strict, known, made)
@@ -169,6 +169,17 @@ def _change(
                 _write(connection, entry, sign, chosen, knowledge, note, folder, options)
         counts = (len(chosen), passed_over, total, len(index.segments) + bool(len(chosen)))
         return Changed(options.index, action, *counts, knowledge.report, clock.seconds, left_out)
+
+
+def _inverse_properties(entry: dict[str, Any]) -> dict[int, int]:
+    """Those that the account of an index has, by their numbers (`ingest.staging`)."""
+    try:
+        pairs = entry["report"].get("inverse_properties", {}).items()
+        return {2 * int(one.removeprefix("P")) + 1: 2 * int(other.removeprefix("P")) + 1 for one, other in pairs}
+    except (AttributeError, ValueError) as error:
+        raise CorruptIndexError(
+            f"index {entry['name']!r}: the inverse properties in its account are damaged ({error}). Ingest the index again"
+        ) from error
 
 
 def _left_out(entry: dict[str, Any], action: str, selection: Selection, report: Report) -> str:
@@ -248,7 +259,8 @@ def _write(
             if names is not None:
                 copy_rows(connection, "names", names, name_rows(knowledge))
                 show_names(connection, names)
-            note_change(connection, entry, note, note["source"] if sign > 0 else [])
+            added = (note["source"], knowledge.report.inverse_properties) if sign > 0 else ()
+            note_change(connection, entry, note, *added)
     except BaseException:
         if not connection.broken and not connection.closed:
             remove_unfinished(connection, entry)

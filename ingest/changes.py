@@ -4,8 +4,9 @@ A new segment's table is committed empty and not ready, then filled and shown in
 nothing, and what a killed writer leaves can be found. The next change removes it, and `refactx index drop`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 from psycopg.types.json import Jsonb
@@ -50,13 +51,23 @@ def remove_unfinished(connection: Connection, entry: dict[str, Any], patience: f
     when_unread(connection, remove, patience)
 
 
-def note_change(connection: Connection, entry: dict[str, Any], change: dict[str, Any], sources: list[str]) -> None:
-    """Add a change to the account of an index (`report["changes"]`), and its sources to those of the index."""
+def note_change(
+    connection: Connection,
+    entry: dict[str, Any],
+    change: dict[str, Any],
+    sources: Sequence[str] = (),
+    inverse_properties: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Add a change to the account of an index (`report["changes"]`), its sources to those of the index, and the inverse
+    properties (`Report.inverse_properties`) that it found to those that are known."""
     done = connection.execute(
         """UPDATE refactx.indexes SET source = source || %s,
-            report = report || jsonb_build_object('changes', coalesce(report -> 'changes', '[]') || %s::jsonb)
+            report = report || jsonb_build_object(
+                'changes', coalesce(report -> 'changes', '[]') || %s::jsonb,
+                'inverse_properties', %s::jsonb || coalesce(report -> 'inverse_properties', '{}')
+            )
         WHERE id = %s""",
-        [sources, Jsonb([change]), entry["id"]],
+        [list(sources), Jsonb([change]), Jsonb(dict(inverse_properties)), entry["id"]],
     )
     if done.rowcount != 1:
         raise AssertionError("an index was dropped under its lock")

@@ -111,7 +111,7 @@ def compact(database: Database, work: Path, options: CompactOptions) -> Compacte
                     show_names(connection, names)
                 note = {"change": "compact", "segments": len(signs), "facts": len(facts)}
                 created = datetime.now(UTC).isoformat(timespec="seconds")
-                note_change(connection, entry, {**note, "created": created}, [])
+                note_change(connection, entry, {**note, "created": created})
         except BaseException:
             if not connection.broken and not connection.closed:
                 remove_unfinished(connection, entry)

@@ -96,7 +96,10 @@ def import_stream(
     progress: Progress = lambda done, total: None,
 ) -> Imported:
     """Import what a stream holds; errors call it `source`. Given once more from its beginning, it is gone on with, too."""
-    shared = open_shared(stream, source)
+    try:
+        shared = open_shared(stream, source)
+    except TruncatedFileError as error:
+        raise TruncatedFileError(f"{error}. Nothing of it was imported: give the same command the whole file") from None
     name = shared.header.name if name is None else name
     catalogue.check_name(name)
     try:

@@ -15,12 +15,15 @@ The inverse of a property is named by the first of these that there is (docs/nam
 | `inverse_claims` | `subject, predicate, object BIGINT` |
 | `ready_inverse` | `subject, predicate, object VARCHAR`, of ready-made facts |
 
+An index that is changed goes on as before, whatever the change's own sources say: the inverse facts of a property are that
+property's whose they were (`Report.inverse_properties`), or have the name that they had.
+
 The `predicate` of an inverse is another property, or has a name of its own: then it is the property's number with a minus
 sign, and `label_item` is the item whose label it was called by, if it was.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -81,9 +84,11 @@ class Inverted:
     hubs: int
 
 
-def name_inverses(connection: Work, selection: Selection, rule: int) -> None:
+def name_inverses(connection: Work, selection: Selection, rule: int, before: Mapping[int, int]) -> None:
     """From `named`, as long as names are natural, and `claims`: the table `inverses`, and in `named` a row by `rule` for each
-    inverse that is no property, under minus the property's number."""
+    inverse that is no property, under minus the property's number. `before`: the inverse properties that are known already;
+    the other inverses that are known are in `known`."""
+    called = {-entity for (entity,) in connection.execute("SELECT entity FROM known WHERE entity < 0").fetchall()}
     properties = dict(connection.execute("SELECT entity, name FROM named WHERE entity & 1 = 1").fetchall())
     count = Counter(properties.values())
     labelled = {name: entity for entity, name in properties.items() if count[name] == 1}
@@ -103,6 +108,10 @@ def name_inverses(connection: Work, selection: Selection, rule: int) -> None:
         item = None
         name = given.get(f"P{property_ >> 1}") or given.get(label)
         partner = labelled.get(written_part(name)) if name else _only(partners[property_], properties)
+        if property_ in called:
+            partner, name = None, name or label  # which `known` has
+        elif before.get(property_) in properties:
+            partner = before[property_]
         if partner is None and name is None:
             name, item = items.get(property_, (inverse_of(label, english=english), None))
         inverses.append((property_, -property_ if partner is None else partner, item))

@@ -178,6 +178,7 @@ def _report(lines: Lines, joined: Joined, collisions: int, selection: Selection,
         names=joined.names,
         collisions=collisions,
         not_inverted=joined.not_inverted,
+        inverse_properties=joined.inverse_properties,
         selection=selection.to_json(),
     )
     if needs_facts and not facts:

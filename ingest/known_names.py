@@ -5,8 +5,8 @@ names, which may be more than fit into memory, only those that bear on the sourc
 by one pass over the ids in all blocks of names, of names from the blocks that could hold them, which their keys tell.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +38,11 @@ WITH entities AS (
 )
 SELECT DISTINCT entity FROM (FROM entities UNION ALL SELECT -entity FROM entities WHERE entity & 1 = 1)
 """
+_INVERSES_OF_MENTIONED = """
+INSERT INTO mentioned SELECT DISTINCT predicate FROM pairs
+WHERE property IN (SELECT entity FROM mentioned) AND predicate NOT IN (SELECT entity FROM mentioned)
+"""
+_PAIRS = pa.schema({"property": pa.int64(), "predicate": pa.int64()})
 _BLOCKS_OF = """
 SELECT key, block FROM refactx.names_{table} WHERE key IN (
     SELECT (SELECT key FROM refactx.names_{table} WHERE key <= wanted.key ORDER BY key DESC LIMIT 1)
@@ -51,14 +56,21 @@ _CODEC = RowCodec()
 
 @dataclass(frozen=True, slots=True)
 class KnownNames:
-    """The names in some name tables, of which a later one (`tables` ascends) counts more."""
+    """The names in some name tables, of which a later one (`tables` ascends) counts more. `inverses`: of the properties whose
+    inverse facts are another property's, that one."""
 
     connection: Connection
     tables: tuple[int, ...]
+    inverses: Mapping[int, int] = field(default_factory=dict)
 
     def load_entities(self, database: Work) -> None:
         """The table `known`: `entity, name, object_kind` of each entity that claims or terms mention."""
         database.execute(_MENTIONED)
+        if self.inverses:
+            pairs = {"property": list(self.inverses), "predicate": list(self.inverses.values())}
+            database.register("pairs", pa.table(pairs, schema=_PAIRS))
+            database.execute(_INVERSES_OF_MENTIONED)
+            database.unregister("pairs")
         database.execute("CREATE TABLE listed (entity BIGINT, name VARCHAR, object_kind VARCHAR, age BIGINT)")
         for age, table in enumerate(self.tables) if number(database, "SELECT count(*) FROM mentioned") else ():
             for blocks in self._all_blocks(table):

@@ -127,7 +127,7 @@ def name_entities(connection: Work, selection: Selection, known: KnownNames | No
         known.load_entities(connection)
         connection.execute(_KEEP_NAMES.format(**values))
     if selection.inverse:
-        name_inverses(connection, selection, rule=BY_INVERSE)
+        name_inverses(connection, selection, BY_INVERSE, {} if known is None else known.inverses)
         connection.execute(_KEEP_INVERSE_NAMES.format(**values))
     if known is not None:
         known.load_taken(connection, f"{_CANDIDATES.format(**values)} UNION ALL {aliases.NAMES}")

@@ -20,8 +20,9 @@ class Report:
     `entities` counts the items and properties that occur in facts, and `names` their names by the rule that made them
     (docs/names.md), with those of inverse properties; `collisions` the names that more than one had at first. `not_inverted`
     maps a reason to how many claims about entities have no inverse fact for it, if inverse facts were asked for: these and
-    `derived` are all such claims. `selection` is what was asked for (`ingest.selection`). `notes` say what else a
-    person should know of a source: which columns of a table were ignored.
+    `derived` are all such claims. `inverse_properties` are the properties whose inverse facts are another property's, each
+    with that one (`P25`: `P40`): changes of the index go on so. `selection` is what was asked for (`ingest.selection`).
+    `notes` say what else a person should know of a source: which columns of a table were ignored.
     """
 
     facts: int
@@ -40,6 +41,7 @@ class Report:
     not_inverted: dict[str, int] = field(default_factory=dict)
     selection: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    inverse_properties: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> "Report":

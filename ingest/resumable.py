@@ -51,7 +51,9 @@ class Steps:
         self._folder, self._inputs, self._selection, self._strict = folder, inputs, selection, strict
         self._known = known
         self._read = first_step("read", folder, "staged", inputs.all, selection=selection.to_json(), strict=strict)
-        base: dict[str, Any] = {} if known is None else {"names": list(known.tables), "index": made}
+        base: dict[str, Any] = {}
+        if known is not None:
+            base = {"names": list(known.tables), "index": made, "inverses": sorted(map(list, known.inverses.items()))}
         self._join = self._read.then("join", "knowledge", **base)
 
     def knowledge_base(self, clock: Clock, *, memory: str, workers: int, progress: bool) -> KnowledgeBase:

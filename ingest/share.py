@@ -82,6 +82,7 @@ def ingest_knowledge_base(base: str, database: Database, work: Path, options: Op
             with clock.step("encode"), progress:
                 facts = _encoded(folder, "encoded", options.tokenizer, index.trigger, progress, limits)
             count = len(facts)
+            known = entry["report"]
             report = Report(
                 facts=count,
                 claims=count - descriptions,
@@ -90,6 +91,8 @@ def ingest_knowledge_base(base: str, database: Database, work: Path, options: Op
                 lines_read=count,
                 kept=count,
                 notes=(f"read from index {base!r}",),
+                selection=known.get("selection", {}),
+                inverse_properties=known.get("inverse_properties", {}),
             )
             ready = ReadyFacts(facts, Learned.of(facts), report, tuple(entry["source"]))
             return publish_index(

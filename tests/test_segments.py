@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from graph_twin import Line, written
 from living_index import LivingIndex, linked, same
+from psycopg.types.json import Jsonb
 from tiny_model import tiny_fact_tokenizer
 
 from refactx.cli import cli
@@ -322,6 +323,50 @@ def test_a_change_without_the_inverse_that_an_index_was_ingested_with_says_what_
     assert "were not added" in command(living, "ingest", claim, "--append", "--json").stderr
     assert "1 facts appended, 1 were already" in command(living, "ingest", claim, "--append", "--inverse").stdout
     assert command(living, "forget", living.source(["a b c"])).stderr == "", "nobody inverts ready-made facts"
+
+
+FAMILY: list[Line] = [*LABELS, ("label", "P22", "father", "en"), ("claim", "Q1", "P22", "Q2")]
+PAIRED: Line = ("claim", "P22", "P1696", "P40")
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_inverse_facts_stay_those_of_the_property_whose_they_were(db_url: str, tmp_path: Path, paired: bool) -> None:
+    """Whether or not a change's own sources have the claim that pairs the properties."""
+    living, inverse = LivingIndex(db_url, tmp_path), Selection(inverse=True)
+    made = living.ingest_from(graph(living, "all.nt", [*FAMILY, *[PAIRED][:paired]]), selection=inverse)
+    assert made.report.inverse_properties == ({"P22": "P40", "P40": "P22"} if paired else {})
+    new = graph(living, "new.nt", [("claim", "Q1", "P22", "Q3"), *[PAIRED][paired:], ("label", "Q3", "Cid", "en")])
+    assert living.append_from(new, selection=inverse).facts == 2
+    predicate = "child" if paired else "father of"
+    with living.open() as index:
+        for father, id_ in (("Bob", "Q2"), ("Cid", "Q3")):
+            assert linked(index, f"<{father}> <{predicate}> <Ann> .") == [id_, "P40" if paired else "P22", "Q1"]
+        assert verify(index).faults == []
+    for source in (graph(living, "old.nt", FAMILY[-1:]), graph(living, "new.nt", [("claim", "Q1", "P22", "Q3")])):
+        assert living.forget_from(source, selection=inverse).facts == 2
+    with living.open() as index:
+        assert index.facts == 0
+
+
+def test_a_pair_of_properties_that_a_change_brings_is_known_to_the_next(db_url: str, tmp_path: Path) -> None:
+    living, inverse = LivingIndex(db_url, tmp_path), Selection(inverse=True)
+    living.ingest_from(graph(living, "all.nt", LABELS + CLAIMS), selection=inverse)
+    living.append_from(graph(living, "pair.nt", [*FAMILY, PAIRED]), selection=inverse)
+    living.compact()
+    living.append_from(graph(living, "next.nt", [("claim", "Q2", "P22", "Q1")]), selection=inverse)
+    with living.open() as index:
+        assert "<Bob> <child> <Ann> ." in index
+        assert "<Ann> <child> <Bob> ." in index
+        assert index.entry["report"]["inverse_properties"] == {"P22": "P40"}
+
+
+@pytest.mark.parametrize("pairs", [{"P22": 40}, {"father": "P40"}, ["P22"]])
+def test_damaged_pairs_of_properties_are_told(named: LivingIndex, pairs: object) -> None:
+    with psycopg.connect(named.url, autocommit=True) as connection:
+        report = Jsonb({"inverse_properties": pairs})
+        connection.execute("UPDATE refactx.indexes SET report = report || %s", [report])
+    with pytest.raises(CorruptIndexError, match="the inverse properties in its account are damaged"):
+        named.append(*MORE)
 
 
 def test_an_inverse_that_has_its_name_already_does_not_collide_with_itself(db_url: str, tmp_path: Path) -> None:
