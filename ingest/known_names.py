@@ -39,7 +39,7 @@ WITH entities AS (
 SELECT DISTINCT entity FROM (FROM entities UNION ALL SELECT -entity FROM entities WHERE entity & 1 = 1)
 """
 _INVERSES_OF_MENTIONED = """
-INSERT INTO mentioned SELECT DISTINCT predicate FROM pairs
+INSERT INTO mentioned SELECT DISTINCT unnest([predicate, -predicate]) FROM pairs
 WHERE property IN (SELECT entity FROM mentioned) AND predicate NOT IN (SELECT entity FROM mentioned)
 """
 _PAIRS = pa.schema({"property": pa.int64(), "predicate": pa.int64()})
