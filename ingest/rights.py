@@ -5,6 +5,7 @@ and CREATE on the schema, or on the database where the schema is not there yet. 
 """
 
 from typing import Any
+from urllib.parse import quote
 
 import psycopg
 from psycopg.rows import dict_row
@@ -54,24 +55,33 @@ def _check(rights: dict[str, Any]) -> None:
             f"role {role} may not make the schema refactx in database {database}: have its owner run "
             f"GRANT CREATE ON DATABASE {database} TO {role}, or CREATE SCHEMA refactx AUTHORIZATION {role}"
         )
+    # Before the right to make tables, which is of no use to who may not change these.
+    if rights["foreign_table"] is not None:
+        table, owner = rights["foreign_table"], rights["foreign_owner"]
+        helps = (
+            f"have it run ALTER TABLE {table} OWNER TO {role}"
+            if rights["foreign_superuser"]
+            else f"have an administrator run GRANT {owner} TO {role}, and write as that role "
+            f"({_as_role(rights['foreign_role'])} at the end of --db)"
+        )
+        raise DatabaseError(f"role {role} may not write here: table {table} belongs to role {owner}, so {helps}")
     if rights["schema_exists"] and not rights["may_make_tables"]:
         raise DatabaseError(
             f"role {role} may not make tables in the schema refactx of database {database}: have the schema's owner run "
             f"GRANT USAGE, CREATE ON SCHEMA refactx TO {role}, or write as that owner"
         )
-    if rights["foreign_table"] is not None:
-        table, owner = rights["foreign_table"], rights["foreign_owner"]
-        helps = (
-            f"ALTER TABLE {table} OWNER TO {role}"
-            if rights["foreign_superuser"]
-            else f"GRANT {owner} TO {role}, and write as that role (options=-c role={rights['foreign_role']} in --db)"
-        )
-        raise DatabaseError(
-            f"table {table} belongs to role {owner}, whose rights role {role} lacks: have it run {helps}"
-        )
     if rights["other_owner"] is not None:  # whose default privileges would not be those of a new table
         owner = rights["other_owner"]
         raise DatabaseError(
             f"the tables of schema refactx belong to role {owner}, and those that {role} makes would be its own, which the "
-            f"readers of the others could not read: write as that role (options=-c role={owner} in --db)"
+            f"readers of the others could not read: write as that role ({_as_role(owner)} at the end of --db)"
         )
+
+
+def _as_role(role: str) -> str:
+    """What of a database's address has all be done as another role.
+
+    >>> _as_role("kb writer")
+    '?options=-c%20role%3Dkb%5C%20writer'
+    """
+    return "?options=-c%20role%3D" + quote(role.replace("\\", "\\\\").replace(" ", "\\ "), safe="")

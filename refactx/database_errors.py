@@ -27,11 +27,13 @@ def explained(error: psycopg.Error, index: str | None, seconds: float) -> Refact
         case "57014":  # query_canceled
             return DatabaseError(
                 f"PostgreSQL stopped a lookup in {name} after {seconds:.1f} s ({reason}): the server is overloaded or locked; "
-                "ask again, or allow more with REFACTX_LOOKUP_SECONDS or options=-c statement_timeout=... in --db"
+                "ask again, or allow more (the user or the database may have a limit of its own) with REFACTX_LOOKUP_SECONDS, "
+                "or with ?options=-c%20statement_timeout%3D60s at the end of --db"
             )
         case "42501":  # insufficient_privilege
             return DatabaseError(
                 f"the user of --db may not read {name} ({reason}): GRANT USAGE ON SCHEMA refactx and GRANT SELECT ON ALL "
-                "TABLES IN SCHEMA refactx to that user, as docs/database.md shows"
+                "TABLES IN SCHEMA refactx to that user, with ALTER DEFAULT PRIVILEGES for tables to come, as docs/database.md "
+                "shows"
             )
     return DatabaseError(f"PostgreSQL refused to read {name}: {reason}. See the server's log")

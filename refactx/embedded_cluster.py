@@ -119,9 +119,12 @@ class Cluster:
     def clear_leftovers(self) -> None:
         """Removes what killed processes left unfinished, and ends those who still work in it."""
         for leftover in self.folder.glob("data.unfinished.*"):
-            for process in _working_in(leftover):
-                with contextlib.suppress(OSError):
-                    os.kill(process, signal.SIGKILL)
+            patience = time.monotonic() + _LEFTOVER_SECONDS
+            while (alive := _working_in(leftover)) and time.monotonic() < patience:  # until none has started another
+                for process in alive:
+                    with contextlib.suppress(OSError):
+                        os.kill(process, signal.SIGKILL)
+                time.sleep(0.01)
             shutil.rmtree(leftover, ignore_errors=True)
 
     @contextlib.contextmanager
@@ -146,9 +149,13 @@ class Cluster:
         _run(account, [programs / "pg_ctl", "stop", "-D", self.data, "-m", "fast", "-w", "-t", str(_START_SECONDS)])
 
     def stop_orphan(self, programs: Path, account: Account) -> None:
-        """Stops the server of this data folder that a killed pg_upgrade left, if there is one."""
-        if _number_in(self.data / "postmaster.pid") in _working_in(self.data):
-            self.stop(programs, account)
+        """Stops the server of this data folder that a killed pg_upgrade left, if there is one, also where it has only begun."""
+        patience = time.monotonic() + _LEFTOVER_SECONDS
+        while (alive := _working_in(self.data)) and time.monotonic() < patience:
+            if _number_in(self.data / "postmaster.pid") in alive:
+                self.stop(programs, account)
+                return
+            time.sleep(0.05)
 
     def start(self, programs: Path, account: Account) -> None:
         """Starts the server, and returns when it takes connections.

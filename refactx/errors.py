@@ -52,7 +52,7 @@ class ModelError(RefactxError):
     """A model or tokenizer cannot be loaded or used."""
 
 
-_PASSWORD = re.compile(r"(?<=://)([^:/@\s]*):\S*@|(\b\w*password\s*=\s*)('[^']*'|\S+)", re.IGNORECASE)
+_PASSWORD = re.compile(r"(?<=://)([^:/@\s]*):\S*@|(\b\w*password\s*=\s*)('(?:[^'\\]|\\.)*'|\S+)", re.IGNORECASE)
 
 
 def without_password(text: str) -> str:

@@ -18,6 +18,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
+from refactx.database_errors import explained
 from refactx.errors import DatabaseError, IndexNotFoundError, InputError, RefactxError, without_password
 from refactx.index import find_index
 from refactx.postgres import Database, list_indexes, open_session
@@ -131,6 +132,8 @@ def _source(database: Database, name: str) -> Iterator[tuple[Connection, _Source
         raise IndexNotFoundError(
             f"index {name!r} was dropped, replaced or compacted meanwhile: export it again"
         ) from None
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise explained(error, name, 0.0) from error
     except psycopg.Error as error:
         reason = without_password(" ".join(str(error).split()))
         raise DatabaseError(

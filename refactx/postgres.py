@@ -6,6 +6,7 @@ session of its own, without limits. A pool does not survive `fork`: the child ma
 """
 
 import logging
+import math
 import os
 import threading
 import time
@@ -56,9 +57,7 @@ class Database:
     """
 
     def __init__(self, url: str, limits: Limits | None = None, revive: Callable[[], object] = lambda: None) -> None:
-        authority = url.partition("://")[2].partition("/")[0]
-        if authority.count("@") > 1:  # libpq would take half of the password for a host, and print it
-            raise InputError("the database's address has more than one @: write an @ in the password as %40")
+        _check_address(url)
         self.url = url
         self._limits = limits_of_environment() if limits is None else limits
         self._revive = revive
@@ -146,8 +145,10 @@ class Database:
             connection_class=BoundedConnection,
         )
 
-    def _reach(self) -> None:
-        psycopg.connect(_with_defaults(self.url)).close()
+    def _reach(self, seconds: float | None = None) -> None:
+        """Connect once; `seconds`: at most so many, but two at least, below which libpq does not go."""
+        bound = {} if seconds is None else {"connect_timeout": max(2, math.ceil(seconds))}
+        psycopg.connect(make_conninfo(_with_defaults(self.url), **bound)).close()
 
     def _limit(self, connection: BoundedConnection) -> None:
         """Set a connection's statement timeout, unless the address does, or (if none was given) the server's settings do."""
@@ -161,23 +162,23 @@ class Database:
 
     def _wait(self, deadline: float) -> None:
         """Return when the database takes connections: at once, or before the deadline. Raises DatabaseError behind that."""
-        error = self._attempt()
+        error = self._attempt(deadline)
         if error is None:
             return
         _log.warning("the database went away: waiting for it, %g s at most", self._limits.outage)
         while (left := deadline - time.monotonic()) > 0:
             time.sleep(min(_PAUSE_SECONDS, left))
-            error = self._attempt()
+            error = self._attempt(deadline)
             if error is None:
                 _log.warning("the database is back")
                 return
         raise self._unreachable(error, waited=True)
 
-    def _attempt(self) -> Exception | None:
-        """Try to reach the database: None, or why it failed."""
+    def _attempt(self, deadline: float) -> Exception | None:
+        """Try to reach the database before the deadline: None, or why it failed."""
         try:
             self._revive()
-            self._reach()
+            self._reach(min(CONNECT_SECONDS, deadline - time.monotonic()))
         except (psycopg.Error, DatabaseError) as error:
             return error
         return None
@@ -191,15 +192,30 @@ class Database:
         pool.close()
 
     def _unreachable(self, error: Exception, waited: bool = False) -> DatabaseError:
-        reason = " ".join(str(error).split()).rstrip(".?!")
+        address, reason = map(without_password, (self.url, " ".join(str(error).split()).rstrip(".?!")))
         if waited:
-            text = (
-                f"the database {self.url} went away and was not back within {self._limits.outage:g} s: {reason}. "
+            return DatabaseError(
+                f"the database {address} went away and was not back within {self._limits.outage:g} s: {reason}. "
                 "Start it, and ask again (REFACTX_OUTAGE_SECONDS sets how long it is waited for)"
             )
-        else:
-            text = f"cannot reach the database {self.url}: {reason}. Is it running, and is --db right?"
-        return DatabaseError(without_password(text))
+        return DatabaseError(f"cannot reach the database {address}: {reason}. Is it running, and is --db right?")
+
+
+def _check_address(url: str) -> None:
+    """Raise InputError for an address that can't be read, without any of it: what libpq says of one may hold the password."""
+    authority = url.partition("://")[2].partition("/")[0]
+    if authority.count("@") > 1:  # libpq would take half of the password for a host
+        raise InputError("the database's address has more than one @: write an @ in the password as %40")
+    try:
+        ports = str(conninfo_to_dict(url).get("port") or "")
+        if all(port.isdigit() or not port for port in ports.split(",")):
+            return
+    except psycopg.ProgrammingError:
+        pass
+    raise InputError(
+        "the database's address cannot be read: expected postgresql://user:password@host:port/database, with what is special "
+        "in the password as %20 (a space), %25 (%), %2F (/) and the like, or host=... dbname=... password='...'"
+    )
 
 
 def open_session(url: str) -> Connection:

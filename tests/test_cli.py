@@ -207,6 +207,30 @@ def test_a_database_that_cannot_be_reached_is_told_without_its_password() -> Non
     assert "secret" not in said
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://me:sec ret@127.0.0.1:1/kb",
+        "postgresql://me:sec%zzret@127.0.0.1:1/kb",
+        "postgresql://me:sec/ret@127.0.0.1:1/kb",
+        "me:secret@127.0.0.1:1/kb",
+        "postgresql:/me:secret@127.0.0.1/kb",
+        "host=127.0.0.1 password=sec ret dbname=kb",
+    ],
+)
+def test_an_address_that_cannot_be_read_is_told_without_any_of_it(address: str) -> None:
+    said = complains("facts", "<", "--db", address)
+    assert "address cannot be read" in said
+    assert "sec" not in said
+    assert "ret" not in said
+
+
+def test_a_quoted_password_with_a_quote_in_it_is_not_told() -> None:
+    said = complains("facts", "<", "--db", r"host=127.0.0.1 port=1 password='sec\'ret' dbname=kb")
+    assert "cannot reach the database host=127.0.0.1 port=1 password=*** dbname=kb: " in said
+    assert "ret" not in said.partition("dbname")[0]
+
+
 def test_an_unknown_index_is_told_with_those_there_are(sample_url: str) -> None:
     said = complains("facts", "<", "--index", "nope", "--db", sample_url)
     assert f"no index 'nope' in {sample_url} (there are: default)" in said

@@ -6,11 +6,12 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import psycopg
 import pytest
 from conftest import DatabaseServer
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from tiny_model import tiny_model, tiny_tokenizer
 
 import refactx
@@ -104,7 +105,7 @@ def test_the_reader_reads_every_index_also_those_of_later_ingests(written: As, f
 def test_the_reader_cannot_write_and_is_told_before_a_source_is_read(written: As, tmp_path: Path) -> None:
     damaged = tmp_path / "facts.txt"
     damaged.write_text("nothing that could be ingested\n")
-    with pytest.raises(DatabaseError, match=r"role refactx_reader .*run GRANT USAGE, CREATE ON SCHEMA refactx TO"):
+    with pytest.raises(DatabaseError, match=r"role refactx_reader may not write.*GRANT refactx_writer TO"):
         write(written("refactx_reader"), damaged, "own")
     with open_session(written("refactx_reader")) as connection:
         for write_something in (lambda: drop(connection, "first"), lambda: migrate(connection)):
@@ -114,6 +115,28 @@ def test_the_reader_cannot_write_and_is_told_before_a_source_is_read(written: As
         name = [] if "compact" in arguments else ["--index", "first"]
         done = command(*map(str, arguments), *name, "--db", written("refactx_reader"))
         assert "role refactx_reader may not" in str(done.exception), done.output
+
+
+def test_what_a_role_without_rights_is_told_to_have_run_is_enough(written: As, facts: Path) -> None:
+    with pytest.raises(DatabaseError, match="GRANT refactx_writer TO stranger") as caught:
+        write(written("stranger"), facts, "strange")
+    with psycopg.connect(written(""), autocommit=True) as connection:
+        connection.execute("GRANT refactx_writer TO stranger")
+        (ending,) = re.findall(r"\((\?options=\S+) at the end", str(caught.value))
+        write(f"postgresql:///{ending}&{urlencode(conninfo_to_dict(written('stranger')))}", facts, "strange")
+        connection.execute("REVOKE refactx_writer FROM stranger")
+    with refactx.open_index("strange", written("refactx_reader")) as index:
+        assert "<Bo> <p> <b> ." in index
+
+
+def test_who_may_not_read_a_table_is_told_the_grant_by_an_export_too(written: As, tmp_path: Path) -> None:
+    with psycopg.connect(written("refactx_writer"), autocommit=True) as connection:
+        connection.execute("REVOKE SELECT ON refactx.pieces_1 FROM refactx_reader")
+    done = command("index", "export", "first", str(tmp_path / "out"), "--db", written("refactx_reader"))
+    with psycopg.connect(written("refactx_writer"), autocommit=True) as connection:
+        connection.execute("GRANT SELECT ON refactx.pieces_1 TO refactx_reader")
+    assert "GRANT SELECT ON ALL TABLES IN SCHEMA refactx" in str(done.exception)
+    assert "ALTER DEFAULT PRIVILEGES" in str(done.exception)
 
 
 def test_a_reader_without_a_grant_is_told_which(written: As) -> None:
@@ -134,7 +157,8 @@ def test_the_right_to_write_can_be_handed_on_by_membership(written: As, facts: P
 @pytest.mark.parametrize("role", ["ann", ""])
 def test_who_may_write_but_is_not_the_owner_is_told_to_write_as_the_owner(written: As, facts: Path, role: str) -> None:
     with pytest.raises(
-        DatabaseError, match=r"belong to role refactx_writer.*\(options=-c role=refactx_writer in --db\)"
+        DatabaseError,
+        match=r"belong to role refactx_writer.*\(\?options=-c%20role%3Drefactx_writer at the end of --db\)",
     ):
         write(written(role), facts, "first")
     with refactx.open_index("first", written("refactx_reader")) as index:
