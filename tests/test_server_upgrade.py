@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ import refactx
 from refactx.embedded import start, wait_until_stopped
 from refactx.embedded_account import account_for
 from refactx.embedded_binaries import carried_versions, programs_of
-from refactx.embedded_cluster import Cluster
+from refactx.embedded_cluster import Cluster, _working_in
 from refactx.errors import DatabaseError
 from refactx.ingest.run import Options, ingest
 from refactx.postgres import Database
@@ -137,6 +138,22 @@ def test_killed_in_front_of_the_renames_the_old_data_is_upgraded_anew_as_often_a
         (folder / "data").rename(folder / "data.upgraded")
         subprocess.run(["cp", "-a", folder / "data-16", folder / "data"], check=True)
         (folder / "data.upgraded" / "PG_VERSION").write_text("never read\n")
+
+
+def test_an_old_server_that_a_killed_upgrade_was_about_to_start_is_waited_for_and_stopped(home: Path) -> None:
+    cluster = Cluster(home / "embedded")
+    account = account_for(cluster.data)
+    programs = programs_of(OLD, home, account)
+    begun = f"sleep 1; exec {programs}/postgres -D {cluster.data} -k {cluster.data} -c listen_addresses="
+    server = threading.Thread(target=account.run, args=(["sh", "-c", begun], "", cluster.data))
+    server.start()
+    while not _working_in(cluster.data):
+        time.sleep(0.01)
+    cluster.stop_orphan(programs, account)
+    assert not _working_in(cluster.data)
+    server.join()
+    with start(home) as running:
+        check_facts(running.url)
 
 
 @pytest.mark.parametrize(
