@@ -158,6 +158,7 @@ class Machine:
         self.terminator = Terminator.of(source.terminator.encode(), self.token_bytes)
         self._limit: Limit | None = None
         self._warned = False
+        self._told = b""
 
     def limited(self, limit: Limit) -> "Machine":
         """This machine with a limit."""
@@ -267,7 +268,7 @@ class Machine:
             starts.append(at)
             at = text.rfind(trigger, 0, at + len(trigger) - 1)
         ends = np.cumsum([len(piece) for piece in pieces])
-        position = 0
+        position, left = 0, b""
         for at in reversed(starts):
             first = int(np.searchsorted(ends, at + len(trigger)))  # the token that completes the trigger
             if first < position or not self.trigger.counts(text[:at], text[at + len(trigger) : int(ends[first])]):
@@ -275,7 +276,20 @@ class Machine:
             state, position = self._walk(prompt, first + 1, stop, padding)
             if isinstance(state, InFact | InTerminator):
                 return state
+            left = text[at + len(trigger) :] if isinstance(state, Dead) else b""
+        self._warn_of(left)
         return Free(self.trigger.tail(text))
+
+    def _warn_of(self, behind: bytes) -> None:
+        """Tell of the end of a prompt, behind its last trigger, where it is the beginning of no fact but looks like one."""
+        begun = behind.strip()
+        if begun.startswith(b"<") and self.source.terminator.encode() not in behind and begun != self._told:
+            self._told = begun
+            _log.warning(
+                "the prompt leaves the fact %r unfinished, and none of the index begins so in these tokens: what follows "
+                "is not held to the index (a prompt that is cut within a word has other tokens than the fact)",
+                begun[-200:].decode("utf-8", "replace"),
+            )
 
     def _walk(self, prompt: Sequence[int], first: int, stop: int, padding: Container[int] | None) -> tuple[State, int]:
         """Walk the tree from `first`: the state where the prompt ends, the fact ends or the tree is left, and where.

@@ -156,6 +156,27 @@ class TestOnlyOnce:
             assert isinstance(generated(m, "Fact:", *FACT_B, " .", "Fact:", "a", " Fact:"), Free)
         assert [r.levelname for r in caplog.records if "all facts" in r.message] == ["WARNING"]
 
+    @pytest.mark.parametrize(
+        ("prompt", "is_told"),
+        [
+            (("Fact:", " <", "c"), True),
+            (("Fact:", " <", "Ann", ">", " <", "a"), True),
+            (("Fact:", *FACT_B, " .", " Fact:", " <", "c"), True),
+            (("Fact:", " <", "Ann", ">", " <", "p"), False),  # gone on with
+            (("Fact:", " <", "c", ">", " ."), False),  # whole
+            (("Fact:", " <", "c", "\n", "a"), False),  # and behind it
+            (("Fact:", "a"), False),
+        ],
+    )
+    def test_a_prompt_that_leaves_what_is_no_fact_unfinished_is_told_once(
+        self, prompt: tuple[str, ...], is_told: bool, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        m = machine()
+        with caplog.at_level(logging.WARNING):
+            states = [m.start(ids(*prompt)) for _ in range(3)]
+        assert ["unfinished" in record.message for record in caplog.records] == [True] * is_told
+        assert isinstance(states[0], Free) or not is_told
+
     def test_an_empty_index_never_constrains(self) -> None:
         m = Machine(MemoryIndex(tiny_fact_tokenizer(), []))
         assert isinstance(generated(m, "Fact:"), Free)
