@@ -5,6 +5,7 @@ Both read each row once and write its entries out as a matrix (`refactx.unfold`)
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from refactx.errors import CorruptIndexError
 from refactx.piece import NEW_PIECE, SAME_PIECE, TERMINAL, Piece
 from refactx.piece_search import Targets, search
-from refactx.ragged import Offsets
+from refactx.ragged import Offsets, offsets_of
 from refactx.stored_tree import StoredTree
 from refactx.tree import Tokens
 from refactx.unfold import Block, blocks, keys, row_keys, to_block
@@ -74,13 +75,41 @@ def contained(tree: StoredTree, tokens: Tokens, offsets: Offsets) -> NDArray[np.
     """Which of some distinct, ascending sequences (`tokens` int32, `offsets` int64[n + 1]) are facts of a segment: bool[n]."""
     found = np.zeros(len(offsets) - 1, np.bool_)
     if len(found):
-        targets = Targets(to_block(tokens, offsets), np.diff(offsets))
-        _look_up(tree, tree.root_key, targets, np.arange(len(found)), found)
+        targets, below = Targets(to_block(tokens, offsets), np.diff(offsets)), _Below([], [], [])
+        _look_up(tree, tree.root_key, targets, np.arange(len(found)), found, below)
+        below.search(tree, targets, found)
     return found
 
 
-def _look_up(tree: StoredTree, key: bytes, targets: Targets, which: Offsets, found: NDArray[np.bool_]) -> None:
-    """Set `found` for those of some targets, `which`, that are facts under the piece under a key."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Below:
+    """What is left to look up in pieces of facts: their `keys`, the targets in question, and how many of these in each."""
+
+    keys: list[bytes]
+    targets: list[Offsets]
+    counts: list[Offsets]
+
+    def search(self, tree: StoredTree, targets: Targets, found: NDArray[np.bool_]) -> None:
+        """Set `found` for those that are there. `AHEAD` pieces at once, whatever they hang below: fewer cost as much."""
+        if not self.keys:
+            return
+        which, counts = np.concatenate(self.targets), np.concatenate(self.counts)
+        bounds = offsets_of(counts)
+        for low in range(0, len(self.keys), AHEAD):
+            ahead = self.keys[low : low + AHEAD]
+            high = low + len(ahead)
+            inside = which[bounds[low] : bounds[high]]
+            try:
+                found[inside] = search(tree.members(ahead), counts[low:high], targets, inside, tree.codes)
+            except (ValueError, IndexError) as error:
+                raise tree.damaged(ahead[0], f"it or one of the next {len(ahead)}: {error}") from error
+
+
+def _look_up(
+    tree: StoredTree, key: bytes, targets: Targets, which: Offsets, found: NDArray[np.bool_], left: _Below
+) -> None:
+    """Set `found` for those of some targets, `which`, that are facts under the piece under a key; what pieces of facts decide
+    is added to `left`, in order."""
     piece = tree.piece(key)
     entry = np.full(len(which), -1)
     begun: list[bytes] = []  # the keys of the lower pieces that begin here
@@ -107,31 +136,16 @@ def _look_up(tree: StoredTree, key: bytes, targets: Targets, which: Offsets, fou
     numbers, groups = np.unique(lower, return_index=True)  # ascending, as targets are
     below = [begun[number] if number >= 0 else piece.carried_key for number in numbers.tolist()]
     _check_below(tree, key, piece, below)
-    bounds = np.append(groups, len(which))
-    for low in range(0, len(below), AHEAD):
-        ahead, parts = below[low : low + AHEAD], bounds[low : low + AHEAD + 1]
-        inside = which[parts[0] : parts[-1]]
-        if piece.level == 1:
-            _search(tree, ahead, targets, inside, np.diff(parts), found)
-        else:
-            tree.load(ahead)
-            for one, rows in zip(ahead, np.split(inside, parts[1:-1] - parts[0]), strict=True):
-                _look_up(tree, one, targets, rows, found)
-
-
-def _search(
-    tree: StoredTree,
-    keys_below: list[bytes],
-    targets: Targets,
-    which: Offsets,
-    counts: Offsets,
-    found: NDArray[np.bool_],
-) -> None:
-    """`_look_up` in several pieces of facts at once: the first of them has the first `counts[0]` of the targets `which`."""
-    try:
-        found[which] = search(tree.members(keys_below), counts, targets, which, tree.codes)
-    except (ValueError, IndexError) as error:
-        raise tree.damaged(keys_below[0], f"it or one of the next {len(keys_below)}: {error}") from error
+    if piece.level == 1:
+        left.keys.extend(below)
+        left.targets.append(which)
+        left.counts.append(np.diff(groups, append=len(which)))
+        return
+    inside = np.split(which, groups[1:])
+    for number, (one, rows) in enumerate(zip(below, inside, strict=True)):
+        if number % AHEAD == 0:
+            tree.load(below[number : number + AHEAD])
+        _look_up(tree, one, targets, rows, found, left)
 
 
 def _matches(entries: Block, targets: Block, must_end: NDArray[np.bool_] | np.bool_) -> NDArray[np.bool_]:
