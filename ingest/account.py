@@ -49,8 +49,11 @@ SELECT count(*) FROM (
     UNION SELECT label_item FROM inverses JOIN used ON inverses.predicate = used.entity WHERE label_item IS NOT NULL
 )
 """
+# Only of predicates that keep a name: another would be unknown to the next change, which may pair the property with a third.
 _INVERSE_PROPERTIES = """
-SELECT entity_id(property), entity_id(predicate) FROM inverses WHERE predicate > 0 ORDER BY property
+SELECT entity_id(property), entity_id(predicate) FROM inverses
+WHERE predicate > 0 AND (predicate IN (SELECT entity FROM used) OR predicate IN (SELECT entity FROM known))
+ORDER BY property
 """
 _RULES = {
     "title": f"rule = {BY_TITLE} AND NOT has_id",

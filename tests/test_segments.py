@@ -363,6 +363,23 @@ def test_a_pair_of_properties_that_a_change_brings_is_known_to_the_next(db_url: 
         assert index.entry["report"]["inverse_properties"] == {"P22": "P40"}
 
 
+def test_a_pair_of_properties_without_a_fact_gives_way_to_one_with(db_url: str, tmp_path: Path) -> None:
+    living, inverse = LivingIndex(db_url, tmp_path), Selection(inverse=True)
+    lines: list[Line] = [*LABELS, ("label", "P22", "father", "en"), PAIRED, CLAIMS[1]]
+    assert living.ingest_from(graph(living, "all.nt", lines), selection=inverse).report.inverse_properties == {}
+    other: list[Line] = [*FAMILY, ("label", "P9", "kid", "en"), ("claim", "P22", "P1696", "P9")]
+    living.append_from(graph(living, "other.nt", other), selection=inverse)
+    following: list[Line] = [
+        ("claim", "Q3", "P22", "Q1"),
+        ("label", "Q3", "Cid", "en"),
+        ("label", "P40", "child", "en"),
+    ]
+    living.append_from(graph(living, "next.nt", following), selection=inverse)
+    with living.open() as index:
+        assert "<Bob> <kid> <Ann> ." in index
+        assert "<Ann> <kid> <Cid> ." in index
+
+
 @pytest.mark.parametrize("pairs", [{"P22": 40}, {"father": "P40"}, ["P22"]])
 def test_damaged_pairs_of_properties_are_told(named: LivingIndex, pairs: object) -> None:
     with psycopg.connect(named.url, autocommit=True) as connection:
