@@ -22,7 +22,14 @@ from refactx.tree import Tokens
 
 from .build import Shape
 from .catalogue import add_name_table, add_segment, show_names, show_segment
-from .changes import changing, name_tables, note_change, remove_unfinished
+from .changes import (
+    add_inverse_properties,
+    changing,
+    inverse_properties,
+    name_tables,
+    note_change,
+    remove_unfinished,
+)
 from .encoded import EncodedFacts, WholeFacts
 from .inputs import inputs_of
 from .knowledge_base import KnowledgeBase
@@ -139,47 +146,37 @@ def _change(
         _check_tokenizer(entry, options.tokenizer)
         index = Index(database, entry, _CACHE_BYTES, tokenizer=options.tokenizer)
         tokenizer = index.tokenizer  # read now: if it is damaged, that shows before the sources are read
-        known = KnownNames(connection, name_tables(connection, entry), _inverse_properties(entry))
+        known = KnownNames(connection, name_tables(connection, entry), inverse_properties(entry))
         # Numbers of indexes and name tables begin anew in each database; with the time they tell one from another.
         made = f"{entry['id']} {entry['created'].isoformat()}"
         steps = Steps(folder, inputs, options.selection, options.strict, known, made)
         limits: dict[str, Any] = {"memory": options.memory, "workers": options.workers}
         knowledge = steps.knowledge_base(clock.step, progress=not options.quiet, **limits)
-        left_out = _left_out(entry, action, options.selection, knowledge.report)
-        if not knowledge.report.facts:  # claims of what has no name here, say
-            unchanged = (0, 0, index.facts, len(index.segments))
-            return Changed(options.index, action, *unchanged, knowledge.report, clock.seconds, left_out)
-        with clock.step("encode"), progress:
-            facts = steps.encoded_facts(
-                knowledge, tokenizer, index.fingerprint, index.trigger, progress=progress.advance, **limits
-            )
-        with clock.step("look up"), progress:
-            chosen = _chosen(index, facts, 0 if sign > 0 else 1, folder, progress)
-        passed_over = len(facts) - len(chosen)
-        total = index.facts + sign * len(chosen)
-        if len(chosen):
+        report = knowledge.report
+        count = passed_over = 0
+        if report.facts:  # otherwise claims of what has no name here, say
+            with clock.step("encode"), progress:
+                facts = steps.encoded_facts(
+                    knowledge, tokenizer, index.fingerprint, index.trigger, progress=progress.advance, **limits
+                )
+            with clock.step("look up"), progress:
+                chosen = _chosen(index, facts, 0 if sign > 0 else 1, folder, progress)
+            count, passed_over = len(chosen), len(facts) - len(chosen)
+        if count:
             note = {
                 "change": action,
-                "facts": len(chosen),
+                "facts": count,
                 "passed_over": passed_over,
                 "created": datetime.now(UTC).isoformat(timespec="seconds"),
                 "source": [str(source.path) for source in inputs.all],
             }
             with clock.step("load"), progress:
                 _write(connection, entry, sign, chosen, knowledge, note, folder, options)
-        counts = (len(chosen), passed_over, total, len(index.segments) + bool(len(chosen)))
-        return Changed(options.index, action, *counts, knowledge.report, clock.seconds, left_out)
-
-
-def _inverse_properties(entry: dict[str, Any]) -> dict[int, int]:
-    """Those that the account of an index has, by their numbers (`ingest.staging`)."""
-    try:
-        pairs = entry["report"].get("inverse_properties", {}).items()
-        return {2 * int(one.removeprefix("P")) + 1: 2 * int(other.removeprefix("P")) + 1 for one, other in pairs}
-    except (AttributeError, ValueError) as error:
-        raise CorruptIndexError(
-            f"index {entry['name']!r}: the inverse properties in its account are damaged ({error}). Ingest the index again"
-        ) from error
+        elif sign > 0 and not has_names(knowledge):  # the next change would not know a property that is named only here
+            add_inverse_properties(connection, entry, report.inverse_properties)
+        counts = (count, passed_over, index.facts + sign * count, len(index.segments) + bool(count))
+        left_out = _left_out(entry, action, options.selection, report)
+        return Changed(options.index, action, *counts, report, clock.seconds, left_out)
 
 
 def _left_out(entry: dict[str, Any], action: str, selection: Selection, report: Report) -> str:
@@ -259,8 +256,9 @@ def _write(
             if names is not None:
                 copy_rows(connection, "names", names, name_rows(knowledge))
                 show_names(connection, names)
-            added = (note["source"], knowledge.report.inverse_properties) if sign > 0 else ()
-            note_change(connection, entry, note, *added)
+            note_change(connection, entry, note, note["source"] if sign > 0 else ())
+            if sign > 0:
+                add_inverse_properties(connection, entry, knowledge.report.inverse_properties)
     except BaseException:
         if not connection.broken and not connection.closed:
             remove_unfinished(connection, entry)

@@ -6,16 +6,18 @@ nothing, and what a killed writer leaves can be found. The next change removes i
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import MappingProxyType
 from typing import Any
 
 from psycopg.types.json import Jsonb
 
+from refactx.errors import CorruptIndexError
 from refactx.index import find_index
 from refactx.postgres import Database
 
 from .catalogue import numbers
 from .locks import Connection, knowledge_base_lock, name_lock, when_unread
+from .selection import is_property
+from .statements import entity_number
 from .stored_tables import drop_tables
 
 
@@ -52,25 +54,46 @@ def remove_unfinished(connection: Connection, entry: dict[str, Any], patience: f
 
 
 def note_change(
-    connection: Connection,
-    entry: dict[str, Any],
-    change: dict[str, Any],
-    sources: Sequence[str] = (),
-    inverse_properties: Mapping[str, str] = MappingProxyType({}),
+    connection: Connection, entry: dict[str, Any], change: dict[str, Any], sources: Sequence[str] = ()
 ) -> None:
-    """Add a change to the account of an index (`report["changes"]`), its sources to those of the index, and the inverse
-    properties (`Report.inverse_properties`) that it found to those that are known."""
+    """Add a change to the account of an index (`report["changes"]`), and its sources to those of the index."""
     done = connection.execute(
         """UPDATE refactx.indexes SET source = source || %s,
-            report = report || jsonb_build_object(
-                'changes', coalesce(report -> 'changes', '[]') || %s::jsonb,
-                'inverse_properties', %s::jsonb || coalesce(report -> 'inverse_properties', '{}')
-            )
+            report = report || jsonb_build_object('changes', coalesce(report -> 'changes', '[]') || %s::jsonb)
         WHERE id = %s""",
-        [list(sources), Jsonb([change]), Jsonb(dict(inverse_properties)), entry["id"]],
+        [list(sources), Jsonb([change]), entry["id"]],
     )
     if done.rowcount != 1:
         raise AssertionError("an index was dropped under its lock")
+
+
+def inverse_properties(entry: dict[str, Any]) -> dict[int, int]:
+    """The properties whose inverse facts are another property's, and which, in the account of an index, by their numbers.
+
+    Raises CorruptIndexError if they are no pairs of properties.
+    """
+    pairs = entry["report"].get("inverse_properties", {})
+    if not isinstance(pairs, dict) or not all(
+        isinstance(other, str) and is_property(one) and is_property(other) for one, other in pairs.items()
+    ):
+        raise CorruptIndexError(
+            f"index {entry['name']!r}: the inverse properties in its account are damaged: {pairs!r:.100}, not pairs such as "
+            "P22 and P40. Ingest the index again"
+        )
+    return {entity_number(one): entity_number(other) for one, other in pairs.items()}
+
+
+def add_inverse_properties(connection: Connection, entry: dict[str, Any], found: Mapping[str, str]) -> None:
+    """Add to the account of an index those of some inverse properties (`Report.inverse_properties`) that it has not."""
+    known = entry["report"].get("inverse_properties", {})
+    new = {one: other for one, other in found.items() if one not in known}
+    if new:
+        connection.execute(
+            """UPDATE refactx.indexes SET report = report ||
+                jsonb_build_object('inverse_properties', coalesce(report -> 'inverse_properties', '{}') || %s::jsonb)
+            WHERE id = %s""",
+            [Jsonb(new), entry["id"]],
+        )
 
 
 def name_tables(connection: Connection, entry: dict[str, Any]) -> tuple[int, ...]:

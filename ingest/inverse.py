@@ -15,8 +15,8 @@ The inverse of a property is named by the first of these that there is (docs/nam
 | `inverse_claims` | `subject, predicate, object BIGINT` |
 | `ready_inverse` | `subject, predicate, object VARCHAR`, of ready-made facts |
 
-An index that is changed goes on as before, whatever the change's own sources say: the inverse facts of a property are that
-property's whose they were (`Report.inverse_properties`), or have the name that they had.
+An index that is changed goes on as before, whatever the change's own sources or given names say: the inverse facts of a
+property are that property's whose they were (`Report.inverse_properties`), else they have the name that they had.
 
 The `predicate` of an inverse is another property, or has a name of its own: then it is the property's number with a minus
 sign, and `label_item` is the item whose label it was called by, if it was.
@@ -84,38 +84,40 @@ class Inverted:
     hubs: int
 
 
-def name_inverses(connection: Work, selection: Selection, rule: int, before: Mapping[int, int]) -> None:
+def name_inverses(connection: Work, selection: Selection, rule: int, before: Mapping[int, int]) -> tuple[str, ...]:
     """From `named`, as long as names are natural, and `claims`: the table `inverses`, and in `named` a row by `rule` for each
     inverse that is no property, under minus the property's number. `before`: the inverse properties that are known already;
-    the other inverses that are known are in `known`."""
-    called = {-entity for (entity,) in connection.execute("SELECT entity FROM known WHERE entity < 0").fetchall()}
+    the other inverses that are known are in `known`. Gives what to tell of given names that are not used."""
+    called = dict(connection.execute("SELECT -entity, name FROM known WHERE entity < 0").fetchall())
     properties = dict(connection.execute("SELECT entity, name FROM named WHERE entity & 1 = 1").fetchall())
     count = Counter(properties.values())
     labelled = {name: entity for entity, name in properties.items() if count[name] == 1}
     given = dict(selection.inverse_names)
-    partners: defaultdict[int, set[int]] = defaultdict(set)
-    for one, other in connection.execute(_PARTNERS.format(property=INVERSE_PROPERTY)).fetchall():
-        partners[one].add(other)
-        partners[other].add(one)
-    items: dict[int, tuple[str, int]] = {}
-    for property_, label, item in connection.execute(_LABEL_ITEMS.format(property=INVERSE_LABEL)).fetchall():
-        items[property_] = min((label, item), items.get(property_, (label, item)))
-
+    partners, items = _partners(connection), _label_items(connection)
     english = selection.wikipedia in ("en", "mul")
     inverses: list[tuple[int, int, int | None]] = []
     names: list[tuple[int, str, bool]] = []
+    passed_over: list[str] = []
     for property_, label in properties.items():
-        item = None
+        item = kept = None
         name = given.get(f"P{property_ >> 1}") or given.get(label)
-        partner = labelled.get(written_part(name)) if name else _only(partners[property_], properties)
-        if property_ in called:
-            partner, name = None, name or label  # which `known` has
-        elif before.get(property_) in properties:
-            partner = before[property_]
-        if partner is None and name is None:
-            name, item = items.get(property_, (inverse_of(label, english=english), None))
+        partner = before.get(property_)
+        if partner in properties:  # this index's own; the name may be that of another one of its knowledge base
+            kept = properties[partner]
+        elif property_ in called:
+            partner, kept = None, called[property_]
+        elif name:
+            partner = labelled.get(written_part(name))
+        else:
+            partner = _only(partners.get(property_, set()), properties)
+            if partner is None:
+                name, item = items.get(property_, (inverse_of(label, english=english), None))
+        if kept is not None:
+            if name and written_part(name) != kept.removesuffix(f" (inverse of P{property_ >> 1})"):
+                passed_over.append(f"P{property_ >> 1} stays {kept!r}, not {name!r}")
+            name = kept
         inverses.append((property_, -property_ if partner is None else partner, item))
-        if partner is None and name is not None:
+        if partner is None and name:
             names.append((-property_, written_part(name), len(name) > MAX_PART_CHARACTERS))
     connection.execute(_INVERSES)
     if properties:
@@ -123,6 +125,15 @@ def name_inverses(connection: Work, selection: Selection, rule: int, before: Map
     if names:
         columns = ("entity", "name", "is_cut")
         _insert(connection, f"named SELECT entity, name, {rule}, is_cut, false FROM rows", columns, names)
+    return _note(passed_over)
+
+
+def _note(passed_over: list[str]) -> tuple[str, ...]:
+    """What to tell of given names that are not used: one line, if there are any."""
+    if not passed_over:
+        return ()
+    more = f"; and so {len(passed_over) - 3:,} more" if len(passed_over) > 3 else ""
+    return (f"--inverse-names: the inverse of {'; of '.join(passed_over[:3])}{more}, as the index has it",)
 
 
 def invert_claims(connection: Work, selection: Selection, step: Callable[[], object] = lambda: None) -> Inverted:
@@ -150,6 +161,23 @@ def invert_claims(connection: Work, selection: Selection, step: Callable[[], obj
     for table in ("pairs", "ready_pairs", "given"):
         connection.execute(f"DROP TABLE {table}")
     return Inverted(pairs, hubs)
+
+
+def _partners(connection: Work) -> dict[int, set[int]]:
+    """The inverse properties that the claims give, in either direction."""
+    partners: defaultdict[int, set[int]] = defaultdict(set)
+    for one, other in connection.execute(_PARTNERS.format(property=INVERSE_PROPERTY)).fetchall():
+        partners[one].add(other)
+        partners[other].add(one)
+    return partners
+
+
+def _label_items(connection: Work) -> dict[int, tuple[str, int]]:
+    """The inverse label items of properties, each with its label, and of several the first."""
+    items: dict[int, tuple[str, int]] = {}
+    for property_, label, item in connection.execute(_LABEL_ITEMS.format(property=INVERSE_LABEL)).fetchall():
+        items[property_] = min((label, item), items.get(property_, (label, item)))
+    return items
 
 
 def _only(partners: set[int], properties: dict[int, str]) -> int | None:

@@ -32,7 +32,7 @@ from .facts import STEPS, join_facts
 from .inputs import inputs_of
 from .join_ready import are_ready, join_ready
 from .known_names import KnownNames
-from .names import name_entities
+from .names import Naming, name_entities
 from .reading import Lines, open_sources, progress_bar, read_sources
 from .report import Report
 from .selection import Selection
@@ -117,7 +117,7 @@ def join(
     _make(folder)
     if are_ready(staged, selection):
         tables, joined = join_ready(staged)
-        report = _report(lines, joined, 0, selection, needs_facts=known is None)
+        report = _report(lines, joined, Naming(0, ()), selection, needs_facts=known is None)
         _write(
             folder, lambda name, path: parquet.write_table(tables[name], path, compression="zstd", use_dictionary=False)
         )
@@ -143,10 +143,10 @@ def join_any(
         progress_bar("joining names and facts", STEPS + len(_FILES) + 1, progress) as bar,
     ):
         open_staged(connection, staged, once=few)
-        collisions = name_entities(connection, selection, known)
+        naming = name_entities(connection, selection, known)
         bar.update()
         joined = join_facts(connection, selection, bar.update)
-        report = _report(lines, joined, collisions, selection, needs_facts=known is None)
+        report = _report(lines, joined, naming, selection, needs_facts=known is None)
         _write(folder, partial(_copy, connection, bar.update))
     return KnowledgeBase(folder, report)
 
@@ -159,7 +159,7 @@ def _make(folder: Path) -> None:
         raise InputError(f"{folder} cannot be made: {error.strerror}: choose another folder") from None
 
 
-def _report(lines: Lines, joined: Joined, collisions: int, selection: Selection, *, needs_facts: bool) -> Report:
+def _report(lines: Lines, joined: Joined, naming: Naming, selection: Selection, *, needs_facts: bool) -> Report:
     dropped = lines.dropped + joined.dropped
     facts = joined.claims + joined.descriptions + joined.derived
     report = Report(
@@ -173,10 +173,10 @@ def _report(lines: Lines, joined: Joined, collisions: int, selection: Selection,
         dropped={reason: dropped[reason] for reason in sorted(dropped) if dropped[reason]},
         cut=lines.cut + joined.cut,
         malformed=tuple(lines.faults),
-        notes=tuple(lines.notes),
+        notes=(*lines.notes, *naming.notes),
         entities=joined.entities,
         names=joined.names,
-        collisions=collisions,
+        collisions=naming.collisions,
         not_inverted=joined.not_inverted,
         inverse_properties=joined.inverse_properties,
         selection=selection.to_json(),

@@ -5,7 +5,7 @@ names, which may be more than fit into memory, only those that bear on the sourc
 by one pass over the ids in all blocks of names, of names from the blocks that could hold them, which their keys tell.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -38,6 +38,10 @@ WITH entities AS (
 )
 SELECT DISTINCT entity FROM (FROM entities UNION ALL SELECT -entity FROM entities WHERE entity & 1 = 1)
 """
+_PROPERTIES_CALLED_SO = """
+INSERT INTO mentioned SELECT unnest([property, -property]) AS entity FROM (SELECT unnest(CAST(? AS BIGINT[])) AS property)
+EXCEPT FROM mentioned
+"""
 _INVERSES_OF_MENTIONED = """
 INSERT INTO mentioned SELECT DISTINCT unnest([predicate, -predicate]) FROM pairs
 WHERE property IN (SELECT entity FROM mentioned) AND predicate NOT IN (SELECT entity FROM mentioned)
@@ -63,9 +67,12 @@ class KnownNames:
     tables: tuple[int, ...]
     inverses: Mapping[int, int] = field(default_factory=dict)
 
-    def load_entities(self, database: Work) -> None:
-        """The table `known`: `entity, name, object_kind` of each entity that claims or terms mention."""
+    def load_entities(self, database: Work, called: Collection[str] = ()) -> None:
+        """The table `known`: `entity, name, object_kind` of each entity that claims or terms mention, of the properties that
+        are `called` so, and of the inverses of all properties among them."""
         database.execute(_MENTIONED)
+        if called:
+            database.execute(_PROPERTIES_CALLED_SO, [self._properties(called)])
         if self.inverses:
             pairs = {"property": list(self.inverses), "predicate": list(self.inverses.values())}
             database.register("pairs", pa.table(pairs, schema=_PAIRS))
@@ -90,7 +97,13 @@ class KnownNames:
         asked = database.cursor().execute("SELECT name FROM candidates WHERE name IS NOT NULL ORDER BY name")
         while rows := asked.fetchmany(_NAMES):  # ascending, so that a block is read once
             names = {name for (name,) in rows}
-            taken = {name for table in self.tables for name in self._names_near(table, names) if name in names}
+            taken = {
+                name
+                for table in self.tables
+                for near, _, _ in self._near(table, names)
+                for name in near
+                if name in names
+            }
             database.register("incoming", pa.table({"name": pa.array(sorted(taken), pa.string())}))
             database.execute("INSERT INTO taken FROM incoming")
             database.unregister("incoming")
@@ -102,11 +115,20 @@ class KnownNames:
             while blocks := cursor.fetchmany(_BLOCKS):
                 yield blocks
 
-    def _names_near(self, table: int, wanted: Iterable[str]) -> Iterator[str]:
-        """All names in the blocks that could hold some names."""
+    def _properties(self, called: Collection[str]) -> list[int]:
+        return [
+            number
+            for table in self.tables
+            for names, numbers, kinds in self._near(table, called)
+            for name, number, kind in zip(names, numbers.tolist(), kinds, strict=True)
+            if name in called and number & 1 and not _IS_INVERSE[kind]
+        ]
+
+    def _near(self, table: int, wanted: Iterable[str]) -> Iterator[tuple[list[str], NDArray[np.int64], bytes]]:
+        """The blocks that could hold some names (`unpack_columns`)."""
         keys = [block_key(name) for name in wanted]
         for key, block in self.connection.execute(_BLOCKS_OF.format(table=table).encode(), [keys], binary=True):
-            yield from unpack_columns(key, block, _CODEC, _where(key))[0]
+            yield unpack_columns(key, block, _CODEC, _where(key))
 
 
 def no_known_names(database: Work) -> None:

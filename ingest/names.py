@@ -13,11 +13,13 @@ are the predicates of descriptions, and whatever is called `alias of` or ends in
 (`ingest.aliases`); and what looks like another's name with its id gets its id too. All named entities of the input count,
 also those that no fact uses: so a name does not depend on which facts are kept.
 
-Where facts are added to a knowledge base (`ingest.known_names`), an entity that has a name there keeps it, with or without a
-label in the input, and one that would get a name that is taken gets its id.
+Where facts are added to a knowledge base (`ingest.known_names`), an entity or inverse that has a name there keeps it, with
+or without a label in the input, and one that would get a name that is taken gets its id.
 """
 
-from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, MAX_PART_CHARACTERS
+from dataclasses import dataclass
+
+from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, MAX_PART_CHARACTERS, written_part
 
 from . import aliases
 from .inverse import name_inverses
@@ -109,8 +111,17 @@ WHERE rule <> {as_before} AND CASE
 """
 
 
-def name_entities(connection: Work, selection: Selection, known: KnownNames | None = None) -> int:
-    """From `terms` (and `claims`, if inverse facts are asked for) two tables; gives how many names collided.
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """`collisions`: how many names more than one entity had at first. `notes`: for the user, on given names that are not
+    used."""
+
+    collisions: int
+    notes: tuple[str, ...]
+
+
+def name_entities(connection: Work, selection: Selection, known: KnownNames | None = None) -> Naming:
+    """From `terms` (and `claims`, if inverse facts are asked for) two tables, and how that went.
 
     `chosen`: `entity, label, description, title, short_description`, the best of each, or NULL. `named`: `entity, name,
     rule, is_cut, has_id`, each entity that has a name, by which rule, and that name, unique. The inverse of a property has
@@ -123,11 +134,12 @@ def name_entities(connection: Work, selection: Selection, known: KnownNames | No
     connection.execute(_CHOSEN.format(**terms))
     connection.execute(_NATURAL.format(**values))
     no_known_names(connection)
+    notes: tuple[str, ...] = ()
     if known is not None:
-        known.load_entities(connection)
+        known.load_entities(connection, {written_part(name) for _, name in selection.inverse_names})
         connection.execute(_KEEP_NAMES.format(**values))
     if selection.inverse:
-        name_inverses(connection, selection, BY_INVERSE, {} if known is None else known.inverses)
+        notes = name_inverses(connection, selection, BY_INVERSE, {} if known is None else known.inverses)
         connection.execute(_KEEP_INVERSE_NAMES.format(**values))
     if known is not None:
         known.load_taken(connection, f"{_CANDIDATES.format(**values)} UNION ALL {aliases.NAMES}")
@@ -137,4 +149,4 @@ def name_entities(connection: Work, selection: Selection, known: KnownNames | No
         connection.execute(_ADD_IDS.format(**values))
         connection.execute(_COLLIDING_AGAIN.format(**values))
     connection.execute("DROP TABLE colliding")
-    return collisions
+    return Naming(collisions, notes)

@@ -56,7 +56,7 @@ class Selection:
         if self.properties is not None and not self.properties:
             raise InputError("--properties names no property: expected ids such as P31,P569, or leave it out for all")
         for property_ in sorted(self.properties or ()):
-            if not _PROPERTY.fullmatch(property_):
+            if not is_property(property_):
                 raise InputError(f"{property_!r} is no property: expected ids such as P31,P569")
         for language in self.languages:
             if not _LANGUAGE.fullmatch(language):
@@ -99,6 +99,15 @@ class Selection:
         return document
 
 
+def is_property(text: str) -> bool:
+    """Whether a text is a property's id.
+
+    >>> is_property("P31"), is_property("p31")
+    (True, False)
+    """
+    return _PROPERTY.fullmatch(text) is not None
+
+
 def properties_of(written: str) -> frozenset[str]:
     """The ids in `P31,P569`, or in a file of them: separated by commas, white space or line ends; `#` begins a comment.
 
@@ -108,7 +117,7 @@ def properties_of(written: str) -> frozenset[str]:
     ['P31', 'P569']
     """
     ids = _words(written)
-    if ids and all(_PROPERTY.fullmatch(word) for word in ids):
+    if ids and all(is_property(word) for word in ids):
         return frozenset(ids)
     path = Path(written)
     if not path.is_file():
@@ -118,7 +127,7 @@ def properties_of(written: str) -> frozenset[str]:
     found: set[str] = set()
     for number, line in enumerate(read_text(path).splitlines(), 1):
         for word in _words(line.partition("#")[0]):
-            if not _PROPERTY.fullmatch(word):
+            if not is_property(word):
                 raise InputError(f"{path}:{number}: {word!r} is no property: expected ids such as P31")
             found.add(word)
     if not found:

@@ -43,8 +43,8 @@ class Step:
             or manifest.get("files") != self._sizes()
         ):
             return None
-        result: dict[str, Any] = manifest["result"]
-        return result
+        result = manifest.get("result")
+        return result if isinstance(result, dict) else None
 
     def begin(self) -> None:
         """From here on the step's files are not whole."""

@@ -18,7 +18,7 @@ _ROWS = 8192
 
 
 def surviving(segments: Sequence[tuple[int, StoredTree]]) -> Iterator[Block]:
-    """The facts whose signed sum over the segments is 1, ascending, as blocks of any size.
+    """The facts whose signed sum over the segments is 1, ascending, as blocks of any size but none.
 
     Raises CorruptIndexError where a sum is neither 0 nor 1.
     """
@@ -73,7 +73,8 @@ def _summed(parts: list[tuple[int, Block]], name: str) -> Iterator[Block]:
         raise CorruptIndexError(
             f"index {name!r} has the fact {fact} {sums[wrong[0]]} times, not once or never. Ingest the index again"
         )
-    yield rows[order[starts[sums == 1]]]
+    if (sums == 1).any():
+        yield rows[order[starts[sums == 1]]]
 
 
 def _gathered(blocks: Iterator[Block]) -> Iterator[Block]:

@@ -16,6 +16,7 @@ from refactx.ingest.build import Shape
 from refactx.ingest.change import Changed, ChangeOptions, append, forget
 from refactx.ingest.compact import Compacted, CompactOptions, compact
 from refactx.ingest.run import Options, Result, ingest
+from refactx.ingest.share import ingest_knowledge_base
 from refactx.postgres import Database
 from refactx.tokenizer import FactTokenizer
 from refactx.tree import Children, FactTree, MemoryTree
@@ -47,6 +48,11 @@ class LivingIndex:
     def ingest_from(self, *sources: Path, **options: Any) -> Result:
         given = Options(self.name, self.tokenizer, "tiny", shape=self.shape, quiet=True, **options)
         return self._do(lambda database, work: ingest(sources, database, work, given))
+
+    def ingest_knowledge_base(self, base: str) -> Result:
+        """From the facts of another index (`ingest --kb`)."""
+        given = Options(self.name, self.tokenizer, "tiny", shape=self.shape, quiet=True)
+        return self._do(lambda database, work: ingest_knowledge_base(base, database, work, given))
 
     def append(self, *facts: str) -> Changed:
         return self.append_from(self.source(facts))

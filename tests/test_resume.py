@@ -98,10 +98,15 @@ def test_a_changed_input_option_or_version_begins_anew(facts: Path, tmp_path: Pa
         assert ("z" in texts) == (change == "content")
 
 
-@pytest.mark.parametrize("left", ['{"step": "jo', "null", "[]"])
+@pytest.mark.parametrize("left", ['{"step": "jo', "null", "[]", "no result", "another's"])
 def test_a_manifest_that_was_cut_short_counts_for_nothing(facts: Path, tmp_path: Path, left: str) -> None:
     ran, work = Ran(), tmp_path / "work"
     knowledge_of(work, facts, ran)
+    whole = json.loads((work / "join.json").read_text())
+    result = {"no result": {}, "another's": {"result": "done"}}.get(left)
+    if result is not None:
+        del whole["result"]
+        left = json.dumps({**whole, **result})
     (work / "join.json").write_text(left)
     knowledge_of(work, facts, ran)
     assert ran == ["read", "join"] * 2

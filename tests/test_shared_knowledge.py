@@ -7,7 +7,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from conftest import DatabaseServer
-from living_index import LivingIndex, linked
+from living_index import LivingIndex, linked, same
 from test_labels import database
 from test_segments import rows_of
 from tiny_model import tiny_fact_tokenizer
@@ -16,7 +16,6 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from refactx.connect import open_index
 from refactx.errors import IndexExistsError, InputError, TokenizerMismatchError
 from refactx.ingest.catalogue import drop
-from refactx.ingest.change import ChangeOptions, append
 from refactx.ingest.run import Options, ingest
 from refactx.ingest.selection import Selection
 from refactx.ingest.share import ingest_knowledge_base
@@ -113,17 +112,27 @@ def test_what_was_forgotten_does_not_come_back_and_names_outlive_the_first_index
     opened.close()
 
 
+def test_facts_that_were_all_forgotten_again_are_no_obstacle(db_url: str, tmp_path: Path) -> None:
+    """Where the segments are merged nothing is left of them, for longer than a block."""
+    living, other = LivingIndex(db_url, tmp_path), LivingIndex(db_url, tmp_path, "other")
+    facts = [f"a{number} b c" for number in range(200)]
+    living.ingest(*facts)
+    for new in ([f"z{number} b c" for number in range(30)], ["0 b c"]):
+        living.append(*new)
+        living.forget(*new)
+    other.ingest_knowledge_base("default")
+    with other.open() as index:
+        same(index, living.sequences(facts))
+
+
 def test_each_index_of_a_knowledge_base_is_appended_to_for_itself(db_url: str, tmp_path: Path) -> None:
-    living = LivingIndex(db_url, tmp_path)
-    living.ingest("a p b")
-    opened = Database(db_url)
-    ingest_knowledge_base("default", opened, tmp_path / "work", Options("other", living.tokenizer, "tiny", quiet=True))
-    source = living.source(["a p c"])
-    for name in ("default", "other"):
-        assert append([source], opened, tmp_path / "work", ChangeOptions(name, quiet=True)).facts == 1
-    opened.close()
-    for name in ("default", "other"):
-        with open_index(name, db_url) as index:
+    one, other = (LivingIndex(db_url, tmp_path, name) for name in ("default", "other"))
+    one.ingest("a p b")
+    other.ingest_knowledge_base("default")
+    for living in (one, other):
+        assert living.append("a p c").facts == 1
+    for living in (one, other):
+        with living.open() as index:
             assert index.facts == 2
 
 
