@@ -42,11 +42,14 @@ SELECT fate, count(*) FROM (
     WHERE t.kind = {OTHER_NAME}
 ) GROUP BY fate
 """
-# Labels that name an entity in a fact, or the inverse of a property.
+# Labels that name an entity in a fact, or the inverse of a property, but for those that are kept as an alias.
 _USED_LABELS = """
 SELECT count(*) FROM (
     SELECT entity FROM used WHERE rule IN ({by_both}, {by_label})
-    UNION SELECT label_item FROM inverses JOIN used ON inverses.predicate = used.entity WHERE label_item IS NOT NULL
+    UNION SELECT label_item FROM inverses JOIN used ON inverses.predicate = used.entity
+    WHERE label_item IS NOT NULL AND label_item NOT IN (
+        SELECT entity FROM entity_units JOIN alias_facts ON unit = object WHERE of_label
+    )
 )
 """
 # Only of predicates that keep a name: another would be unknown to the next change, which may pair the property with a third.

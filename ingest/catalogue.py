@@ -5,10 +5,12 @@ Its tables and its `building` entry are committed first, so that whatever a kill
 on its name (`ingest.locks`). What changes a ready index is in `ingest.changes`.
 """
 
+import logging
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import psycopg
 import zstandard
 from psycopg import sql
 from psycopg.types.json import Jsonb
@@ -22,6 +24,8 @@ from refactx.tokenizer import FactTokenizer
 from .locks import PATIENCE, Connection, name_lock, when_unread
 from .rights import check_rights
 from .stored_tables import create_table, drop_tables
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,19 @@ def discard_unfinished(connection: Connection, name: str) -> None:
     for entry in list_indexes(connection, name, every=True):
         if entry["state"] == "building":
             when_unread(connection, partial(discard, connection, [entry["id"]]))
+
+
+def remove_unshown(connection: Connection, index: int, name: str) -> None:
+    """Behind a failed ingest remove what no reader will see: its index, or if that has been shown already, because Ctrl-C came
+    during the commit, the one that it replaced. What cannot be removed now is left to the next ingest of the name."""
+    try:
+        row = connection.execute("SELECT state FROM refactx.indexes WHERE id = %s", [index]).fetchone()
+        if row == ("ready",):
+            discard_unfinished(connection, name)
+        else:
+            discard(connection, [index])
+    except psycopg.Error as error:  # the connection may still be busy with the commit
+        _log.info("what the ingest of index %r left is removed by the next one: %s", name, error)
 
 
 def add_knowledge_base(connection: Connection) -> int:
@@ -177,14 +194,18 @@ def show_index(connection: Connection, index: int, report: dict[str, Any], repla
     )
 
 
-def drop(connection: Connection, name: str, patience: float = PATIENCE) -> None:
-    """Remove an index, complete or not. Raises IndexNotFoundError if there is none, IndexExistsError while it is written,
+def drop(connection: Connection, name: str, patience: float = PATIENCE, *, unfinished: bool = False) -> None:
+    """Remove an index, complete or not (`unfinished`: only what killed ingests left of it, or the one that another has
+    replaced). Raises IndexNotFoundError if there is none, IndexExistsError while it is written,
     DatabaseError if the role may not, or if for `patience` seconds somebody is in one of its tables, who is not waited for any
     longer."""
     check_rights(connection, name)
-    entries = list_indexes(connection, name, every=True)
+    entries = [
+        entry for entry in list_indexes(connection, name, every=True) if not unfinished or entry["state"] == "building"
+    ]
     if not entries:
-        raise IndexNotFoundError(f"there is no index {name!r}: `refactx index list --all` shows them")
+        kind = "unfinished index" if unfinished else "index"
+        raise IndexNotFoundError(f"there is no {kind} {name!r}: `refactx index list --all` shows them")
     numbers_of = [entry["id"] for entry in entries]
     with name_lock(connection, name):
         if not when_unread(connection, partial(discard, connection, numbers_of), patience):

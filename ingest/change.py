@@ -5,7 +5,7 @@ index's own were, sorted, and looked up: a fact is appended only where its sum i
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ from .progress import Clock, Progress, timings
 from .report import Report
 from .resumable import Steps
 from .run import has_names, name_rows
-from .selection import Selection
+from .selection import NO_INVERSE_LIMIT, Selection
 from .sequences import Offsets, select
 from .session import writing
 from .spilled_facts import SpilledFacts
@@ -149,7 +149,10 @@ def _change(
         known = KnownNames(connection, name_tables(connection, entry), inverse_properties(entry))
         # Numbers of indexes and name tables begin anew in each database; with the time they tell one from another.
         made = f"{entry['id']} {entry['created'].isoformat()}"
-        steps = Steps(folder, inputs, options.selection, options.strict, known, made)
+        selection = options.selection
+        if sign < 0:  # what is a hub in these sources may not have been one, and what the index has not is passed over
+            selection = replace(selection, inverse_limit=NO_INVERSE_LIMIT)
+        steps = Steps(folder, inputs, selection, options.strict, known, made)
         limits: dict[str, Any] = {"memory": options.memory, "workers": options.workers}
         knowledge = steps.knowledge_base(clock.step, progress=not options.quiet, **limits)
         report = knowledge.report
@@ -182,23 +185,29 @@ def _change(
 def _left_out(entry: dict[str, Any], action: str, selection: Selection, report: Report) -> str:
     """Which facts of the sources a change passed over that the index's own ingest would have made, and what to do; or ""."""
     own = entry["report"].get("selection", {})
+    other_names = bool(own.get("inverse_names")) and own["inverse_names"] != dict(selection.inverse_names)
     missing, facts = [], []
     if report.entities or own.get("inverse_names"):  # by which alone ready-made facts have inverse facts
         if own.get("inverse") and not selection.inverse:
             missing.append("--inverse")
-        if own.get("inverse_names") and own["inverse_names"] != dict(selection.inverse_names):
+        if other_names and not (selection.inverse and report.entities):  # claims follow the names that the index has
             missing.append("--inverse-names")
         facts += ["inverse facts"] if missing else []
     if own.get("aliases") and not selection.aliases and report.dropped.get("alias"):
         missing.append("--aliases")
         facts.append("facts of aliases")
-    if not missing:
-        return ""
-    return (
-        f"index {entry['name']!r} was ingested with {' '.join(missing)}, and this change was without: the "
-        f"{' and '.join(facts)} of these sources {'were not added' if action == 'append' else 'stay'}. "
-        "Run the command again with what its ingest was given"
-    )
+    if missing:
+        return (
+            f"index {entry['name']!r} was ingested with {' '.join(missing)}, and this change was without: the "
+            f"{' and '.join(facts)} of these sources {'were not added' if action == 'append' else 'stay'}. "
+            "Run the command again with what its ingest was given"
+        )
+    if other_names and action == "append" and report.names.get("inverse"):
+        return (
+            f"index {entry['name']!r} was ingested with other --inverse-names: {report.names['inverse']} predicates of inverse "
+            "facts that it had not yet are called without them, and stay so. Give each change what its ingest was given"
+        )
+    return ""
 
 
 def _check_tokenizer(entry: dict[str, Any], given: FactTokenizer | None) -> None:

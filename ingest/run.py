@@ -13,7 +13,7 @@ from refactx.postgres import Database, list_indexes
 from refactx.tokenizer import FactTokenizer
 
 from .build import Row, Shape
-from .catalogue import Header, begin, check_free, check_name, discard, discard_unfinished, publish
+from .catalogue import Header, begin, check_free, check_name, discard_unfinished, publish, remove_unshown
 from .encoded import EncodedFacts
 from .inputs import Inputs, inputs_of
 from .knowledge_base import KnowledgeBase
@@ -168,7 +168,7 @@ def publish_index(
             publish(connection, begun, described, asdict(report), options.replace)
     except BaseException:
         if not connection.broken and not connection.closed:
-            discard(connection, [begun.index])
+            remove_unshown(connection, begun.index, options.index)
         raise
     discard_unfinished(connection, options.index)  # the one that was replaced
     entry = list_indexes(connection, options.index)[0]

@@ -1,12 +1,14 @@
 """The steps of an ingest, each of which leaves files and, once they are whole, a manifest: so a second run goes on.
 
 A manifest is `STEP.json` in the folder of the ingest: what went in (`inputs`: path, bytes and time of change of each
-source), the options that bear on the result, the version, and what came out: `result`, and `files`, the bytes of each. It
+source), the options that bear on the result, the version, and what came out: `result`, and `files`, the SHA-256 of each. It
 is written last, under another name first. The same command finds it and goes on behind it; any difference in what went in
-begins that step, and all behind it, anew. So does a file of another size, which is what a power failure leaves where the
-manifest came to the disk before the file did. (Waiting for the disk instead takes longer than a step of a small change.)
+begins that step, and all behind it, anew. So does any difference in a file, which is what a power failure leaves where the
+manifest came to the disk before the file did. (Waiting for the disk instead takes longer than a step of a small change; the
+digests of a whole Wikidata take minutes of hours.)
 """
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +18,7 @@ from typing import Any
 
 from .sources import Source
 
-_FORMAT = 1
+_FORMAT = 2
 """Of the files that steps leave: another number makes old ones begin anew."""
 
 
@@ -40,7 +42,7 @@ class Step:
             self.went_in is None
             or not isinstance(manifest, dict)
             or manifest.get("went_in") != self.went_in
-            or manifest.get("files") != self._sizes()
+            or manifest.get("files") != self._digests()
         ):
             return None
         result = manifest.get("result")
@@ -53,7 +55,7 @@ class Step:
     def finish(self, result: dict[str, Any]) -> None:
         """The step's files are whole. `result` must be what JSON can hold."""
         new = self._manifest.with_suffix(".new")
-        manifest = {"step": self.name, "went_in": self.went_in, "result": result, "files": self._sizes()}
+        manifest = {"step": self.name, "went_in": self.went_in, "result": result, "files": self._digests()}
         new.write_text(json.dumps(manifest))  # (with an indent Python writes it, and not C)
         new.replace(self._manifest)
 
@@ -62,13 +64,18 @@ class Step:
         went_in = None if self.went_in is None else {**self.went_in, **options}
         return replace(self, name=name, files=self.folder / files, went_in=went_in)
 
-    def _sizes(self) -> dict[str, int]:
-        """The bytes of each of its files; hidden ones are somebody else's (a file manager's, say)."""
-        return {path.name: path.stat().st_size for path in sorted(self.files.glob("[!.]*")) if path.is_file()}
+    def _digests(self) -> dict[str, str]:
+        """Of each of its files; hidden ones are somebody else's (a file manager's, say)."""
+        return {path.name: _digest(path) for path in sorted(self.files.glob("[!.]*")) if path.is_file()}
 
     @property
     def _manifest(self) -> Path:
         return self.folder / f"{self.name}.json"
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def first_step(name: str, folder: Path, files: str, sources: Sequence[Source], **options: Any) -> Step:

@@ -108,18 +108,21 @@ def verify(name: str, db: str | None, as_json: bool) -> None:
 
 @index.command()
 @click.argument("name")
+@click.option(
+    "--unfinished", is_flag=True, help="Only what a killed ingest left of it; a finished index of the name stays."
+)
 @DB
 @JSON
-def drop(name: str, db: str | None, as_json: bool) -> None:
-    """Drop an index, or what a killed ingest left of it."""
+def drop(name: str, unfinished: bool, db: str | None, as_json: bool) -> None:
+    """Drop an index, and what killed ingests left of it."""
     from refactx.connect import database
     from refactx.ingest.catalogue import drop as drop_index
 
     with database(db) as opened, opened.connection() as connection:
-        drop_index(connection, name)
+        drop_index(connection, name, unfinished=unfinished)
     if as_json:
         return print_json({"dropped": name})
-    click.echo(f"dropped {name}")
+    click.echo(f"dropped {'what was unfinished of ' if unfinished else ''}{name}")
     return None
 
 

@@ -7,26 +7,32 @@ Every user holds a shared lock on ``users.lock``, which the kernel takes away wh
 watchdog waits until it could have that lock for itself, waits a little longer so that a command that follows at once
 finds the server still there, and then stops the server while it holds ``start.lock`` (no one is starting it) and
 ``users.lock`` (no one uses it). It gives up ``watchdog.lock`` before the other two, so whoever starts next sees that
-there is none.
+there is none. A server that recovers, because one of its processes was killed, is left to end that: PostgreSQL that is told
+to stop before it has begun to redo (seen with 18) stays for ever.
 """
 
 import contextlib
 import fcntl
 import json
+import math
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 GRACE_SECONDS = 2.0
 _STOP_SECONDS = 900  # the last checkpoint of a bulk load on a slow disk
+_REJECTS = 1
+"""What `pg_isready` says of a server that runs and takes no connections."""
 
 
 def watch(folder: Path, lock: int) -> None:
     """Waits for the last user to end, stops the server, closes the lock."""
     users = os.open(folder / "users.lock", os.O_RDWR)
     starting = os.open(folder / "start.lock", os.O_RDWR)
+    give_up = math.inf
     while True:
         fcntl.flock(users, fcntl.LOCK_EX)
         fcntl.flock(users, fcntl.LOCK_UN)
@@ -37,39 +43,63 @@ def watch(folder: Path, lock: int) -> None:
         except BlockingIOError:
             fcntl.flock(starting, fcntl.LOCK_UN)
             continue
+        server = running(folder)
+        if server is not None and recovers(server):
+            give_up = min(give_up, time.monotonic() + _STOP_SECONDS)
+            if time.monotonic() < give_up:
+                fcntl.flock(users, fcntl.LOCK_UN)
+                fcntl.flock(starting, fcntl.LOCK_UN)
+                continue
         try:
-            stop(folder)
+            if server is not None:
+                stop(server)
         finally:
             os.close(lock)
         return
 
 
-def stop(folder: Path) -> None:
-    """Stops the server that runs now, if any: cleanly, and where that takes for ever, at once."""
+def running(folder: Path) -> dict[str, Any] | None:
+    """What `server.json` says of the server, if one runs."""
     try:
-        server = json.loads((folder / "server.json").read_text())
+        server: dict[str, Any] = json.loads((folder / "server.json").read_text())
     except FileNotFoundError:
-        return
-    data = Path(server["data"])
-    switch = os.geteuid() == 0
+        return None
+    return server if Path(server["data"], "postmaster.pid").exists() else None
+
+
+def recovers(server: dict[str, Any]) -> bool:
+    """Whether it runs and takes no connections: it starts, recovers or stops."""
+    return (
+        _run(server, "pg_isready", "-h", server["sockets"], "-d", "postgres", "-U", "postgres", "-t", "3") == _REJECTS
+    )
+
+
+def stop(server: dict[str, Any]) -> None:
+    """Stops the server: cleanly, and where that takes for ever, at once."""
     for mode in ("fast", "immediate"):
-        if not (data / "postmaster.pid").exists():
+        if not Path(server["data"], "postmaster.pid").exists():
             return
-        done = subprocess.run(
-            [server["pg_ctl"], "stop", "-D", data, "-m", mode, "-w", "-t", str(_STOP_SECONDS)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            check=False,
-            cwd="/",
-            env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
-            user=server["uid"] if switch else None,
-            group=server["gid"] if switch else None,
-            extra_groups=[] if switch else None,
-        )
-        if done.returncode == 0:
+        if _run(server, "pg_ctl", "stop", "-D", server["data"], "-m", mode, "-w", "-t", str(_STOP_SECONDS)) == 0:
             break
     with contextlib.suppress(OSError):  # made anew by the next start; the short one lies in /tmp
         Path(server["sockets"]).rmdir()
+
+
+def _run(server: dict[str, Any], program: str, *arguments: str) -> int:
+    """Runs one of PostgreSQL's programs as the server's account; gives its exit code."""
+    switch = os.geteuid() == 0
+    done = subprocess.run(
+        [Path(server["pg_ctl"]).with_name(program), *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        check=False,
+        cwd="/",
+        env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
+        user=server["uid"] if switch else None,
+        group=server["gid"] if switch else None,
+        extra_groups=[] if switch else None,
+    )
+    return done.returncode
 
 
 def main() -> None:

@@ -151,6 +151,33 @@ def test_a_given_name_that_an_index_does_not_follow_is_told(living: LivingIndex,
     assert "--inverse-names" not in done.stdout
 
 
+def test_inverse_facts_of_hubs_are_forgotten_too(living: LivingIndex) -> None:
+    """Where each source had few subjects of an object, and all of them together are a hub."""
+    claims: list[list[Line]] = [
+        [line for n in numbers for line in (("claim", f"Q{n}", "P40", "Q2"), ("label", f"Q{n}", f"n{n}", "en"))]
+        for numbers in ((11, 12), (13, 14))
+    ]
+    few = Selection(inverse=True, inverse_limit=2)
+    living.ingest_from(graph(living, "first.nt", LABELS + claims[0]), selection=few)
+    assert living.append_from(graph(living, "more.nt", claims[1]), selection=few).facts == 4
+    done = living.forget_from(graph(living, "all.nt", [line for lines in claims for line in lines]), selection=few)
+    assert (done.facts, done.total) == (8, 0)
+
+
+def test_a_change_without_the_given_names_says_only_what_is_so(living: LivingIndex) -> None:
+    given = Selection(inverse=True, inverse_names=(("P22", "begot"), ("employs", "works for")))
+    living.ingest_from(graph(living, "all.nt", FAMILY), selection=given)
+    assert living.append_from(graph(living, "next.nt", NEXT), selection=INVERSE).note == "", "as the index has it"
+    with living.open() as index:
+        assert "<Ann> <begot> <Cid> ." in index
+    ready = [living.source(["Ann employs Bob"])]
+    assert "were not added" in living.append_from(*ready, selection=INVERSE).note
+    assert "stay" in living.forget_from(*ready, selection=INVERSE).note
+    spouse = graph(living, "spouse.nt", [("claim", "Q1", "P26", "Q2"), ("label", "P26", "spouse", "en")])
+    assert "1 predicates of inverse facts" in living.append_from(spouse, selection=INVERSE).note
+    assert living.forget_from(spouse, selection=INVERSE).note == ""
+
+
 def test_a_given_name_may_be_that_of_a_property_which_only_the_index_knows(living: LivingIndex) -> None:
     living.ingest_from(graph(living, "all.nt", LABELS + CLAIMS), selection=INVERSE)
     given = Selection(inverse=True, inverse_names=(("father", "child"),))

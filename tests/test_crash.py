@@ -99,6 +99,48 @@ def test_killed_while_replacing_the_old_index_stays(
     assert "<old>" in run_refactx("facts", "<", "--db", db_url).stdout, "readers see the old one meanwhile"
     kill(process)
     assert "<old>" in run_refactx("facts", "<", "--db", db_url).stdout
+    wait_for(lambda: run_refactx("index", "drop", "default", "--unfinished", "--db", db_url).returncode == 0)
+    assert tables(db_url) == 2
+    assert "<old>" in run_refactx("facts", "<", "--db", db_url).stdout
+    assert (
+        "no unfinished index 'default'"
+        in run_refactx("index", "drop", "default", "--unfinished", "--db", db_url).stderr
+    )
+
+
+# A commit that takes a second and cannot be cancelled, as that of a large index on a slow disk.
+SLOW_COMMIT = """
+CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    BEGIN PERFORM pg_sleep(3); EXCEPTION WHEN query_canceled THEN NULL; END;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER slow AFTER UPDATE ON refactx.indexes DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.report IS DISTINCT FROM OLD.report) EXECUTE FUNCTION slow();
+"""
+
+
+def commits(url: str) -> bool:
+    with psycopg.connect(url) as connection:
+        statement = "SELECT FROM pg_stat_activity WHERE query = 'COMMIT' AND wait_event = 'PgSleep'"
+        return connection.execute(statement).fetchone() is not None
+
+
+def test_interrupted_in_the_commit_of_a_replacement_the_new_index_is_there(
+    db_url: str, smollm2_folder: Path, tmp_path: Path
+) -> None:
+    for name in ("old", "new"):
+        (tmp_path / f"{name}.txt").write_text(f"<{name}> <is> <gold> .\n")
+    command = ("--tokenizer", smollm2_folder, "--db", db_url, "--replace")
+    assert run_refactx("ingest", tmp_path / "old.txt", *command).returncode == 0
+    with psycopg.connect(db_url, autocommit=True) as connection:
+        connection.execute(SLOW_COMMIT)
+    process = start("ingest", tmp_path / "new.txt", *command)
+    wait_for(lambda: commits(db_url))
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    assert process.returncode == 130
+    assert "<new>" in run_refactx("facts", "<", "--db", db_url).stdout
+    assert tables(db_url) == 2, "what it replaced is gone"
 
 
 def test_of_two_ingests_into_one_name_one_wins_and_the_other_is_told(

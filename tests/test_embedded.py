@@ -15,6 +15,7 @@ import psycopg
 import pytest
 from conftest import new_home, remove_home
 
+from refactx import embedded_watchdog
 from refactx.embedded import start, wait_until_stopped
 from refactx.embedded_cluster import Cluster
 from refactx.errors import DatabaseError, InputError, RefactxError
@@ -184,6 +185,19 @@ def test_a_killed_watchdog_is_replaced_by_the_next_start(home: Path) -> None:
         with start(home):
             assert len(watchdogs(home)) == 1
     assert eventually(lambda: is_gone(home))
+
+
+def test_a_server_that_recovers_when_its_last_user_has_ended_is_stopped(home: Path) -> None:
+    """Its processes are killed for longer than the watchdog's grace, so that the stop would come in the middle."""
+    with start(home) as server:
+        url = server.url
+    until = time.monotonic() + embedded_watchdog.GRACE_SECONDS + 1.5
+    while time.monotonic() < until:
+        with contextlib.suppress(psycopg.OperationalError), psycopg.connect(url) as connection:
+            os.kill(connection.info.backend_pid, signal.SIGKILL)
+    assert eventually(lambda: is_gone(home) and not watchdogs(home))
+    with start(home) as again:
+        assert value(again.url, "SELECT 1") == 1
 
 
 def test_a_killed_server_is_started_again_with_all_that_was_committed(home: Path) -> None:

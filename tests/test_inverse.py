@@ -124,6 +124,20 @@ def test_ready_made_facts_have_inverses_where_a_name_is_given(tmp_path: Path) ->
     assert built.report.derived == 1
 
 
+@pytest.mark.parametrize("aliases", [True, False])
+def test_a_label_that_is_an_alias_and_names_an_inverse_counts_once(tmp_path: Path, aliases: bool) -> None:
+    lines: list[Line] = [
+        *FILM,
+        DIRECTED,
+        *labels(Q9="made", P7087="inverse label item"),
+        ("title", "Q9", "Making", "en"),
+        *(("claim", "P57", "P7087", "Q9"), ("claim", "Q9", "P57", "Q1")),
+    ]
+    report = build(tmp_path, lines, Selection(inverse=True, aliases=aliases)).report
+    assert report.aliases == aliases
+    assert report.kept + sum(report.dropped.values()) == report.lines_read == len(lines)
+
+
 def test_the_label_of_an_inverse_counts_as_kept(tmp_path: Path) -> None:
     lines: list[Line] = [
         *FILM,

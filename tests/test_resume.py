@@ -112,6 +112,17 @@ def test_a_manifest_that_was_cut_short_counts_for_nothing(facts: Path, tmp_path:
     assert ran == ["read", "join"] * 2
 
 
+@pytest.mark.parametrize("size", [-1, 0])
+def test_a_file_that_was_damaged_after_its_step_begins_it_anew(facts: Path, tmp_path: Path, size: int) -> None:
+    """As a power failure leaves it: cut short, or with zeros."""
+    ran, work = Ran(), tmp_path / "work"
+    built = knowledge_of(work, facts, ran)
+    good = (built.folder / "facts.parquet").read_bytes()
+    (built.folder / "facts.parquet").write_bytes(bytes(len(good) + size))
+    assert (knowledge_of(work, facts, ran).folder / "facts.parquet").read_bytes() == good
+    assert ran == ["read", "join"] * 2
+
+
 def test_a_hidden_file_of_someone_else_begins_nothing_anew(facts: Path, tmp_path: Path) -> None:
     ran, work = Ran(), tmp_path / "work"
     knowledge_of(work, facts, ran)
