@@ -156,7 +156,7 @@ def _change(
         limits: dict[str, Any] = {"memory": options.memory, "workers": options.workers}
         knowledge = steps.knowledge_base(clock.step, progress=not options.quiet, **limits)
         report = knowledge.report
-        count = passed_over = 0
+        count = passed_over = learned = 0
         if report.facts:  # otherwise claims of what has no name here, say
             with clock.step("encode"), progress:
                 facts = steps.encoded_facts(
@@ -166,7 +166,7 @@ def _change(
                 chosen = _chosen(index, facts, 0 if sign > 0 else 1, folder, progress)
             count, passed_over = len(chosen), len(facts) - len(chosen)
         if count:
-            note = {
+            change = {
                 "change": action,
                 "facts": count,
                 "passed_over": passed_over,
@@ -174,12 +174,15 @@ def _change(
                 "source": [str(source.path) for source in inputs.all],
             }
             with clock.step("load"), progress:
-                _write(connection, entry, sign, chosen, knowledge, note, folder, options)
+                _write(connection, entry, sign, chosen, knowledge, change, folder, options)
         elif sign > 0 and not has_names(knowledge):  # the next change would not know a property that is named only here
-            add_inverse_properties(connection, entry, report.inverse_properties)
+            learned = add_inverse_properties(connection, entry, report.inverse_properties)
         counts = (count, passed_over, index.facts + sign * count, len(index.segments) + bool(count))
-        left_out = _left_out(entry, action, options.selection, report)
-        return Changed(options.index, action, *counts, report, clock.seconds, left_out)
+        told = (
+            [f"index {options.index!r} has learned the inverse properties of {learned} properties"] if learned else []
+        )
+        note = ". ".join(filter(None, [*told, _left_out(entry, action, options.selection, report)]))
+        return Changed(options.index, action, *counts, report, clock.seconds, note)
 
 
 def _left_out(entry: dict[str, Any], action: str, selection: Selection, report: Report) -> str:
@@ -249,7 +252,7 @@ def _write(
     sign: int,
     facts: WholeFacts,
     knowledge: KnowledgeBase,
-    note: dict[str, Any],
+    change: dict[str, Any],
     work: Path,
     options: ChangeOptions,
 ) -> None:
@@ -265,7 +268,7 @@ def _write(
             if names is not None:
                 copy_rows(connection, "names", names, name_rows(knowledge))
                 show_names(connection, names)
-            note_change(connection, entry, note, note["source"] if sign > 0 else ())
+            note_change(connection, entry, change, change["source"] if sign > 0 else ())
             if sign > 0:
                 add_inverse_properties(connection, entry, knowledge.report.inverse_properties)
     except BaseException:

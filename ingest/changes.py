@@ -83,8 +83,9 @@ def inverse_properties(entry: dict[str, Any]) -> dict[int, int]:
     return {entity_number(one): entity_number(other) for one, other in pairs.items()}
 
 
-def add_inverse_properties(connection: Connection, entry: dict[str, Any], found: Mapping[str, str]) -> None:
-    """Add to the account of an index those of some inverse properties (`Report.inverse_properties`) that it has not."""
+def add_inverse_properties(connection: Connection, entry: dict[str, Any], found: Mapping[str, str]) -> int:
+    """Add to the account of an index those of some inverse properties (`Report.inverse_properties`) that it has not; gives how
+    many these are."""
     known = entry["report"].get("inverse_properties", {})
     new = {one: other for one, other in found.items() if one not in known}
     if new:
@@ -94,6 +95,7 @@ def add_inverse_properties(connection: Connection, entry: dict[str, Any], found:
             WHERE id = %s""",
             [Jsonb(new), entry["id"]],
         )
+    return len(new)
 
 
 def name_tables(connection: Connection, entry: dict[str, Any]) -> tuple[int, ...]:

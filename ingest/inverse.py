@@ -88,10 +88,11 @@ def name_inverses(connection: Work, selection: Selection, rule: int, before: Map
     """From `named`, as long as names are natural, and `claims`: the table `inverses`, and in `named` a row by `rule` for each
     inverse that is no property, under minus the property's number. `before`: the inverse properties that are known already;
     the other inverses that are known are in `known`. Gives what to tell of given names that are not used."""
-    called = dict(connection.execute("SELECT -entity, name FROM known WHERE entity < 0").fetchall())
+    known = dict(connection.execute("SELECT entity, name FROM known WHERE entity < 0 OR entity & 1 = 1").fetchall())
     properties = dict(connection.execute("SELECT entity, name FROM named WHERE entity & 1 = 1").fetchall())
     count = Counter(properties.values())
     labelled = {name: entity for entity, name in properties.items() if count[name] == 1}
+    labelled |= {name: entity for entity, name in known.items() if entity > 0}  # a new one of that name gets its id
     given = dict(selection.inverse_names)
     partners, items = _partners(connection), _label_items(connection)
     english = selection.wikipedia in ("en", "mul")
@@ -104,8 +105,8 @@ def name_inverses(connection: Work, selection: Selection, rule: int, before: Map
         partner = before.get(property_)
         if partner in properties:  # this index's own; the name may be that of another one of its knowledge base
             kept = properties[partner]
-        elif property_ in called:
-            partner, kept = None, called[property_]
+        elif -property_ in known:
+            partner, kept = None, known[-property_]
         elif name:
             partner = labelled.get(written_part(name))
         else:
@@ -113,8 +114,9 @@ def name_inverses(connection: Work, selection: Selection, rule: int, before: Map
             if partner is None:
                 name, item = items.get(property_, (inverse_of(label, english=english), None))
         if kept is not None:
-            if name and written_part(name) != kept.removesuffix(f" (inverse of P{property_ >> 1})"):
-                passed_over.append(f"P{property_ >> 1} stays {kept!r}, not {name!r}")
+            its_id = f" (inverse of P{property_ >> 1})" if partner is None else f" (P{partner >> 1})"
+            if name and written_part(name) != kept.removesuffix(its_id):
+                passed_over.append(f"P{property_ >> 1} stays {kept!r:.100}, not {name!r:.100}")
             name = kept
         inverses.append((property_, -property_ if partner is None else partner, item))
         if partner is None and name:
@@ -129,7 +131,7 @@ def name_inverses(connection: Work, selection: Selection, rule: int, before: Map
 
 
 def _note(passed_over: list[str]) -> tuple[str, ...]:
-    """What to tell of given names that are not used: one line, if there are any."""
+    """One line for the user on some `P22 stays 'child', not 'begot'`, or none."""
     if not passed_over:
         return ()
     more = f"; and so {len(passed_over) - 3:,} more" if len(passed_over) > 3 else ""

@@ -38,7 +38,7 @@ WITH entities AS (
 )
 SELECT DISTINCT entity FROM (FROM entities UNION ALL SELECT -entity FROM entities WHERE entity & 1 = 1)
 """
-_PROPERTIES_CALLED_SO = """
+_PROPERTIES_WANTED = """
 INSERT INTO mentioned SELECT unnest([property, -property]) AS entity FROM (SELECT unnest(CAST(? AS BIGINT[])) AS property)
 EXCEPT FROM mentioned
 """
@@ -67,12 +67,12 @@ class KnownNames:
     tables: tuple[int, ...]
     inverses: Mapping[int, int] = field(default_factory=dict)
 
-    def load_entities(self, database: Work, called: Collection[str] = ()) -> None:
-        """The table `known`: `entity, name, object_kind` of each entity that claims or terms mention, of the properties that
-        are `called` so, and of the inverses of all properties among them."""
+    def load_entities(self, database: Work, wanted: Collection[str] = ()) -> None:
+        """The table `known`: `entity, name, object_kind` of each entity that claims or terms mention, of the properties
+        that some `wanted` names are of, and of the inverses of all properties among them."""
         database.execute(_MENTIONED)
-        if called:
-            database.execute(_PROPERTIES_CALLED_SO, [self._properties(called)])
+        if wanted:
+            database.execute(_PROPERTIES_WANTED, [self._properties(wanted)])
         if self.inverses:
             pairs = {"property": list(self.inverses), "predicate": list(self.inverses.values())}
             database.register("pairs", pa.table(pairs, schema=_PAIRS))
@@ -115,13 +115,13 @@ class KnownNames:
             while blocks := cursor.fetchmany(_BLOCKS):
                 yield blocks
 
-    def _properties(self, called: Collection[str]) -> list[int]:
+    def _properties(self, wanted: Collection[str]) -> list[int]:
         return [
             number
             for table in self.tables
-            for names, numbers, kinds in self._near(table, called)
+            for names, numbers, kinds in self._near(table, wanted)
             for name, number, kind in zip(names, numbers.tolist(), kinds, strict=True)
-            if name in called and number & 1 and not _IS_INVERSE[kind]
+            if name in wanted and number & 1 and not _IS_INVERSE[kind]
         ]
 
     def _near(self, table: int, wanted: Iterable[str]) -> Iterator[tuple[list[str], NDArray[np.int64], bytes]]:

@@ -7,7 +7,6 @@
 | encode | `encoded/`: sorted token sequences (`ingest.encode`) | |
 """
 
-import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict
@@ -26,7 +25,7 @@ from .progress import Advance
 from .reading import Lines, open_sources, read_sources
 from .report import Report
 from .selection import Selection
-from .steps import first_step
+from .steps import first_step, remove
 
 Clock = Callable[[str], AbstractContextManager[None]]
 """Measures a step by its name."""
@@ -65,12 +64,12 @@ class Steps:
         lines = self._lines(clock, staged, memory, workers, progress)
         with clock("join"):
             self._join.begin()
-            shutil.rmtree(folder, ignore_errors=True)
+            remove(folder)
             limits: dict[str, Any] = {"memory": memory, "workers": workers}
             knowledge = join(staged, lines, folder, self._selection, progress=progress, known=self._known, **limits)
             self._join.finish(asdict(knowledge.report))
             self._read.begin()
-            shutil.rmtree(staged)
+            remove(staged)
         return knowledge
 
     def encoded_facts(
@@ -90,7 +89,7 @@ class Steps:
         if step.result() is not None:
             return open_encoded(folder)
         step.begin()
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)
         folder.mkdir()
         facts = encode_facts(
             knowledge.folder, tokenizer, trigger, folder, memory=memory, workers=workers, progress=progress
@@ -105,7 +104,7 @@ class Steps:
         with clock("read"):
             self._read.begin()
             for old in ("staged", "knowledge", "encoded"):
-                shutil.rmtree(self._folder / old, ignore_errors=True)
+                remove(self._folder / old)
             opened = open_sources(self._inputs, self._selection, workers)
             check_disk(self._folder, expected_bytes(self._inputs.all), progress)
             staged.mkdir()

@@ -10,6 +10,7 @@ digests of a whole Wikidata take minutes of hours.)
 
 import hashlib
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -50,11 +51,12 @@ class Step:
 
     def begin(self) -> None:
         """From here on the step's files are not whole."""
-        self._manifest.unlink(missing_ok=True)
+        remove(self._manifest)
 
     def finish(self, result: dict[str, Any]) -> None:
         """The step's files are whole. `result` must be what JSON can hold."""
         new = self._manifest.with_suffix(".new")
+        remove(new)
         manifest = {"step": self.name, "went_in": self.went_in, "result": result, "files": self._digests()}
         new.write_text(json.dumps(manifest))  # (with an indent Python writes it, and not C)
         new.replace(self._manifest)
@@ -71,6 +73,14 @@ class Step:
     @property
     def _manifest(self) -> Path:
         return self.folder / f"{self.name}.json"
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a folder with all that is in it, if there is one."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _digest(path: Path) -> str:

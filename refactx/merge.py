@@ -18,7 +18,7 @@ _ROWS = 8192
 
 
 def surviving(segments: Sequence[tuple[int, StoredTree]]) -> Iterator[Block]:
-    """The facts whose signed sum over the segments is 1, ascending, as blocks of any size but none.
+    """The facts whose signed sum over the segments is 1, ascending, as blocks of any size, never empty.
 
     Raises CorruptIndexError where a sum is neither 0 nor 1.
     """

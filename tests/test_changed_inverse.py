@@ -121,6 +121,7 @@ def test_an_index_from_before_pairs_were_kept_learns_them_where_no_fact_is_new(l
         connection.execute("UPDATE refactx.indexes SET report = report - 'inverse_properties'")
     taught = living.append_from(graph(living, "pair.nt", [PAIRED]), selection=INVERSE)
     assert (taught.facts, taught.segments) == (0, 1)
+    assert "has learned the inverse properties of 2 properties" in taught.note
     assert entry(living.url)["report"]["inverse_properties"] == {"P22": "P40", "P40": "P22"}
     assert living.forget_from(graph(living, "father.nt", [FATHER]), selection=INVERSE).total == 0
 
@@ -132,9 +133,7 @@ def test_a_pair_with_a_property_that_is_named_in_no_fact_is_not_remembered(livin
     done = living.append_from(graph(living, "pair.nt", [*FAMILY, PAIRED]), selection=INVERSE)
     assert (done.facts, done.passed_over) == (0, 2)
     assert done.report.inverse_properties == {"P22": "P40", "P40": "P22"}
-    assert (
-        "inverse_properties" not in entry(living.url)["report"] or not entry(living.url)["report"]["inverse_properties"]
-    )
+    assert not entry(living.url)["report"].get("inverse_properties")
 
 
 @pytest.mark.parametrize("paired", [True, False])
@@ -187,7 +186,42 @@ def test_a_given_name_may_be_that_of_a_property_which_only_the_index_knows(livin
     with living.open() as index:
         assert linked(index, "<Bob> <child> <Ann> .") == ["Q2", "P40", "Q1"]
         assert "<Bob> <child> <Ann> ." in index
-    assert living.forget_from(source, selection=INVERSE).facts == 2
+    again = living.forget_from(source, selection=given)
+    assert (again.facts, again.report.notes) == (2, ())
+
+
+def test_a_given_name_is_that_of_the_property_in_the_index_not_of_a_new_one(living: LivingIndex) -> None:
+    living.ingest_from(graph(living, "all.nt", LABELS + CLAIMS), selection=INVERSE)
+    given = Selection(inverse=True, inverse_names=(("P22", "child"),))
+    new: list[Line] = [*FAMILY, ("label", "P99", "child", "en"), ("claim", "Q3", "P99", "Q1")]
+    living.append_from(graph(living, "new.nt", new), selection=given)
+    with living.open() as index:
+        assert "<Bob> <child> <Ann> ." in index
+        assert "<Cid> <child (P99)> <Ann> ." in index
+
+
+def test_of_many_given_names_that_are_not_followed_three_are_told(living: LivingIndex) -> None:
+    numbers = range(101, 106)
+    lines = [("label", f"P{n}", f"kin {n}", "en") for n in numbers]
+    lines += [("claim", "Q1", f"P{n}", "Q2") for n in numbers]
+    source = graph(living, "all.nt", [*LABELS, *lines])
+    living.ingest_from(source, selection=INVERSE)
+    given = Selection(inverse=True, inverse_names=tuple((f"P{n}", "x" * 500 + str(n)) for n in numbers))
+    (note,) = living.forget_from(source, selection=given).report.notes
+    assert "P101 stays 'kin 101" in note
+    assert "; and so 2 more" in note
+    assert len(note) < 1000
+
+
+def test_an_inverse_that_got_its_id_is_not_told_to_differ(living: LivingIndex) -> None:
+    given = Selection(inverse=True, inverse_names=(("P22", "child"), ("P40", "born")))
+    other = Selection(inverse=True, inverse_names=(("P22", "Ann of"), ("P40", "Ann of")))
+    for selection in (given, other):
+        living.ingest_from(graph(living, "all.nt", [*FAMILY, *CLAIMS]), selection=selection, replace=True)
+        done = living.append_from(graph(living, "next.nt", NEXT), selection=selection)
+        assert (done.facts, done.report.notes) == (2, ())
+    with living.open() as index:
+        assert "<Ann> <Ann of (inverse of P22)> <Cid> ." in index
 
 
 def test_an_inverse_that_has_its_name_already_does_not_collide_with_itself(living: LivingIndex) -> None:

@@ -123,6 +123,17 @@ def test_a_file_that_was_damaged_after_its_step_begins_it_anew(facts: Path, tmp_
     assert ran == ["read", "join"] * 2
 
 
+def test_what_stands_in_the_way_in_the_work_folder_is_removed(facts: Path, tmp_path: Path) -> None:
+    ran, work = Ran(), tmp_path / "work"
+    for name in ("read.json", "join.json", "read.new"):
+        (work / name / "something").mkdir(parents=True)
+    for name in ("staged", "knowledge"):
+        (work / name).write_text("no folder")
+    knowledge_of(work, facts, ran)
+    knowledge_of(work, facts, ran)
+    assert ran == ["read", "join"]
+
+
 def test_a_hidden_file_of_someone_else_begins_nothing_anew(facts: Path, tmp_path: Path) -> None:
     ran, work = Ran(), tmp_path / "work"
     knowledge_of(work, facts, ran)
