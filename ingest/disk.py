@@ -31,8 +31,16 @@ def check_disk(folder: Path, needed: int, say: bool) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise InputError(
-            f"the ingest needs some {needed / 1e9:,.1f} GB in {folder}, where {free / 1e9:,.1f} GB are free: "
+            f"the ingest needs some {_written(needed)} in {folder}, where {_written(free)} are free: "
             "free disk space there, or give --work-dir a folder on a larger disk"
         )
     if say and needed >= _WORTH_SAYING:
-        sys.stderr.write(f"the ingest needs some {needed / 1e9:,.1f} GB in {folder} ({free / 1e9:,.1f} GB are free)\n")
+        sys.stderr.write(f"the ingest needs some {_written(needed)} in {folder} ({_written(free)} are free)\n")
+
+
+def _written(size: int) -> str:
+    """
+    >>> _written(2_500_000_000), _written(300_000)
+    ('2.5 GB', '0.3 MB')
+    """
+    return f"{size / 1e9:,.1f} GB" if size >= 100_000_000 else f"{size / 1e6:,.1f} MB"

@@ -6,7 +6,7 @@ taken is told at once.
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -73,5 +73,5 @@ def _held(connection: Connection, key: tuple[str, str, object], taken: str) -> I
     try:
         yield
     finally:
-        if not connection.broken:
+        with suppress(psycopg.Error):  # gone, or busy with what Ctrl-C came upon: the end of the session frees it
             connection.execute(f"SELECT pg_advisory_unlock({space}, {number})".encode(), [value])

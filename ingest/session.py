@@ -25,7 +25,10 @@ def writing(database: Database, index: str, work: Path) -> Iterator[Connection]:
             yield connection
     except psycopg.Error as error:
         reason = without_password(" ".join(str(error).split()))
-        raise DatabaseError(f"PostgreSQL could not take index {index!r}: {reason}") from error
+        raise DatabaseError(
+            f"PostgreSQL could not take index {index!r}: {reason.rstrip('.')}. Nothing is half-written: "
+            "the same command can be run again"
+        ) from error
     except OSError as error:
         raise RefactxError(
             f"cannot write in {work} ({error}): free disk space there, or give another --work-dir"

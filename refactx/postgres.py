@@ -8,6 +8,7 @@ session of its own, without limits. A pool does not survive `fork`: the child ma
 import logging
 import math
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -37,6 +38,7 @@ CATALOGUE_VERSION = 2
 CONNECT_SECONDS = 10
 """How long to wait for a server that does not answer, before giving up."""
 
+_ABOUT_TO = re.compile("the database system is (?:starting up|in recovery mode|not yet accepting connections)")
 _PAUSE_SECONDS = 0.5
 """Between two attempts to reach a server that went away."""
 
@@ -148,7 +150,9 @@ class Database:
     def _reach(self, seconds: float | None = None) -> None:
         """Connect once; `seconds`: at most so many, but two at least, below which libpq does not go."""
         bound = {} if seconds is None else {"connect_timeout": max(2, math.ceil(seconds))}
-        psycopg.connect(make_conninfo(_with_defaults(self.url), **bound)).close()
+        _connect(
+            make_conninfo(_with_defaults(self.url), **bound), CONNECT_SECONDS if seconds is None else seconds
+        ).close()
 
     def _limit(self, connection: BoundedConnection) -> None:
         """Set a connection's statement timeout, unless the address does, or (if none was given) the server's settings do."""
@@ -225,10 +229,23 @@ def open_session(url: str) -> Connection:
     """
     given = conninfo_to_dict(url).get("options") or os.environ.get("PGOPTIONS", "")
     options = " ".join([str(given), *(f"-c {name}=0" for name in _LIMITS)]).strip()
-    connection = psycopg.connect(make_conninfo(_with_defaults(url, **_KEEPALIVE), options=options), autocommit=True)
+    conninfo = make_conninfo(_with_defaults(url, **_KEEPALIVE), options=options)
+    connection = _connect(conninfo, CONNECT_SECONDS, autocommit=True)
     if connection.info.server_version >= 170000:
         connection.execute("SET transaction_timeout = 0")
     return connection
+
+
+def _connect(conninfo: str, seconds: float, *, autocommit: bool = False) -> Connection:
+    """A connection. A server that is about to take some, since it starts or recovers, is given so many seconds."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return psycopg.connect(conninfo, autocommit=autocommit)
+        except psycopg.OperationalError as error:  # which has no SQLSTATE yet
+            if time.monotonic() > deadline or not _ABOUT_TO.search(str(error)):
+                raise
+        time.sleep(_PAUSE_SECONDS / 5)
 
 
 def _with_defaults(url: str, **defaults: int | str) -> str:

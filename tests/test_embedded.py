@@ -20,6 +20,7 @@ from refactx.embedded import start, wait_until_stopped
 from refactx.embedded_cluster import Cluster
 from refactx.errors import DatabaseError, InputError, RefactxError
 from refactx.home import refactx_home
+from refactx.postgres import Database, open_session
 
 _USER = """
 import os, sys
@@ -198,6 +199,20 @@ def test_a_server_that_recovers_when_its_last_user_has_ended_is_stopped(home: Pa
     assert eventually(lambda: is_gone(home) and not watchdogs(home))
     with start(home) as again:
         assert value(again.url, "SELECT 1") == 1
+
+
+def test_who_comes_while_the_server_recovers_is_let_in_when_it_has(home: Path) -> None:
+    def crash(url: str) -> None:
+        with psycopg.connect(url) as connection, contextlib.suppress(psycopg.OperationalError):
+            os.kill(connection.info.backend_pid, signal.SIGKILL)
+            connection.execute("SELECT 1")
+
+    with start(home) as server:
+        crash(server.url)
+        open_session(server.url).close()
+        crash(server.url)
+        with Database(server.url).connection() as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_a_killed_server_is_started_again_with_all_that_was_committed(home: Path) -> None:
