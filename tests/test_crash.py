@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,9 @@ def test_interrupted_in_the_commit_of_a_replacement_the_new_index_is_there(
     assert run_refactx("ingest", tmp_path / "old.txt", *command).returncode == 0
     with psycopg.connect(db_url, autocommit=True) as connection:
         connection.execute(SLOW_COMMIT)
-    process = start("ingest", tmp_path / "new.txt", *command)
+    # Where the tests themselves run in the background, they were told to pass over Ctrl-C.
+    interruptible = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = start("ingest", tmp_path / "new.txt", *command, preexec_fn=interruptible)
     wait_for(lambda: commits(db_url))
     process.send_signal(signal.SIGINT)
     process.communicate()
