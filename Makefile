@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 .PHONY: demo test test-slow lint bench format clean
 
 demo: $(READY) ## install, get the demo model, ingest the sample, ask three questions
-	$(BIN)/python -m refactx.demo
+	$(BIN)/python -m refactx.cli.demo
 
 test: $(READY) ## the whole suite but for the long crash and scale tests
 	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile

@@ -7,7 +7,7 @@ import click
 
 from bench import data, decoding, ingest, knowledge_base, living, share, walks
 from refactx.connect import database, open_index
-from refactx.models import load_model
+from refactx.models.loading import load_model
 
 TOKENS = 400
 """Of the throughput experiment; `python -m bench.decoding` has the paper's 4,000."""

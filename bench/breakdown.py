@@ -15,11 +15,11 @@ import click
 import psycopg
 
 from bench.walks import _select, _some_keys, _timed, _walk, random_facts
-from refactx import stored_tree
-from refactx.codec import RowCodec
 from refactx.connect import database
-from refactx.index import Index, find_index
-from refactx.postgres import SegmentRows
+from refactx.index.index import Index, find_index
+from refactx.postgres.database import SegmentRows
+from refactx.tree.children import stored as stored_tree
+from refactx.tree.codec import RowCodec
 
 STEPS = (
     (SegmentRows, "fetch"),

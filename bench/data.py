@@ -8,7 +8,7 @@ import gzip
 import os
 from pathlib import Path
 
-from refactx.demo_model import demo_model_folder
+from refactx.models.demo import demo_model_folder
 
 SOURCES = ("*.nt.gz", "*.nt", "*.txt", "*.txt.gz")
 SAMPLE = Path(__file__).parent.parent / "refactx" / "data" / "wikidata-sample.nt.gz"

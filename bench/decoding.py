@@ -15,14 +15,14 @@ import numpy as np
 import torch
 from transformers import LogitsProcessorList
 
-from refactx.ask import Asker
+from refactx.asking.asker import Asker
 from refactx.connect import open_index
+from refactx.decoding.machine import InFact, Machine
+from refactx.engines.hf.processor import FactLogitsProcessor
 from refactx.eval.questions import chosen, read_questions
 from refactx.eval.throughput import TriggerForcer, throughput
-from refactx.grounded import ground
-from refactx.models import load_model
-from refactx.processor import FactLogitsProcessor
-from refactx.state import InFact, Machine
+from refactx.grounded.model import ground
+from refactx.models.loading import load_model
 
 PROMPT = "Here are facts, one a line.\nFact:"
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from refactx.connect import open_index
-from refactx.index import Index
-from refactx.models import load_tokenizer
+from refactx.index.index import Index
+from refactx.models.loading import load_tokenizer
 from refactx.tokenizer import FactTokenizer
 
 SPEED_FACTS = 30_000

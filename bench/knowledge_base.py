@@ -21,7 +21,7 @@ _BUILD = """
 import sys
 import time
 from pathlib import Path
-from refactx.ingest.knowledge_base import build_knowledge_base
+from refactx.ingest.knowledge.knowledge_base import build_knowledge_base
 start = time.perf_counter()
 built = build_knowledge_base([Path(sys.argv[1])], Path(sys.argv[2]), progress=False)
 print(built.report.lines_read, time.perf_counter() - start)

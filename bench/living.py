@@ -23,14 +23,14 @@ from bench import data
 from bench.claims import claims_slice
 from bench.walks import random_facts
 from refactx.connect import database, open_index
-from refactx.index import Index
-from refactx.ingest.catalogue import drop
+from refactx.index.index import Index
 from refactx.ingest.change import ChangeOptions, append, forget
-from refactx.ingest.compact import CompactOptions, compact
-from refactx.ingest.run import Options, ingest
-from refactx.models import load_tokenizer
-from refactx.postgres import Database
-from refactx.tree import FactTree
+from refactx.ingest.compaction import CompactOptions, compact
+from refactx.ingest.new_index import Options, ingest
+from refactx.models.loading import load_tokenizer
+from refactx.postgres.building import drop
+from refactx.postgres.database import Database
+from refactx.tree.children import FactTree
 
 NAME, BUILT = "bench-living", "bench-living-again"
 """The index that is changed, and one that is only built."""

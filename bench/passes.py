@@ -10,9 +10,9 @@ import click
 import numpy as np
 import torch
 
-from refactx.chunks import ChunkedModel
-from refactx.models import load_model
-from refactx.prefix import prefill
+from refactx.engines.hf.chunked import ChunkedModel
+from refactx.engines.hf.prefix import prefill
+from refactx.models.loading import load_model
 
 TEXT = 310
 WIDTHS = (1, 2, 4, 9, 16, 64, 256)

@@ -12,15 +12,15 @@ import click
 import numpy as np
 
 from bench import data
-from refactx.codec import RowCodec
-from refactx.ingest.build import Packing, SegmentBuilder, Shape
-from refactx.ingest.encode import encode_facts
-from refactx.ingest.entries import SortedFacts
-from refactx.ingest.knowledge_base import build_knowledge_base
-from refactx.ingest.packing import learn
-from refactx.models import load_tokenizer
-from refactx.piece import from_members
-from refactx.token_codes import TokenCodes
+from refactx.ingest.encoding.encode import encode_facts
+from refactx.ingest.knowledge.knowledge_base import build_knowledge_base
+from refactx.ingest.segment.learn import learn
+from refactx.ingest.segment.level_cutter import Packing, SegmentBuilder, Shape
+from refactx.ingest.segment.levels import SortedFacts
+from refactx.models.loading import load_tokenizer
+from refactx.tree.codec import RowCodec
+from refactx.tree.piece import from_members
+from refactx.tree.token_codes import TokenCodes
 
 
 def main() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import psycopg
 
-from refactx.index import Index, find_index
-from refactx.postgres import Database
-from refactx.tree import FactTree
+from refactx.index.index import Index, find_index
+from refactx.postgres.database import Database
+from refactx.tree.children import FactTree
 
 FACTS = 300
 """Facts walked: enough for a steady median, few enough for a minute."""

@@ -14,15 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.errors import CorruptIndexError, TokenizerMismatchError
-from refactx.index import Index
-from refactx.postgres import Database
-from refactx.segment_facts import contained
-from refactx.tokenizer import FactTokenizer
-from refactx.tree import Tokens
-
-from .build import Shape
-from .catalogue import add_name_table, add_segment, show_names, show_segment
-from .changes import (
+from refactx.index.index import Index
+from refactx.postgres.building import add_name_table, add_segment, show_names, show_segment
+from refactx.postgres.changes import (
     add_inverse_properties,
     changing,
     inverse_properties,
@@ -30,21 +24,27 @@ from .changes import (
     note_change,
     remove_unfinished,
 )
-from .encoded import EncodedFacts, WholeFacts
-from .inputs import inputs_of
-from .knowledge_base import KnowledgeBase
-from .known_names import KnownNames
-from .load import Learned, load_segment
-from .locks import Connection
+from refactx.postgres.database import Database
+from refactx.postgres.locks import Connection
+from refactx.postgres.tables import copy_rows
+from refactx.postgres.writer import writing
+from refactx.tokenizer import FactTokenizer
+from refactx.tree.arrays import Offsets, select
+from refactx.tree.children import Tokens
+from refactx.tree.lookup import contained
+
+from .encoding.encoded import EncodedFacts, WholeFacts
+from .encoding.spilled_facts import SpilledFacts
+from .knowledge.knowledge_base import KnowledgeBase
+from .knowledge.known_names import KnownNames
+from .new_index import has_names, name_rows
+from .pipeline import Steps
 from .progress import Clock, Progress, timings
 from .report import Report
-from .resumable import Steps
-from .run import has_names, name_rows
+from .segment.level_cutter import Shape
+from .segment.load import Learned, load_segment
 from .selection import NO_INVERSE_LIMIT, Selection
-from .sequences import Offsets, select
-from .session import writing
-from .spilled_facts import SpilledFacts
-from .stored_tables import copy_rows
+from .sources.inputs import inputs_of
 from .work_folder import names_of, work_folder
 
 _BATCH = 65_536

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from refactx.errors import InputError
 
-from .sources import Source
+from .sources.source import Source
 
 BYTES_PER_TEXT_BYTE = 0.7
 """The most that the folder held at once, for each byte of the sources' text: docs/scale.md has the measurements. It is

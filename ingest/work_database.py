@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from refactx.errors import InputError, RefactxError
 
-from .few import are_few
-from .staging import SCHEMAS
+from .parsers.staging import SCHEMAS
+from .small import are_few
 
 if TYPE_CHECKING:
     import duckdb

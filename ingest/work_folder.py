@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from refactx.errors import IndexExistsError, InputError
-
-from .locks import Connection
+from refactx.postgres.locks import Connection
 
 
 def names_of(connection: Connection) -> tuple[str, str, str]:

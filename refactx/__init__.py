@@ -11,25 +11,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from refactx.choosing.beam_search import FactBeams
     from refactx.connect import open_index
+    from refactx.engines.hf.processor import FactLogitsProcessor
     from refactx.errors import RefactxError
     from refactx.fact import Fact
-    from refactx.fact_beams import FactBeams
-    from refactx.grounded import GroundedModel, ground
-    from refactx.index import Index
-    from refactx.processor import FactLogitsProcessor
-    from refactx.tree import Children, FactTree
+    from refactx.grounded.model import GroundedModel, ground
+    from refactx.index.index import Index
+    from refactx.tree.children import Children, FactTree
 
 _HOMES = {
-    "Children": "refactx.tree",
+    "Children": "refactx.tree.children",
     "Fact": "refactx.fact",
-    "FactBeams": "refactx.fact_beams",
-    "FactLogitsProcessor": "refactx.processor",
-    "FactTree": "refactx.tree",
-    "GroundedModel": "refactx.grounded",
-    "Index": "refactx.index",
+    "FactBeams": "refactx.choosing.beam_search",
+    "FactLogitsProcessor": "refactx.engines.hf.processor",
+    "FactTree": "refactx.tree.children",
+    "GroundedModel": "refactx.grounded.model",
+    "Index": "refactx.index.index",
     "RefactxError": "refactx.errors",
-    "ground": "refactx.grounded",
+    "ground": "refactx.grounded.model",
     "open_index": "refactx.connect",
 }
 

@@ -1,5 +1,5 @@
 """`python -m refactx`."""
 
-from refactx.cli import main
+from refactx.cli.main import main
 
 main()

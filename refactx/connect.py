@@ -4,9 +4,9 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from refactx.index import CACHE_BYTES, Index, find_index
-from refactx.limits import Limits
-from refactx.postgres import Database
+from refactx.index.index import CACHE_BYTES, Index, find_index
+from refactx.postgres.database import Database
+from refactx.postgres.limits import Limits
 
 
 def connect(db: str | None = None, limits: Limits | None = None) -> tuple[Database, Callable[[], object]]:
@@ -18,7 +18,7 @@ def connect(db: str | None = None, limits: Limits | None = None) -> tuple[Databa
     url = db or os.environ.get("REFACTX_DB")
     if url:
         return Database(url, limits), lambda: None
-    from refactx import embedded  # only where a server is needed
+    from refactx.postgres.embedded import server as embedded  # only where a server is needed
 
     server = embedded.start()
     try:

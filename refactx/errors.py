@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from refactx.partial import Partial
+    from refactx.decoding.partial import Partial
 
 
 class RefactxError(Exception):

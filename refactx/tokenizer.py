@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from refactx.errors import ModelError
-from refactx.token_codes import MAX_TOKEN
-from refactx.tree import Tokens
+from refactx.tree.children import Tokens
+from refactx.tree.token_codes import MAX_TOKEN
 
 _CACHED_WORDS = 10_000
 """The default of the tokenizers library."""

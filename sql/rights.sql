@@ -1,4 +1,4 @@
--- What the current role may write (ingest/rights.py). Names are quoted where they must be, except in `foreign_role`.
+-- What the current role may write (refactx/postgres/rights.py). Names are quoted where they must be, except in `foreign_role`.
 -- `foreign_...`: the first table that it must own and does not, and whose it is: one of the catalogue, or one of `tables`.
 -- `other_owner`: who owns the catalogue, if it is not this role itself: a member of that role, say, or a superuser.
 WITH ours AS (

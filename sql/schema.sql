@@ -3,7 +3,7 @@ DO $$ BEGIN -- CREATE SCHEMA IF NOT EXISTS needs the right to make one even wher
     IF to_regnamespace('refactx') IS NULL THEN CREATE SCHEMA refactx; END IF;
 END $$;
 
--- One row: the version of all these tables (refactx.postgres.CATALOGUE_VERSION). A database without it has version 1.
+-- One row: the version of all these tables (refactx.postgres.database.CATALOGUE_VERSION). A database without it has version 1.
 CREATE TABLE IF NOT EXISTS refactx.catalogue (
     single boolean PRIMARY KEY DEFAULT true CHECK (single),
     version integer NOT NULL
@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS refactx.indexes (
     id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name text NOT NULL,
     state text NOT NULL CHECK (state IN ('building', 'ready')),
-    format integer NOT NULL, -- of the rows of its segments (refactx.codec.FORMAT_VERSION)
+    format integer NOT NULL, -- of the rows of its segments (refactx.tree.codec.FORMAT_VERSION)
     tokenizer text NOT NULL, -- as the user called it
     fingerprint text NOT NULL REFERENCES refactx.tokenizers,
     vocabulary_size integer NOT NULL,

@@ -7,10 +7,10 @@ from typing import Any
 
 from tiny_model import MemoryIndex, eager, prompts, tiny_model, tiny_tokenizer
 
-from refactx.candidates import Limits
-from refactx.channel import Channel, ChannelOptions
-from refactx.grounded import ground
-from refactx.prefix import prefill
+from refactx.choosing.candidates import Limits
+from refactx.choosing.channel import Channel, ChannelOptions
+from refactx.engines.hf.prefix import prefill
+from refactx.grounded.model import ground
 
 GRAPH = (
     "<Ann> <p> <b>",

@@ -49,7 +49,7 @@ def new_home() -> Path:
 
 def remove_home(home: Path) -> None:
     """Removes a home once its server has stopped, for which its users must have ended."""
-    from refactx.embedded import wait_until_stopped
+    from refactx.postgres.embedded.server import wait_until_stopped
 
     wait_until_stopped(home)
     shutil.rmtree(home)
@@ -73,7 +73,7 @@ def database_server(session_home: Path) -> Iterator[DatabaseServer]:
     if given:
         yield _described(given)
     else:
-        from refactx.embedded import start
+        from refactx.postgres.embedded.server import start
 
         with start(session_home) as server:
             yield _described(server.url)
@@ -114,7 +114,7 @@ def run_refactx(*arguments: object, **options: Any) -> "subprocess.CompletedProc
 @pytest.fixture(scope="session")
 def smollm2_folder() -> Path:
     """The demo model, SmolLM2-135M-Instruct, as a Hugging Face folder; from the cache, or made there."""
-    from refactx.demo_model import demo_model_folder
+    from refactx.models.demo import demo_model_folder
 
     return demo_model_folder()
 

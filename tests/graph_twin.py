@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from refactx.ingest.inverse_names import inverse_of
-from refactx.ingest.knowledge_base import KnowledgeBase, build_knowledge_base
+from refactx.ingest.knowledge.inverse_labels import inverse_of
+from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, build_knowledge_base
 from refactx.ingest.selection import Selection
 
 Line = tuple[str | None, ...]

@@ -9,13 +9,13 @@ import zstandard
 from numpy.typing import NDArray
 from test_stored_tree import DictRows, Sequences, build, random_sequences
 
-from refactx.codec import FORMAT_VERSION, RowCodec
 from refactx.errors import CorruptIndexError
-from refactx.ingest.build import Shape
-from refactx.piece import Piece, from_members, to_members
-from refactx.stored_tree import StoredTree
-from refactx.token_codes import TokenCodes
-from refactx.tree import Children, FactTree
+from refactx.ingest.segment.level_cutter import Shape
+from refactx.tree.children import Children, FactTree
+from refactx.tree.codec import FORMAT_VERSION, RowCodec
+from refactx.tree.piece import Piece, from_members, to_members
+from refactx.tree.stored import StoredTree
+from refactx.tree.token_codes import TokenCodes
 
 HEADER = struct.Struct(">2sBxII")  # as docs/design.md gives it: magic, version, pad, CRC-32 over key and payload, size
 MEGABYTE = 1 << 20

@@ -8,8 +8,8 @@ import psycopg
 from graph_twin import Line, written
 from living_index import LivingIndex
 
-from refactx.cli import cli
-from refactx.postgres import list_indexes
+from refactx.cli.main import cli
+from refactx.postgres.database import list_indexes
 
 LABELS: list[Line] = [
     *(("label", f"Q{number}", name, "en") for number, name in ((1, "Ann"), (2, "Bob"), (3, "Cid"))),

@@ -11,15 +11,15 @@ from tiny_model import tiny_fact_tokenizer
 
 from refactx.connect import open_index
 from refactx.fact import Fact, split_fact
-from refactx.index import Index
-from refactx.ingest.build import Shape
+from refactx.index.index import Index
 from refactx.ingest.change import Changed, ChangeOptions, append, forget
-from refactx.ingest.compact import Compacted, CompactOptions, compact
-from refactx.ingest.run import Options, Result, ingest
-from refactx.ingest.share import ingest_knowledge_base
-from refactx.postgres import Database
+from refactx.ingest.compaction import Compacted, CompactOptions, compact
+from refactx.ingest.new_index import Options, Result, ingest
+from refactx.ingest.retokenisation import ingest_knowledge_base
+from refactx.ingest.segment.level_cutter import Shape
+from refactx.postgres.database import Database
 from refactx.tokenizer import FactTokenizer
-from refactx.tree import Children, FactTree, MemoryTree
+from refactx.tree.children import Children, FactTree, MemoryTree
 
 SMALL = Shape(facts=4, inner=6, root=6)
 """Pieces so small that a handful of facts has several levels."""

@@ -13,7 +13,7 @@ from graph_twin import Fact, Line, written
 from living_index import LivingIndex
 from shared_index import opened
 
-from refactx.ingest.importing import import_index
+from refactx.share.importing import import_index
 
 LABELS = {
     **{"Q1": "Ann", "Q2": "An", "Q3": "b", "Q4": "bb"},

@@ -29,8 +29,8 @@ from transformers import (
     MistralForCausalLM,
 )
 
-from refactx.grounded import GroundedModel, ground
-from refactx.processor import FactLogitsProcessor
+from refactx.engines.hf.processor import FactLogitsProcessor
+from refactx.grounded.model import GroundedModel, ground
 
 Inputs = dict[str, torch.Tensor]
 

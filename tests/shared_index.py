@@ -12,11 +12,11 @@ from tiny_model import tiny_fact_tokenizer
 
 from refactx.connect import open_index
 from refactx.fact import Fact, split_fact
-from refactx.index import Index
-from refactx.ingest.build import Shape
-from refactx.ingest.run import Options, ingest
-from refactx.postgres import Database
-from refactx.share_blocks import Block, BlockWriter, read_blocks
+from refactx.index.index import Index
+from refactx.ingest.new_index import Options, ingest
+from refactx.ingest.segment.level_cutter import Shape
+from refactx.postgres.database import Database
+from refactx.share.blocks import Block, BlockWriter, read_blocks
 
 ENTITIES = 150
 BLOCK_BYTES = 400

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_model import FACTS, tiny_index
 
-from refactx.answer_draft import listed
-from refactx.channel_lines import Lines, _until_object
-from refactx.state import Free, InFact, Machine
+from refactx.choosing.answer_draft import listed
+from refactx.choosing.answer_lines import Lines, _until_object
+from refactx.decoding.machine import Free, InFact, Machine
 
 NAMES = st.lists(st.text("abc d", min_size=1).map(str.strip).filter(bool), max_size=5)
 

@@ -8,7 +8,7 @@ from test_ask import tiny_asker
 from tiny_model import one_thread, prompts, tiny_model, tiny_tokenizer  # noqa: F401
 from transformers import LogitsProcessorList
 
-from refactx.answer_line import AnswerLine
+from refactx.asking.answer_line import AnswerLine
 
 MARKER = "Answer:"
 

@@ -8,10 +8,10 @@ import torch
 from tiny_model import MemoryIndex, one_thread, tiny_fact_tokenizer, tiny_model, tiny_tokenizer  # noqa: F401
 from transformers import PreTrainedTokenizerFast
 
-from refactx.answer_loop import AnswerLoop
-from refactx.ask import Asker
-from refactx.partial import unlinked
-from refactx.prompt import Prompt
+from refactx.asking.asker import Asker
+from refactx.asking.endings import AnswerLoop
+from refactx.asking.prompt import Prompt
+from refactx.decoding.partial import unlinked
 
 PROMPT = "Answer: a; a; a;"
 AFTER = dict(zip("!Answer: b", "Answer: b;", strict=True)) | {";": " "}

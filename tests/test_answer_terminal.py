@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 from test_ask import ANSWER, BERN, WIKI, tiny_asker
 
-from refactx.answer import Answer
-from refactx.answer_terminal import TerminalText, print_answer, print_question, terminal
-from refactx.fact_stream import Piece
+from refactx.asking.answer import Answer
+from refactx.cli.terminal import TerminalText, print_answer, print_question, terminal
+from refactx.decoding.stream import Piece
 
 
 class Screen:

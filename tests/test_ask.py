@@ -10,14 +10,14 @@ import pytest
 from tiny_model import MemoryIndex, tiny_fact_tokenizer, tiny_model, tiny_tokenizer
 from transformers import GenerationConfig, PreTrainedTokenizerFast, TextStreamer
 
-from refactx.answer import Answer, final_answer
-from refactx.answer_text import plain
-from refactx.ask import Asker
+from refactx.asking.answer import Answer, final_answer
+from refactx.asking.asker import Asker
+from refactx.asking.prompt import Prompt
+from refactx.cli.plain import plain
 from refactx.errors import InputError, ModelError
 from refactx.fact import Fact
-from refactx.links import Link, LinkedFact
-from refactx.models import load_model
-from refactx.prompt import Prompt
+from refactx.index.links import Link, LinkedFact
+from refactx.models.loading import load_model
 from refactx.tokenizer import FactTokenizer
 
 FACTS = ("<Ann> <p> <b>", "<Ann> <p> <c>", "<Bé> <p> <in>")

@@ -23,9 +23,9 @@ from test_cli import complains
 from tiny_model import tiny_model, tiny_tokenizer
 from transformers import PreTrainedTokenizerFast
 
-from refactx.cli import cli
+from refactx.cli.main import cli
 from refactx.errors import RefactxError
-from refactx.postgres import Database
+from refactx.postgres.database import Database
 from refactx.tokenizer import FactTokenizer
 
 REFACTX = str(Path(sys.executable).with_name("refactx"))
@@ -51,7 +51,7 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def url(db_url: str, tmp_path: Path, tiny_folder: Path) -> str:
     """A database with three facts for the tiny model."""
-    from refactx.ingest.run import Options, ingest
+    from refactx.ingest.new_index import Options, ingest
 
     facts = tmp_path / "facts.txt"
     facts.write_text("<Ann> <p> <b> .\n<Ann> <p> <c> .\n<Bé> <p> <in> .\n")

@@ -7,10 +7,10 @@ import pytest
 from test_ask import tiny_asker
 from tiny_model import tiny_model, tiny_tokenizer
 
-from refactx.answer import Answer
+from refactx.asking.answer import Answer
+from refactx.asking.options import Generation
+from refactx.asking.prompt import Example
 from refactx.errors import InputError
-from refactx.generation import Generation
-from refactx.prompt import Example
 
 QUESTIONS = ("Fact:", "What? Fact:", "hello", "Is it so, that it is as long as this is? Fact: <B", "a")
 

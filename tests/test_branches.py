@@ -15,8 +15,8 @@ from transformers import (
     GPTNeoForCausalLM,
 )
 
-from refactx.branches import Branches, can_branch
-from refactx.chunks import ChunkedModel
+from refactx.engines.hf.chunked import ChunkedModel
+from refactx.engines.hf.trees import Branches, can_branch
 
 PATHS = [(5,), (6,), (5, 7), (6, 7), (6, 7, 8), (6, 9), (5, 7, 8)]
 """Each behind the one that it goes on from."""

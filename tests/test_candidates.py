@@ -16,11 +16,11 @@ from tiny_model import (
     tiny_model,
 )
 
-from refactx.candidates import Limits, Property, Subject, properties, subjects
-from refactx.chunks import ChunkedModel
-from refactx.continuations import continuations
-from refactx.prefix import prefill
-from refactx.state import InFact, Machine
+from refactx.choosing.candidates import Limits, Property, Subject, properties, subjects
+from refactx.choosing.continuations import continuations
+from refactx.decoding.machine import InFact, Machine
+from refactx.engines.hf.chunked import ChunkedModel
+from refactx.engines.hf.prefix import prefill
 
 GRAPH = (
     *(f"<Bo (n)> <p> <{letter}>" for letter in "bcde"),

@@ -10,8 +10,8 @@ from living_index import LivingIndex, linked
 from psycopg.types.json import Jsonb
 
 from refactx.errors import CorruptIndexError
+from refactx.index.verify import verify
 from refactx.ingest.selection import Selection
-from refactx.verify import verify
 
 INVERSE = Selection(inverse=True)
 FATHER: Line = ("claim", "Q1", "P22", "Q2")

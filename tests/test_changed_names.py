@@ -9,11 +9,11 @@ from graph_twin import Line
 from living_graph import CLAIMS, LABELS, entry, graph
 from living_index import LivingIndex, linked
 
-from refactx.codec import RowCodec
 from refactx.errors import CorruptIndexError
+from refactx.index.verify import verify
 from refactx.ingest import change
 from refactx.ingest.selection import Selection
-from refactx.verify import verify
+from refactx.tree.codec import RowCodec
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_an_entity_keeps_its_name_and_a_taken_name_is_not_given_twice(named: Liv
 
 
 def test_names_are_known_wherever_they_stand_among_many(db_url: str, tmp_path: Path) -> None:
-    """`child` and 700 things are three blocks of 256 names (`refactx.name_blocks`); each change has a table of its own."""
+    """`child` and 700 things are three blocks of 256 names (`refactx.index.names`); each change has a table of its own."""
     living = LivingIndex(db_url, tmp_path)
     called = {100 + number: f"thing {number:03}" for number in range(700)}
     lines: list[Line] = [

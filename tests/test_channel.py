@@ -27,11 +27,11 @@ from tiny_model import (
     tiny_tokenizer,
 )
 
-from refactx.channel import usual_id
-from refactx.channel_lines import Lines, after
-from refactx.continuations import Continuations, continuations
-from refactx.loop import _Run
-from refactx.state import Free, InFact, Machine
+from refactx.choosing.answer_lines import Lines, after
+from refactx.choosing.channel import usual_id
+from refactx.choosing.continuations import Continuations, continuations
+from refactx.decoding.machine import Free, InFact, Machine
+from refactx.engines.loop import _Run
 
 
 class TestWhatIsWritten:
@@ -178,8 +178,8 @@ class TestWhatIsWritten:
             return continuations(model, logits, ahead)
 
         for usual, way in ((0.99, ahead_and_earlier), (0.99, ahead_alone), (0.3, ahead_and_earlier)):
-            monkeypatch.setattr("refactx.channel.USUAL", usual)  # at 0.3, an id of many that is right or wrong
-            monkeypatch.setattr("refactx.channel.continuations", way)
+            monkeypatch.setattr("refactx.choosing.channel.USUAL", usual)  # at 0.3, an id of many that is right or wrong
+            monkeypatch.setattr("refactx.choosing.channel.continuations", way)
             with Passes(llama(0)) as counted:
                 rows.append(write(index, question=question, again=ALWAYS, values=1, meant=1)[0])
             passes.append(counted.number)

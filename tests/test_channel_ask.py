@@ -16,12 +16,12 @@ from tiny_model import (
 )
 from transformers import PreTrainedTokenizerFast
 
-from refactx.answer import Answer
-from refactx.ask import Asker
+from refactx.asking.answer import Answer
+from refactx.asking.asker import Asker
+from refactx.asking.options import Generation
+from refactx.asking.prompt import Example, Prompt
 from refactx.errors import InputError
-from refactx.generation import Generation
-from refactx.grounded import ground
-from refactx.prompt import Example, Prompt
+from refactx.grounded.model import ground
 
 WITH_CHANNEL = Prompt("Be true.", channel=EXAMPLES)
 

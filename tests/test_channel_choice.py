@@ -33,9 +33,9 @@ from tiny_model import (
     tiny_tokenizer,
 )
 
-from refactx.candidates import Limits
-from refactx.channel import ChannelOptions
-from refactx.grounded import ground
+from refactx.choosing.candidates import Limits
+from refactx.choosing.channel import ChannelOptions
+from refactx.grounded.model import ground
 
 
 def texts_of_properties(
@@ -137,9 +137,9 @@ class TestTheChoice:
         sizes: tuple[int, int],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        for module in ("chunks", "continuations"):
+        for module in ("engines.hf.chunked", "choosing.continuations"):
             monkeypatch.setattr(f"refactx.{module}.IDS_A_PASS", sizes[0])
-        monkeypatch.setattr("refactx.chunks.ROWS_A_PASS", sizes[1])
+        monkeypatch.setattr("refactx.engines.hf.chunked.ROWS_A_PASS", sizes[1])
         assert self.compared(graph, "a Fact:", range(2), question, options) > 2
 
     def test_asks_for_both_steps_where_a_fact_led_to_the_subject(self) -> None:

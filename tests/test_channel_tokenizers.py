@@ -15,7 +15,7 @@ from tiny_model import (
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from refactx.grounded import ground
+from refactx.grounded.model import ground
 from refactx.tokenizer import FactTokenizer
 
 

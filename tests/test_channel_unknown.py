@@ -16,9 +16,9 @@ from tiny_model import (
     tiny_tokenizer,
 )
 
-from refactx.channel import Channel, ChannelOptions
-from refactx.grounded import ground
-from refactx.prefix import prefill
+from refactx.choosing.channel import Channel, ChannelOptions
+from refactx.engines.hf.prefix import prefill
+from refactx.grounded.model import ground
 
 UNKNOWN = "hello"
 

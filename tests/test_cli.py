@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import run_refactx
 
-from refactx.cli import cli
+from refactx.cli.main import cli
 
 FACTS = """\
 <Ann Lee> <date of birth> <1970-01-02> .

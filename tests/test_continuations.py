@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tiny_model import Passes, log_probabilities, one_thread, read_as, tiny_model  # noqa: F401
 
-from refactx.chunks import ChunkedModel
-from refactx.continuations import continuations
-from refactx.prefix import prefill
+from refactx.choosing.continuations import continuations
+from refactx.engines.hf.chunked import ChunkedModel
+from refactx.engines.hf.prefix import prefill
 
 TEXT = [5, 9, 12, 7]
 PATHS = st.lists(st.lists(st.integers(5, 8), min_size=1, max_size=5).map(tuple), min_size=1, max_size=8)
@@ -48,7 +48,7 @@ def test_logits_are_those_of_plain_passes_and_the_model_goes_on_behind_what_is_k
 ) -> None:
     model, logits = behind_text(ahead)
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("chunks", "continuations"):
+        for module in ("engines.hf.chunked", "choosing.continuations"):
             patch.setattr(f"refactx.{module}.IDS_A_PASS", ids_a_pass)
         behind = continuations(model, logits, ahead, earlier)
         for paths in asked:

@@ -161,7 +161,7 @@ def test_of_two_ingests_into_one_name_one_wins_and_the_other_is_told(
 def test_a_server_killed_under_an_ingest_is_an_error_and_the_next_run_finishes(
     smollm2_folder: Path, many_facts: Path
 ) -> None:
-    from refactx import embedded
+    from refactx.postgres.embedded import server as embedded
 
     home = new_home()
     environment = {**os.environ, "REFACTX_HOME": str(home)}

@@ -13,7 +13,7 @@ from test_crash import kill, start, wait_for
 from test_labels import database
 
 from refactx.connect import open_index
-from refactx.verify import verify
+from refactx.index.verify import verify
 
 FACTS = 60_000
 FIRST, MORE = 3 * FACTS // 4, FACTS

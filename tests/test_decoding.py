@@ -33,9 +33,9 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from refactx.engines.hf.processor import FactLogitsProcessor
 from refactx.errors import InputError, RefactxError, TokenizerMismatchError
-from refactx.grounded import GroundedModel, ground
-from refactx.processor import FactLogitsProcessor
+from refactx.grounded.model import GroundedModel, ground
 
 
 class Watched(LogitsProcessor):

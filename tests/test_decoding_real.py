@@ -9,9 +9,9 @@ import torch
 from tiny_model import MemoryIndex
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from refactx.grounded import GroundedModel, ground
-from refactx.mask import allowed
-from refactx.state import Machine
+from refactx.decoding.machine import Machine
+from refactx.decoding.mask import allowed
+from refactx.grounded.model import GroundedModel, ground
 from refactx.tokenizer import FactTokenizer
 
 PEOPLE = ("Danny Boyle", "Marie Curie", "Édith Piaf", "Ada Lovelace (mathematician)", "Akira Kurosawa (黒澤明)")

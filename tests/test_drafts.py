@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tiny_model import FACTS, Passes, eager, prompts, tiny_index, tiny_model, tiny_tokenizer
 from transformers import LogitsProcessor, LogitsProcessorList
 
-from refactx.drafts import MOST, _has_another_object, another_line, behind_fact, guess
-from refactx.grounded import ground
-from refactx.state import InFact, Machine
+from refactx.choosing.guesses import MOST, _has_another_object, another_line, behind_fact, guess
+from refactx.decoding.machine import InFact, Machine
+from refactx.grounded.model import ground
 
 CYCLE = [40, 41, 42, 43, 44]
 TOKENS = 60
@@ -144,7 +144,7 @@ def test_with_the_terminator_guessed_a_text_of_facts_takes_a_pass_less_for_each(
     numbers, outs = [], []
     for drafts in (lambda *given: [], behind_fact):
         with pytest.MonkeyPatch.context() as patch, Passes(grounded._model) as passes:
-            patch.setattr("refactx.drafts.behind_fact", drafts)
+            patch.setattr("refactx.choosing.guesses.behind_fact", drafts)
             options = {"max_new_tokens": 20, "do_sample": False}
             processors = LogitsProcessorList([*eager(), Prefers(end)])
             outs.append(grounded.generate(**prompts("a Fact:"), logits_processor=processors, **options))

@@ -26,11 +26,11 @@ from truthy_dump import truthy_lines
 from refactx.connect import open_index
 from refactx.errors import InputError
 from refactx.fact import Fact, clean_part, split_fact, verbalise
-from refactx.ingest.knowledge_base import KnowledgeBase, build_knowledge_base
-from refactx.ingest.ntriples import parse_line
+from refactx.index.links import Link, LinkedFact
+from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, build_knowledge_base
+from refactx.ingest.parsers.ntriples import parse_line
 from refactx.ingest.selection import Selection
-from refactx.ingest.sources import STANDARD_INPUT
-from refactx.links import Link, LinkedFact
+from refactx.ingest.sources.source import STANDARD_INPUT
 
 WORLDS = st.builds(World, st.integers(0, 2**32), st.integers(1, 60), st.integers(1, 40))
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"

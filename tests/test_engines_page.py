@@ -8,7 +8,7 @@ import torch
 from tiny_model import tiny_index, tiny_model, tiny_tokenizer
 from transformers import LogitsProcessorList
 
-from refactx.processor import FactLogitsProcessor
+from refactx.engines.hf.processor import FactLogitsProcessor
 
 PAGE = Path(__file__).parent.parent / "docs" / "engines.md"
 

@@ -16,12 +16,12 @@ from truthy_dump import truthy_lines
 
 from refactx.errors import InputError
 from refactx.fact import clean_part
-from refactx.ingest.enwiki import parse_page, parse_page_props
-from refactx.ingest.parsed import Parsed
+from refactx.ingest.parsers.parsed import Parsed
+from refactx.ingest.parsers.wikidata.rules import SHORT_DESCRIPTION, TITLE
+from refactx.ingest.parsers.wikipedia.enwiki import parse_page, parse_page_props
+from refactx.ingest.parsers.wikipedia.mysql import read_rows
 from refactx.ingest.selection import Selection
-from refactx.ingest.sources import Source
-from refactx.ingest.sql_dump import read_rows
-from refactx.ingest.wikidata import SHORT_DESCRIPTION, TITLE
+from refactx.ingest.sources.source import Source
 
 PROPS = {"pp_page": pa.int64(), "pp_propname": pa.large_string(), "pp_value": pa.large_string()}
 CREATE = b"""CREATE TABLE `page_props` (

@@ -7,11 +7,11 @@ import pytest
 from tiny_model import tiny_index
 
 from refactx.errors import InputError
-from refactx.eval.answer_set import Gold
+from refactx.eval.answers import Gold
 from refactx.eval.metrics import score
+from refactx.eval.names import holders_of, possible_aliases, with_aliases
 from refactx.eval.questions import Question
 from refactx.eval.run import stored_holders
-from refactx.eval.said_aliases import holders_of, possible_aliases, with_aliases
 
 FACTS = [
     "<JFK (alias)> <alias of> <John F. Kennedy (president)>",

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from refactx.eval.answer_set import Gold, contains, items, same
+from refactx.eval.answers import Gold, contains, items, same
 from refactx.eval.intervals import mean, proportion, ratio
 from refactx.eval.metrics import NOTHING, accuracy, outcome, precision, score
 from refactx.eval.normalise import normalise

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from refactx.errors import InputError
-from refactx.eval.answer_set import Gold
+from refactx.eval.answers import Gold
 from refactx.eval.formats import kind_of
 from refactx.eval.gold_names import gold_names
 from refactx.eval.questions import Question, chosen, half_of, keyed, read_questions, with_names
-from refactx.name_blocks import Named
+from refactx.index.names import Named
 
 SETS = Path(__file__).parent / "questions"
 

@@ -17,19 +17,19 @@ from conftest import run_refactx
 from tiny_model import tiny_index, tiny_model, tiny_tokenizer
 from transformers import PreTrainedTokenizerFast
 
-from refactx.answer import Answer
+from refactx.asking.answer import Answer
+from refactx.asking.options import Generation
+from refactx.asking.prompt import Prompt
 from refactx.errors import InputError, ModelError
-from refactx.eval.answer_log import AnswerLog
-from refactx.eval.answer_set import Gold
-from refactx.eval.command import Options, evaluate, write_reports
+from refactx.eval.answers import Gold
+from refactx.eval.evaluation import Options, evaluate, write_reports
 from refactx.eval.judge import Case, judge_all, load_judge_prompt, remote_judge
+from refactx.eval.log import AnswerLog
 from refactx.eval.questions import Question, chosen, keyed
 from refactx.eval.results import Result, result
 from refactx.eval.run import Ask, ask_all, missing, open_run, read_answers
 from refactx.eval.throughput import TriggerForcer, throughput, write_throughput
-from refactx.generation import Generation
-from refactx.postgres import Database
-from refactx.prompt import Prompt
+from refactx.postgres.database import Database
 from refactx.tokenizer import FactTokenizer
 
 
@@ -418,8 +418,8 @@ def tiny_folder(tmp_path: Path) -> Path:
 
 
 def test_the_whole_command(db_url: str, tmp_path: Path, tiny_folder: Path) -> None:
-    from refactx.ingest.run import Options as IngestOptions
-    from refactx.ingest.run import ingest
+    from refactx.ingest.new_index import Options as IngestOptions
+    from refactx.ingest.new_index import ingest
 
     facts, file, out = tmp_path / "facts.txt", tmp_path / "q.jsonl", tmp_path / "out"
     facts.write_text("".join(f"{text} .\n" for text in TINY_FACTS))

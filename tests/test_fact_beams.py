@@ -29,9 +29,9 @@ from tiny_model import (
 )
 from transformers import LogitsProcessorList, MistralConfig, MistralForCausalLM, StoppingCriteriaList
 
+from refactx.choosing.beam_search import MOST_GUESSED, FactBeams
 from refactx.errors import InputError, ModelError
-from refactx.fact_beams import MOST_GUESSED, FactBeams
-from refactx.grounded import GroundedModel, ground
+from refactx.grounded.model import GroundedModel, ground
 
 INDEX = tiny_index(FACTS)
 MORE = tiny_index([f"<{s}> <{p}> <{o}>" for s in ("Ann", "Bo") for p in "pq" for o in ("b", "bb", "c.")])
@@ -299,7 +299,7 @@ class TestCalls:
 
     def test_the_best_fact_is_not_read_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """With one beam and no guesses there is nothing to read but the text, each id of it once."""
-        monkeypatch.setattr("refactx.drafts.another_line", lambda *given: [])
+        monkeypatch.setattr("refactx.choosing.guesses.another_line", lambda *given: [])
         with Passes(llama(0)) as passes:
             out = grounded(MORE).generate(**prompts("a Fact:"), fact_beams=1, max_new_tokens=40, do_sample=False)
         assert len(grounded(MORE).facts(out)[0]) == 1
@@ -310,7 +310,7 @@ class TestCalls:
         given = LogitsProcessorList([Eager(8.0, pieces=False)])
         outs, numbers = [], []
         for most in (MOST_GUESSED, 0):
-            monkeypatch.setattr("refactx.fact_beams.MOST_GUESSED", most)
+            monkeypatch.setattr("refactx.choosing.beam_search.MOST_GUESSED", most)
             for options in (FactBeams(3), FactBeams(3, renormalise=True, length_penalty=1.0)):
                 with Passes(llama(0)) as passes:
                     out = grounded(MORE).generate(

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from tiny_model import tiny_tokenizer
 
-from refactx.ingest.encode import encode_facts, encode_many
-from refactx.ingest.encoded import open_encoded
-from refactx.ingest.inputs import inputs_of
-from refactx.ingest.join_ready import are_ready
-from refactx.ingest.knowledge_base import join, join_any
-from refactx.ingest.reading import open_sources, read_sources
+from refactx.ingest.encoding.encode import encode_facts, encode_many
+from refactx.ingest.encoding.encoded import open_encoded
+from refactx.ingest.knowledge.few_ready_made import are_ready
+from refactx.ingest.knowledge.knowledge_base import join, join_any
+from refactx.ingest.parsers.reading import open_sources, read_sources
 from refactx.ingest.selection import Selection
+from refactx.ingest.sources.inputs import inputs_of
 from refactx.ingest.work_database import staged_are_few
 from refactx.tokenizer import FactTokenizer
 
@@ -88,7 +88,7 @@ def test_few_claims_come_out_as_many_do(
     read = read_sources(opened, inputs, tmp_path, selection, strict=True, progress=False, **LIMITS)
     assert staged_are_few(tmp_path)
     few = join(tmp_path, read, tmp_path / "few", selection, progress=False, **LIMITS)
-    monkeypatch.setattr("refactx.ingest.knowledge_base.staged_are_few", lambda staged: False)
+    monkeypatch.setattr("refactx.ingest.knowledge.knowledge_base.staged_are_few", lambda staged: False)
     many = join(tmp_path, read, tmp_path / "many", selection, progress=False, **LIMITS)
     assert few.report.facts > 50
     assert asdict(few.report) == asdict(many.report)

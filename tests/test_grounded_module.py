@@ -16,9 +16,9 @@ from tiny_model import (
     tiny_tokenizer,
 )
 
-from refactx.grounded import GroundedModel, ground
-from refactx.prompt import Prompt
-from refactx.prompt_inputs import PromptInputs
+from refactx.asking.inputs import PromptInputs
+from refactx.asking.prompt import Prompt
+from refactx.grounded.model import GroundedModel, ground
 
 CHANGES: dict[str, Callable[[Any], Any]] = {
     "eval": lambda model: model.eval(),

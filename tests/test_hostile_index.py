@@ -24,16 +24,16 @@ from hostile_rows import (
     with_counts,
 )
 
-from refactx.codec import FORMAT_VERSION
 from refactx.connect import open_index
 from refactx.errors import CorruptIndexError, RefactxError
-from refactx.index import Index
-from refactx.ingest.build import Shape
-from refactx.ingest.run import Options, ingest
-from refactx.piece import Piece, to_members
-from refactx.postgres import Database
+from refactx.index.index import Index
+from refactx.index.verify import verify
+from refactx.ingest.new_index import Options, ingest
+from refactx.ingest.segment.level_cutter import Shape
+from refactx.postgres.database import Database
 from refactx.tokenizer import FactTokenizer
-from refactx.verify import verify
+from refactx.tree.codec import FORMAT_VERSION
+from refactx.tree.piece import Piece, to_members
 
 
 def database_url(server: DatabaseServer, name: str) -> str:

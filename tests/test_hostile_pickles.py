@@ -16,8 +16,8 @@ from hostile_rows import (
     sample,
 )
 
-from refactx.codec import MAX_PICKLE_BYTES, dump
 from refactx.errors import CorruptIndexError
+from refactx.tree.codec import MAX_PICKLE_BYTES, dump
 
 
 @pytest.fixture(scope="module")

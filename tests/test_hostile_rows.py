@@ -15,10 +15,10 @@ from hostile_rows import (
 )
 from test_stored_tree import Sequences
 
-from refactx.codec import FORMAT_VERSION
 from refactx.errors import CorruptIndexError
-from refactx.piece import SAME_PIECE, TERMINAL, Piece, to_members
-from refactx.token_codes import TokenCodes
+from refactx.tree.codec import FORMAT_VERSION
+from refactx.tree.piece import SAME_PIECE, TERMINAL, Piece, to_members
+from refactx.tree.token_codes import TokenCodes
 
 
 @pytest.fixture(scope="module")

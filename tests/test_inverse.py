@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from refactx.errors import InputError
-from refactx.ingest.inverse_names import inverse_of, read_inverse_names
+from refactx.ingest.knowledge.inverse_labels import inverse_of, read_inverse_names
 from refactx.ingest.selection import Selection
 
 INVERSE = Selection(inverse=True)

@@ -17,12 +17,12 @@ from living_graph import graph
 from living_index import LivingIndex
 from shared_index import opened
 
-from refactx.export import export_index
-from refactx.ingest.importing import import_index
+from refactx.index.verify import verify
 from refactx.ingest.selection import Selection
-from refactx.merge import surviving
-from refactx.unfold import from_block
-from refactx.verify import verify
+from refactx.share.export import export_index
+from refactx.share.importing import import_index
+from refactx.tree.matrix import from_block
+from refactx.tree.scan import surviving
 
 LABELS = {"P40": "child", "P25": "mother", "P22": "father"}
 PROPERTIES = st.sampled_from(sorted(LABELS))

@@ -16,8 +16,9 @@ import pytest
 import refactx
 from refactx.errors import InputError
 from refactx.fact import MAX_PART_CHARACTERS, clean_part
-from refactx.ingest import ready_made, sources
-from refactx.ingest.knowledge_base import KnowledgeBase, build_knowledge_base
+from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, build_knowledge_base
+from refactx.ingest.parsers import ready_made
+from refactx.ingest.sources import source as sources
 
 SAMPLE = Path(refactx.__path__[0]) / "data" / "wikidata-sample.nt.gz"
 ENTITY = "http://www.wikidata.org/entity/"

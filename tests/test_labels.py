@@ -16,9 +16,9 @@ from test_stored_tree import agree, build
 
 from refactx.connect import open_index
 from refactx.fact import MAX_PART_CHARACTERS, split_fact, verbalise
-from refactx.index import Index
-from refactx.ingest.build import Shape
-from refactx.verify import verify
+from refactx.index.index import Index
+from refactx.index.verify import verify
+from refactx.ingest.segment.level_cutter import Shape
 
 Parts = tuple[str, str, str]
 

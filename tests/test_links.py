@@ -9,18 +9,18 @@ from test_labels import database
 from tiny_model import tiny_fact_tokenizer, tiny_model, tiny_tokenizer
 from transformers import PreTrainedTokenizerFast
 
-from refactx.ask import Asker
-from refactx.codec import RowCodec
+from refactx.asking.asker import Asker
+from refactx.asking.prompt import Prompt
 from refactx.connect import open_index
 from refactx.fact import Fact, split_fact
-from refactx.index import Index
-from refactx.ingest.run import Options, Result, ingest
+from refactx.index.index import Index
+from refactx.index.links import Link, LinkedFact
+from refactx.index.names import Named, pack_blocks, unpack_block
+from refactx.index.verify import verify
+from refactx.ingest.new_index import Options, Result, ingest
 from refactx.ingest.selection import Selection
-from refactx.links import Link, LinkedFact
-from refactx.name_blocks import Named, pack_blocks, unpack_block
-from refactx.postgres import Database
-from refactx.prompt import Prompt
-from refactx.verify import verify
+from refactx.postgres.database import Database
+from refactx.tree.codec import RowCodec
 
 LINES: list[Line] = [
     *(

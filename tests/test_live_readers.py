@@ -9,12 +9,12 @@ import pytest
 from living_index import LivingIndex, linked, same, shown
 from test_segments import FIRST, MORE
 
+from refactx.decoding.machine import InFact, Machine
 from refactx.errors import IndexChangedError, IndexNotFoundError
-from refactx.index import Index
-from refactx.ingest.catalogue import drop
-from refactx.postgres import Database
-from refactx.state import InFact, Machine
-from refactx.tree import MemoryTree, SignedSum
+from refactx.index.index import Index
+from refactx.postgres.building import drop
+from refactx.postgres.database import Database
+from refactx.tree.children import MemoryTree, SignedSum
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_readers_in_many_threads_see_nothing_but_what_was_or_is(living: LivingIn
 def test_a_change_does_not_wait_for_who_still_reads_what_a_compaction_left(
     living: LivingIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("refactx.ingest.compact.PATIENCE", 0.1)
+    monkeypatch.setattr("refactx.ingest.compaction.PATIENCE", 0.1)
     with psycopg.connect(living.url) as export:
         export.execute("SELECT count(*) FROM refactx.pieces_1")
         living.forget(*FIRST[:3])

@@ -28,12 +28,12 @@ from living_steps import EVERY, LABELS, Change, Moment, run, text_of, write_sour
 from shared_index import opened
 
 from refactx.errors import IndexNotFoundError, RefactxError
-from refactx.export import export_index
-from refactx.index import Index
-from refactx.ingest.catalogue import drop
-from refactx.postgres import list_indexes
-from refactx.tree import MemoryTree
-from refactx.verify import verify
+from refactx.index.index import Index
+from refactx.index.verify import verify
+from refactx.postgres.building import drop
+from refactx.postgres.database import list_indexes
+from refactx.share.export import export_index
+from refactx.tree.children import MemoryTree
 
 Facts = frozenset[Fact]
 Prefix = tuple[int, ...]

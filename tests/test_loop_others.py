@@ -30,7 +30,7 @@ from transformers import (
     SynthIDTextWatermarkingConfig,
 )
 
-from refactx.processor import FactLogitsProcessor
+from refactx.engines.hf.processor import FactLogitsProcessor
 
 
 class ByRow:

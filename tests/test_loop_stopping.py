@@ -33,9 +33,9 @@ from transformers import (
     StopStringCriteria,
 )
 
-from refactx import loop
-from refactx.fact_beams import best_fact
-from refactx.until import Until
+from refactx.asking.until import Until
+from refactx.choosing.beam_search import best_fact
+from refactx.engines import loop
 
 
 class Ends(StoppingCriteria):

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refactx.processor import masked
+from refactx.engines.hf.processor import masked
 
 VOCABULARY = 9
 SCORES = st.lists(st.sampled_from([-np.inf, -3.0, 0.0, 2.5]), min_size=VOCABULARY, max_size=VOCABULARY)

@@ -9,9 +9,9 @@ from test_ask import tiny_asker
 from test_prefix import INDEX, MODES, TEXTS, grounded
 from tiny_model import eager, ids, prompts
 
+from refactx.decoding.machine import Closing, Dead, Free, Limit, Machine
+from refactx.decoding.mask import allowed, forced
 from refactx.errors import InputError
-from refactx.mask import allowed, forced
-from refactx.state import Closing, Dead, Free, Limit, Machine
 
 LIMITED: dict[str, Any] = {"max_facts": 2, "after_facts": "So:"}
 USED = ("greedy", "sampling", "beams", "beam sampling", "fact beams")

@@ -8,16 +8,16 @@ import pytest
 from click.testing import CliRunner
 from tiny_model import tiny_fact_tokenizer
 
-from refactx.cli import cli
+from refactx.cli.main import cli
 from refactx.connect import open_index
 from refactx.errors import IndexExistsError, RefactxError
 from refactx.fact import Fact, split_fact
-from refactx.ingest.catalogue import drop
-from refactx.ingest.locks import name_lock
-from refactx.ingest.migrate import migrate
-from refactx.ingest.run import Options, ingest
-from refactx.postgres import Database, list_indexes
-from refactx.verify import verify
+from refactx.index.verify import verify
+from refactx.ingest.new_index import Options, ingest
+from refactx.postgres.building import drop
+from refactx.postgres.database import Database, list_indexes
+from refactx.postgres.locks import name_lock
+from refactx.postgres.migrate import migrate
 
 FACT = "<Ann> <child> <Bob> ."
 _LABEL = '<http://www.wikidata.org/entity/{}> <http://www.w3.org/2000/01/rdf-schema#label> "{}"@en .\n'

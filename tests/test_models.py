@@ -16,9 +16,9 @@ from tokenizers.models import BPE
 from transformers import AutoTokenizer, T5Config, T5ForConditionalGeneration
 from transformers.utils import logging
 
-from refactx.demo_model import NAME, demo_model_folder, extract
 from refactx.errors import ModelError
-from refactx.models import check_chat_template, load_model, load_tokenizer
+from refactx.models.demo import NAME, demo_model_folder, extract
+from refactx.models.loading import check_chat_template, load_model, load_tokenizer
 from refactx.tokenizer import FactTokenizer
 
 CHAT_TEMPLATE = "{% for message in messages %}{{ message['role'] + ': ' + message['content'] + '\n' }}{% endfor %}"
@@ -54,7 +54,7 @@ def test_a_folder_with_only_a_tokenizer_json_is_a_tokenizer(tokenizer_folder: Pa
 
 def test_a_tokenizer_json_is_read_without_transformers(tokenizer_folder: Path) -> None:
     code = (
-        "import sys; from refactx.models import load_tokenizer\n"
+        "import sys; from refactx.models.loading import load_tokenizer\n"
         f"load_tokenizer({str(tokenizer_folder)!r})\n"
         "print([m for m in ('torch', 'transformers') if m in sys.modules])"
     )
@@ -63,7 +63,7 @@ def test_a_tokenizer_json_is_read_without_transformers(tokenizer_folder: Path) -
 
 def test_the_demo_model_is_found_at_once_without_transformers(tmp_path: Path) -> None:
     code = (
-        "import sys; from refactx.demo_model import demo_model_folder; folder = demo_model_folder()\n"
+        "import sys; from refactx.models.demo import demo_model_folder; folder = demo_model_folder()\n"
         "print(folder.name, [m for m in ('torch', 'transformers') if m in sys.modules])"
     )
     (tmp_path / "refactx" / "models" / NAME).mkdir(parents=True)

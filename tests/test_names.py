@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from refactx.fact import MAX_PART_CHARACTERS
-from refactx.ingest.knowledge_base import build_knowledge_base
+from refactx.ingest.knowledge.knowledge_base import build_knowledge_base
 
 ENTITY = "http://www.wikidata.org/entity/"
 LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from refactx.fact import split_fact
-from refactx.ingest.inverse_names import inverse_of
-from refactx.ingest.knowledge_base import KnowledgeBase, build_knowledge_base
+from refactx.ingest.knowledge.inverse_labels import inverse_of
+from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, build_knowledge_base
 from refactx.ingest.selection import Selection, languages_of
 
 PAGE = (Path(__file__).parent.parent / "docs" / "names.md").read_text()

@@ -5,10 +5,10 @@ from test_candidates import EVERY, found, shown
 from test_channel_tokenizers import joining_tokenizer
 from tiny_model import MemoryIndex, one_thread, tiny_index  # noqa: F401
 
-from refactx import namesakes as module
-from refactx.channel_lines import after
-from refactx.namesakes import Namesake, namesakes
-from refactx.state import InFact, Machine
+from refactx.choosing import namesakes as module
+from refactx.choosing.answer_lines import after
+from refactx.choosing.namesakes import Namesake, namesakes
+from refactx.decoding.machine import InFact, Machine
 from refactx.tokenizer import FactTokenizer
 
 FACTS = (

@@ -2,8 +2,8 @@
 
 import pytest
 
-from refactx.ingest.ntriples import Triple, empty_line, parse_line, unescape
-from refactx.ingest.parsed import decoded_lines
+from refactx.ingest.parsers.ntriples import Triple, empty_line, parse_line, unescape
+from refactx.ingest.parsers.parsed import decoded_lines
 
 OBJECTS = [
     ("<http://e/o>", Triple("http://e/s", "http://e/p", node="http://e/o")),

@@ -22,16 +22,16 @@ from torch.nn.modules.module import register_module_forward_hook
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 import refactx
-from refactx import embedded
-from refactx.answer import Answer
-from refactx.ask import Asker
-from refactx.cli import main
+from refactx.asking.answer import Answer
+from refactx.asking.asker import Asker
+from refactx.asking.prompt import Prompt
+from refactx.cli.main import main
 from refactx.errors import DatabaseError, InputError, RefactxError
 from refactx.fact import Fact
-from refactx.ingest.run import Options, ingest
-from refactx.limits import Limits, limits_of_environment
-from refactx.postgres import Database, open_session
-from refactx.prompt import Prompt
+from refactx.ingest.new_index import Options, ingest
+from refactx.postgres.database import Database, open_session
+from refactx.postgres.embedded import server as embedded
+from refactx.postgres.limits import Limits, limits_of_environment
 from refactx.tokenizer import FactTokenizer
 
 MODEL = 259  # the seed of one that writes several facts
@@ -125,7 +125,7 @@ def test_a_server_that_comes_back_in_mid_generation_costs_no_word(
         undisturbed.facts,
         undisturbed.links,
     )
-    assert [record.message for record in caplog.records if record.name == "refactx.postgres"] == [
+    assert [record.message for record in caplog.records if record.name == "refactx.postgres.database"] == [
         "the database went away: waiting for it, 60 s at most",
         "the database is back",
     ]

@@ -10,7 +10,7 @@ from conftest import DatabaseServer
 from living_index import LivingIndex
 from psycopg.conninfo import make_conninfo
 
-from refactx.postgres import open_session
+from refactx.postgres.database import open_session
 
 FACTS = ["Åsa född Malmö", "Ōe geboren Uchiko"]
 

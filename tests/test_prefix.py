@@ -22,9 +22,9 @@ from tiny_model import (
 )
 from transformers import DynamicCache, MistralConfig, MistralForCausalLM
 
+from refactx.engines.hf.prefix import Prefix
 from refactx.errors import InputError, ModelError
-from refactx.grounded import GroundedModel, ground
-from refactx.prefix import Prefix
+from refactx.grounded.model import GroundedModel, ground
 
 INDEX = tiny_index(FACTS)
 SHARED = "Facts are good.\nFact: <Ann> <p> <b> .\nFact: <Bo> <p> <.> .\n"
@@ -110,7 +110,7 @@ def test_what_is_left_of_the_prompt_is_read_with_a_guess(monkeypatch: pytest.Mon
     inputs = behind("so it is")
     truth = written(0, inputs, "greedy", 8)
     ahead = truth[0].tolist()
-    monkeypatch.setattr("refactx.drafts.guess", lambda before, most, matched: ahead[len(before) :][:most])
+    monkeypatch.setattr("refactx.choosing.guesses.guess", lambda before, most, matched: ahead[len(before) :][:most])
     with Passes(llama()) as passes:
         out = written(0, inputs, "greedy", 8, prefix=prefix())
     assert out.tolist() == truth.tolist()

@@ -6,9 +6,9 @@ import pytest
 from tiny_model import tiny_tokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
+from refactx.asking.prompt import Example, Prompt, load_prompt, without_control
 from refactx.errors import InputError, ModelError
 from refactx.fact import split_fact
-from refactx.prompt import Example, Prompt, load_prompt, without_control
 
 PROMPT = Prompt("Be true.", (Example("Who?", "Answer: I."),))
 TURNS = "{% for m in messages %}{{ '<s>' + m['role'] + ': ' + m['content'] + '</s>' }}{% endfor %}"

@@ -7,12 +7,12 @@ import pytest
 from test_ask import LinkedIndex
 from tiny_model import tiny_fact_tokenizer
 
+from refactx.asking.prompt import Example, Prompt, load_prompt
+from refactx.asking.prompt_check import check_prompt
 from refactx.connect import open_index
 from refactx.errors import InputError
 from refactx.fact import Fact, split_fact
-from refactx.links import Link, LinkedFact
-from refactx.prompt import Example, Prompt, load_prompt
-from refactx.prompt_check import check_prompt
+from refactx.index.links import Link, LinkedFact
 
 
 class Known(LinkedIndex):

@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tiny_model import log_probabilities, one_thread, read_as, tiny_index, tiny_model  # noqa: F401
 
-from refactx.chunks import ChunkedModel
-from refactx.prefix import prefill
-from refactx.question_score import FIRST, QuestionScore, nothing, so_far
-from refactx.state import InFact, Machine
-from refactx.tree import Path
+from refactx.choosing.question_score import FIRST, QuestionScore, nothing, so_far
+from refactx.decoding.machine import InFact, Machine
+from refactx.engines.hf.chunked import ChunkedModel
+from refactx.engines.hf.prefix import prefill
+from refactx.tree.children import Path
 
 LONG = "one two three four five (six) seven (1900-1999)"
 GRAPH = ("<Ann> <p> <b>", "<Bo (n)> <q> <c>", f"<Cy ({LONG})> <p> <Ann>", "<Ann> <r> <Bo (n)>")
@@ -90,8 +90,8 @@ def test_texts_that_begin_alike_or_go_on_in_one_another_get_what_each_gets_alone
     question, begin = encode(" b in b?"), told("<Ann>")
     texts = [(*begin, *row) for row in rows]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("refactx.continuations.IDS_A_PASS", ids_a_pass)
-        patch.setattr("refactx.chunks.IDS_A_PASS", ids_a_pass)
+        patch.setattr("refactx.choosing.continuations.IDS_A_PASS", ids_a_pass)
+        patch.setattr("refactx.engines.hf.chunked.IDS_A_PASS", ids_a_pass)
         together = of_ids(encode(lead), question).likelihoods(texts)
     alone = [of_ids(encode(lead), question).likelihoods([text])[0] for text in texts]
     assert together == pytest.approx(alone, abs=1e-3)
@@ -114,7 +114,7 @@ def test_gives_up_what_is_far_behind_once_a_quarter_is_read_and_nothing_else(
         score.likelihoods(texts[::2], besides[::2], hopeless)
         score.likelihoods(texts[:1])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("refactx.question_score.RACED", 4)
+        patch.setattr("refactx.choosing.question_score.RACED", 4)
         found = score.likelihoods(texts, besides, hopeless)
     of_ids = [plainly("Fact: <Ann>", path, question) for path in rows]
     first = math.ceil(FIRST * len(of_ids[0]))
@@ -131,7 +131,7 @@ def test_gives_up_what_is_far_behind_once_a_quarter_is_read_and_nothing_else(
 def test_what_was_read_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     score, texts = of_question(" who was it?"), [(*told("<Ann>"), *encode(f" <{name}>")) for name in "pqr"]
     first = score.likelihoods(texts)
-    monkeypatch.setattr("refactx.chunks.ChunkedModel.feed_seeing", None)
+    monkeypatch.setattr("refactx.engines.hf.chunked.ChunkedModel.feed_seeing", None)
     assert score.likelihoods(texts[::-1]).tolist() == first.tolist()[::-1]
 
 

@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 
 from refactx.errors import InputError
-from refactx.ingest.parsed import Parsed
-from refactx.ingest.rdf import parse_rdf
-from refactx.ingest.sources import Source
-from refactx.ingest.statements import entity_number
-from refactx.ingest.stream import BlockStream
-from refactx.ingest.wikidata import DESCRIPTION, LABEL, TITLE
+from refactx.ingest.parsers.parsed import Parsed
+from refactx.ingest.parsers.rdf import parse_rdf
+from refactx.ingest.parsers.wikidata.rules import DESCRIPTION, LABEL, TITLE
+from refactx.ingest.parsers.wikidata.statements import entity_number
+from refactx.ingest.sources.source import Source
+from refactx.ingest.sources.stream import BlockStream
 
 PREFIXES = """\
 @prefix rdf: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> .

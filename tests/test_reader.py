@@ -12,9 +12,9 @@ import pytest
 from conftest import new_home, remove_home, run_refactx
 
 import refactx
-from refactx import embedded
-from refactx.index import Index
-from refactx.postgres import Database
+from refactx.index.index import Index
+from refactx.postgres.database import Database
+from refactx.postgres.embedded import server as embedded
 
 
 def walk(index: Index, texts: list[str]) -> list[tuple[list[int], list[int], int]]:

@@ -16,12 +16,12 @@ from tiny_model import tiny_tokenizer
 
 from refactx.errors import IndexExistsError, InputError
 from refactx.ingest import disk
-from refactx.ingest.inputs import inputs_of
-from refactx.ingest.knowledge_base import KnowledgeBase
-from refactx.ingest.resumable import Steps
+from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
+from refactx.ingest.manifest import first_step
+from refactx.ingest.pipeline import Steps
 from refactx.ingest.selection import Selection
-from refactx.ingest.sources import STANDARD_INPUT, Source
-from refactx.ingest.steps import first_step
+from refactx.ingest.sources.inputs import inputs_of
+from refactx.ingest.sources.source import STANDARD_INPUT, Source
 from refactx.ingest.work_folder import work_folder
 from refactx.tokenizer import FactTokenizer
 

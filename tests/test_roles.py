@@ -16,10 +16,10 @@ from tiny_model import tiny_model, tiny_tokenizer
 
 import refactx
 from refactx.errors import DatabaseError
-from refactx.ingest.catalogue import drop
-from refactx.ingest.migrate import migrate
-from refactx.ingest.run import Options, ingest
-from refactx.postgres import Database, open_session
+from refactx.ingest.new_index import Options, ingest
+from refactx.postgres.building import drop
+from refactx.postgres.database import Database, open_session
+from refactx.postgres.migrate import migrate
 from refactx.tokenizer import FactTokenizer
 
 PAGE = Path(__file__).parent.parent / "docs" / "database.md"
@@ -80,7 +80,7 @@ def command(*arguments: str) -> Any:
     """A command in this process."""
     from click.testing import CliRunner
 
-    from refactx.cli import cli
+    from refactx.cli.main import cli
 
     return CliRunner().invoke(cli, list(arguments))
 

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from test_stored_tree import Sequences, build
 
 from refactx.errors import CorruptIndexError
-from refactx.ingest.build import Shape
-from refactx.ingest.sequences import offsets_of
-from refactx.piece import Piece, from_members, to_members
-from refactx.piece_search import Targets, search
-from refactx.segment_facts import contained, fact_blocks
-from refactx.stored_tree import StoredTree
-from refactx.token_codes import TokenCodes
-from refactx.unfold import blocks, from_block, keys, to_block
+from refactx.ingest.segment.level_cutter import Shape
+from refactx.tree.arrays import offsets_of
+from refactx.tree.lookup import contained, fact_blocks
+from refactx.tree.matrix import blocks, from_block, keys, to_block
+from refactx.tree.piece import Piece, from_members, to_members
+from refactx.tree.piece_search import Targets, search
+from refactx.tree.stored import StoredTree
+from refactx.tree.token_codes import TokenCodes
 
 tokens = st.one_of(st.integers(0, 4), st.integers(0, 300), st.sampled_from([255, 256, 16_383, 65_535, (1 << 24) - 1]))
 sequences = st.lists(st.lists(tokens, min_size=1, max_size=9).map(tuple), min_size=1, max_size=120, unique=True)

@@ -10,12 +10,12 @@ from living_graph import command, entry
 from living_index import LivingIndex, same
 from tiny_model import tiny_fact_tokenizer
 
-from refactx.cli_ingest import MANY_SEGMENTS
+from refactx.cli.ingest import MANY_SEGMENTS
 from refactx.errors import CorruptIndexError, IndexExistsError, IndexNotFoundError, TokenizerMismatchError
-from refactx.ingest.catalogue import drop
-from refactx.ingest.locks import name_lock
-from refactx.postgres import Database
-from refactx.verify import verify
+from refactx.index.verify import verify
+from refactx.postgres.building import drop
+from refactx.postgres.database import Database
+from refactx.postgres.locks import name_lock
 
 FIRST = [f"s{subject} p{predicate} o{subject % 4}" for subject in range(9) for predicate in range(3)]
 MORE = ["s1 p1 new", "s1 p9 new", "t1 p1 o1", "a a a"]

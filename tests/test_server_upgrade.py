@@ -17,13 +17,13 @@ from conftest import new_home, remove_home
 from tiny_model import tiny_tokenizer
 
 import refactx
-from refactx.embedded import start, wait_until_stopped
-from refactx.embedded_account import account_for
-from refactx.embedded_binaries import carried_versions, programs_of
-from refactx.embedded_cluster import Cluster, _working_in
 from refactx.errors import DatabaseError
-from refactx.ingest.run import Options, ingest
-from refactx.postgres import Database
+from refactx.ingest.new_index import Options, ingest
+from refactx.postgres.database import Database
+from refactx.postgres.embedded.account import account_for
+from refactx.postgres.embedded.binaries import carried_versions, programs_of
+from refactx.postgres.embedded.cluster import Cluster, _working_in
+from refactx.postgres.embedded.server import start, wait_until_stopped
 from refactx.tokenizer import FactTokenizer
 
 OLD, NEW = 16, 18
@@ -179,7 +179,7 @@ def test_data_that_there_are_no_programs_for_is_an_error_and_stays(version: str,
 
 @pytest.mark.slow
 def test_killed_at_any_moment_of_an_upgrade_the_next_start_succeeds(home: Path) -> None:
-    program = "import sys; from pathlib import Path; from refactx.embedded import start; start(Path(sys.argv[1]))"
+    program = "import sys; from pathlib import Path; from refactx.postgres.embedded.server import start; start(Path(sys.argv[1]))"
     for tenths in range(2, 100, 7):
         process = subprocess.Popen([sys.executable, "-c", program, str(home)], start_new_session=True)
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -18,24 +18,24 @@ from shared_index import BLOCK_BYTES, answers, blocks, build, changed, opened
 from test_labels import database
 
 from refactx.connect import open_index
-from refactx.embedded_account import account_for
-from refactx.embedded_binaries import programs_of
-from refactx.embedded_cluster import Cluster
 from refactx.errors import DatabaseError, IndexExistsError, IndexNotFoundError, InputError, RefactxError
-from refactx.export import Exported, export_index, export_stream
-from refactx.ingest.catalogue import drop
-from refactx.ingest.importing import import_index
-from refactx.postgres import list_indexes
-from refactx.share_blocks import TruncatedFileError
-from refactx.verify import verify
+from refactx.index.verify import verify
+from refactx.postgres.building import drop
+from refactx.postgres.database import list_indexes
+from refactx.postgres.embedded.account import account_for
+from refactx.postgres.embedded.binaries import programs_of
+from refactx.postgres.embedded.cluster import Cluster
+from refactx.share.blocks import TruncatedFileError
+from refactx.share.export import Exported, export_index, export_stream
+from refactx.share.importing import import_index
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from refactx.export import export_index
-from refactx.ingest.catalogue import drop
-from refactx.ingest.importing import import_index
-from refactx.postgres import Database
+from refactx.share.export import export_index
+from refactx.postgres.building import drop
+from refactx.share.importing import import_index
+from refactx.postgres.database import Database
 
 what, url, path, calls = sys.argv[1:]
 left = int(calls)

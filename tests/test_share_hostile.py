@@ -23,15 +23,15 @@ from test_hostile_index import complains
 from test_labels import database
 from tiny_model import tiny_fact_tokenizer
 
-from refactx.codec import FORMAT_VERSION, RowCodec, shared_seed
 from refactx.errors import InputError
-from refactx.export import export_stream
-from refactx.index import MAX_TOKENIZER_BYTES
-from refactx.ingest.catalogue import drop
-from refactx.ingest.importing import import_stream
-from refactx.piece import from_members
-from refactx.postgres import Database, list_indexes
-from refactx.share_blocks import FILE_VERSION, MAGIC, MAX_PAYLOAD, TruncatedFileError, pack_rows, unpack_rows
+from refactx.index.index import MAX_TOKENIZER_BYTES
+from refactx.postgres.building import drop
+from refactx.postgres.database import Database, list_indexes
+from refactx.share.blocks import FILE_VERSION, MAGIC, MAX_PAYLOAD, TruncatedFileError, pack_rows, unpack_rows
+from refactx.share.export import export_stream
+from refactx.share.importing import import_stream
+from refactx.tree.codec import FORMAT_VERSION, RowCodec, shared_seed
+from refactx.tree.piece import from_members
 
 Header = dict[str, Any]
 START = len(MAGIC) + 4

@@ -15,13 +15,13 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from refactx.connect import open_index
 from refactx.errors import IndexExistsError, InputError, TokenizerMismatchError
-from refactx.ingest.catalogue import drop
-from refactx.ingest.run import Options, ingest
+from refactx.index.verify import verify
+from refactx.ingest.new_index import Options, ingest
+from refactx.ingest.retokenisation import ingest_knowledge_base
 from refactx.ingest.selection import Selection
-from refactx.ingest.share import ingest_knowledge_base
-from refactx.postgres import Database, list_indexes
+from refactx.postgres.building import drop
+from refactx.postgres.database import Database, list_indexes
 from refactx.tokenizer import FactTokenizer
-from refactx.verify import verify
 
 
 @pytest.fixture(scope="module")

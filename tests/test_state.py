@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_model import MemoryIndex, allowed_by_brute_force, ids, tiny_fact_tokenizer, tiny_index
 
+from refactx.decoding.machine import Dead, Free, InFact, InTerminator, Machine, State
+from refactx.decoding.mask import allowed
 from refactx.errors import ModelError
-from refactx.mask import allowed
-from refactx.state import Dead, Free, InFact, InTerminator, Machine, State
 
 FACTS = ("<Ann> <p> <b>", "<Ann> <p> <c>", "<Ann> <q> <b>", "<Bé> <p> <b>")
 FACT_B = (" <", "Ann", ">", " <", "p", ">", " <", "b", ">")

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refactx.codec import RowCodec
 from refactx.errors import CorruptIndexError
-from refactx.ingest.build import Packing, SegmentBuilder, Shape
-from refactx.ingest.packing import learn
-from refactx.ingest.sequences import Offsets, frontier_depths, offsets_of, shared_lengths
-from refactx.stored_tree import StoredTree
-from refactx.tree import MemoryTree, Tokens
+from refactx.ingest.segment.learn import learn
+from refactx.ingest.segment.level_cutter import Packing, SegmentBuilder, Shape
+from refactx.tree.arrays import Offsets, frontier_depths, offsets_of, shared_lengths
+from refactx.tree.children import MemoryTree, Tokens
+from refactx.tree.codec import RowCodec
+from refactx.tree.stored import StoredTree
 
 Sequences = list[tuple[int, ...]]
 

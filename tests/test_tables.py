@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from refactx.errors import InputError
 from refactx.fact import MAX_PART_CHARACTERS, written_part
-from refactx.ingest.parsed import Parsed
-from refactx.ingest.sources import Source
-from refactx.ingest.tables import parse_table, table_form
+from refactx.ingest.parsers.parsed import Parsed
+from refactx.ingest.parsers.tables.table import parse_table, table_form
+from refactx.ingest.sources.source import Source
 
 HEADER = "subject,predicate,object\n"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from refactx.ingest.values import language_rank, readable
+from refactx.ingest.parsers.values import language_rank, readable
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 WKT = "http://www.opengis.net/ont/geosparql#wktLiteral"

@@ -20,7 +20,7 @@ from transformers import (
 
 from refactx.fact import Fact
 from refactx.tokenizer import FactTokenizer
-from refactx.tree import Children, MemoryTree
+from refactx.tree.children import Children, MemoryTree
 
 FACTS = (
     "<Ann> <p> <b>",
@@ -243,7 +243,7 @@ def one_thread() -> Iterator[None]:
 def read_as(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Models that take any mask read what goes on from a text as a tree, others as rows of a batch."""
     if request.param == "rows":
-        monkeypatch.setattr("refactx.continuations.takes_masks", lambda model: False)
+        monkeypatch.setattr("refactx.choosing.continuations.takes_masks", lambda model: False)
     return str(request.param)
 
 

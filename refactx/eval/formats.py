@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from refactx.errors import InputError
-from refactx.eval.answer_set import Gold
+from refactx.eval.answers import Gold
 from refactx.eval.questions import Question
 
 _EXPECTED = "expected Mintaka, 2WikiMultiHopQA, WebQSP, QALD, or one object a line with id, question and answers"

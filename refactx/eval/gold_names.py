@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import Protocol
 
-from refactx.name_blocks import Named
+from refactx.index.names import Named
 
 
 class NameTable(Protocol):
-    """An index's names, in blocks (`refactx.index.Index`)."""
+    """An index's names, in blocks (`refactx.index.index.Index`)."""
 
     def name_rows(self) -> list[tuple[bytes, bytes]]:
         """Keys and blocks of all names."""

@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 
 from tqdm import tqdm
 
+from refactx.asking.prompt import Prompt
 from refactx.errors import InputError, ModelError
-from refactx.eval.answer_log import AnswerLog, write_whole
-from refactx.prompt import Prompt
+from refactx.eval.log import AnswerLog, write_whole
 
 KEY_VARIABLE = "REFACTX_JUDGE_KEY"
 """The environment variable with the key of a judge behind a URL; a name of our own, so that no other key is sent there."""
@@ -88,8 +88,8 @@ def load_judge_prompt(path: Path | None = None) -> JudgePrompt:
 
 def local_judge(name: str) -> Reply:
     """A judge in this process: a Hugging Face id, folder or GGUF file. Decoding is greedy. Raises ModelError."""
-    from refactx.ask import Asker
-    from refactx.models import load_model
+    from refactx.asking.asker import Asker
+    from refactx.models.loading import load_model
 
     model, tokenizer = load_model(name)
     askers: dict[Prompt, Asker] = {}

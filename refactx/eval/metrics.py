@@ -1,6 +1,6 @@
 """How right an answer is, and how right a run is.
 
-Of one answer with the items P (`refactx.eval.answer_set`) to a question with the gold answers G:
+Of one answer with the items P (`refactx.eval.answers`) to a question with the gold answers G:
 
 | metric | formula | edge cases |
 |---|---|---|
@@ -26,7 +26,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from refactx.eval.answer_set import Gold, contains, distinct, items, same, without_known
+from refactx.eval.answers import Gold, contains, distinct, items, same, without_known
 from refactx.eval.intervals import Estimate, proportion
 from refactx.eval.normalise import normalise
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from refactx.errors import InputError
-from refactx.eval.answer_set import Gold, same
+from refactx.eval.answers import Gold, same
 
 Split = Literal["all", "tune", "report"]
 MAX_BYTES = 2 << 30

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from refactx.eval.answer_set import same
+from refactx.eval.answers import same
 from refactx.eval.metrics import NOTHING, Outcome, Score, outcome, score
 from refactx.eval.questions import Question
 

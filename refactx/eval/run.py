@@ -15,9 +15,9 @@ from typing import Any
 
 from tqdm import tqdm
 
-from refactx.answer import Answer
+from refactx.asking.answer import Answer
 from refactx.errors import InputError
-from refactx.eval.answer_log import AnswerLog, write_whole
+from refactx.eval.log import AnswerLog, write_whole
 from refactx.eval.questions import Question
 
 FILES = {"grounded": "answers.jsonl", "free": "free.jsonl"}

@@ -15,11 +15,11 @@ from typing import Any
 import torch
 from transformers import LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
 
+from refactx.decoding.machine import FactSource
 from refactx.errors import InputError
-from refactx.eval.answer_log import write_whole
+from refactx.eval.log import write_whole
 from refactx.eval.plots import LABELS, standalone, throughput_plot
-from refactx.grounded import ground
-from refactx.state import FactSource
+from refactx.grounded.model import ground
 
 PROMPT = "Here are facts, one a line."
 _FACT_END = re.compile(r"> \.\s*$")

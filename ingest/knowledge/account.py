@@ -1,0 +1,167 @@
+"""What became of the staged lines once claims, names and descriptions are joined: kept, or dropped for a reason."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from refactx.fact import DESCRIPTIONS
+
+from ..knowledge.aliases import ADDS_NOTHING
+from ..knowledge.inverse import Inverted
+from ..knowledge.naming import AS_BEFORE, BY_INVERSE, BY_LABEL, BY_LABEL_AND_DESCRIPTION, BY_TITLE
+from ..parsers.wikidata.rules import DESCRIPTION, LABEL, OTHER_NAME, SHORT_DESCRIPTION, TITLE
+from ..selection import Selection
+from ..work_database import Work, number
+
+DESCRIPTION_UNWANTED, BEYOND = "description", "beyond the limit"
+# What becomes of each chosen description; it is kept as a fact or as a part of a name (a short one only as a fact).
+_DESCRIPTIONS = """
+SELECT fate, count(*) FROM (
+    SELECT CASE
+        WHEN n.entity IS NULL THEN 'subject has no label'
+        WHEN f.entity IS NOT NULL OR (c.predicate = '{description}' AND u.rule = {by_both}) THEN 'kept'
+        WHEN NOT {descriptions} THEN '{dropped}'
+        WHEN d.entity IS NULL THEN '{beyond}'
+        ELSE 'duplicate' END AS fate
+    FROM descriptions c
+    LEFT JOIN named n ON c.entity = n.entity
+    LEFT JOIN described d ON c.entity = d.entity AND c.predicate = d.predicate
+    LEFT JOIN description_facts f ON c.entity = f.entity AND c.predicate = f.said_by
+    LEFT JOIN used u ON c.entity = u.entity
+) GROUP BY fate
+"""
+# What becomes of aliases. Those that are facts count as duplicates here; the caller takes the facts off.
+_ALIASES = f"""
+SELECT fate, count(*) FROM (
+    SELECT CASE
+        WHEN n.entity IS NULL THEN 'subject has no label'
+        WHEN {ADDS_NOTHING} THEN 'duplicate'
+        WHEN a.entity IS NULL THEN 'unused name'
+        ELSE 'duplicate' END AS fate
+    FROM terms t LEFT JOIN named n USING (entity)
+    LEFT JOIN aliased a ON t.entity = a.entity AND t.text = a.text
+    WHERE t.kind = {OTHER_NAME}
+) GROUP BY fate
+"""
+# Labels that name an entity in a fact, or the inverse of a property, but for those that are kept as an alias.
+_USED_LABELS = """
+SELECT count(*) FROM (
+    SELECT entity FROM used WHERE rule IN ({by_both}, {by_label})
+    UNION SELECT label_item FROM inverses JOIN used ON inverses.predicate = used.entity
+    WHERE label_item IS NOT NULL AND label_item NOT IN (
+        SELECT entity FROM entity_units JOIN alias_facts ON unit = object WHERE of_label
+    )
+)
+"""
+# Only of predicates that keep a name: another would be unknown to the next change, which may pair the property with a third.
+_INVERSE_PROPERTIES = """
+SELECT entity_id(property), entity_id(predicate) FROM inverses
+WHERE predicate > 0 AND (predicate IN (SELECT entity FROM used) OR predicate IN (SELECT entity FROM known))
+ORDER BY property
+"""
+_RULES = {
+    "title": f"rule = {BY_TITLE} AND NOT has_id",
+    "label (description)": f"rule = {BY_LABEL_AND_DESCRIPTION} AND NOT has_id",
+    "label": f"rule = {BY_LABEL} AND NOT has_id",
+    "with id": f"rule <> {BY_INVERSE} AND has_id",
+    "inverse": f"rule = {BY_INVERSE}",
+    "as before": f"rule = {AS_BEFORE}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """How many facts there are, and what became of the staged lines: kept, or dropped by reason.
+
+    `aliases` of the `claims` are other names of entities. `names`: how many names occur in facts, by the rule that made them;
+    `entities` of them are an item's or a property's. `not_inverted`: the claims about entities without an inverse fact of
+    their own, by reason, if inverse facts were asked for; with the `derived` facts they are all such claims.
+    `inverse_properties`: the properties whose inverse facts are another property's, and which.
+    """
+
+    claims: int
+    descriptions: int
+    aliases: int
+    derived: int
+    kept: int
+    dropped: Counter[str]
+    cut: int
+    entities: int
+    names: dict[str, int]
+    not_inverted: dict[str, int]
+    inverse_properties: dict[str, str] = field(default_factory=dict)
+
+
+def account_for(connection: Work, selection: Selection, inverted: Inverted, ready_dropped: int) -> Joined:
+    """The account, from all the tables of `ingest.facts`. `ready_dropped`: ready-made lines beyond the limit, already gone."""
+
+    def count(query: str) -> int:
+        return number(connection, query)
+
+    def rows(query: str) -> Counter[str]:
+        return Counter(dict(connection.execute(query).fetchall()))
+
+    rules = {"by_both": BY_LABEL_AND_DESCRIPTION, "by_label": BY_LABEL}
+    dropped = rows("SELECT reason, count(*) FROM judged WHERE reason IS NOT NULL GROUP BY reason")
+    dropped[BEYOND] += ready_dropped
+    claims = count("SELECT count(*) FROM claim_facts")
+    staged = count("SELECT count(*) FROM judged WHERE reason IS NULL") + count("SELECT count(*) FROM ready")
+    dropped["duplicate"] += staged - claims
+
+    fates = rows(
+        _DESCRIPTIONS.format(
+            description=DESCRIPTIONS[0],
+            descriptions=selection.descriptions,
+            dropped=DESCRIPTION_UNWANTED,
+            beyond=BEYOND,
+            **rules,
+        )
+    )
+    kept_descriptions = fates.pop("kept", 0)
+    dropped += fates
+    said = count(f"SELECT count(*) FROM terms WHERE kind IN ({DESCRIPTION}, {SHORT_DESCRIPTION})")
+    dropped["duplicate"] += said - count("SELECT count(*) FROM descriptions")
+
+    used_labels = (
+        _USED_LABELS if selection.inverse else "SELECT count(*) FROM used WHERE rule IN ({by_both}, {by_label})"
+    )
+    aliases = count("SELECT count(*) FROM alias_facts")
+    dropped += rows(_ALIASES)
+    labels = count("SELECT count(*) FROM alias_facts WHERE of_label")  # these lines are accounted for as labels
+    dropped["duplicate"] -= aliases - labels
+    dropped["unused name"] -= labels
+
+    names = 0
+    for kind, column, query in (
+        (LABEL, "label", used_labels.format(**rules)),
+        (TITLE, "title", f"SELECT count(*) FROM used WHERE rule = {BY_TITLE}"),
+    ):
+        of_kind = count(f"SELECT count({column}) FROM chosen")
+        in_use = count(query)
+        dropped["duplicate"] += count(f"SELECT count(*) FROM terms WHERE kind = {kind}") - of_kind
+        dropped["unused name"] += of_kind - in_use
+        names += in_use
+    cut = (
+        count("SELECT count(*) FROM aliased WHERE is_cut")
+        + count("SELECT count(*) FROM judged WHERE reason IS NULL AND is_cut")
+        + count("SELECT count(*) FROM described WHERE is_cut")
+        + count("SELECT count(*) FROM used WHERE is_cut")
+    )
+    derived = count("SELECT count(*) FROM inverse_facts")
+    not_inverted = {"hub": inverted.hubs, "already a fact": inverted.pairs - inverted.hubs - derived}
+    return Joined(
+        claims=claims + aliases,
+        descriptions=count("SELECT count(*) FROM description_facts"),
+        derived=derived,
+        aliases=aliases,
+        kept=claims + kept_descriptions + aliases + names,
+        dropped=dropped,
+        cut=cut,
+        entities=count("SELECT count(*) FROM used WHERE entity > 0"),
+        names={
+            rule: made
+            for rule, condition in _RULES.items()
+            if (made := count(f"SELECT count(*) FROM used WHERE {condition}"))
+        },
+        not_inverted=not_inverted if selection.inverse else {},
+        inverse_properties=dict(connection.execute(_INVERSE_PROPERTIES).fetchall()) if selection.inverse else {},
+    )

@@ -1,0 +1,55 @@
+"""What `ingest.names` and `ingest.facts` do, for few ready-made facts and nothing else: there is nothing to name."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+
+from ..knowledge.account import Joined
+from ..parsers.staging import SCHEMAS
+from ..selection import Selection
+from ..small import are_few, distinct_rows, ranks_of, read_parquet
+
+_NAMES = pa.schema([(name, pa.string()) for name in ("name", "id", "object_kind")])
+
+
+def are_ready(staged: Path, selection: Selection) -> bool:
+    """Whether staged rows are for this module."""
+    others = [staged / f"{table}.parquet" for table in SCHEMAS if table != "ready"]
+    return (
+        not selection.inverse
+        and selection.limit is None
+        and not any(parquet.read_metadata(path).num_rows for path in others)
+        and are_few([staged / "ready.parquet"])
+    )
+
+
+def join_ready(staged: Path) -> tuple[dict[str, pa.Table], Joined]:
+    """The tables of the files of a knowledge base (`ingest.knowledge_base`) by their names, and the account."""
+    ready = read_parquet(staged / "ready.parquet")
+    parts = pa.chunked_array([chunk for column in ready.columns for chunk in column.chunks], pa.large_string())
+    texts = parts.combine_chunks().dictionary_encode()
+    ranks, first = ranks_of(texts.dictionary)
+    facts = distinct_rows(ranks[texts.indices.to_numpy()].reshape(3, -1).T)
+    units = texts.dictionary.take(pa.array(first)).cast(pa.string())
+    columns = dict(zip(("subject", "predicate", "object"), facts.T.copy(), strict=True))
+    tables = {
+        "units.parquet": pa.table({"unit": np.arange(len(units), dtype=np.int32), "text": units}),
+        "facts.parquet": pa.table(columns),
+        "names.parquet": _NAMES.empty_table(),
+    }
+    dropped = Counter(duplicate=len(ready) - len(facts))
+    return tables, Joined(
+        claims=len(facts),
+        descriptions=0,
+        aliases=0,
+        derived=0,
+        kept=len(facts),
+        dropped=dropped,
+        cut=0,
+        entities=0,
+        names={},
+        not_inverted={},
+    )

@@ -1,0 +1,228 @@
+"""Claims and descriptions joined with names: the facts, as triples of units.
+
+Step by step, on the tables of `ingest.work_database` and `ingest.names`:
+
+* `judged`: each claim with the reason for which it is dropped, or NULL; an object that was redirected is its target
+* `descriptions`, `described`: those of entities, and the ones that are facts
+* `inverse_claims`, `ready_inverse`: claims read backwards (`ingest.inverse`)
+* `aliased`: the other names of entities (`ingest.aliases`)
+* `used`: the entities whose names occur in a fact, and `predicates`: what kind of objects those that are predicates have
+* `units`: each distinct part with its number, in the order of the texts, whatever the order of the input
+* `facts`: distinct triples of units: claims, then the descriptions and the aliases that are no claim already, then the
+  inverse facts that are none of these
+"""
+
+from collections.abc import Callable
+
+from refactx.fact import ALIAS_OF, DESCRIPTIONS, MAX_PART_CHARACTERS
+
+from ..knowledge.account import BEYOND, Joined, account_for
+from ..knowledge.aliases import FACTS as ALIAS_FACTS
+from ..knowledge.aliases import choose_aliases
+from ..knowledge.inverse import invert_claims
+from ..knowledge.naming import BY_TITLE
+from ..selection import Selection
+from ..work_database import Work, number
+from . import inverse
+
+# A redirect may lead to another; only the end of the chain has a name. What has a name of its own is no redirect.
+_REDIRECTED = """
+CREATE TABLE redirected AS
+WITH RECURSIVE single AS (SELECT entity, min(target) AS target FROM redirects ANTI JOIN named USING (entity) GROUP BY entity),
+walk(entity, target, steps) AS (
+    SELECT entity, target, 1 FROM single
+    UNION ALL SELECT w.entity, s.target, steps + 1 FROM walk w JOIN single s ON w.target = s.entity WHERE steps < 8
+)
+SELECT entity, arg_max(target, steps) AS target FROM walk WHERE target IN (SELECT entity FROM named) GROUP BY entity
+"""
+_JUDGED = """
+CREATE TABLE judged AS
+SELECT c.subject, c.property, coalesce(r.target, c.object) AS object, cut(c.text, {limit}) AS text,
+    length(c.text) > {limit} AS is_cut, CASE
+    WHEN x.property IS NOT NULL THEN x.reason
+    WHEN s.entity IS NULL THEN 'subject has no label'
+    WHEN p.entity IS NULL THEN 'property has no label'
+    WHEN c.object IS NOT NULL AND o.entity IS NULL THEN 'object has no label'
+    END AS reason
+FROM claims c
+LEFT JOIN unwanted x ON c.property = x.property
+LEFT JOIN redirected r ON c.object = r.entity
+LEFT JOIN named s ON c.subject = s.entity
+LEFT JOIN named p ON c.property = p.entity
+LEFT JOIN named o ON coalesce(r.target, c.object) = o.entity
+"""
+_DESCRIBED = """
+CREATE TABLE described AS
+SELECT entity, predicate, cut(text, {limit}) AS text, length(text) > {limit} AS is_cut
+FROM descriptions SEMI JOIN named USING (entity) WHERE {descriptions}
+"""
+_DESCRIPTIONS = """
+CREATE VIEW descriptions AS
+SELECT entity, '{description}' AS predicate, description AS text FROM chosen WHERE description IS NOT NULL
+UNION ALL SELECT entity, '{short_description}', short_description FROM chosen WHERE short_description IS NOT NULL
+"""
+_USED = """
+CREATE TABLE used AS
+SELECT entity, name, is_cut, rule, has_id FROM named
+WHERE entity IN (
+    SELECT subject FROM judged WHERE reason IS NULL
+    UNION SELECT property FROM judged WHERE reason IS NULL
+    UNION SELECT object FROM judged WHERE reason IS NULL AND object IS NOT NULL
+    UNION SELECT entity FROM described
+    UNION SELECT predicate FROM inverse_claims
+    UNION SELECT entity FROM aliased
+)
+"""
+_PREDICATES = """
+CREATE TABLE predicates AS
+SELECT entity, CASE
+    WHEN entity < 0 THEN 'inverse'
+    WHEN count(object) = count(*) THEN 'entity'
+    WHEN count(object) = 0 THEN 'literal'
+    ELSE 'mixed' END AS object_kind
+FROM (
+    SELECT property AS entity, object FROM judged WHERE reason IS NULL
+    UNION ALL SELECT predicate, object FROM inverse_claims
+)
+GROUP BY entity
+"""
+_UNITS = """
+CREATE TABLE units AS
+SELECT CAST(row_number() OVER (ORDER BY text) - 1 AS INTEGER) AS unit, text FROM (
+    SELECT name AS text FROM used
+    UNION SELECT text FROM judged WHERE reason IS NULL AND text IS NOT NULL
+    UNION SELECT text FROM described
+    UNION SELECT predicate FROM described
+    UNION SELECT subject FROM ready UNION SELECT predicate FROM ready UNION SELECT object FROM ready
+    UNION SELECT predicate FROM ready_inverse
+    UNION SELECT name FROM aliased
+    UNION SELECT '{alias_of}' FROM aliased
+)
+"""
+_ENTITY_UNITS = "CREATE TABLE entity_units AS SELECT entity, unit FROM used JOIN units ON used.name = units.text"
+_CLAIM_FACTS = """
+CREATE TABLE claim_facts AS
+SELECT DISTINCT * FROM (
+    SELECT s.unit AS subject, p.unit AS predicate, o.unit AS object
+    FROM judged j
+    JOIN entity_units s ON j.subject = s.entity
+    JOIN entity_units p ON j.property = p.entity
+    JOIN entity_units o ON j.object = o.entity
+    WHERE j.reason IS NULL
+    UNION ALL
+    SELECT s.unit, p.unit, t.unit
+    FROM judged j
+    JOIN entity_units s ON j.subject = s.entity
+    JOIN entity_units p ON j.property = p.entity
+    JOIN units t ON j.text = t.text
+    WHERE j.reason IS NULL
+    UNION ALL
+    SELECT s.unit, p.unit, o.unit
+    FROM ready r
+    JOIN units s ON r.subject = s.text
+    JOIN units p ON r.predicate = p.text
+    JOIN units o ON r.object = o.text
+)
+"""
+_DESCRIPTION_FACTS = """
+CREATE TABLE description_facts AS
+SELECT e.unit AS subject, p.unit AS predicate, t.unit AS object, d.entity, d.predicate AS said_by
+FROM described d JOIN entity_units e USING (entity) JOIN units t USING (text) JOIN units p ON p.text = d.predicate
+ANTI JOIN claim_facts c ON c.subject = e.unit AND c.predicate = p.unit AND c.object = t.unit
+"""
+_INVERSE_FACTS = """
+CREATE TABLE inverse_facts AS
+SELECT i.* FROM (
+    SELECT s.unit AS subject, p.unit AS predicate, o.unit AS object
+    FROM inverse_claims c
+    JOIN entity_units s ON c.subject = s.entity
+    JOIN entity_units p ON c.predicate = p.entity
+    JOIN entity_units o ON c.object = o.entity
+    UNION
+    SELECT s.unit, p.unit, o.unit
+    FROM ready_inverse r
+    JOIN units s ON r.subject = s.text
+    JOIN units p ON r.predicate = p.text
+    JOIN units o ON r.object = o.text
+) i
+ANTI JOIN claim_facts USING (subject, predicate, object)
+ANTI JOIN description_facts USING (subject, predicate, object)
+ANTI JOIN alias_facts USING (subject, predicate, object)
+"""
+_FACTS = """
+CREATE VIEW facts AS
+SELECT subject, predicate, object FROM claim_facts
+UNION ALL SELECT subject, predicate, object FROM description_facts
+UNION ALL SELECT subject, predicate, object FROM alias_facts
+UNION ALL SELECT subject, predicate, object FROM inverse_facts
+"""
+
+
+def join_facts(connection: Work, selection: Selection, step: Callable[[], object] = lambda: None) -> Joined:
+    """Make the tables `used`, `predicates` and `units` and the view `facts`; call `step` after each of `STEPS`."""
+
+    def run(*queries: str) -> None:
+        for query in queries:
+            connection.execute(query.format(**values))
+            step()
+
+    values = {"limit": MAX_PART_CHARACTERS, "descriptions": selection.descriptions, "alias_of": ALIAS_OF}
+    connection.execute("CREATE TABLE unwanted (property BIGINT, reason VARCHAR)")
+    _fill_unwanted(connection, selection)
+    connection.execute(_DESCRIPTIONS.format(description=DESCRIPTIONS[0], short_description=DESCRIPTIONS[1]))
+    run(_REDIRECTED, _JUDGED, _DESCRIBED)
+    ready = 0 if selection.limit is None else _limit_subjects(connection, selection.limit)
+    inverted = invert_claims(connection, selection, step)
+    choose_aliases(connection, selection, BY_TITLE)
+    run(*_BEHIND)
+    return account_for(connection, selection, inverted, ready)
+
+
+def _fill_unwanted(connection: Work, selection: Selection) -> None:
+    """The properties whose claims are dropped, and why: by their datatype, or read only for the names of inverses."""
+    connection.execute(
+        "INSERT INTO unwanted SELECT property, min(reason) FROM left_out "
+        "WHERE reason <> 'external identifier' OR NOT ? GROUP BY property",
+        [selection.keep_external_ids],
+    )
+    if selection.properties is not None:
+        connection.execute(
+            "INSERT INTO unwanted SELECT DISTINCT property, 'other property' FROM claims "
+            "WHERE NOT list_contains(?, entity_id(property)) AND property NOT IN (SELECT property FROM unwanted)",
+            [sorted(selection.properties)],
+        )
+
+
+def _limit_subjects(connection: Work, limit: int) -> int:
+    """Only the first subjects: items by number, then properties, then ready-made ones by name. How many ready-made lines
+    that drops."""
+    connection.execute(f"""
+        CREATE TABLE within AS SELECT entity FROM (
+            SELECT subject AS entity FROM judged WHERE reason IS NULL UNION SELECT entity FROM described
+        ) ORDER BY entity & 1, entity LIMIT {limit}""")
+    connection.execute(
+        "UPDATE judged SET reason = ? WHERE reason IS NULL AND subject NOT IN (SELECT entity FROM within)", [BEYOND]
+    )
+    connection.execute("DELETE FROM described WHERE entity NOT IN (SELECT entity FROM within)")
+    rest = limit - number(connection, "SELECT count(*) FROM within")
+    ready = number(connection, "SELECT count(*) FROM ready")
+    connection.execute("ALTER VIEW ready RENAME TO all_ready")
+    connection.execute(
+        f"CREATE TABLE ready_within AS SELECT DISTINCT subject FROM all_ready ORDER BY subject LIMIT {rest}"
+    )
+    connection.execute("CREATE VIEW ready AS FROM all_ready SEMI JOIN ready_within USING (subject)")
+    return ready - number(connection, "SELECT count(*) FROM ready")
+
+
+_BEHIND = (
+    _USED,
+    _PREDICATES,
+    _UNITS,
+    _ENTITY_UNITS,
+    _CLAIM_FACTS,
+    _DESCRIPTION_FACTS,
+    ALIAS_FACTS,
+    _INVERSE_FACTS,
+    _FACTS,
+)
+STEPS = 3 + inverse.STEPS + len(_BEHIND)

@@ -1,0 +1,102 @@
+"""Ready-made facts, one `<subject> <predicate> <object> .` a line, where names are names already.
+
+Nearly all lines of such a file are in the exact form that a fact has, of plain characters; those are recognised and
+split by the thousands in Arrow. Any other line (white space, brackets inside a part, accents written as two characters,
+a missing dot) goes through Python, to the same result.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from refactx.fact import MAX_PART_CHARACTERS, clean_part
+
+from ..parsers.cleaning import cut
+from ..parsers.parsed import Parsed, decoded_lines, fault
+from ..parsers.text import PLAIN_TEXT
+
+_EXACT_FACT = f"^<{PLAIN_TEXT}> <{PLAIN_TEXT}> <{PLAIN_TEXT}> \\.$"
+_BOUNDARY = re.compile(r">\s+<")
+
+
+def parse_block(block: bytes, first_line: int) -> Parsed:
+    """A block of ready-made facts as rows of `ready` (`subject, predicate, object`, clean and cut).
+
+    `first_line` is the number of the block's first line in its file.
+    """
+    if b"\r" in block:
+        block = block.replace(b"\r\n", b"\n")
+    try:
+        text = block.removesuffix(b"\n").decode()
+    except UnicodeDecodeError:
+        return _parse_lines(decoded_lines(block), range(first_line, first_line + block.count(b"\n") + 1))
+    lines = pc.split_pattern(pa.array([text], pa.large_string()), "\n").flatten()
+    # A line within the limit in bytes has no part beyond it in characters.
+    exact = pc.and_(
+        pc.match_substring_regex(lines, _EXACT_FACT), pc.less_equal(pc.binary_length(lines), MAX_PART_CHARACTERS)
+    )
+    parts = pc.split_pattern(
+        pc.binary_slice(lines.filter(exact).cast(pa.large_binary()), 1, -3).cast(pa.large_string()), "> <"
+    )
+    table = pa.table({name: pc.list_element(parts, at) for at, name in enumerate(("subject", "predicate", "object"))})
+    others = lines.filter(pc.invert(exact))
+    if not len(others):
+        return Parsed(len(lines), len(lines), tables={"ready": table})
+    numbers = (first_line + number for number, is_exact in enumerate(exact.to_pylist()) if not is_exact)
+    result = _parse_lines(others.to_pylist(), numbers)
+    result.lines = len(lines)
+    result.statements += len(table)
+    result.tables["ready"] = pa.concat_tables([table, result.tables["ready"]])
+    return result
+
+
+def split_line(line: str) -> tuple[str, str, str] | None:
+    """The three raw parts of a ready-made fact, whose dot may be missing; None if it can't be split into three.
+
+    A part may hold `<` or `>` as long as `> <` marks only the two boundaries between parts.
+
+    >>> split_line("<a < b>  <is> <1> .")
+    ('a < b', 'is', '1')
+    >>> split_line("<a> <is> <b> <c> .") is None
+    True
+    """
+    line = line.strip()
+    if line.endswith("."):
+        line = line[:-1].rstrip()
+    if not (line.startswith("<") and line.endswith(">")):
+        return None
+    parts = _BOUNDARY.split(line[1:-1])
+    return (parts[0], parts[1], parts[2]) if len(parts) == 3 else None
+
+
+def _parse_lines(lines: Sequence[str | None], numbers: Iterable[int]) -> Parsed:
+    """Lines of any form, each with its number in the file."""
+    result = Parsed(len(lines))
+    facts: list[tuple[str, str, str]] = []
+    for number, line in zip(numbers, lines, strict=False):
+        if line is None:
+            result.faults.append((number, "not UTF-8"))
+            continue
+        start = line.strip().removeprefix("\ufeff")
+        if not start or start.startswith("#"):
+            result.dropped["comment" if start else "blank"] += 1
+            continue
+        parts = split_line(start)
+        if parts is None:
+            result.faults.append((number, fault("not <subject> <predicate> <object> .", line)))
+            continue
+        result.statements += 1
+        clean = [clean_part(part) for part in parts]
+        if not all(clean):
+            result.dropped["empty part"] += 1
+            continue
+        result.cut += sum(len(part) > MAX_PART_CHARACTERS for part in clean)
+        facts.append((cut(clean[0]), cut(clean[1]), cut(clean[2])))
+    columns = zip(*facts, strict=True) if facts else ((), (), ())
+    names = ("subject", "predicate", "object")
+    result.tables["ready"] = pa.table(
+        {name: pa.array(list(column), pa.large_string()) for name, column in zip(names, columns, strict=True)}
+    )
+    return result

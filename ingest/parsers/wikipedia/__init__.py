@@ -1,0 +1,1 @@
+"""Parsers of English Wikipedia's dumps (`page`, `page_props`), which give entities titles and short descriptions."""

@@ -1,0 +1,119 @@
+"""The entries of one level of the tree, read in runs: the facts themselves, or prefixes spilled to disk.
+
+A level of Wikidata's tree does not fit into memory, so entries above the facts are appended to plain files of numpy
+arrays in the work directory and read back through memory maps.
+"""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refactx.tree.arrays import Offsets
+from refactx.tree.children import Tokens
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """n neighbouring entries: their `tokens` (int32) and `offsets` (int64[n + 1]), and for each its kind (uint8, see
+    `refactx.tree.piece`), how many facts lie under it (`leaves`, int64) and how many entries of the level below (`items`)."""
+
+    tokens: Tokens
+    offsets: Offsets
+    kinds: NDArray[np.uint8]
+    leaves: NDArray[np.int64]
+    items: NDArray[np.int64]
+
+
+class Entries(Protocol):
+    """The sorted entries of a level."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+        ...
+
+    def read(self, low: int, high: int) -> Run:
+        """Entries low to high - 1."""
+        ...
+
+
+class SortedFacts(Protocol):
+    """Distinct token sequences in ascending order."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+        ...
+
+    def read_tokens(self, low: int, high: int) -> tuple[Tokens, Offsets]:
+        """Sequences low to high - 1, as tokens and offsets."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FactEntries:
+    """Level 0: each fact is an entry with one leaf."""
+
+    facts: SortedFacts
+
+    def __len__(self) -> int:
+        return len(self.facts)
+
+    def read(self, low: int, high: int) -> Run:
+        tokens, offsets = self.facts.read_tokens(low, high)
+        ones = np.ones(high - low, np.int64)
+        return Run(tokens, offsets, np.zeros(high - low, np.uint8), ones, ones)
+
+
+_COLUMNS = {"tokens": np.int32, "lengths": np.int32, "kinds": np.uint8, "leaves": np.int64, "items": np.int64}
+
+
+class SpilledEntries:
+    """A level above the facts, written once and then read."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        self._folder = folder
+        self._stack = ExitStack()
+        self._files: dict[str, BinaryIO] = {
+            name: self._stack.enter_context((folder / name).open("wb")) for name in _COLUMNS
+        }
+        self._columns: dict[str, NDArray[np.generic]] = {}
+        self._offsets: Offsets = np.zeros(1, np.int64)
+        self._count = 0
+
+    def append(
+        self,
+        tokens: Tokens,
+        lengths: Offsets,
+        kinds: NDArray[np.uint8],
+        leaves: NDArray[np.int64],
+        items: NDArray[np.int64],
+    ) -> None:
+        """Add entries behind those already there."""
+        self._count += len(lengths)
+        values: Sequence[NDArray[np.generic]] = (tokens, lengths, kinds, leaves, items)
+        for (name, dtype), column in zip(_COLUMNS.items(), values, strict=True):
+            self._files[name].write(column.astype(dtype).tobytes())
+
+    def finish(self) -> None:
+        """Close the files and map them for reading."""
+        self._stack.close()
+        for name, dtype in _COLUMNS.items():
+            path = self._folder / name
+            empty = path.stat().st_size == 0
+            self._columns[name] = np.empty(0, dtype) if empty else np.memmap(path, dtype, "r")
+        self._offsets = np.zeros(self._count + 1, np.int64)
+        np.cumsum(self._columns["lengths"], out=self._offsets[1:])
+
+    def __len__(self) -> int:
+        return self._count
+
+    def read(self, low: int, high: int) -> Run:
+        offsets = self._offsets[low : high + 1]
+        columns = {name: np.array(self._columns[name][low:high]) for name in ("kinds", "leaves", "items")}
+        tokens = np.array(self._columns["tokens"][offsets[0] : offsets[-1]])
+        return Run(tokens, offsets - offsets[0], **columns)

@@ -1,0 +1,213 @@
+"""Source files as blocks of whole lines, compressed or not.
+
+A block is a few megabytes of bytes that end with a line feed (but for the last line of a file, perhaps), so that a step
+can work on many lines at once and memory stays bounded however large the file is. Lines may end as on any system (LF,
+CRLF, CR): in a block they end with a line feed. `ingest.decompression` undoes gzip, bzip2 and zstandard.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from refactx.errors import InputError
+
+from ..sources.decompression import SUFFIXES, DecompressionError, decompressed
+
+Format = Literal["N-Triples", "ready-made facts", "Turtle", "RDF/XML", "table"]
+
+BLOCK_BYTES = 16 << 20
+"""Some 150,000 lines: smaller blocks are parsed more slowly (4 MB: by a fifth), larger ones only take more memory."""
+MAX_LINE_BYTES = 256 << 20
+STANDARD_INPUT = Path("-")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_FORMATS: dict[str, Format] = {
+    **dict.fromkeys((".nt", ".ntriples"), "N-Triples"),
+    ".txt": "ready-made facts",
+    **dict.fromkeys((".ttl", ".turtle"), "Turtle"),
+    **dict.fromkeys((".rdf", ".owl"), "RDF/XML"),
+    **dict.fromkeys((".csv", ".tsv", ".tab", ".parquet", ".pq"), "table"),
+}
+_TABLE = "a table with columns subject, predicate and object"
+_TRIPLE = re.compile(rb'\s*(?:<\w[\w+.-]*://[^<>\s]*>|_:\S+)\s*<\w[\w+.-]*://[^<>\s]*>\s*[<"_].*\.')
+_TURTLE = re.compile(rb"\s*(?:@prefix|@base|PREFIX|BASE)\s")
+_WORD = re.compile(rb"\w+")
+_PARQUET = b"PAR1"
+_FACT = re.compile(rb"\s*<.+>\s+<.+>\s+<.+>\s*\.?\s*")
+
+
+class Source:
+    """One source: a file, or standard input (`-`), which can be read once only. `workers` threads decompress it.
+
+    `expected` says what it should hold, for whoever gives an empty one; by default what its name says.
+    """
+
+    def __init__(self, path: Path, workers: int = 2, expected: str | None = None) -> None:
+        self.path, self._workers = path, workers
+        self._expected = expected
+        self.is_standard_input = path == STANDARD_INPUT
+        self.name = "standard input" if self.is_standard_input else str(path)
+        self._begun: tuple[bytes, Generator[bytes, None, None]] | None = None
+        self._start = 0, 0  # bytes of text in the first block, and of the file up to its end
+
+    @property
+    def format_by_name(self) -> Format | None:
+        """What the source holds, if its name says so; compression apart."""
+        name = self.path.name.lower()
+        for suffix in SUFFIXES:
+            name = name.removesuffix(suffix)
+        return _FORMATS.get(Path(name).suffix)
+
+    @property
+    def size(self) -> int | None:
+        """Bytes on disk; None for standard input."""
+        if self.is_standard_input:
+            return None
+        with _told(self.name):
+            return self.path.stat().st_size
+
+    def identity(self) -> dict[str, str | int] | None:
+        """What tells this source from another, or from itself after a change; None for standard input."""
+        if self.is_standard_input:
+            return None
+        with _told(self.name):
+            status = self.path.stat()
+            return {"path": str(self.path.resolve()), "bytes": status.st_size, "changed_ns": status.st_mtime_ns}
+
+    def first_lines(self) -> bytes:
+        """Some lines from the start of the source, at most a block. Raises InputError, as `blocks` does."""
+        if self._begun is None:
+            read: list[int] = []
+            blocks = self._blocks(read.append)
+            first = next(blocks)
+            self._start = len(first), sum(read)
+            if not self.is_standard_input:  # a file is opened anew by who reads it all
+                blocks.close()
+                return first
+            self._begun = first, blocks
+        return self._begun[0]
+
+    def text_per_byte(self) -> float:
+        """How many bytes of text a byte of the file holds, judged from its start; at least 1."""
+        self.first_lines()
+        text, read = self._start
+        return max(1.0, text / read) if read else 1.0
+
+    def blocks(self, advance: Callable[[int], object] = lambda _: None) -> Generator[bytes, None, None]:
+        """The lines, decompressed, in blocks of about `BLOCK_BYTES`; `advance` is told the bytes read from disk.
+
+        Compression is known by the first bytes, whatever the file is called; members and frames read as one file.
+
+        Raises:
+            InputError: the file is missing, a folder, unreadable, empty, not UTF-8 but UTF-16, truncated, corrupt, or
+                compressed in another way.
+        """
+        if self._begun is None:
+            yield from self._blocks(advance)
+        else:
+            first, rest = self._begun
+            yield first
+            yield from rest
+
+    def _blocks(self, advance: Callable[[int], object]) -> Generator[bytes, None, None]:
+        done = 0
+        file = sys.stdin.buffer if self.is_standard_input else self.path
+        try:
+            with _told(self.name), decompressed(file, self._workers, advance) as chunks:
+                for block in self._whole_lines(_line_feeds(chunks)):
+                    if not done:
+                        if block.startswith(_UTF_16):
+                            raise InputError(f"{self.name} is UTF-16: expected UTF-8, so convert it (iconv -f UTF-16)")
+                        block = block.removeprefix(_BYTE_ORDER_MARK)  # noqa: PLW2901  # only the first one has it
+                    yield block
+                    done += block.count(b"\n")
+        except DecompressionError as error:
+            raise InputError(
+                f"{self.name} {error}; {done:,} lines were read from it: download or compress it again"
+            ) from None
+
+    def _whole_lines(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        """Pieces of any size joined and cut again after the last line feed within about `BLOCK_BYTES`."""
+        held: list[bytes] = []
+        size = 0
+        empty = True
+        for chunk in chunks:
+            rest = chunk
+            end = chunk.rfind(b"\n") + 1
+            if end and size + end >= BLOCK_BYTES:
+                yield b"".join([*held, chunk[:end]])
+                held, size, empty = [], 0, False
+                rest = chunk[end:]
+            if rest:
+                held.append(rest)
+                size += len(rest)
+            if size > MAX_LINE_BYTES:
+                raise InputError(
+                    f"{self.name} has a line of over {MAX_LINE_BYTES >> 20} MB: expected text, one fact a line"
+                )
+        if held:
+            yield b"".join(held)
+        elif empty:
+            kind = self.format_by_name or "N-Triples or ready-made facts"
+            raise InputError(
+                f"{self.name} is empty: expected {self._expected or (_TABLE if kind == 'table' else kind)}"
+            )
+
+
+def format_of(source: Source) -> Format:
+    """What a source holds: by its name, or by its first line, where the name says nothing or less.
+
+    A line of absolute IRIs (`<http://...> <http://...> ...`) is N-Triples even in a `.txt` file. A first line that names the
+    columns subject, predicate and object is a table's, and one that declares a prefix is Turtle's.
+
+    Raises:
+        InputError: as `Source.blocks` does; or neither the name nor the first line says what the file is.
+    """
+    start = source.first_lines()
+    first = next((line for line in start.split(b"\n", 1000) if line.strip() and not line.startswith(b"#")), b"")
+    named = source.format_by_name
+    if named in (None, "ready-made facts") and _TRIPLE.match(first):
+        return "N-Triples"
+    if named is not None:
+        return named
+    if _FACT.fullmatch(first):
+        return "ready-made facts"
+    if start.startswith(_PARQUET) or {b"subject", b"predicate", b"object"} <= set(_WORD.findall(first.lower())):
+        return "table"
+    if _TURTLE.match(first):
+        return "Turtle"
+    if first.lstrip().startswith((b"<?xml", b"<rdf:RDF")):
+        return "RDF/XML"
+    raise InputError(
+        f"{source.name} is neither N-Triples nor ready-made facts: expected a file name such as facts.nt, facts.nt.gz, "
+        f"facts.txt.bz2, facts.csv or facts.ttl, or lines such as <subject> <predicate> <object> ."
+    )
+
+
+def _line_feeds(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The chunks with CRLF and CR as line feeds."""
+    held = b""
+    for chunk in chunks:
+        if held or b"\r" in chunk:
+            chunk = held + chunk  # noqa: PLW2901
+            held = b"\r" if chunk.endswith(b"\r") else b""  # a line feed may follow in the next one
+            chunk = chunk.removesuffix(b"\r").replace(b"\r\n", b"\n").replace(b"\r", b"\n")  # noqa: PLW2901
+        yield chunk
+    if held:
+        yield b"\n"
+
+
+@contextmanager
+def _told(name: str) -> Iterator[None]:
+    """Errors of the operating system about a file, told in words."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise InputError(f"{name} does not exist: check the name of the source file") from None
+    except IsADirectoryError:
+        raise InputError(f"{name} is a folder: give the files in it") from None
+    except OSError as error:
+        raise InputError(f"{name} cannot be read: {error.strerror or error}") from None

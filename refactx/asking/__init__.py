@@ -1,0 +1,1 @@
+"""Asking a model: prompts, options of generation, and answers with their facts."""

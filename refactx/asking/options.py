@@ -1,0 +1,88 @@
+"""How a model is to write: the options that `refactx ask` and `refactx eval` share."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from refactx.errors import InputError
+
+MAX_NEW_TOKENS = 1000
+"""As in the paper."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """Greedy text of at most `max_new_tokens` ids, unless more is asked for.
+
+    `channel`: choose each fact by the question (`refactx.choosing.channel`), where the prompt has examples for that, and unless there
+    are beams. `num_beams`: beams over the whole text. `fact_beams`: search each fact with so many beams, while the text
+    stays as it is; `fact_length_penalty`: see `refactx.FactBeams`. `max_facts`: behind so many facts the answer has to
+    follow, and where another fact is begun, the text ends (None: any number). `temperature` above 0 means sampling, from
+    the `top_k` likeliest ids and from the likeliest that together have a probability of `top_p` (None: from all); `seed`:
+    the same one gives the same text (None: another text each time).
+
+    Raises InputError for values out of range, and for those that do not go together.
+
+    >>> Generation(temperature=0.7).samples, Generation().samples
+    (True, False)
+    """
+
+    channel: bool = True
+    num_beams: int = 1
+    fact_beams: int | None = None
+    fact_length_penalty: float = 0.0
+    max_new_tokens: int = MAX_NEW_TOKENS
+    max_facts: int | None = None
+    temperature: float = 0.0
+    top_k: int | None = None
+    top_p: float | None = None
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.num_beams < 1 or self.max_new_tokens < 1:
+            raise InputError(f"{self.num_beams} beams and {self.max_new_tokens} new tokens: both must be at least 1")
+        if self.fact_beams is not None and self.fact_beams < 1:
+            raise InputError(f"{self.fact_beams} fact beams: there must be at least 1")
+        if self.fact_beams is not None and self.num_beams > 1:
+            raise InputError("fact beams search each fact within greedy or sampled text: leave out num_beams")
+        if self.fact_length_penalty < 0:
+            raise InputError(f"length penalty {self.fact_length_penalty}: give 0 (the sum) or more (1: the mean)")
+        if self.max_facts is not None and self.max_facts < 1:
+            raise InputError(f"at most {self.max_facts} facts: give at least 1")
+        if self.temperature < 0:
+            raise InputError(f"temperature {self.temperature}: give 0 (greedy) or more")
+        if self.top_k is not None and self.top_k < 1:
+            raise InputError(f"top_k {self.top_k}: give at least 1")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise InputError(f"top_p {self.top_p}: give more than 0 and at most 1")
+        given = [name for name in ("top_k", "top_p", "seed") if getattr(self, name) is not None]
+        if given and not self.samples:
+            raise InputError(f"{' and '.join(given)}: these are for sampling, so give a temperature above 0 too")
+
+    @property
+    def samples(self) -> bool:
+        """Whether ids are drawn by chance."""
+        return self.temperature > 0
+
+    @property
+    def uses_channel(self) -> bool:
+        """Whether facts are chosen by the question: beams choose them in their own way."""
+        return self.channel and self.num_beams == 1 and self.fact_beams is None
+
+    @property
+    def free(self) -> "Generation":
+        """The same without what only facts have."""
+        return replace(self, channel=False, fact_beams=None, fact_length_penalty=0.0, max_facts=None)
+
+    def for_transformers(self) -> dict[str, Any]:
+        """The arguments of Transformers' `generate`: all but seed and what facts are about."""
+        settings: dict[str, Any] = {
+            "num_beams": self.num_beams,
+            "max_new_tokens": self.max_new_tokens,
+            "do_sample": self.samples,
+        }
+        if self.samples:  # its own default for top_k is 50
+            settings |= {"temperature": self.temperature, "top_k": self.top_k or 0, "top_p": self.top_p or 1.0}
+        return settings
+
+
+GREEDY = Generation()

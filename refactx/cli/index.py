@@ -1,0 +1,170 @@
+"""`refactx index`: what there is, in figures; checked, compacted, migrated, dropped."""
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from refactx.cli.options import DB, JSON, print_json
+from refactx.cli.share import export, import_
+from refactx.cli.sources import machine_options, work_dir_of
+from refactx.errors import without_password
+
+
+@click.group()
+def index() -> None:
+    """List, show, verify, compact, export, import, migrate and drop indexes."""
+
+
+index.add_command(export)
+index.add_command(import_)
+
+
+@index.command("list")
+@DB
+@click.option("--all", "every", is_flag=True, help="Also those being built, and what killed ingests left.")
+@JSON
+def list_(db: str | None, every: bool, as_json: bool) -> None:
+    """List the indexes."""
+    from refactx.connect import database
+    from refactx.index.description import described
+    from refactx.postgres.database import list_indexes
+
+    with database(db) as opened, opened.connection() as connection:
+        found = [described(entry) for entry in list_indexes(connection, every=every)]
+        where = without_password(opened.url)
+    if as_json:
+        return print_json(found)
+    if not found:
+        click.echo(f"there is no index in {where} yet: build one with `refactx ingest`", err=True)
+    for entry in found:
+        state = "" if entry["state"] == "ready" else f"  [{entry['state']}]"
+        if every and entry["unfinished"]:
+            state += "  [being changed, or a change was killed]"
+        click.echo(
+            f"{entry['name']:<24} {entry['facts']:>14,} facts  {entry['bytes_per_fact'] or 0:>6.1f} bytes a fact"
+            f"  {entry['tokenizer']}{state}"
+        )
+    return None
+
+
+@index.command()
+@click.argument("name")
+@DB
+@JSON
+def show(name: str, db: str | None, as_json: bool) -> None:
+    """Show what an index holds and what it takes."""
+    from refactx.connect import open_index
+    from refactx.index.description import described, shape_of
+
+    with open_index(name, db) as opened:
+        found = described(opened.entry) | shape_of(opened)
+    if as_json:
+        return print_json(found)
+    for key, value in found.items():
+        if not isinstance(value, dict):
+            click.echo(f"{key:<20} {f'{value:,}' if isinstance(value, int) else value}")
+    return None
+
+
+@index.command()
+@click.argument("name")
+@DB
+@JSON
+def verify(name: str, db: str | None, as_json: bool) -> None:
+    """Walk everything of an index; exit code 1, with the first faults, if anything is wrong."""
+    from tqdm import tqdm
+
+    from refactx.connect import open_index
+    from refactx.index.verify import verify as walk
+
+    with open_index(name, db) as opened:
+        total = sum(tree.facts for _, tree in opened.segments)
+        with tqdm(total=total, unit=" facts", unit_scale=True, disable=None) as bar:
+            verdict = walk(opened, bar.update)
+    if as_json:
+        print_json(
+            {
+                "index": name,
+                "sound": verdict.sound,
+                "faults": verdict.faults,
+                "rows": verdict.rows,
+                "facts": verdict.facts,
+                "tokens": verdict.tokens,
+                "sampled": verdict.sampled,
+            }
+        )
+    elif verdict.sound:
+        click.echo(
+            f"index {name}: sound ({verdict.rows:,} rows, {verdict.facts:,} facts, {verdict.sampled:,} read back)"
+        )
+    else:
+        for fault in verdict.faults:
+            click.echo(fault)
+    if not verdict.sound:
+        sys.exit(1)
+
+
+@index.command()
+@click.argument("name")
+@click.option(
+    "--unfinished", is_flag=True, help="Only what a killed ingest left of it; a finished index of the name stays."
+)
+@DB
+@JSON
+def drop(name: str, unfinished: bool, db: str | None, as_json: bool) -> None:
+    """Drop an index, and what killed ingests left of it."""
+    from refactx.connect import database
+    from refactx.postgres.building import drop as drop_index
+
+    with database(db) as opened, opened.connection() as connection:
+        drop_index(connection, name, unfinished=unfinished)
+    if as_json:
+        return print_json({"dropped": name})
+    click.echo(f"dropped {'what was unfinished of ' if unfinished else ''}{name}")
+    return None
+
+
+@index.command()
+@click.argument("name")
+@DB
+@machine_options
+@JSON
+def compact(name: str, db: str | None, workers: int, work_dir: Path | None, as_json: bool) -> None:
+    """Merge what was appended and forgotten into one segment, while readers go on."""
+    from refactx.connect import database
+    from refactx.ingest.compaction import CompactOptions
+    from refactx.ingest.compaction import compact as compact_index
+
+    os.nice(10)  # readers on this machine come first
+    with database(db) as opened:
+        done = compact_index(opened, work_dir_of(work_dir), CompactOptions(name, workers))
+    if as_json:
+        return print_json(done.to_json())
+    if not done.seconds:
+        click.echo(f"index {name}: nothing to do, {done.facts:,} facts in {done.segments} segment")
+    else:
+        click.echo(
+            f"index {name}: {done.facts:,} facts, of {done.segments} segments and {done.name_tables} tables of names, "
+            f"in {sum(done.seconds.values()):.1f} s"
+        )
+    return None
+
+
+@index.command()
+@DB
+@JSON
+def migrate(db: str | None, as_json: bool) -> None:
+    """Bring the indexes of an older refactx up to this one: seconds, whatever their size."""
+    from refactx.connect import database
+    from refactx.postgres.database import CATALOGUE_VERSION
+    from refactx.postgres.migrate import migrate as migrate_catalogue
+
+    with database(db) as opened, opened.connection() as connection:
+        before = migrate_catalogue(connection)
+    if as_json:
+        return print_json({"from": before, "to": CATALOGUE_VERSION})
+    done = "nothing to do" if before == CATALOGUE_VERSION else f"was {before}"
+    click.echo(f"the catalogue has version {CATALOGUE_VERSION} ({done})")
+    return None

@@ -1,0 +1,109 @@
+"""`refactx index export` and `refactx index import`: a finished index as one file, from one server to another."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from refactx.cli.options import DB, JSON, print_json
+from refactx.errors import InputError, RefactxError
+
+if TYPE_CHECKING:
+    from refactx.postgres.database import Database
+    from refactx.share.export import Exported
+
+FILE = click.Path(path_type=Path)
+
+
+@click.command("export")
+@click.argument("name")
+@click.argument("file", type=FILE)
+@DB
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@JSON
+def export(name: str, file: Path, db: str | None, force: bool, as_json: bool) -> None:
+    """Write index NAME to FILE (- is standard output), for `refactx index import` on any server.
+
+    If an export is stopped, the same command goes on with FILE.part.
+    """
+    from refactx.connect import database
+    from refactx.share.export import export_index
+
+    is_stream = str(file) == "-"
+    with database(db) as opened, _bar("export") as progress:
+        if is_stream:
+            done = _export_to_stdout(opened, name, progress)
+        else:
+            done = export_index(opened, name, file, force=force, progress=progress)
+    if done.note:
+        click.echo(done.note, err=True)
+    if as_json:
+        return print_json(asdict(done) | {"file": str(file)}, err=is_stream)
+    resumed = f", {done.resumed:,} of them from before" if done.resumed else ""
+    click.echo(
+        f"exported {name} to {file}: {done.facts:,} facts, {done.size:,} bytes{resumed}, checksum {done.checksum}",
+        err=is_stream,
+    )
+    return None
+
+
+@click.command("import")
+@click.argument("file", type=FILE)
+@click.option("--index", metavar="NAME", help="Its name here; default: the one under which it was exported.")
+@DB
+@click.option("--replace", is_flag=True, help="Replace an index that exists; readers see the old one until then.")
+@JSON
+def import_(file: Path, index: str | None, db: str | None, replace: bool, as_json: bool) -> None:
+    """Make an index of a FILE that `refactx index export` wrote (- is standard input).
+
+    Everything in the file is checked before it goes in. If an import is stopped, the same command goes on.
+    """
+    from refactx.connect import database
+    from refactx.share.importing import import_index, import_stream
+
+    with database(db) as opened, _bar("import") as progress:
+        if str(file) == "-":
+            if sys.stdin.isatty():
+                raise InputError("nobody types an index: give a file, or pipe one in")
+            done = import_stream(opened, sys.stdin.buffer, "standard input", index, replace=replace, progress=progress)
+        else:
+            done = import_index(opened, file, index, replace=replace, progress=progress)
+    if as_json:
+        return print_json(asdict(done) | {"file": str(file)})
+    resumed = f", {done.resumed:,} of them from before" if done.resumed else ""
+    click.echo(
+        f"imported {done.index}: {done.facts:,} facts, {done.size:,} bytes of rows{resumed}, checksum {done.checksum}"
+    )
+    return None
+
+
+def _export_to_stdout(database: "Database", name: str, progress: Callable[[int, int], object]) -> "Exported":
+    from refactx.share.export import export_stream
+
+    if sys.stdout.isatty():
+        raise InputError("an index is no text for a terminal: give a file, or pipe it on")
+    try:
+        return export_stream(database, name, sys.stdout.buffer, progress=progress)
+    except RefactxError:
+        # What is still buffered for a pipe that broke would be complained about once more when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise
+
+
+@contextmanager
+def _bar(what: str) -> Iterator[Callable[[int, int], object]]:
+    """A progress bar of bytes on standard error, where that is a terminal."""
+    from tqdm import tqdm
+
+    with tqdm(desc=what, unit="B", unit_scale=True, disable=None) as bar:
+
+        def progress(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done)
+
+        yield progress

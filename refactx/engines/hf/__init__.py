@@ -1,0 +1,1 @@
+"""The engine over Hugging Face Transformers, its logits processor, and prefilled prefixes."""

@@ -1,0 +1,1 @@
+"""Models whose `generate` writes only facts of an index."""

@@ -1,0 +1,1 @@
+"""Indexes for reading: facts as a tree, their text, names and ids."""

@@ -1,0 +1,1 @@
+"""Models and tokenizers by name: a Hugging Face id, a folder, a GGUF file, or `demo`."""

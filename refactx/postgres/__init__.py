@@ -1,0 +1,1 @@
+"""The database: connections, the catalogue, rows of tables, locks and rights."""

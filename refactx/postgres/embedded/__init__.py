@@ -1,0 +1,1 @@
+"""The PostgreSQL server that is installed with ReFactX and started on demand."""

@@ -1,0 +1,166 @@
+"""The PostgreSQL that comes with ReFactX: started on demand, shared by processes, stopped after the last one.
+
+``start()`` gives a server below REFACTX_HOME, the one that runs already or a new one. It is shared by everyone who uses
+that folder on this machine, and a watchdog process stops it some two seconds after the last user has ended: closed the
+server, exited, or been killed. A forked child counts as a user until it ends or closes the server itself.
+
+Locks (flock), always taken in this order:
+
+``start.lock``     exclusive, while someone starts or stops the server
+``users.lock``     shared, by each user for as long as it uses the server
+``watchdog.lock``  exclusive, by the watchdog for as long as it lives
+"""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from refactx.errors import DatabaseError
+from refactx.paths import make_home, refactx_home
+from refactx.postgres.embedded import locks as embedded_locks
+from refactx.postgres.embedded import watchdog as embedded_watchdog
+from refactx.postgres.embedded.account import account_for
+from refactx.postgres.embedded.binaries import carried_versions, programs_of
+from refactx.postgres.embedded.cluster import Cluster, check_path
+from refactx.postgres.embedded.upgrade import finish, upgrade_if_older
+
+_log = logging.getLogger(__name__)
+
+
+class EmbeddedServer:
+    """A use of the embedded server, until it is closed. Closing is idempotent, and ends only this use."""
+
+    def __init__(self, url: str, users: int) -> None:
+        self.url = url
+        """A libpq URL of its database ``refactx``, over a Unix socket and without a password."""
+        self._users: int | None = users
+        self._closing = threading.Lock()
+
+    def close(self) -> None:
+        """Ends this use. Where it is the last one the server stops soon; its data stays."""
+        with self._closing:
+            users, self._users = self._users, None
+        if users is not None:
+            os.close(users)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def start(home: Path | None = None) -> EmbeddedServer:
+    """Joins the server of that home (default: :func:`refactx.paths.refactx_home`), starting it if it does not run.
+
+    Takes about a millisecond where it runs, a few seconds the first time. Raises :class:`DatabaseError` where it cannot
+    be started, :class:`InputError` where the home cannot be used; then nothing is left running.
+    """
+    home = refactx_home() if home is None else make_home(home)
+    cluster = Cluster(home / "embedded")
+    try:
+        _make_folder(cluster.folder)
+        with embedded_locks.exclusive(cluster.folder / "start.lock"):
+            users = embedded_locks.share(cluster.folder / "users.lock")
+            try:
+                if cluster.is_ready():
+                    _ensure_watchdog(cluster.folder)
+                else:
+                    _bring_up(home, cluster)
+            except BaseException:
+                os.close(users)
+                raise
+    except OSError as error:
+        raise DatabaseError(
+            f"cannot run the database server in {home} ({error}): set REFACTX_HOME to another folder or give a server "
+            "with --db or REFACTX_DB"
+        ) from None
+    return EmbeddedServer(cluster.url, users)
+
+
+def wait_until_stopped(home: Path | None = None) -> None:
+    """Waits until the server of that home has no users any more and has been stopped; for ever where it has users."""
+    cluster = Cluster((refactx_home() if home is None else make_home(home)) / "embedded")
+    while cluster.folder.exists():
+        # Under the start lock: a watchdog.lock in our hands must not pass for a watchdog with someone who starts.
+        with embedded_locks.exclusive(cluster.folder / "start.lock"):
+            if cluster.is_ready():
+                _ensure_watchdog(cluster.folder)
+            else:
+                lock = embedded_locks.try_exclusive(cluster.folder / "watchdog.lock")
+                if lock is not None:
+                    os.close(lock)
+                    return
+        time.sleep(0.05)
+
+
+def _make_folder(folder: Path) -> None:
+    folder.mkdir(mode=0o711, exist_ok=True)
+    status = folder.stat()
+    if status.st_uid == os.geteuid() and status.st_mode & 0o777 != 0o711:  # the umask took some
+        folder.chmod(0o711)
+
+
+def _bring_up(home: Path, cluster: Cluster) -> None:
+    check_path(home)
+    finish(cluster)
+    account = account_for(cluster.data)
+    account.check_can_reach(cluster.folder)
+    upgrade_if_older(cluster, home, account)
+    programs = programs_of(max(carried_versions()), home, account)
+    check_path(programs)
+    if not cluster.data.exists():
+        _log.info("making a database in %s", cluster.data)
+    cluster.create(programs, account)
+    server = {
+        "pg_ctl": str(programs / "pg_ctl"),
+        "data": str(cluster.data),
+        "sockets": str(cluster.sockets),
+        "uid": account.uid,
+        "gid": account.gid,
+    }
+    _write(cluster.folder / "server.json", json.dumps(server))
+    # The watchdog first: should this process be killed while the server starts, there is one to stop it.
+    _ensure_watchdog(cluster.folder)
+    cluster.start(programs, account)
+
+
+def _write(path: Path, text: str) -> None:
+    with os.fdopen(embedded_locks.open_file(path, os.O_WRONLY | os.O_TRUNC), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _ensure_watchdog(folder: Path) -> None:
+    lock = embedded_locks.try_exclusive(folder / "watchdog.lock")
+    if lock is None:
+        return
+    # The lock goes over to the watchdog with its descriptor: there is no moment in which nobody holds it.
+    try:
+        log = embedded_locks.open_file(folder / "watchdog.log", os.O_WRONLY | os.O_TRUNC)
+        try:
+            # A plain script, isolated: it needs neither this package, which may be gone by then, nor what it imports.
+            subprocess.run(
+                [sys.executable, "-I", "-S", embedded_watchdog.__file__, folder, str(lock)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                start_new_session=True,
+                pass_fds=(lock,),
+                check=True,
+            )
+        except subprocess.CalledProcessError as error:
+            raise DatabaseError(f"the watchdog of the database server does not start: {error}") from None
+        finally:
+            os.close(log)
+    finally:
+        os.close(lock)

@@ -1,0 +1,1 @@
+"""Export of an index to a file, and import of such a file into a database."""

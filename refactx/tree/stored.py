@@ -1,0 +1,300 @@
+"""One segment as a `FactTree`, read piece by piece from wherever rows are kept.
+
+A walk reads one row a level (docs/design.md, "The tree in rows"). Pieces and the nodes that were asked for stay in a
+cache bounded in bytes; a node that is still there costs one dictionary look-up.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refactx.errors import CorruptIndexError
+from refactx.tree.cache import ByteCache
+from refactx.tree.children import NO_LEAVES, NO_TOKENS, OFF_TREE, Children, Counts, Tokens
+from refactx.tree.codec import RowCodec
+from refactx.tree.piece import TERMINAL, Piece, from_members, prefix_of, row_key
+from refactx.tree.token_codes import TokenCodes
+
+_ONE: Counts = np.ones(1, np.int64)
+_ONE.setflags(write=False)
+
+
+LONGEST_FACT = 16_384
+"""No fact has as many tokens: three parts of 1,000 characters, of at most 4 bytes each."""
+
+
+class RowSource(Protocol):
+    """Where the rows of one segment are kept."""
+
+    def fetch(self, key: bytes) -> bytes | None:
+        """The row under a key, or None; one round trip."""
+        ...
+
+    def fetch_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Those of the rows under some keys that there are; one round trip."""
+        ...
+
+
+class _Row(NamedTuple):
+    """How errors call a row: made into text only where there is one."""
+
+    name: str
+    key: bytes
+
+    def __str__(self) -> str:
+        return f"index {self.name!r}: row {self.key.hex()} (level {self.key[0]}, prefix {prefix_of(self.key)})"
+
+
+class _Node:
+    """A prefix in its piece: the entries `low` to `bounds[-1] - 1`, of which `bounds` are where its children begin.
+
+    `path` (int32) is the suffix of entry `low`, from depth `base` on: on it lie the tokens of the first child, and, down to
+    depth `forks`, of all that follow. (A plain class: one is made for every token of a walk.)
+    """
+
+    __slots__ = ("base", "bounds", "children", "forks", "nbytes", "path", "piece_key")
+
+    def __init__(
+        self, children: Children, piece_key: bytes, bounds: NDArray[np.int64], path: Tokens, base: int, forks: int
+    ) -> None:
+        self.children, self.piece_key, self.bounds = children, piece_key, bounds
+        self.path, self.base, self.forks = path, base, forks
+        self.nbytes = 700 + 20 * len(children.tokens)
+
+    def on_path(self, depth: int) -> "_Node":
+        """The node at a depth below this one and above `forks`: all entries under this one lie under it too."""
+        position = depth - self.base
+        below = Children(self.path[position : position + 1], self.children.leaves, 0)
+        return _Node(below, self.piece_key, self.bounds, self.path, self.base, self.forks)
+
+
+class StoredTree:
+    """The tree in the rows of one segment. Safe to share between threads.
+
+    `levels` and `facts`: how many levels and facts the segment has; `name`: how errors call it; `cache_bytes`: bound of
+    the cache.
+    Every method may raise CorruptIndexError, which names the row, and what `rows.fetch` raises.
+    """
+
+    def __init__(
+        self,
+        rows: RowSource,
+        codec: RowCodec,
+        codes: TokenCodes,
+        levels: int,
+        facts: int,
+        name: str,
+        cache_bytes: int = 256 << 20,
+    ) -> None:
+        self.facts = facts
+        self._rows, self.codec, self.codes, self.name = rows, codec, codes, name
+        self.root_key = row_key(levels - 1, [])
+        self._cache: ByteCache[_Node | Piece] = ByteCache(cache_bytes)
+
+    def children(self, prefix: Sequence[int]) -> Children:
+        """What may follow `prefix`; `OFF_TREE` if no fact starts with it."""
+        key = tuple(prefix)
+        node = self._cache.get(key)
+        if node is None:
+            node = self._walk(key)
+            if node is None:
+                return OFF_TREE
+        return node.children  # type: ignore[union-attr]  # tuples are keys of nodes, bytes of pieces
+
+    def only_path(self, prefix: tuple[int, ...]) -> Tokens:
+        """The tokens that follow a prefix without an alternative or an end: int32[n], as far as is known without reading a row.
+
+        Nothing is known where `children` was not asked for the prefix before.
+        """
+        node = self._cache.get(prefix)
+        if not isinstance(node, _Node) or node.forks <= len(prefix):
+            return NO_TOKENS
+        return node.path[len(prefix) - node.base : node.forks - node.base]
+
+    def piece(self, key: bytes) -> Piece:
+        """The piece under a row key."""
+        cached = self._cache.get(key)
+        if isinstance(cached, Piece):
+            return cached
+        row = self._rows.fetch(key)
+        if row is None:
+            raise self._missing(key)
+        return self._unpacked(key, row)
+
+    def load(self, keys: Sequence[bytes]) -> None:
+        """Read the pieces under some keys ahead, in one round trip, as far as the cache has room for them."""
+        missing = [key for key in keys if self._cache.get(key) is None]
+        for key, row in self._rows.fetch_many(missing).items() if missing else ():
+            self._unpacked(key, row)
+
+    def members(self, keys: Sequence[bytes]) -> list[tuple[Any, ...]]:
+        """What the rows under some keys hold, in one round trip and past the cache: intact, but of any meaning."""
+        rows = self._rows.fetch_many(keys)
+        for key in keys:
+            if key not in rows:
+                raise self._missing(key)
+        return [self.codec.unpack(key, rows[key], self._where(key)) for key in keys]
+
+    def _unpacked(self, key: bytes, row: bytes) -> Piece:
+        members = self.codec.unpack(key, row, self._where(key))
+        try:
+            piece = from_members(members, key[0])
+        except (ValueError, OverflowError) as error:
+            raise self.damaged(key, str(error)) from error
+        if key == self.root_key and piece.total() != self.facts:
+            raise self.damaged(key, f"it counts {piece.total():,} facts, the catalogue {self.facts:,}")
+        self._cache.put(key, piece)
+        return piece
+
+    def bound_cache(self, cache_bytes: int) -> None:
+        """Give the cache another bound."""
+        self._cache.limit = cache_bytes
+
+    @property
+    def cached_bytes(self) -> int:
+        """Bytes of memory that the cache holds."""
+        return self._cache.nbytes
+
+    def _where(self, key: bytes) -> _Row:
+        return _Row(self.name, key)
+
+    def _missing(self, key: bytes) -> CorruptIndexError:
+        return CorruptIndexError(f"{self._where(key)} is missing. Ingest the index again")
+
+    def damaged(self, key: bytes, what: str) -> CorruptIndexError:
+        """The error that says what is wrong with a row."""
+        return CorruptIndexError(f"{self._where(key)} is damaged: {what}. Ingest the index again")
+
+    def _walk(self, key: tuple[int, ...]) -> _Node | None:
+        depth = len(key)
+        if depth > LONGEST_FACT:
+            return None
+        node = None
+        while depth:  # the nearest ancestor that is still known: while decoding it is the parent
+            depth -= 1
+            node = self._cache.get(key[:depth])
+            if node is not None:
+                break
+        if not isinstance(node, _Node):
+            root = self.piece(self.root_key)
+            node = self._node(self.root_key, root, 0, len(root), ())
+            depth = 0
+        while depth < len(key):
+            skipped = min(node.forks, len(key)) - 1
+            if depth < skipped:  # on the only path: nothing between is asked for
+                if node.path[depth - node.base : skipped - node.base].tolist() != list(key[depth:skipped]):
+                    return None
+                node, depth = node.on_path(skipped), skipped
+            below = self._step(node, key[: depth + 1])
+            if below is None:
+                return None
+            node, depth = below, depth + 1
+        return node
+
+    def _step(self, node: _Node, prefix: tuple[int, ...]) -> _Node | None:
+        """The node one token below `node`."""
+        tokens, token = node.children.tokens, prefix[-1]
+        if len(tokens) == 1:
+            if tokens[0] != token:
+                return None
+            at, depth = 0, len(prefix)
+            if depth < node.forks:  # on the only path: nothing to look up
+                new = node.on_path(depth)
+                self._cache.put(prefix, new)
+                return new
+        else:
+            at = int(tokens.searchsorted(token))
+            if at == len(tokens) or tokens[at] != token:
+                return None
+        low, high = int(node.bounds[at]), int(node.bounds[at + 1])
+        piece = self.piece(node.piece_key)
+        path = node.path if at == 0 else None
+        return self._node(node.piece_key, piece, low, high, prefix, path, node.base)
+
+    def _node(
+        self,
+        key: bytes,
+        piece: Piece,
+        low: int,
+        high: int,
+        prefix: tuple[int, ...],
+        path: Tokens | None = None,
+        base: int = 0,
+    ) -> _Node:
+        depth = len(prefix)
+        try:
+            if path is None:
+                path, base = self._path(key, piece, low)
+            while piece.level and high - low == 1 and base + len(path) == depth and piece.kinds[low] != TERMINAL:
+                key, piece, low, high = self._descend(key, piece, low, prefix)
+                path, base = self._path(key, piece, low)
+            terminal = 0
+            if base + len(path) == depth:
+                if piece.level and piece.kinds[low] != TERMINAL:
+                    raise ValueError("a subtree of it overlaps another")
+                terminal, low = 1, low + 1
+                if low < high:
+                    path, base = self._path(key, piece, low)
+            if low == high:
+                node = _Node(Children(NO_TOKENS, NO_LEAVES, terminal), key, np.array([low]), path, base, 0)
+            else:
+                node = self._inner_node(key, piece, low, high, depth, terminal, path, base)
+        except (ValueError, IndexError) as error:
+            raise self.damaged(key, str(error)) from error
+        self._cache.put(prefix, node)
+        return node
+
+    def _inner_node(
+        self, key: bytes, piece: Piece, low: int, high: int, depth: int, terminal: int, path: Tokens, base: int
+    ) -> _Node:
+        """The node of entries [low, high), none of which ends at `depth`."""
+        first = path[depth - base : depth - base + 1]
+        if not len(first):
+            raise ValueError("an entry of it ends too early")
+        forks = piece.branch_depth(low, high)
+        if forks > depth:
+            bounds, tokens = np.array([low, high]), first
+        else:
+            bounds = piece.children_bounds(low, high, depth)
+            tokens = np.concatenate([first, piece.first_tokens(bounds[1:-1], self.codes)])
+            if not (tokens[:-1] < tokens[1:]).all():
+                raise ValueError("its children are not in order")
+            tokens.setflags(write=False)
+        leaves = _ONE if piece.level == 0 and high - low == 1 else piece.leaves_between(bounds)
+        leaves.setflags(write=False)
+        # The path ends with its entry, where a fact may end or the walk go on in a lower piece.
+        return _Node(Children(tokens, leaves, terminal), key, bounds, path, base, min(forks, base + len(path)))
+
+    def _path(self, key: bytes, piece: Piece, entry: int) -> tuple[Tokens, int]:
+        """The suffix of an entry of the piece under `key`, and the depth at which it begins."""
+        try:
+            path = np.array(piece.suffix(entry, self.codes), np.int32)
+        except ValueError as error:
+            raise self.damaged(key, str(error)) from error
+        path.setflags(write=False)
+        return path, int(piece.lcp[entry])
+
+    def _descend(self, key: bytes, piece: Piece, entry: int, prefix: tuple[int, ...]) -> tuple[bytes, Piece, int, int]:
+        """From the entry of a subtree to its entries in the piece below, checking that both tell the same."""
+        begins, low = piece.lower_piece(entry)
+        if begins is None:
+            below_key = piece.carried_key
+        else:
+            below_key = row_key(piece.level - 1, piece.sequence(begins, self.codes, entry, prefix))
+        if below_key[:1] != bytes([piece.level - 1]):
+            raise ValueError("it leads to no row of the level below")
+        below = self.piece(below_key)
+        high = low + int(piece.items[entry])
+        leaves = int(piece.leaves[entry])
+        shared = int(below.lcp[low]) if low < high <= len(below) else len(prefix)
+        if (
+            shared >= len(prefix)
+            or leaves != (high - low if below.level == 0 else int(below.leaves[low:high].sum(dtype=np.int64)))
+            or (high < len(below) and below.lcp[high] >= len(prefix))
+            or below.lcp[low + 1 : high].min(initial=len(prefix)) < len(prefix)
+            or tuple(self._path(below_key, below, low)[0][: len(prefix) - shared].tolist()) != prefix[shared:]
+        ):
+            raise ValueError(f"it does not agree with {self._where(below_key)}")
+        return below_key, below, low, high
