@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiny_model import tiny_tokenizer
+from support.tiny_model import tiny_tokenizer
 from tokenizers import Tokenizer, decoders, pre_tokenizers, processors
 from tokenizers.models import BPE, WordLevel
 

@@ -1,0 +1,247 @@
+"""From a question to an answer with its facts, and how people see it."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.tiny_model import MemoryIndex, tiny_fact_tokenizer, tiny_model, tiny_tokenizer
+from transformers import GenerationConfig, PreTrainedTokenizerFast, TextStreamer
+
+from refactx.asking.answer import Answer, final_answer
+from refactx.asking.asker import Asker
+from refactx.asking.prompt import Prompt
+from refactx.cli.plain import plain
+from refactx.errors import InputError, ModelError
+from refactx.fact import Fact
+from refactx.index.links import Link, LinkedFact
+from refactx.models.loading import load_model
+from refactx.tokenizer import FactTokenizer
+
+FACTS = ("<Ann> <p> <b>", "<Ann> <p> <c>", "<Bé> <p> <in>")
+
+
+class LinkedIndex(MemoryIndex):
+    """An index in memory that knows ids: Q1 for every subject, P1 for every predicate, objects are literals."""
+
+    def links(self, fact: Fact) -> LinkedFact:
+        return LinkedFact(Link(fact.subject, "Q1"), Link(fact.predicate, "P1"), fact.object)
+
+
+def tiny_asker(model: Any = None, facts: Iterable[str] | None = FACTS) -> Asker:
+    """A random model; its chat template ends right behind the question, so one that ends in `Fact:` begins a fact."""
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=tiny_tokenizer().backend_tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
+    )
+    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] + ' ' }}{% endfor %}"
+    index = None if facts is None else LinkedIndex(tiny_fact_tokenizer(), facts)
+    return Asker(model or tiny_model(), tokenizer, index, Prompt("Be true."))
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_the_facts_of_an_answer_are_in_the_index(num_beams: int) -> None:
+    answer = tiny_asker().ask("Fact:", num_beams=num_beams, max_new_tokens=40)
+    assert answer.facts
+    assert {fact.text for fact in answer.facts} <= {f"{fact} ." for fact in FACTS}
+    assert answer.facts[0].text in answer.text
+    assert [linked.subject.label for linked in answer.links] == [fact.subject for fact in answer.facts]
+
+
+def test_an_answer_is_deterministic_and_silent_whatever_the_generation_config(
+    capfd: pytest.CaptureFixture[str], recwarn: pytest.WarningsRecorder
+) -> None:
+    model = tiny_model()
+    model.generation_config = GenerationConfig(
+        do_sample=True, temperature=5.0, top_k=3, min_p=0.1, repetition_penalty=3.0, max_length=30, eos_token_id=[2]
+    )
+    before = model.generation_config.to_dict()
+    first, plain = tiny_asker(model).ask("Fact:", max_new_tokens=30), tiny_asker().ask("Fact:", max_new_tokens=30)
+    assert (first.text, first.facts) == (plain.text, plain.facts)
+    assert model.generation_config.to_dict() == before
+    assert capfd.readouterr() == ("", "")
+    assert not [warning for warning in recwarn if "transformers" in str(warning.filename)]
+
+
+def test_forward_passes_and_tokens_are_counted_and_the_model_is_left_as_it_was() -> None:
+    model = tiny_model()
+    asker = tiny_asker(model)
+    answer = asker.ask("Fact:", max_new_tokens=20)
+    assert answer.tokens == 20
+    assert answer.forward_passes < 20  # what is forced in a fact needs none
+    assert asker.ask("Fact:", max_new_tokens=20).forward_passes == answer.forward_passes
+    free = asker.ask("Fact:", max_new_tokens=20, free=True)
+    assert free.tokens == free.forward_passes == 20
+    assert not model._forward_pre_hooks
+    assert answer.seconds > 0
+
+
+def test_generation_stops_at_the_end_of_sequence_of_the_tokenizer_too() -> None:
+    asker = tiny_asker()
+    long = asker.ask("Fact:", max_new_tokens=40)
+    ids = asker._tokenizer.encode(long.text, add_special_tokens=False)
+    model = tiny_model()
+    model.generation_config.eos_token_id = None
+    model.get_output_embeddings().weight.data[asker._tokenizer.eos_token_id] *= 100
+    short = tiny_asker(model).ask("Fact:", max_new_tokens=200)
+    assert len(ids) >= 30
+    assert short.tokens < 200
+    assert "</s>" not in short.text
+
+
+def test_an_index_without_facts_answers_nothing() -> None:
+    """All that the model wrote behind a trigger would be its own."""
+    with pytest.raises(InputError, match="no facts to answer with: add some"):
+        tiny_asker(facts=[])
+
+
+def test_free_text_has_no_facts() -> None:
+    asker = tiny_asker()
+    answer = asker.ask("Fact:", max_new_tokens=20, free=True)
+    assert (answer.facts, answer.links) == ((), ())
+    assert answer.text == tiny_asker(facts=None).ask("Fact:", max_new_tokens=20, free=True).text
+    assert answer.text != asker.ask("Fact:", max_new_tokens=20).text
+
+
+def test_fact_beams_find_facts_of_the_index_and_go_with_greedy_text_only() -> None:
+    asker = tiny_asker()
+    answer = asker.ask("Fact:", max_new_tokens=40, fact_beams=3)
+    assert {fact.text for fact in answer.facts} <= {f"{fact} ." for fact in FACTS}
+    assert answer.facts
+    for options in ({"num_beams": 2}, {"free": True}):
+        with pytest.raises(InputError, match="fact beams"):
+            asker.ask("Fact:", fact_beams=3, **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"free": True}, {"num_beams": 2}, {"fact_beams": 2}])
+def test_the_beginning_that_prompts_share_is_computed_once(options: dict[str, Any]) -> None:
+    """The second question costs the model only what is its own, and the answer is that of an asker of its own."""
+    model, asked = tiny_model(), []
+    asker = tiny_asker(model)
+    asker.ask("hello", max_new_tokens=4, **options)
+    model.register_forward_pre_hook(
+        lambda _, args, kwargs: asked.append(kwargs["input_ids"].shape[1]), with_kwargs=True
+    )
+    second = asker.ask("What? Fact:", max_new_tokens=30, **options)
+    assert asked[0] < 20
+    alone = tiny_asker().ask("What? Fact:", max_new_tokens=30, **options)
+    assert (second.text, second.facts) == (alone.text, alone.facts)
+
+
+def test_a_streamer_gets_the_text_as_it_comes(capsys: pytest.CaptureFixture[str]) -> None:
+    asker = tiny_asker()
+    streamer = TextStreamer(asker._tokenizer, skip_prompt=True, skip_special_tokens=True)
+    answer = asker.ask("Fact:", max_new_tokens=20, streamer=streamer)
+    assert capsys.readouterr().out.strip() == answer.text
+
+
+def test_what_cannot_be_asked_is_refused() -> None:
+    asker = tiny_asker()
+    for options in ({"num_beams": 0}, {"max_new_tokens": 0}, {"num_beams": 2, "streamer": object()}):
+        with pytest.raises(InputError):
+            asker.ask("What?", **options)
+    with pytest.raises(InputError, match="question is empty"):
+        asker.ask(" ")
+    with pytest.raises(InputError, match="ask more briefly"):
+        asker.ask("long " * 600)
+    with pytest.raises(InputError, match="no index"):
+        tiny_asker(facts=None).ask("What?")
+    with pytest.raises(ModelError, match="chat template"):
+        Asker(tiny_model(), tiny_tokenizer(), None)
+
+
+def test_the_final_answer_is_what_follows_the_last_marker() -> None:
+    fact = Fact("Answer: x", "p", "o", "<Answer: x> <p> <o> .", (0, 1))
+    assert final_answer("Answer: a\nAnswer:  b \nmore", "Answer:") == "b"
+    assert final_answer("**Answer**: a\n", "Answer:") == ""
+    assert final_answer("so **Answer: a**", "Answer:") == "a"
+    assert final_answer("no marker", "Answer:") == ""
+    assert final_answer(f"Answer: a\nFact: {fact.text}", "Answer:", [fact]) == "a"
+    assert final_answer("Answer:\nnext line", "Answer:") == ""
+
+
+def test_smollm2_writes_the_fact_that_it_is_asked_for(smollm2_folder: Path) -> None:
+    model, tokenizer = load_model(str(smollm2_folder))
+    country = "<Switzerland (country in Central Europe)>"
+    facts = [f"{country} <capital> <Bern (capital of Switzerland)>", f"{country} <inception> <1291-08-01>"]
+    facts += ["<Ethiopia (country in East Africa)> <capital> <Addis Ababa (capital city of Ethiopia)>"]
+    index = LinkedIndex(FactTokenizer.from_transformers(tokenizer), facts)
+    answer = Asker(model, tokenizer, index).ask("What is the capital of Switzerland?", max_new_tokens=40)
+    assert answer.facts[0].text == f"{facts[0]} ."
+    assert "<|" not in answer.text
+
+
+BERN = Fact("Switzerland", "capital", "Bern", "<Switzerland> <capital> <Bern> .", (3, 9))
+YEAR = Fact("Switzerland", "inception", "1291", "<Switzerland> <inception> <1291> .", (12, 18))
+ANSWER = Answer(
+    question="What\x1b[2J is it?",
+    answer="Bern\x07",
+    text="I look.\nFact: <Switzerland> <capital> <Bern> .\nFact: <Switzerland> <inception> <1291> .\nAnswer: Bern\x07",
+    facts=(BERN, YEAR),
+    links=(
+        LinkedFact(Link("Switzerland", "Q39"), Link("capital", "P36"), Link("Bern", "Q70")),
+        LinkedFact(Link("Switzerland", "Q39"), Link("inception"), "1291", inverse=True),
+    ),
+    tokens=30,
+    forward_passes=20,
+    seconds=1.23456,
+)
+WIKI = "https://www.wikidata.org/wiki/"
+
+
+def test_the_json_of_an_answer() -> None:
+    switzerland = {"label": "Switzerland", "id": "Q39", "url": f"{WIKI}Q39"}
+    assert json.loads(json.dumps(ANSWER.to_json())) == {
+        "question": ANSWER.question,
+        "answer": ANSWER.answer,
+        "text": ANSWER.text,
+        "facts": [
+            {
+                "text": BERN.text,
+                "subject": switzerland,
+                "predicate": {"label": "capital", "id": "P36", "url": f"{WIKI}Property:P36"},
+                "object": {"label": "Bern", "id": "Q70", "url": f"{WIKI}Q70"},
+                "inverse": False,
+            },
+            {
+                "text": YEAR.text,
+                "subject": switzerland,
+                "predicate": {"label": "inception", "id": None, "url": None},
+                "object": {"literal": "1291"},
+                "inverse": True,
+            },
+        ],
+        "tokens": 30,
+        "forward_passes": 20,
+        "seconds": 1.235,
+        "finish_reason": "stop",
+        "turns_left_out": 0,
+    }
+
+
+def test_plainly_each_fact_is_a_line_of_its_own() -> None:
+    assert plain(ANSWER) == (
+        "Question: What[2J is it?\n"
+        "  I look.\n"
+        "  Fact: <Switzerland> <capital> <Bern> .\n"
+        "  Fact: <Switzerland> <inception> <1291> .\n"
+        "  Answer: Bern\n"
+        "<Switzerland> <capital> <Bern> .\n"
+        "<Switzerland> <inception> <1291> .\n"
+        "Answer: Bern\n"
+        f"Link: Switzerland {WIKI}Q39\n"
+        f"Link: capital {WIKI}Property:P36\n"
+        f"Link: Bern {WIKI}Q70\n"
+    )
+
+
+def test_without_an_answer_that_is_said() -> None:
+    assert plain(Answer("Q?", "", "", (), (), 1, 1, 0.1)) == "Question: Q?\nAnswer: (none)\n"
+
+
+def test_plainly_too_it_is_said_why_a_text_is_not_whole() -> None:
+    cut = Answer("Q?", "", "I", (), (), 1052, 9, 0.1, finish_reason="length")
+    note = "(cut off after 1,052 tokens: see --max-new-tokens)"
+    assert plain(cut) == f"Question: Q?\n  I\nAnswer: (none)\n{note}\n"
+    assert plain(replace(cut, finish_reason="interrupted")).endswith("Answer: (none)\n(interrupted)\n")

@@ -1,0 +1,144 @@
+"""Many questions at once, conversations, sampling, and generations that are ended from outside."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from support.tiny_model import tiny_model, tiny_tokenizer
+from test_asker import tiny_asker
+
+from refactx.asking.answer import Answer
+from refactx.asking.options import Generation
+from refactx.asking.prompt import Example
+from refactx.errors import InputError
+
+QUESTIONS = ("Fact:", "What? Fact:", "hello", "Is it so, that it is as long as this is? Fact: <B", "a")
+
+
+def shown(answer: Answer | InputError) -> Any:
+    assert isinstance(answer, Answer)
+    return answer.question, answer.text, [fact.text for fact in answer.facts], answer.tokens, answer.finish_reason
+
+
+@pytest.mark.parametrize("options", [{}, {"free": True}, {"num_beams": 2}, {"fact_beams": 2}])
+def test_answers_of_a_batch_are_those_asked_alone(options: dict[str, Any]) -> None:
+    batches = list(tiny_asker().ask_all(QUESTIONS, batch_size=3, max_new_tokens=25, **options))
+    asker = tiny_asker()
+    assert [shown(answer) for answer in batches] == [
+        shown(asker.ask(question, max_new_tokens=25, **options)) for question in QUESTIONS
+    ]
+
+
+def test_all_batches_go_on_behind_one_computed_beginning() -> None:
+    model, read = tiny_model(), list[int]()
+    model.register_forward_pre_hook(lambda _, args, kwargs: read.append(kwargs["input_ids"].numel()), with_kwargs=True)
+    asker = tiny_asker(model)
+    list(asker.ask_all(["hello", "a"], batch_size=2, max_new_tokens=1))
+    list(asker.ask_all(["What?", "b"], batch_size=2, max_new_tokens=1))
+    beginning, *batches = read
+    assert beginning > 8, "the system message"
+    assert batches == [2 * len("hello "), 2 * len("What? ")]
+
+
+def test_what_cannot_be_asked_has_its_error_in_place_of_an_answer() -> None:
+    answers = list(tiny_asker().ask_all(["a", " ", "long " * 600, "b"], batch_size=3, max_new_tokens=4))
+    assert [isinstance(answer, InputError) for answer in answers] == [False, True, True, False]
+    with pytest.raises(InputError, match="batches of 0"):
+        list(tiny_asker().ask_all(["a"], batch_size=0))
+
+
+def test_sampling_is_repeatable_by_its_seed_alone() -> None:
+    asker = tiny_asker()
+
+    def sampled(**options: Any) -> str:
+        return asker.ask("Fact:", max_new_tokens=30, temperature=1.0, **options).text
+
+    assert sampled(seed=1) == sampled(seed=1) != sampled(seed=2)
+    assert len({sampled() for _ in range(4)}) > 1
+    assert sampled(top_k=1) == asker.ask("Fact:", max_new_tokens=30).text
+    assert sampled(top_p=1e-9, seed=3) == sampled(top_k=1)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"num_beams": 0},
+        {"max_new_tokens": 0},
+        {"fact_beams": 0},
+        {"fact_beams": 2, "num_beams": 2},
+        {"fact_length_penalty": -1.0},
+        {"temperature": -1.0},
+        {"top_k": 5},
+        {"seed": 5},
+        {"temperature": 1.0, "top_k": 0},
+        {"temperature": 1.0, "top_p": 1.5},
+    ],
+)
+def test_options_that_mean_nothing_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        Generation(**options)
+
+
+def seen(asker: Any, *turns: Example, question: str = "Fact:") -> list[Sequence[int]]:
+    """What the model reads first for a question with a history."""
+    ids: list[Sequence[int]] = []
+    asker.ask(question, history=turns, max_new_tokens=30, until=lambda row: ids.append(row[0].tolist()) or True)
+    return ids
+
+
+def test_a_history_is_part_of_the_conversation_and_its_facts_may_be_written_again() -> None:
+    first = tiny_asker().ask("Fact:", max_new_tokens=40)
+    asker = tiny_asker(facts=[first.facts[0].text.removesuffix(" .")])
+    again = asker.ask("Fact:", history=[Example("Who? Fact:", first.text)], max_new_tokens=40)
+    assert [fact.text for fact in again.facts] == [first.facts[0].text]
+    text = asker._tokenizer.decode(seen(asker, Example("Who?", "It </s>is I."))[0])
+    assert "Who? It is I. Fact:" in " ".join(text.split()), "and it cannot bring control tokens"
+
+
+def test_the_oldest_turns_go_where_there_is_no_room() -> None:
+    asker, long = tiny_asker(), Example("q" * 60, "a" * 60)  # the model has room for 512 ids
+    at_once = {"until": lambda _: True}
+    assert asker.ask("Fact:", history=[long], max_new_tokens=300, **at_once).turns_left_out == 0
+    assert asker.ask("Fact:", history=[long] * 5, max_new_tokens=30, **at_once).turns_left_out == 2
+    few = asker.ask("Fact:", history=[long] * 5, max_new_tokens=1000)
+    assert few.turns_left_out == 3
+    assert few.finish_reason == "length"
+    assert few.tokens < 400, "no further than the model has room"
+
+
+@pytest.mark.parametrize("options", [{}, {"free": True}, {"num_beams": 2}, {"fact_beams": 2}])
+def test_a_generation_ends_when_it_is_told_to(options: dict[str, Any]) -> None:
+    lengths: list[int] = []
+
+    def enough(ids: Any) -> bool:
+        lengths.append(ids.shape[1])
+        return len(lengths) == 5
+
+    answer = tiny_asker().ask("hello", max_new_tokens=100, until=enough, **options)
+    assert answer.finish_reason == "interrupted"
+    assert answer.tokens == 5
+    whole = tiny_asker().ask("hello", max_new_tokens=5, **options)
+    assert whole.finish_reason == "length"
+    if "num_beams" not in options:
+        assert answer.text == whole.text
+
+
+@pytest.mark.parametrize("pad", ["<pad>", "</s>"])
+def test_a_batch_ends_when_it_is_told_to(pad: str) -> None:
+    """Also where the end of sequence pads the rows."""
+    model, calls = tiny_model(), list[int]()
+    model.generation_config.pad_token_id = tiny_tokenizer().convert_tokens_to_ids(pad)
+    questions = ["hello", "Fact:", "What? Fact: <B"]
+
+    def enough(_: Any) -> bool:
+        calls.append(1)
+        return len(calls) > 40
+
+    answers = list(tiny_asker(model).ask_all(questions, batch_size=3, max_new_tokens=200, until=enough))
+    tokens = [answer.tokens for answer in answers if isinstance(answer, Answer)]
+    assert [shown(answer)[-1] for answer in answers] == ["interrupted"] * 3
+    assert sum(tokens) == 43
+    assert len(set(tokens)) > 1
+    asker = tiny_asker(model)
+    alone = [asker.ask(text, max_new_tokens=count) for text, count in zip(questions, tokens, strict=True)]
+    assert [shown(answer)[1:4] for answer in answers] == [shown(answer)[1:4] for answer in alone]

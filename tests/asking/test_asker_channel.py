@@ -1,0 +1,95 @@
+"""Asking with a channel: it goes with histories, streams and batches, and is left out where it cannot be."""
+
+import logging
+from typing import Any
+
+import pytest
+from support.channel_runs import EXAMPLES, GRAPH, channel, llama
+from support.loop_runs import other_model
+from support.tiny_model import (
+    one_thread,  # noqa: F401
+    prompts,
+    tiny_fact_tokenizer,
+    tiny_index,
+    tiny_tokenizer,
+)
+from test_asker import LinkedIndex
+from transformers import PreTrainedTokenizerFast
+
+from refactx.asking.answer import Answer
+from refactx.asking.asker import Asker
+from refactx.asking.options import Generation
+from refactx.asking.prompt import Example, Prompt
+from refactx.errors import InputError
+from refactx.grounded.model import ground
+
+WITH_CHANNEL = Prompt("Be true.", channel=EXAMPLES)
+
+
+def asker(prompt: Prompt = WITH_CHANNEL, model: Any = None) -> Asker:
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=tiny_tokenizer().backend_tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
+    )
+    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] + ' ' }}{% endfor %}"
+    return Asker(model or llama(), tokenizer, LinkedIndex(tiny_fact_tokenizer(), GRAPH), prompt)
+
+
+def shown(answer: Answer | InputError) -> Any:
+    assert isinstance(answer, Answer)
+    return answer.question, answer.text, [fact.text for fact in answer.facts], answer.tokens, answer.forward_passes
+
+
+ASKED = ("Fact:", "What? Fact:", "hello", "Is it so? Fact: <B", "a Fact: <Ann>")
+
+
+class TestAsking:
+    def test_of_many_gives_the_answers_of_each_alone(self) -> None:
+        batches = list(asker().ask_all(ASKED, batch_size=4, max_new_tokens=25))
+        assert [shown(answer) for answer in batches] == [shown(asker().ask(text, max_new_tokens=25)) for text in ASKED]
+        one = asker()
+        assert [shown(one.ask(text, max_new_tokens=25)) for text in ASKED] == [shown(answer) for answer in batches]
+
+    @pytest.mark.parametrize("options", [{"channel": False}, {"num_beams": 2}, {"fact_beams": 2}, {"free": True}])
+    def test_without_a_channel_is_as_before(self, options: dict[str, Any]) -> None:
+        """It is left out where it is turned off, with beams and for free text, and where the prompt has no examples."""
+        without = asker(Prompt("Be true."))
+        plain = options if "channel" not in options else {}
+        for question in ASKED[:2]:
+            assert shown(asker().ask(question, max_new_tokens=30, **options)) == shown(
+                without.ask(question, max_new_tokens=30, **plain)
+            )
+
+    def test_with_a_channel_is_not(self) -> None:
+        found, plain = (asker().ask("Fact:", max_new_tokens=50, channel=on) for on in (True, False))
+        assert found.text != plain.text
+        assert "\nAnswer:" in found.text or "\nFact:" in found.text
+
+    def test_goes_with_a_history_and_a_stream(self) -> None:
+        first, pieces = asker().ask("Fact:", max_new_tokens=40), []
+        one = asker()
+        again = one.ask(
+            "Who? Fact:", history=[Example("Fact:", first.text)], max_new_tokens=40, streamer=one.stream(pieces.append)
+        )
+        assert again.facts
+        assert {fact.text for fact in again.facts} <= {f"{fact} ." for fact in GRAPH}
+        assert pieces
+
+    @pytest.mark.parametrize("kind", ["sliding window", "alibi", "state space"])
+    def test_a_model_that_cannot_be_fed_in_chunks_decodes_plainly(
+        self, kind: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with caplog.at_level(logging.WARNING, "refactx"):
+            answer = asker(model=other_model(kind)).ask("Fact:", max_new_tokens=40)
+        assert "the facts are not chosen by the question" in caplog.text
+        assert shown(answer) == shown(asker(Prompt("Be true."), other_model(kind)).ask("Fact:", max_new_tokens=40))
+
+    def test_is_for_one_row_without_beams(self) -> None:
+        index = tiny_index(GRAPH)
+        grounded, chosen = ground(llama(), tiny_tokenizer(), index), channel(llama(), index)
+        for options in ({"fact_beams": 2}, {"num_beams": 2}, {"num_return_sequences": 2, "do_sample": True}):
+            with pytest.raises(InputError, match="channel"):
+                grounded.generate(**prompts("a Fact:"), channel=chosen, max_new_tokens=5, **options)
+        with pytest.raises(InputError, match="one row"):
+            grounded.generate(**prompts("a Fact:", "b"), channel=chosen, max_new_tokens=5)
+        assert not Generation(num_beams=2).uses_channel
+        assert Generation().uses_channel

@@ -1,0 +1,87 @@
+"""An answer that names the same thing again and again ends; one that goes on to something else does not."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from support.tiny_model import MemoryIndex, one_thread, tiny_fact_tokenizer, tiny_model, tiny_tokenizer  # noqa: F401
+from transformers import PreTrainedTokenizerFast
+
+from refactx.asking.asker import Asker
+from refactx.asking.endings import AnswerLoop
+from refactx.asking.prompt import Prompt
+from refactx.decoding.partial import unlinked
+
+PROMPT = "Answer: a; a; a;"
+AFTER = dict(zip("!Answer: b", "Answer: b;", strict=True)) | {";": " "}
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [
+        ("Answer: b; b; b;", True),
+        ("Fact: x\nAnswer: in; b;b ;  b;", True),
+        ("Answer: b; b;", False),
+        ("Answer: b; b; b", False),  # `bb`, say
+        ("Answer: b; b; in; b;", False),
+        ("Answer: b; b; b; b; in", False),
+        ("b; b; b;", False),
+        ("Fact: <Answer: b; b; b;", False),
+        ("Answer: ;;;", False),
+        ("**Answer:** b; b; b;", True),
+        ("Answer: in\nb; b; b;", False),
+        ("", False),
+    ],
+)
+def test_ends_where_the_same_is_named_three_times_in_a_row(text: str, ends: bool) -> None:
+    tokenizer = tiny_tokenizer()
+    begin, rows = tokenizer.encode(PROMPT), []
+    loop = AnswerLoop(tokenizer, "Answer:", len(begin))
+    for row in (text, "Answer: in; b"):
+        rows.append([*begin, *tokenizer.encode(row)])
+    longest = max(map(len, rows))
+    padded = [
+        [*row[: len(begin)], *[tokenizer.pad_token_id] * (longest - len(row)), *row[len(begin) :]] for row in rows
+    ]
+    assert loop(torch.tensor(padded), None).tolist() == [ends, False]
+    assert loop.rows == [padded[0]] * ends
+
+
+class Index(MemoryIndex):
+    links = staticmethod(unlinked)
+
+
+@pytest.fixture
+def repeats_itself() -> Iterator[Any]:
+    """A model that says `Answer: b; b; b; ...` behind an exclamation mark, and goes on for ever."""
+    model, tokenizer = tiny_model(), tiny_tokenizer()
+    ids = {tokenizer.encode(one)[0]: tokenizer.encode(other)[0] for one, other in AFTER.items()}
+
+    def say(module: Any, args: Any, kwargs: Any, out: Any) -> None:
+        for row, numbers in enumerate(kwargs["input_ids"][:, -out.logits.shape[1] :].tolist()):
+            for at, number in enumerate(numbers):
+                out.logits[row, at] = -9.0
+                out.logits[row, at, ids.get(number, ids[tokenizer.encode("!")[0]])] = 9.0
+
+    hook = model.register_forward_hook(say, with_kwargs=True)
+    yield model
+    hook.remove()
+
+
+@pytest.mark.parametrize("ends", ["</s>", None])
+@pytest.mark.parametrize("options", [{}, {"free": True}, {"num_beams": 2}])
+def test_an_asked_model_stops_naming_the_same(repeats_itself: Any, options: dict[str, Any], ends: str | None) -> None:
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=tiny_tokenizer().backend_tokenizer, bos_token="<s>", eos_token=ends, pad_token="<pad>"
+    )
+    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
+    if ends is None:  # rows of a batch that are done go on then, or are filled with -1
+        repeats_itself.generation_config.eos_token_id = repeats_itself.config.eos_token_id = None
+    asker = Asker(repeats_itself, tokenizer, Index(tiny_fact_tokenizer(), ["<b> <b> <b>"]), Prompt("b"))
+    answer = asker.ask("who is b!", max_new_tokens=60, **options)
+    assert answer.text == "Answer: b; b; b;"
+    assert (answer.answer, answer.finish_reason) == ("b", "stop")
+    looped, other = asker.ask_all(["who is b!", "who:"], max_new_tokens=60, batch_size=2, **options)
+    assert (looped.text, looped.finish_reason) == ("Answer: b; b; b;", "stop")
+    assert (other.text[:8], other.finish_reason) == ("b; b; b;", "length")

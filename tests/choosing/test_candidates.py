@@ -1,0 +1,203 @@
+"""The subjects that a model may mean are in the tree, the likeliest first, and none with a place among them is overlooked."""
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from support.tiny_model import (
+    MemoryIndex,
+    log_probabilities,
+    one_thread,  # noqa: F401
+    read_as,  # noqa: F401
+    tiny_index,
+    tiny_model,
+)
+
+from refactx.choosing.candidates import Limits, Property, Subject, properties, subjects
+from refactx.choosing.continuations import continuations
+from refactx.decoding.machine import InFact, Machine
+from refactx.engines.hf.chunked import ChunkedModel
+from refactx.engines.hf.prefix import prefill
+
+GRAPH = (
+    *(f"<Bo (n)> <p> <{letter}>" for letter in "bcde"),
+    "<Bo (b)> <p> <b>",
+    "<Bo (bb)> <p> <b>",
+    "<Bo (bb)> <q> <b>",
+    "<Bo> <in> <b>",
+    "<Ann (n)> <p> <b>",
+    "<Annin> <p> <b>",
+    "<Bé> <p> <c>",
+    "<in (n) in> <p> <c>",
+)
+EVERY = Limits(99, 99, math.inf)
+
+
+@cache
+def llama(seed: int) -> Any:
+    return tiny_model(seed)
+
+
+def found(index: MemoryIndex, text: str, seed: int, limits: Limits) -> tuple[list[Subject], list[int], InFact]:
+    """The subjects behind a text, its ids, and the state there."""
+    ids, machine = index.tokenizer.encode(text), Machine(index)
+    state = machine.run(ids, 0)
+    assert isinstance(state, InFact)
+    prefix = prefill(llama(seed), [ids[:-1]])
+    inputs = {"past_key_values": prefix.cache, "position_ids": torch.arange(len(ids) - 1)[None]}
+    model = ChunkedModel(llama(seed), inputs, (1, len(ids) - 1))
+    logits = model.feed([ids[-1:]])
+    some = subjects(machine, state, len(ids), continuations(model, logits[0]), limits)
+    assert model.feed([ids[-1:]]).shape == logits.shape, "the model stays where it was"
+    return some, ids, state
+
+
+def shown(index: MemoryIndex, state: InFact, some: Sequence[Subject]) -> list[str]:
+    return [index.tokenizer.decode([*state.prefix, *one.ids]).strip() for one in some]
+
+
+@pytest.mark.usefixtures("read_as")
+@pytest.mark.parametrize(
+    "text", ["a Fact:", "a Fact: <", "Fact: <B", "Fact: <Bo (", "Fact: <Bo (n)> <p> <b> .\nFact: <Bo"]
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_with_room_for_all_every_subject_with_facts_left_is_found_once(text: str, seed: int) -> None:
+    index = tiny_index(GRAPH)
+    some, ids, state = found(index, text, seed, EVERY)
+    begun = index.tokenizer.decode(state.prefix).strip()
+    expected = {fact.split("> <")[0] + ">" for fact in GRAPH if fact.startswith(begun)}
+    assert sorted(shown(index, state, some)) == sorted(expected)
+    assert [one.own for one in some] == sorted((one.own for one in some), reverse=True)
+    written = text.count(" .")
+    for one, name in zip(some, shown(index, state, some), strict=True):
+        facts = [fact for fact in GRAPH[written:] if fact.startswith(name)]
+        assert one.state.children.total == len(facts)
+        namesakes = [fact for fact in GRAPH[written:] if fact.startswith(name.partition("(")[0].removesuffix(">"))]
+        if "(" in name:
+            namesakes = [fact for fact in namesakes if fact[len(name.partition(" (")[0])] == " "]
+            assert one.share == pytest.approx(len(facts) / len(namesakes))
+        else:
+            assert one.share == 1
+        assert one.own == pytest.approx(own(index, seed, ids, state, one), abs=1e-3)
+
+
+def own(index: MemoryIndex, seed: int, ids: list[int], state: InFact, one: Subject) -> float:
+    """Its name's log-probability by one plain pass: of the ids that have an alternative."""
+    if b"(" in index.tokenizer.decode_bytes(state.prefix):
+        return 0.0  # the name was there
+    steps = log_probabilities(llama(seed), [*ids, *one.ids])[len(ids) - 1 :]
+    total, path = 0.0, list(state.prefix)
+    done = {fact.tokens for fact in state.facts}
+    for depth, token in enumerate(one.ids):
+        text = index.tokenizer.decode_bytes(path)
+        if b">" in text or b" (" in text:
+            break
+        left = [fact for fact in index.sequences if fact[: len(path)] == tuple(path) and fact not in done]
+        total += float(steps[depth, token]) * (len({fact[len(path)] for fact in left}) > 1)
+        path.append(token)
+    return total
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("limits", "most"),
+    [(Limits(1, 1), 1), (Limits(2, 1), 2), (Limits(1, 2), 2), (Limits(99, 2), 8), (Limits(99, 99, 0.0), 3)],
+)
+def test_limits_keep_the_best(limits: Limits, most: int, seed: int) -> None:
+    index = tiny_index(GRAPH)
+    some, _, state = found(index, "a Fact:", seed, limits)
+    every, _, _ = found(index, "a Fact:", seed, EVERY)
+    assert 1 <= len(some) <= most
+    assert set(shown(index, state, some)) <= set(shown(index, state, every))
+    if limits.unlikely == 0:
+        assert {one.own for one in some} == {max(one.own for one in every)}
+    if limits.names == 99 and limits.namesakes == 2:
+        assert "<Bo (b)>" not in shown(index, state, some), "the one with the fewest facts"
+
+
+PROPERTIES = (
+    "<Ann> <p> <b>",
+    "<Ann> <p> <c>",
+    "<Ann> <p> <bb>",
+    "<Ann> <q> <b>",
+    "<Ann> <pin> <Bo>",
+    "<Ann> <pin pin> <Bo>",
+    "<Ann> <description> <x>",
+    "<Bo> <p> <.>",
+    "<Bo> <‹p›> <b>",
+    "<Bé> <p> <in>",
+)
+
+
+def properties_behind(
+    index: MemoryIndex, text: str, of: Sequence[str], most: int, unlikely: float
+) -> tuple[list[Property], list[int], list[Subject]]:
+    """The properties of some subjects behind a text (of none: of the one that the text has), and the ids of the text."""
+    ids, machine = index.tokenizer.encode(text), Machine(index)
+    state = machine.run(ids, 0)
+    assert isinstance(state, InFact)
+    wanted = []
+    for name in of:
+        path, at = tuple(index.tokenizer.encode(f" <{name}>")), state
+        for token in path:
+            at = machine.advance(at, token, 0)  # type: ignore[assignment]
+        wanted.append(Subject(path, at))
+    prefix = prefill(llama(0), [ids[:-1]])
+    inputs = {"past_key_values": prefix.cache, "position_ids": torch.arange(len(ids) - 1)[None]}
+    model = ChunkedModel(llama(0), inputs, (1, len(ids) - 1))
+    logits = model.feed([ids[-1:]])
+    wanted = wanted or [Subject((), state)]
+    behind = continuations(model, logits[0])
+    return properties(machine, wanted, len(ids), behind, most, unlikely), ids, wanted
+
+
+@pytest.mark.usefixtures("read_as")
+@pytest.mark.parametrize(
+    "written", [(), PROPERTIES[:1], PROPERTIES[:3], PROPERTIES[3:6], PROPERTIES[:6], PROPERTIES[7:9]]
+)
+@pytest.mark.parametrize("subject", [" <Ann>", " <Ann> <", " <Bo>", " <Bé> <", ("Ann", "Bo", "Bé"), ("Bo",)])
+def test_with_room_for_all_every_property_with_facts_left_is_found_with_the_models_own_choice(
+    written: Sequence[str], subject: str | tuple[str, ...]
+) -> None:
+    index = tiny_index(PROPERTIES)
+    left = [fact for fact in PROPERTIES if fact not in written]
+    names = subject if isinstance(subject, tuple) else (subject.strip(" <>"),)
+    if not all(any(fact.startswith(f"<{name}>") for fact in left) for name in names):
+        return  # no state is behind such a subject
+    text = "".join(f"Fact: {fact} .\n" for fact in written) + "Fact:" + (subject if isinstance(subject, str) else "")
+    found, ids, of = properties_behind(index, text, names if isinstance(subject, tuple) else (), 99, math.inf)
+    decode = index.tokenizer.decode
+    for number, name in enumerate(names):
+        mine = [one for one in found if one.subject == number]
+        begin = decode(of[number].state.prefix).strip()
+        assert sorted(f"{begin}{decode(one.ids)}".replace("><", "> <") for one in mine) == sorted(
+            {
+                " ".join(fact.split("> <")[:1]) + "> <" + fact.split("> <")[1] + ">"
+                for fact in left
+                if fact.startswith(f"<{name}>")
+            }
+        )
+        assert [one.own for one in mine] == sorted((one.own for one in mine), reverse=True)
+        for one in mine:
+            steps = log_probabilities(llama(0), [*ids, *of[number].ids, *one.ids])[len(ids) + len(of[number].ids) - 1 :]
+            expected = 0.0
+            for depth, token in enumerate(one.ids):
+                others = {other.ids[depth] for other in mine if other.ids[:depth] == one.ids[:depth]}
+                expected += float(steps[depth, token] - steps[depth, sorted(others)].logsumexp(0))
+            assert one.own == pytest.approx(expected, abs=1e-3)
+        assert sum(math.exp(one.own) for one in mine) == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.parametrize(("most", "unlikely"), [(1, math.inf), (2, math.inf), (99, 0.0), (99, 1.0)])
+def test_limits_keep_likely_properties(most: int, unlikely: float) -> None:
+    index = tiny_index(PROPERTIES)
+    some, _, _ = properties_behind(index, "a Fact:", ("Ann", "Bo"), most, unlikely)
+    every, _, _ = properties_behind(index, "a Fact:", ("Ann", "Bo"), 99, math.inf)
+    for number in range(2):
+        mine = [one for one in some if one.subject == number]
+        assert 1 <= len(mine) <= most
+        assert {one.ids for one in mine} <= {one.ids for one in every if one.subject == number}
+        assert all(one.own >= mine[0].own - unlikely for one in mine)

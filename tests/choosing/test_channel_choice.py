@@ -1,0 +1,208 @@
+"""Facts chosen by the question: the choice is what plain forward passes over whole texts would make."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from typing import Any
+
+import pytest
+import torch
+from support.channel_runs import (
+    ALWAYS,
+    EVERY,
+    EXAMPLES,
+    GRAPH,
+    NAMESAKES,
+    QUESTIONS,
+    channel,
+    llama,
+    parts,
+    until_closed,
+    write,
+)
+from support.tiny_model import (
+    MemoryIndex,
+    check_text,
+    log_probabilities,
+    one_thread,  # noqa: F401
+    prompts,
+    read_as,  # noqa: F401
+    tiny_index,
+    tiny_model,
+    tiny_tokenizer,
+)
+
+from refactx.choosing.candidates import Limits
+from refactx.choosing.channel import ChannelOptions
+from refactx.grounded.model import ground
+
+
+def texts_of_properties(
+    index: MemoryIndex, left: Iterable[Sequence[int]], prefix: Sequence[int]
+) -> set[tuple[int, ...]]:
+    """The ids of each property of a subject, by brute force over the facts that are left."""
+    brackets = index.tokenizer.decode_bytes(prefix).count(b">") + 1
+    begin = tuple(prefix)
+    return {until_closed(index, fact, brackets)[len(begin) :] for fact in left if tuple(fact[: len(begin)]) == begin}
+
+
+def an_object(index: MemoryIndex, left: Iterable[Sequence[int]], begin: Sequence[int]) -> list[int]:
+    """Behind a property, to the end of the name: each step to the most facts, of as many to the lowest id."""
+    path: list[int] = []
+    while not any(end in index.tokenizer.decode_bytes(path) for end in (b">", b" (")):
+        depth = len(begin) + len(path)
+        counts = Counter(fact[depth] for fact in left if tuple(fact[:depth]) == (*begin, *path))
+        path.append(min(counts, key=lambda number: (-counts[number], number)))
+    return path
+
+
+class TestTheChoice:
+    def expected(
+        self, index: MemoryIndex, seed: int, row: Sequence[int], at: int, question: str, options: ChannelOptions
+    ) -> dict[tuple[tuple[int, ...], tuple[int, ...]], float]:
+        """The score of each subject with each of its properties, by plain passes over whole texts. `row[:at]`: the text
+        before the fact.
+        """
+        encode, model = index.tokenizer.encode, llama(seed)
+        written = ground(model, tiny_tokenizer(), index).facts([list(row[:at])], self.length)[0]
+        done = {tuple(row[f.token_span[0] : f.token_span[1]]) for f in written}
+        left = [fact for fact in index.sequences if not any(fact == ids[: len(fact)] for ids in done)]
+        lead, asked = encode(" Question:"), encode(f" {question}")
+        scores, before = {}, {}
+        begun = Counter(until_closed(index, row[f.token_span[0] :], 2) for f in written)
+        fresh = {full for fact in left if begun[full := until_closed(index, fact, 2)] < options.values}
+        fresh = fresh or {until_closed(index, fact, 2) for fact in left}
+        for subject in {until_closed(index, begin, 1) for begin in fresh}:
+            name, share = self.name_of(index, left, subject)
+            steps = log_probabilities(model, [*row[:at], *name])[at - 1 :]
+            own_name = sum(
+                float(steps[depth, number])
+                for depth, number in enumerate(name)
+                if len({fact[depth] for fact in left if fact[:depth] == name[:depth]}) > 1
+            )
+            before[subject] = options.name * own_name + options.prior * math.log(share)
+            every = {path for path in texts_of_properties(index, left, subject) if (*subject, *path) in fresh}
+            paths = {path for path in every if index.tokenizer.decode(path) != " <description>"} or every
+            reasons = [fact for fact in written if f"<{fact.object}>" == index.tokenizer.decode(subject).strip()]
+            reason = encode("Fact:") + encode(" " + reasons[-1].text) + encode("\n") if reasons else []
+            self.reasons += len(reasons)
+
+            def likely(
+                path: Sequence[int], begin: Sequence[int] = (*encode(EXAMPLES), *reason, *encode("Fact:"), *subject)
+            ) -> float:
+                of_asked = log_probabilities(model, [*begin, *path, *lead, *asked])[-len(asked) - 1 : -1]
+                return float(of_asked.gather(1, torch.tensor(asked)[:, None]).sum())
+
+            for path in paths:
+                score = likely(path)
+                if options.tie:  # all of them are as near as that
+                    score = (score + likely((*path, *an_object(index, left, (*subject, *path))))) / 2
+                steps = log_probabilities(model, [*row[:at], *subject, *path])[at + len(subject) - 1 :]
+                for depth, number in enumerate(path):
+                    others = {other[depth] for other in every if other[:depth] == path[:depth]}
+                    score += options.own * float(steps[depth, number] - steps[depth, sorted(others)].logsumexp(0))
+                scores[subject, path] = score + before[subject]
+        least = max(before.values()) - options.doubtful
+        self.doubtful += sum(score < least for score in before.values())
+        return {(subject, path): score for (subject, path), score in scores.items() if before[subject] >= least}
+
+    def name_of(
+        self, index: MemoryIndex, left: Sequence[tuple[int, ...]], subject: tuple[int, ...]
+    ) -> tuple[tuple[int, ...], float]:
+        """The ids of a subject's name, and its share of the facts of all of that name."""
+        texts = (index.tokenizer.decode_bytes(subject[:length]) for length in range(len(subject) + 1))
+        name = subject[: next(length for length, text in enumerate(texts) if b" (" in text or b">" in text)]
+        of_name, own = ([fact for fact in left if fact[: len(ids)] == ids] for ids in (name, subject))
+        return name, len(own) / len(of_name)
+
+    @pytest.mark.usefixtures("read_as")
+    @pytest.mark.parametrize(
+        ("question", "options", "sizes"),
+        [
+            (QUESTIONS[0], {}, (256, 16)),
+            (QUESTIONS[3], {"name": 1.0}, (256, 16)),
+            (QUESTIONS[0], {"own": 2.0}, (1, 1)),
+            (QUESTIONS[0], {"tie": math.inf}, (256, 16)),
+            (QUESTIONS[3], {"tie": math.inf}, (256, 16)),
+            (QUESTIONS[1], {"own": 0.0, "prior": 3.0}, (40, 3)),
+        ],
+    )
+    @pytest.mark.parametrize("graph", [GRAPH, NAMESAKES])
+    def test_is_that_of_plain_passes_over_whole_texts(
+        self,
+        graph: Sequence[str],
+        question: str,
+        options: dict[str, float],
+        sizes: tuple[int, int],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        for module in ("engines.hf.chunked", "choosing.continuations"):
+            monkeypatch.setattr(f"refactx.{module}.IDS_A_PASS", sizes[0])
+        monkeypatch.setattr("refactx.engines.hf.chunked.ROWS_A_PASS", sizes[1])
+        assert self.compared(graph, "a Fact:", range(2), question, options) > 2
+
+    def test_asks_for_both_steps_where_a_fact_led_to_the_subject(self) -> None:
+        chain = ("<Bé> <r> <Ann>", "<Ann> <p> <b>", "<Ann> <q> <c>", "<Ann> <pin> <Bo>", "<Bo> <q> <b>", "<Bo> <p> <c>")
+        assert self.compared(chain, "a Fact: <Bé", range(3), QUESTIONS[0], {}) > 2
+        assert self.reasons > 2
+
+    def test_reads_no_subject_that_is_worse_than_the_best_before_the_question(self) -> None:
+        assert self.compared(NAMESAKES, "a Fact:", range(2), QUESTIONS[0], {"doubtful": 2.0}) > 2
+        assert self.doubtful > 2
+
+    reasons = doubtful = 0
+
+    def compared(
+        self, graph: Sequence[str], text: str, seeds: Iterable[int], question: str, weights: dict[str, float]
+    ) -> int:
+        """How many choices were made, each of which has to be the brute-force twin's."""
+        index, chosen = tiny_index(graph), 0
+        options = ChannelOptions(**(EVERY | weights), values=1, again=ALWAYS)  # type: ignore[arg-type]
+        for seed in seeds:
+            row, self.length, facts = write(
+                index,
+                text,
+                seed,
+                question=question,
+                **{field.name: getattr(options, field.name) for field in fields(options)},
+            )
+            for fact in facts:
+                start, stop = fact.token_span
+                tokens = row[start:stop]
+                if start < self.length:  # begun by the prompt
+                    continue
+                subject = until_closed(index, tokens, 1)
+                path = until_closed(index, tokens, 2)[len(subject) :]
+                scores = self.expected(index, seed, row, start, question, options)
+                assert scores[subject, path] >= max(scores.values()) - 1e-3
+                chosen += len(scores) > 1
+        return chosen
+
+    @pytest.mark.parametrize(("prior", "subject"), [(0.5, "Bo (n)"), (-0.5, "Bo (b)")])
+    def test_of_the_subjects_of_a_name_is_that_with_more_facts_where_the_model_is_indifferent(
+        self, prior: float, subject: str
+    ) -> None:
+        model = tiny_model()
+        model.get_output_embeddings().weight.data.zero_()
+        index = tiny_index(NAMESAKES)
+        chosen = channel(model, index, prior=prior, again=math.inf)
+        grounded = ground(model, tiny_tokenizer(), index)
+        out = grounded.generate(**prompts("a Fact: <Bo ("), channel=chosen, max_new_tokens=40, do_sample=False)
+        assert parts(grounded.facts(out)[0][0].text)[0] == subject
+
+    @pytest.mark.parametrize(
+        "limit",
+        [
+            {"candidates": Limits(1, 1)},
+            {"candidates": Limits(unlikely=0.0)},
+            {"meant": 1},
+            {"within": 0.0},
+            {"properties": 1},
+        ],
+    )
+    def test_with_fewer_candidates_is_still_a_fact(self, limit: dict[str, Any]) -> None:
+        index = tiny_index(NAMESAKES)
+        row, length, facts = write(index, budget=250, again=ALWAYS, **limit)
+        check_text(index, row, length, facts)
+        assert len(facts) == len(NAMESAKES)

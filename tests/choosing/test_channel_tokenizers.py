@@ -1,0 +1,90 @@
+"""The channel with tokenizers whose ids join a fact's parts."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from support.channel_runs import ALWAYS, GRAPH, channel
+from support.tiny_model import (
+    MemoryIndex,
+    check_text,
+    one_thread,  # noqa: F401
+)
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from refactx.grounded.model import ground
+from refactx.tokenizer import FactTokenizer
+
+
+def joining_tokenizer(kind: str) -> PreTrainedTokenizerFast:
+    """`byte level`: looks across white space, so that `> <` and its like are one id; `sentence piece`: that too, and puts
+    a space in front of whatever is encoded, a line break too.
+    """
+    space = "Ġ" if kind == "byte level" else "▁"
+    pairs = [
+        ("F", "a"),
+        ("c", "t"),
+        ("Fa", "ct"),
+        ("Fact", ":"),
+        (space, "Fact:"),
+        (space, "."),
+        (">", space),
+        (f">{space}", "<"),
+    ]
+    if kind == "byte level":
+        letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    else:
+        letters = [*(f"<0x{byte:02X}>" for byte in range(256)), "▁", *map(chr, range(33, 127))]
+    vocabulary = {text: n for n, text in enumerate([*letters, *("".join(pair) for pair in pairs)])}
+    backend = Tokenizer(models.BPE(vocab=vocabulary, merges=pairs, byte_fallback=kind != "byte level"))
+    if kind == "byte level":
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        backend.decoder = decoders.ByteLevel()
+    else:
+        backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always", split=False)
+        backend.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    backend.add_special_tokens([AddedToken(text, special=True) for text in ("<s>", "</s>")])
+    return PreTrainedTokenizerFast(tokenizer_object=backend, bos_token="<s>", eos_token="</s>", pad_token="</s>")
+
+
+@pytest.mark.parametrize("kind", ["byte level", "sentence piece"])
+class TestTokenizersThatJoinParts:
+    def written(
+        self, kind: str, seed: int, graph: Sequence[str] = GRAPH, **options: Any
+    ) -> tuple[MemoryIndex, list[int], int, list[Any]]:
+        tokenizer = joining_tokenizer(kind)
+        torch.manual_seed(seed)
+        config = LlamaConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=16,
+            intermediate_size=32,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            initializer_range=0.5,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+        model, index = LlamaForCausalLM(config).eval(), MemoryIndex(FactTokenizer.from_transformers(tokenizer), graph)
+        grounded, inputs = ground(model, tokenizer, index), torch.tensor([index.tokenizer.encode("a Fact:")])
+        out = grounded.generate(
+            inputs, channel=channel(model, index, **options), max_new_tokens=120, do_sample=False, eos_token_id=None
+        )
+        return index, out[0].tolist(), inputs.shape[1], grounded.facts(out)[0]
+
+    @pytest.mark.parametrize("seed", range(2))
+    def test_write_facts_and_none_twice(self, kind: str, seed: int) -> None:
+        index, row, length, facts = self.written(kind, seed, again=ALWAYS)
+        check_text(index, row, length, facts)
+        assert len(facts) > 2
+        lines = [line.strip() for line in index.tokenizer.decode(row[length:]).split("\n")]
+        assert lines[0] == facts[0].text
+        assert all(line.startswith("Fact:") for line in lines[1 : len(facts)])
+
+    def test_write_the_other_values_too_and_no_description(self, kind: str) -> None:
+        graph = ["<Ann> <p> <b>", "<Ann> <p> <c>", "<Ann> <description> <x>", "<Ann> <description> <y>"]
+        index, row, length, facts = self.written(kind, 0, graph, again=math.inf)
+        assert {fact.text for fact in facts[:2]} == {f"{fact} ." for fact in graph[:2]}
+        assert index.tokenizer.decode(row[length:]).split("\n")[2].strip().startswith("Answer:")

@@ -1,0 +1,91 @@
+"""Every example of docs/names.md is true."""
+
+import re
+import shlex
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from refactx.fact import split_fact
+from refactx.ingest.knowledge.inverse_labels import inverse_of
+from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, build_knowledge_base
+from refactx.ingest.selection import Selection, languages_of
+
+PAGE = (Path(__file__).parent.parent.parent / "docs" / "names.md").read_text()
+PREFIXES = dict(re.findall(r"\b(\w+):\s+(http://\S+)", PAGE.partition("## Entities")[0]))
+BLOCKS = re.findall(r"```facts(.*)\n((?:.*\n)*?)```", PAGE)
+BASE = [
+    'wd:Q1 rdfs:label "Ann"@en .',
+    'wd:Q2 rdfs:label "Bob"@en .',
+    'wd:P26 rdfs:label "spouse"@en .',
+    "wd:Q1 wdt:P26 wd:Q2 .",
+]
+
+
+def table_of(heading: str) -> list[list[str]]:
+    """The rows of the table under a heading, without backticks around a cell."""
+    rows = PAGE.partition(f"| {heading} |")[2].partition("\n\n")[0].splitlines()[2:]
+    return [[cell.strip().strip("`") for cell in row.strip().strip("|").split(" |")] for row in rows]
+
+
+def n_triples(line: str) -> str:
+    """A line with the prefixes of the page written out, outside of literals."""
+    parts = re.split(r'("(?:[^"\\]|\\.)*"|<[^>]*>)', line)
+    for at in range(0, len(parts), 2):
+        parts[at] = re.sub(
+            r"\b(\w+):([\w-]*)", lambda m: f"<{PREFIXES[m[1]]}{m[2]}>" if m[1] in PREFIXES else m[0], parts[at]
+        )
+    return "".join(parts)
+
+
+def built(folder: Path, lines: list[str], selection: Selection) -> KnowledgeBase:
+    (folder / "page.nt").write_text("".join(n_triples(line) + "\n" for line in lines))
+    return build_knowledge_base([folder / "page.nt"], folder / "kb", selection=selection, strict=True, progress=False)
+
+
+def facts_of(base: KnowledgeBase) -> set[tuple[str, str, str]]:
+    texts = pq.read_table(base.folder / "units.parquet")["text"].to_pylist()
+    triples = zip(*pq.read_table(base.folder / "facts.parquet").to_pydict().values(), strict=True)
+    return {(texts[s], texts[p], texts[o]) for s, p, o in triples}
+
+
+def test_the_page_has_examples() -> None:
+    assert len(BLOCKS) >= 5
+    assert len(table_of("line | reason")) >= 15
+    assert len(table_of("in the dump | in a fact")) >= 15
+    assert len(table_of("label | inverse | why")) >= 10
+
+
+@pytest.mark.parametrize(("options", "block"), BLOCKS)
+def test_the_facts_of_an_example(tmp_path: Path, options: str, block: str) -> None:
+    given = shlex.split(options)
+    languages = given[given.index("--languages") + 1] if "--languages" in given else "en,mul"
+    lines = [line for line in block.splitlines() if not line.startswith("→")]
+    behind = [line.removeprefix("→ ") for line in block.splitlines() if line.startswith("→")]
+    dropped = [line.removeprefix("dropped: ") for line in behind if line.startswith("dropped: ")]
+    aliases = True if "--aliases" in given else None
+    selection = Selection(languages=languages_of(languages), inverse="--inverse" in given, aliases=aliases)
+    base = built(tmp_path, lines, selection)
+    assert facts_of(base) == {split_fact(line) for line in behind if line.startswith("<")}
+    for counts in dropped:
+        assert base.report.dropped == {
+            reason: int(count) for reason, _, count in (entry.rpartition(" ") for entry in counts.split(", "))
+        }
+
+
+def test_the_reason_why_a_line_is_dropped(tmp_path: Path) -> None:
+    lines, reasons = zip(*table_of("line | reason"), strict=True)
+    assert built(tmp_path, [*BASE, *lines], Selection()).report.dropped == Counter(reasons)
+
+
+def test_a_literal_in_a_fact(tmp_path: Path) -> None:
+    rows = table_of("in the dump | in a fact")
+    facts = facts_of(built(tmp_path, [*BASE, *(f"wd:Q1 wdt:P26 {literal} ." for literal, _ in rows)], Selection()))
+    assert facts == {("Ann", "spouse", "Bob"), *(("Ann", "spouse", written) for _, written in rows)}
+
+
+@pytest.mark.parametrize(("label", "inverse"), [row[:2] for row in table_of("label | inverse | why")])
+def test_the_name_of_an_inverse(label: str, inverse: str) -> None:
+    assert inverse_of(label) == inverse

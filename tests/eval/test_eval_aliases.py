@@ -1,0 +1,91 @@
+"""An answer by another name of a gold answer, an alias that the index has, is right; another's alias is not."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+import pytest
+from support.tiny_model import tiny_index
+
+from refactx.errors import InputError
+from refactx.eval.answers import Gold
+from refactx.eval.metrics import score
+from refactx.eval.names import holders_of, possible_aliases, with_aliases
+from refactx.eval.questions import Question
+from refactx.eval.run import stored_holders
+
+FACTS = [
+    "<JFK (alias)> <alias of> <John F. Kennedy (president)>",
+    "<JFK (alias)> <alias of> <John F. Kennedy International Airport>",
+    "<UK (alias)> <alias of> <United Kingdom>",
+    "<USA> <capital> <Washington, D.C.>",
+]
+
+
+def question(*golds: Gold) -> Question:
+    return Question("q1", "set", "Who?", golds)
+
+
+def test_what_may_be_an_alias_in_an_answer() -> None:
+    assert possible_aliases("the UK, JFK and the U.S.") == {
+        *("the UK, JFK and the U.S", "UK, JFK and the U.S", "the UK", "UK", "JFK", "the U.S", "U.S"),
+        *("the UK, JFK and the U.S.", "UK, JFK and the U.S.", "the U.S.", "U.S."),
+    }
+    assert possible_aliases("") == possible_aliases(" . ") == set()
+    assert possible_aliases("word " * 50) == set(), "a sentence is no name"
+
+
+def test_only_an_article_in_front_is_left_out() -> None:
+    assert possible_aliases("Santa Cruz") == {"Santa Cruz"}
+    assert possible_aliases("A Santa Cruz") == {"A Santa Cruz", "Santa Cruz"}
+
+
+def test_an_alias_is_looked_up_with_more_capitals() -> None:
+    assert possible_aliases("the usa and barack obama") == {
+        *("the usa and barack obama", "The Usa And Barack Obama", "usa and barack obama", "Usa And Barack Obama"),
+        *("the usa", "The Usa", "usa", "Usa", "USA", "barack obama", "Barack Obama"),
+    }
+    assert "U.K." in possible_aliases("u.k.")
+    assert possible_aliases("Usa") == {"Usa", "USA"}
+
+
+def test_an_alias_in_the_index_leads_to_all_who_have_it() -> None:
+    holders = holders_of(tiny_index(FACTS), {"JFK", "USA", "nobody <here>"})
+    assert {text: set(names) for text, names in holders.items()} == {
+        "JFK": {"John F. Kennedy (president)", "John F. Kennedy International Airport"},
+        "USA": set(),  # a name, and nobody's alias
+        "nobody <here>": set(),
+    }
+
+
+def test_an_alias_of_a_gold_answer_is_that_answer() -> None:
+    holders = {
+        "JFK": ("John F. Kennedy (president)", "John F. Kennedy International Airport"),
+        "UK": ("United Kingdom",),
+    }
+    named = {"Q9696": ("John F. Kennedy (president)",), "Q1": ("Kennedy (town)",)}
+    asked = question(Gold("Kennedy", "Q9696"))
+    assert score("JFK", asked.answers).f1 == 0.0
+    assert score("JFK", with_aliases(asked, holders, named).answers).f1 == 1.0
+    assert score("UK", with_aliases(asked, holders, named).answers).f1 == 0.0
+    # an id that the index knows tells it from who is called the same
+    assert with_aliases(question(Gold("John F. Kennedy", "Q1")), holders, named).answers[0].aliases == ()
+    # without one the name has to do
+    assert score("JFK", with_aliases(question(Gold("John F. Kennedy")), holders, {}).answers).exact
+    both = with_aliases(question(Gold("John F. Kennedy"), Gold("United Kingdom")), holders, {}).answers
+    assert score("the UK and JFK", both).exact
+
+
+def test_the_folder_of_a_run_keeps_what_was_looked_up(tmp_path: Path) -> None:
+    looked: list[set[str]] = []
+
+    def look_up(texts: Collection[str]) -> dict[str, tuple[str, ...]]:
+        looked.append(set(texts))
+        return {text: (f"whose {text}",) for text in texts}
+
+    assert stored_holders(tmp_path, {"a", "b"}, look_up) == {"a": ("whose a",), "b": ("whose b",)}
+    assert stored_holders(tmp_path, {"b", "c"}, look_up) == {"b": ("whose b",), "c": ("whose c",)}
+    assert stored_holders(tmp_path, {"a", "c"}, look_up).keys() == {"a", "c"}
+    assert looked == [{"a", "b"}, {"c"}]
+    (tmp_path / "aliases.json").write_text("[")
+    with pytest.raises(InputError, match=r"aliases\.json cannot be read .*: delete it"):
+        stored_holders(tmp_path, {"a"}, look_up)

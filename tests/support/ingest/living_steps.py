@@ -1,0 +1,113 @@
+"""The changes of an index as values, for tests that compose them; and what the index should be after each, by brute force.
+
+The facts are of a small graph whose names begin alike. A moment of an index is its facts, and the entities that have a name:
+those that some fact had since the index was ingested.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+
+from refactx.share.importing import import_index
+from support.ingest.graph_twin import Fact, Line, written
+from support.ingest.living_index import LivingIndex
+from support.shared_index import opened
+
+LABELS = {
+    **{"Q1": "Ann", "Q2": "An", "Q3": "b", "Q4": "bb"},
+    **{"P1": "p", "P2": "pp", "P3": "q"},
+}
+TEXTS = ("1", "10", "c")
+_ITEMS = [entity for entity in LABELS if entity[0] == "Q"]
+_OBJECTS = {"P1": _ITEMS, "P2": [*_ITEMS[:2], *TEXTS[:2]], "P3": TEXTS}
+EVERY: list[Fact] = [(s, p, o) for s, p in product(_ITEMS, _OBJECTS) for o in _OBJECTS[p]]
+"""P1 has entities as objects, P3 texts, P2 both."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What an index holds. `built` counts the indexes that took its place, `compacted` its compactions."""
+
+    facts: frozenset[Fact] = frozenset()
+    named: frozenset[str] = frozenset()
+    built: int = 0
+    compacted: int = 0
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change. `kind`: ingest, append, forget, compact, import; `name`: of the index; `path`: its source, or the file."""
+
+    kind: str
+    name: str
+    path: Path = Path()
+    facts: frozenset[Fact] = frozenset()
+    labelled: bool = True
+    imported: Moment | None = None
+
+    def taken(self, before: Moment) -> frozenset[Fact]:
+        """Those of its facts that can be understood: without labels what has no name is not."""
+        return frozenset(
+            fact for fact in self.facts if self.labelled or self.kind == "ingest" or entities([fact]) <= before.named
+        )
+
+    def after(self, before: Moment) -> Moment:
+        """The moment after it."""
+        taken = self.taken(before)
+        match self.kind:
+            case "append":
+                return replace(before, facts=before.facts | taken, named=before.named | entities(taken))
+            case "forget":
+                return replace(before, facts=before.facts - taken)
+            case "ingest":
+                return replace(before, facts=taken, named=entities(taken), built=before.built + 1)
+            case "import":
+                assert self.imported is not None
+                return replace(before, facts=self.imported.facts, named=self.imported.named, built=before.built + 1)
+        return replace(before, compacted=before.compacted + 1)
+
+
+def entities(facts: Iterable[Fact]) -> frozenset[str]:
+    """
+    >>> sorted(entities([("Q1", "P3", "10")]))
+    ['P3', 'Q1']
+    """
+    return frozenset(part for fact in facts for part in fact if part in LABELS)
+
+
+def text_of(fact: Fact) -> str:
+    """As `LivingIndex` takes it.
+
+    >>> text_of(("Q1", "P3", "10"))
+    'Ann q 10'
+    """
+    return " ".join(LABELS.get(part, part) for part in fact)
+
+
+def write_source(path: Path, facts: Iterable[Fact], labelled: bool) -> None:
+    """A file of N-Triples, with labels of all that can have one, or with none."""
+    lines: list[Line] = [("label", entity, label, "en") for entity, label in LABELS.items() if labelled]
+    for subject, predicate, meant in sorted(facts):
+        if meant in LABELS:
+            lines.append(("claim", subject, predicate, meant))
+        else:
+            lines.append(("literal", subject, predicate, meant, None))
+    path.write_text("".join(written(line) + "\n" for line in lines))
+
+
+def run(url: str, folder: Path, change: Change) -> None:
+    """Do it."""
+    living = LivingIndex(url, folder, change.name)
+    match change.kind:
+        case "ingest":
+            living.ingest_from(change.path, replace=True)
+        case "append":
+            living.append_from(change.path)
+        case "forget":
+            living.forget_from(change.path)
+        case "compact":
+            living.compact()
+        case "import":
+            with opened(url) as database:
+                import_index(database, change.path, change.name, replace=True, step_bytes=1)

@@ -1,0 +1,107 @@
+"""A small index of several levels with names, its export, and what tests do with files of that kind."""
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from refactx.connect import open_index
+from refactx.fact import Fact, split_fact
+from refactx.index.index import Index
+from refactx.ingest.new_index import Options, ingest
+from refactx.ingest.segment.level_cutter import Shape
+from refactx.postgres.database import Database
+from refactx.share.blocks import Block, BlockWriter, read_blocks
+from support.ingest.graph_twin import Line, written
+from support.tiny_model import tiny_fact_tokenizer
+
+ENTITIES = 150
+BLOCK_BYTES = 400
+"""So small that each table takes many blocks."""
+
+
+def lines(prefix: str = "Entity") -> list[Line]:
+    """A graph whose facts share much and little."""
+    chance = random.Random(7)
+    named: list[Line] = [("label", f"Q{n}", f"{prefix} {n:03}", "en") for n in range(1, ENTITIES)]
+    named += [("label", f"P{n}", f"property {n}", "en") for n in range(1, 8)]
+    claims: list[Line] = [
+        (
+            "claim",
+            f"Q{chance.randrange(1, ENTITIES)}",
+            f"P{chance.randrange(1, 8)}",
+            f"Q{chance.randrange(1, ENTITIES)}",
+        )
+        for _ in range(1500)
+    ]
+    return named + claims
+
+
+def build(url: str, folder: Path, name: str = "small", prefix: str = "Entity", replace: bool = False) -> None:
+    """Ingest the graph in pieces so small that the tree has several levels."""
+    folder.mkdir(exist_ok=True)
+    (folder / "graph.nt").write_text("".join(written(line) + "\n" for line in lines(prefix)))
+    with opened(url) as database:
+        shape = Shape(facts=32, inner=32, root=32)
+        options = Options(name, tiny_fact_tokenizer(), "tiny", shape=shape, replace=replace, quiet=True)
+        ingest([folder / "graph.nt"], database, folder / "work", options)
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Database]:
+    """A database, closed again."""
+    database = Database(url)
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def walked(index: Index, facts: int) -> list[object]:
+    """All that an index says along some random facts: children, completions, links."""
+    chance, seen = random.Random(0), list[object]()
+    for _ in range(facts):
+        prefix: list[int] = []
+        while True:
+            below = index.children(prefix)
+            seen.append((below.tokens.tolist(), below.leaves.tolist(), below.terminal))
+            at = chance.randrange(below.total) - below.terminal
+            if at < 0:
+                break
+            prefix.append(int(below.tokens[int((below.leaves.cumsum() > at).argmax())]))
+        text = index.tokenizer.decode(prefix)
+        parts = split_fact(text)
+        assert parts is not None
+        assert text in index
+        seen += [index.links(Fact(*parts, text, (0, 0))), index.complete(f"<{parts[0]}> <")]
+    return seen
+
+
+def answers(url: str, name: str, facts: int = 40) -> list[object]:
+    """`walked`, of an index by its name; and its figures that do not depend on the server."""
+    with open_index(name, url) as index:
+        entry = index.entry
+        figures = [entry[key] for key in ("facts", "tokens", "segments", "levels", "cut", "source", "report")]
+        return [*figures, index.trigger, index.terminator, index.fingerprint, *walked(index, facts)]
+
+
+def blocks(file: bytes) -> list[Block]:
+    """The blocks of a file."""
+    return list(read_blocks(BytesIO(file), "test"))
+
+
+def forged(parts: Iterable[tuple[str, int, bytes]]) -> bytes:
+    """A file of these blocks whose checksums are right."""
+    out = BytesIO()
+    writer = BlockWriter(out)
+    for part in parts:
+        writer.write(*part)
+    return out.getvalue()
+
+
+def changed(file: bytes, changes: dict[int, Sequence[Any]]) -> bytes:
+    """The file with some blocks, by their number, replaced by others (none: left out), and right checksums again."""
+    plain = [(block.kind, block.number, block.payload) for block in blocks(file)]
+    return forged(part for at, old in enumerate(plain) for part in changes.get(at, [old]))
