@@ -1,18 +1,18 @@
-# The project's commands. `make demo` and `make test` do all the set-up themselves.
+# The project's commands. Those that need the environment set it up first.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow lint bench format clean
+.PHONY: demo test test-slow lint package bench docs format clean
 
 demo: $(READY) ## install, get the demo model, ingest the sample, ask three questions
 	$(BIN)/python -m refactx.cli.demo
 
-test: $(READY) ## the whole suite but for the long crash and scale tests
-	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile
+test: $(READY) ## the tests except the slow ones; ARGS=tests/decoding: one folder, in one process
+	$(BIN)/python -m pytest -q $(if $(ARGS),$(ARGS),-n auto --maxprocesses 4 --dist loadfile)
 
-test-slow: $(READY) ## the long ones
+test-slow: $(READY) ## the long crash and scale tests
 	$(BIN)/python -m pytest -q -m slow
 
 lint: $(READY)
@@ -20,17 +20,23 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+package: $(READY) ## build the sdist and the wheel, and use the wheel in an empty environment
+	.ci/package $(BIN)/python
+
 format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(READY) ## figures of the index; larger data through REFACTX_BENCH_DATA
+bench: $(READY) ## figures of the index; REFACTX_BENCH_DATA names a folder of larger data
 	$(BIN)/python -m bench
 
-clean:
-	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+docs: $(READY) ## the documentation site, into site/; stops at a broken link
+	$(BIN)/zensical build --clean --strict
 
-# Without a GPU the CPU build of torch is enough, a tenth of the size. Where pip is told where to look, it decides.
+clean:
+	rm -rf $(VENV) build site .cache *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# Without a GPU, the CPU build of torch is enough, a tenth of the size; unless pip is configured to use another source.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "refactx needs Python 3.11 or newer: set PYTHON=")'
 	$(PYTHON) -m venv $(VENV)
@@ -38,5 +44,5 @@ $(READY): pyproject.toml constraints.txt
 		$(BIN)/python -m pip install --no-deps --retries 1 --index-url https://download.pytorch.org/whl/cpu \
 			"$$(grep '^torch==' constraints.txt)" || true; \
 	fi
-	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -c constraints.txt -e ".[test]"
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -c constraints.txt -e ".[test,docs]"
 	touch $(READY)

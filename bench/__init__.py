@@ -1,1 +1,1 @@
-"""Measurements, printed by `make bench` and recorded in docs/benchmarks.md. Ratios are taken within one run."""
+"""Measurements, printed by `make bench` and recorded in docs/results/benchmarks.md. Ratios are taken within one run."""

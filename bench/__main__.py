@@ -1,4 +1,4 @@
-"""`make bench`: build an index of each source and tokenizer, and print the figures of docs/benchmarks.md."""
+"""`make bench`: build an index of each source and tokenizer, and print the figures of docs/results/benchmarks.md."""
 
 import tempfile
 from pathlib import Path
@@ -10,7 +10,7 @@ from refactx.connect import database, open_index
 from refactx.models.loading import load_model
 
 TOKENS = 400
-"""Of the throughput experiment; `python -m bench.decoding` has the paper's 4,000."""
+"""The tokens of the throughput experiment; `python -m bench.decoding` takes the paper's 4,000."""
 
 
 def main() -> None:
@@ -28,7 +28,7 @@ def main() -> None:
                 walked = walks.measure(opened, "bench")
                 click.echo(f"\n{source.name}, {name}: {measured.facts:,} facts")
                 show("bytes per fact, tree (table + B-tree + TOAST)", measured.report["bytes_per_fact"])
-                show("bytes per fact, names beside it", measured.report["names_bytes"] / measured.facts)
+                show("bytes per fact, names", measured.report["names_bytes"] / measured.facts)
                 show("ingest facts/s over the bare tokenizer's", measured.rate_ratio)
                 show("ingest facts/s", measured.facts / measured.seconds)
                 steps = measured.report["seconds_by_step"]
@@ -39,7 +39,7 @@ def main() -> None:
                 show("bare SELECT, µs", walked.select)
                 for figure, value in share.figures("bench", opened.url, measured.seconds).items():
                     show(figure, value)
-                if ".nt" in source.suffixes and (folder / "config.json").is_file():  # a model, not a tokenizer alone
+                if ".nt" in source.suffixes and (folder / "config.json").is_file():  # a model, not only a tokenizer
                     with open_index("bench") as index:
                         for figure, value in decoding.figures(*load_model(str(folder)), index, TOKENS):
                             show(figure, value)
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def show(figure: str, value: float) -> None:
-    """One line of the table."""
+    """Print a line of the table."""
     click.echo(f"  {figure:<52} {value:>12,.3f}")
 
 

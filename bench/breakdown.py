@@ -1,7 +1,7 @@
-"""`python -m bench.breakdown [INDEX]`: where the time of a cold walk goes, in microseconds, beside a bare SELECT.
+"""`python -m bench.breakdown [INDEX]`: the time of each step of a cold walk, in microseconds, and of a bare SELECT.
 
-Each of 60 random facts is walked five times, cold; the fastest counts; medians over the facts. Steps nest (`_descend` and
-`_inner_node` lie in `_step`), and taking their times adds some.
+Each of 60 random facts is walked five times, cold; the fastest walk counts; figures are medians over the facts. Steps
+nest (`_descend` and `_inner_node` are within `_step`), and the measurement itself adds to them.
 """
 
 import functools
@@ -14,11 +14,14 @@ from typing import Any
 import click
 import psycopg
 
-from bench.walks import _select, _some_keys, _timed, _walk, random_facts
+from bench.walks import choose_keys, microseconds, random_facts, select_row, walk_fact
 from refactx.connect import database
-from refactx.index.index import Index, find_index
-from refactx.postgres.database import SegmentRows
-from refactx.tree.children import stored as stored_tree
+from refactx.index.index import Index
+from refactx.postgres.catalogue import find_index
+from refactx.postgres.catalogue_entry import CatalogueEntry
+from refactx.postgres.database import Database
+from refactx.postgres.segments import SegmentRows
+from refactx.tree import stored as stored_tree
 from refactx.tree.codec import RowCodec
 
 STEPS = (
@@ -36,30 +39,30 @@ def main(name: str = "default") -> None:
     """Print the median time of each step."""
     spent: defaultdict[str, float] = defaultdict(float)
     for owner, step in STEPS:
-        setattr(owner, step, _clocked(getattr(owner, step), step, spent))
+        setattr(owner, step, _clock(getattr(owner, step), step, spent))
     with database() as opened, psycopg.connect(opened.url, autocommit=True) as connection:
         entry = find_index(opened, name)
         walks = []
         for fact in random_facts(Index(opened, entry), 60):
-            walks.append(min((_cold(opened, entry, fact, spent) for _ in range(5)), key=lambda walk: walk["walk"]))
-        keys = _some_keys(connection, entry["id"])
-        selects = [min(_timed(lambda n=n: _select(connection, keys, n)) for _ in range(5)) for n in range(60)]
+            walks.append(min((_walk_cold(opened, entry, fact, spent) for _ in range(5)), key=lambda walk: walk["walk"]))
+        keys = choose_keys(connection, entry.id)
+        selects = [min(microseconds(lambda n=n: select_row(connection, keys, n)) for _ in range(5)) for n in range(60)]
     for step in ("walk", *(step for _, step in STEPS)):
         click.echo(f"{step:<14} {median(walk[step] for walk in walks):>8.0f}")
     click.echo(f"{'bare SELECT':<14} {median(selects):>8.0f}")
 
 
-def _cold(
-    opened: Any, entry: dict[str, Any], fact: tuple[int, ...], spent: defaultdict[str, float]
+def _walk_cold(
+    opened: Database, entry: CatalogueEntry, fact: tuple[int, ...], spent: defaultdict[str, float]
 ) -> dict[str, float]:
     index = Index(opened, entry)
     index.rows[0].fetch(b"none")  # prepares the statement
     spent.clear()
-    total = _timed(lambda: _walk(index, fact))
+    total = microseconds(lambda: walk_fact(index, fact))
     return dict.fromkeys((step for _, step in STEPS), 0.0) | spent | {"walk": total}
 
 
-def _clocked(function: Any, step: str, spent: defaultdict[str, float]) -> Any:
+def _clock(function: Any, step: str, spent: defaultdict[str, float]) -> Any:
     @functools.wraps(function)
     def clocked(*args: Any, **kwargs: Any) -> Any:
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""A day's claims: a share of a source of N-Triples, as the user of an index adds it."""
+"""A share of the claims of a source of N-Triples, such as a day's, that a user appends to an index."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ _DIRECT = b"http://www.wikidata.org/prop/direct/"
 
 
 def claims_slice(source: Path, path: Path, one_in: int) -> Path:
-    """A file of every `one_in`-th claim of a source, and behind them what the source calls the entities in these."""
+    """Write every `one_in`-th claim of a source to a file, then its labels and descriptions of their entities."""
     entities: set[bytes] = set()
     count = 0
     with path.open("wb") as file:
@@ -29,7 +29,7 @@ def claims_slice(source: Path, path: Path, one_in: int) -> Path:
 
 
 def _statements(source: Path) -> Iterator[tuple[bytes, re.Match[bytes]]]:
-    """The lines about an entity."""
+    """Yield the lines about entities."""
     for block in Source(source).blocks():
         for line in block.splitlines(keepends=True):
             match = _LINE.match(line)

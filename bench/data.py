@@ -1,21 +1,21 @@
-"""Which data and tokenizers there are to measure with.
+"""The data and the tokenizers of the measurements.
 
-Without `REFACTX_BENCH_DATA` the committed sample and the demo model's tokenizer. With it, a folder: every `*.nt.gz`, `*.nt`,
-`*.txt` and `*.txt.gz` in it or one folder below, and every `tokenizer.json`, also gzipped.
+Without `REFACTX_BENCH_DATA`, these are the committed sample and the demo model's tokenizer. If it names a folder, they
+are every `*.nt.gz`, `*.nt`, `*.txt` and `*.txt.gz` in it or one folder below, and every `tokenizer.json`, also gzipped.
 """
 
 import gzip
 import os
 from pathlib import Path
 
-from refactx.models.demo import demo_model_folder
+from refactx.models import demo_model_folder
 
 SOURCES = ("*.nt.gz", "*.nt", "*.txt", "*.txt.gz")
 SAMPLE = Path(__file__).parent.parent / "refactx" / "data" / "wikidata-sample.nt.gz"
 
 
 def sources() -> list[Path]:
-    """The sources to ingest, smallest first."""
+    """Return the sources to ingest, smallest first."""
     folder = os.environ.get("REFACTX_BENCH_DATA")
     if not folder:
         return [SAMPLE]
@@ -24,7 +24,7 @@ def sources() -> list[Path]:
 
 
 def tokenizers(work: Path) -> dict[str, Path]:
-    """Names and folders of tokenizers; gzipped ones are unpacked in `work`."""
+    """Return the folders of tokenizers by their names; gzipped tokenizers are unpacked in `work`."""
     found = {"smollm2": demo_model_folder()}
     folder = os.environ.get("REFACTX_BENCH_DATA")
     if folder:

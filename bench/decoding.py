@@ -1,7 +1,7 @@
-"""`python -m bench.decoding MODEL INDEX [--tokens N] [--questions FILE]`: what facts cost, and save, in decoding.
+"""`python -m bench.decoding MODEL INDEX [--tokens N] [--questions FILE]`: the cost and savings of facts in decoding.
 
-Every figure is a ratio within one run, against the same model's own `generate` on the same prompt. For MODEL a folder
-or id, as `refactx ask` takes it; QUESTIONS as `refactx eval`.
+Every figure is a ratio within one run, against the same model's own `generate` on the same prompt. MODEL is a folder or
+id as for `refactx ask`, and the file of questions is as for `refactx eval`.
 """
 
 import time
@@ -15,13 +15,14 @@ import numpy as np
 import torch
 from transformers import LogitsProcessorList
 
+from bench.throughput import TriggerForcer, throughput
 from refactx.asking.asker import Asker
 from refactx.connect import open_index
-from refactx.decoding.machine import InFact, Machine
+from refactx.decoding.machine import Machine
+from refactx.decoding.states import InFact
 from refactx.engines.hf.processor import FactLogitsProcessor
-from refactx.eval.questions import chosen, read_questions
-from refactx.eval.throughput import TriggerForcer, throughput
-from refactx.grounded.model import ground
+from refactx.eval.questions import choose_questions, read_questions
+from refactx.grounded import ground
 from refactx.models.loading import load_model
 
 PROMPT = "Here are facts, one a line.\nFact:"
@@ -35,7 +36,7 @@ PROMPT = "Here are facts, one a line.\nFact:"
 @click.option("--limit", default=20, show_default=True, help="How many of them.")
 @click.option("--batch", default=16, show_default=True)
 def main(model: str, index: str, tokens: int, questions: Path | None, limit: int, batch: int) -> None:
-    """Print the figures of docs/benchmarks.md, "Decoding"."""
+    """Print the figures of docs/results/benchmarks.md, "Decoding"."""
     loaded, tokenizer = load_model(model)
     with open_index(index) as opened:
         for figure, value in figures(loaded, tokenizer, opened, tokens, batch):
@@ -46,7 +47,7 @@ def main(model: str, index: str, tokens: int, questions: Path | None, limit: int
 
 
 def figures(model: Any, tokenizer: Any, index: Any, tokens: int, batch: int = 16) -> Iterator[tuple[str, float]]:
-    """Each figure by its name, as soon as it is measured."""
+    """Yield each figure with its name, as soon as it is measured."""
     yield from processor_times(index, tokenizer, model.config.vocab_size).items()
     timed = throughput(model, tokenizer, index, tokens)
     grounded, free = timed["grounded"], timed["free"]
@@ -58,12 +59,12 @@ def figures(model: Any, tokenizer: Any, index: Any, tokens: int, batch: int = 16
         (f"plain loop, batch of {batch}", {}, batch, 60),
     ):
         yield f"{figure}: 1 + the processor's share", share(model, tokenizer, index, rows, length, options)
-    yield f"forced chains, batch of {batch}: over free", batch_ratio(model, tokenizer, index, batch, 100)
+    yield f"forced tokens, batch of {batch}: over free", batch_ratio(model, tokenizer, index, batch, 100)
     yield "fact beams, 3: over greedy", beams_ratio(model, tokenizer, index, 200)
 
 
 def processor_times(index: Any, tokenizer: Any, vocabulary: int) -> dict[str, float]:
-    """Microseconds of one call for one row: free at 4,000 ids, and along warm facts, masks included."""
+    """Measure a call for one row in microseconds: free text at 4,000 ids, and along warm facts, with masks."""
     plain = tokenizer("The quick brown fox jumps over the lazy dog. ", add_special_tokens=False)["input_ids"]
     ids = torch.tensor([(plain * 4200)[:4200]])
     scores = torch.randn(1, vocabulary)
@@ -84,7 +85,7 @@ def processor_times(index: Any, tokenizer: Any, vocabulary: int) -> dict[str, fl
         whole = torch.tensor([row])
         for warm in (False, True):
             processor.reset()
-            fresh = FactLogitsProcessor.of(machine, None, 0)
+            fresh = FactLogitsProcessor.of(machine, None, prompt_length=0)
             times = [
                 _microseconds(lambda n=n: fresh(whole[:, :n], scores))  # noqa: B023  # called at once
                 for n in range(len(trigger), len(row) + 1)
@@ -98,7 +99,7 @@ def processor_times(index: Any, tokenizer: Any, vocabulary: int) -> dict[str, fl
 
 
 def share(model: Any, tokenizer: Any, index: Any, rows: int, tokens: int, options: dict[str, Any]) -> float:
-    """1 + the time in the processor over the time of all else, in a plain `generate` of facts all the way."""
+    """Return 1 + the processor's time over the time of all else, in a plain `generate` of facts throughout."""
     spent = [0.0]
 
     class Timed(FactLogitsProcessor):
@@ -111,32 +112,32 @@ def share(model: Any, tokenizer: Any, index: Any, rows: int, tokens: int, option
 
     inputs = _inputs(tokenizer, rows)
     seconds = []
-    for _ in range(2):  # the first warms the index's cache up
+    for _ in range(2):  # the first fills the index's cache
         spent[0] = 0.0
         processors = LogitsProcessorList([TriggerForcer(tokenizer, index.trigger), Timed(index, tokenizer)])
-        seconds.append(_seconds(lambda: _written(model, inputs, tokens, processors, options)))  # noqa: B023
+        seconds.append(_seconds(lambda: _generate(model, inputs, tokens, processors, options)))  # noqa: B023
     return 1 + spent[0] / (seconds[-1] - spent[0])
 
 
 def batch_ratio(model: Any, tokenizer: Any, index: Any, rows: int, tokens: int) -> float:
-    """Seconds a token of a batch with forced chains over a free one, medians of three alternating runs."""
+    """Return seconds a token of a batch with forced tokens over a free one, the median of three alternating runs."""
     grounded, inputs = ground(model, tokenizer, index), _inputs(tokenizer, rows)
     forcer = LogitsProcessorList([TriggerForcer(tokenizer, index.trigger)])
     ratios = []
     for _ in range(3):
-        free = _seconds(lambda: _written(model, inputs, tokens, LogitsProcessorList(), {}))
-        ratios.append(_seconds(lambda: _written(grounded, inputs, tokens, forcer, {})) / free)
+        free = _seconds(lambda: _generate(model, inputs, tokens, LogitsProcessorList(), {}))
+        ratios.append(_seconds(lambda: _generate(grounded, inputs, tokens, forcer, {})) / free)
     return median(ratios)
 
 
 def beams_ratio(model: Any, tokenizer: Any, index: Any, tokens: int) -> float:
-    """Seconds a token with three fact beams over greedy facts, facts all the way, medians of three."""
+    """Return seconds a token with three fact beams over greedy facts, facts throughout, the median of three runs."""
     grounded, inputs = ground(model, tokenizer, index), _inputs(tokenizer, 1)
     forcer = LogitsProcessorList([TriggerForcer(tokenizer, index.trigger)])
     ratios = []
     for _ in range(3):
-        greedy = _seconds(lambda: _written(grounded, inputs, tokens, forcer, {}))
-        ratios.append(_seconds(lambda: _written(grounded, inputs, tokens, forcer, {"fact_beams": 3})) / greedy)
+        greedy = _seconds(lambda: _generate(grounded, inputs, tokens, forcer, {}))
+        ratios.append(_seconds(lambda: _generate(grounded, inputs, tokens, forcer, {"fact_beams": 3})) / greedy)
     return median(ratios)
 
 
@@ -144,10 +145,10 @@ WAYS: dict[str, dict[str, Any]] = {"channel": {}, "plain choice of facts": {"cha
 
 
 def answers(model: Any, tokenizer: Any, index: Any, path: Path, limit: int) -> dict[str, float]:
-    """Whole answers to questions, in each way in turn."""
+    """Measure whole answers to questions, in each way in turn."""
     asker = Asker(model, tokenizer, index)
     asked: dict[str, list[Any]] = {way: [] for way in WAYS}
-    for question in chosen(read_questions(path), "tune", ("single", "multi"), limit):
+    for question in choose_questions(read_questions(path), "tune", ("single", "multi"), limit):
         for way, options in WAYS.items():
             if not asked[way]:  # what all answers share is computed with the first
                 asker.ask(question.text, max_new_tokens=2, **options)
@@ -177,7 +178,7 @@ def _inputs(tokenizer: Any, rows: int) -> Any:
     return tokenizer(texts if rows > 1 else [PROMPT], return_tensors="pt", padding=True, padding_side="left")
 
 
-def _written(writer: Any, inputs: Any, tokens: int, processors: LogitsProcessorList, options: dict[str, Any]) -> Any:
+def _generate(writer: Any, inputs: Any, tokens: int, processors: LogitsProcessorList, options: dict[str, Any]) -> Any:
     length = {"min_new_tokens": tokens, "max_new_tokens": tokens}
     return writer.generate(**inputs, **length, do_sample=False, logits_processor=processors, **options)
 
@@ -193,7 +194,7 @@ def _microseconds(action: Callable[[], object]) -> float:
 
 
 def show(figure: str, value: float) -> None:
-    """One line of the table."""
+    """Print a line of the table."""
     click.echo(f"{figure:<66} {value:>10.3f}")
 
 

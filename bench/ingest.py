@@ -1,4 +1,4 @@
-"""An ingest measured from outside: its rate over that of the bare tokenizer, its peak memory, its size."""
+"""The measurement of an ingest from outside: its rate over the bare tokenizer's, its peak memory, its size."""
 
 import json
 import os
@@ -18,13 +18,16 @@ from refactx.models.loading import load_tokenizer
 from refactx.tokenizer import FactTokenizer
 
 SPEED_FACTS = 30_000
-"""Whole facts that the bare tokenizer encodes, before the ingest and after it."""
+"""How many whole facts the bare tokenizer encodes, before the ingest and after it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One ingest. `rate_ratio`: its facts/s over the bare tokenizer's on the same facts; `peak`: bytes of memory of all its
-    processes (the server's not), at the sampled moment they had most."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One ingest.
+
+    `rate_ratio`: its facts/s over the bare tokenizer's on the same facts. `peak`: the largest sampled memory of all its
+    processes, without the server's, in bytes.
+    """
 
     facts: int
     report: dict[str, Any]
@@ -33,7 +36,7 @@ class Measured:
     peak: int
 
 
-def measure(source: Path, tokenizer: Path, name: str, url: str) -> Measured:
+def measure(source: Path, tokenizer: Path, name: str, url: str) -> Measurement:
     """Ingest a source as index `name`, with the bare tokenizer measured before and after."""
     fact_tokenizer, _ = load_tokenizer(str(tokenizer))
     seconds, peak, report = run_ingest(source, tokenizer, name, url)
@@ -43,11 +46,17 @@ def measure(source: Path, tokenizer: Path, name: str, url: str) -> Measured:
     again, peak_again, report = run_ingest(source, tokenizer, name, url)
     rates.append(bare_rate(fact_tokenizer, texts))
     best = min(seconds, again)
-    return Measured(report["facts"], report, best, report["facts"] / best / max(rates), max(peak, peak_again))
+    return Measurement(
+        facts=report["facts"],
+        report=report,
+        seconds=best,
+        rate_ratio=report["facts"] / best / max(rates),
+        peak=max(peak, peak_again),
+    )
 
 
 def run_ingest(source: Path, tokenizer: Path, name: str, url: str) -> tuple[float, int, dict[str, Any]]:
-    """Seconds, peak memory and report of one `refactx ingest`."""
+    """Run `refactx ingest`, and return its seconds, its peak memory and its report."""
     command = [
         "ingest",
         str(source),
@@ -70,12 +79,12 @@ def run_ingest(source: Path, tokenizer: Path, name: str, url: str) -> tuple[floa
     seconds = time.perf_counter() - start
     output = process.stdout.read() if process.stdout else ""
     if process.returncode:
-        raise SystemExit(f"the ingest of {source} failed")
+        raise SystemExit(f"the ingest of {source} failed: see its message above")
     return seconds, peak, json.loads(output)
 
 
 def tree_memory(process: int) -> int:
-    """Resident bytes of a process and its descendants, without pages of files (memory maps are the kernel's to drop)."""
+    """Return the resident bytes of a process and its descendants, without pages of files, which the kernel can drop."""
     total, waiting = 0, [process]
     while waiting:
         number = waiting.pop()
@@ -88,7 +97,7 @@ def tree_memory(process: int) -> int:
 
 
 def whole_facts(index: Index) -> Iterator[str]:
-    """The texts of an index's facts, drawn evenly."""
+    """Yield the texts of random facts of an index, without end."""
     from bench.walks import random_facts
 
     while True:
@@ -97,7 +106,7 @@ def whole_facts(index: Index) -> Iterator[str]:
 
 
 def bare_rate(tokenizer: FactTokenizer, texts: list[str]) -> float:
-    """Facts per second that the tokenizer alone encodes, whole, on all cores."""
+    """Return how many whole facts per second the tokenizer alone encodes, on all cores."""
     start = time.perf_counter()
     tokenizer.encode_batch(texts)
     return len(texts) / (time.perf_counter() - start)

@@ -1,6 +1,6 @@
-"""`python -m bench.knowledge_base [FILE]`: N-Triples → knowledge base, against the rate at which `zcat | wc -l` reads them.
+"""`python -m bench.knowledge_base [FILE]`: the rate of N-Triples → knowledge base over that of `zcat | wc -l`.
 
-The two are taken in turn, three times, and the best of each counts, so that they see the same machine.
+The two are measured in turn, three times, and the best of each counts, so that both see the same machine.
 """
 
 import contextlib
@@ -21,17 +21,18 @@ _BUILD = """
 import sys
 import time
 from pathlib import Path
+from refactx.ingest import Resources
 from refactx.ingest.knowledge.knowledge_base import build_knowledge_base
 start = time.perf_counter()
-built = build_knowledge_base([Path(sys.argv[1])], Path(sys.argv[2]), progress=False)
+built = build_knowledge_base([Path(sys.argv[1])], Path(sys.argv[2]), resources=Resources(progress=False))
 print(built.report.lines_read, time.perf_counter() - start)
 """
 _CAT = {".gz": "zcat", ".bz2": "bzcat", ".zst": "zstdcat"}
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
-    """One build in a process of its own: `seconds` without its start; `peak` is bytes of memory, `disk` of its folder."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """One build in a process of its own: `seconds` without its start, `peak` bytes of memory, `disk` bytes of files."""
 
     lines: int
     seconds: float
@@ -47,7 +48,7 @@ def main() -> None:
 
 
 def figures(source: Path, rounds: int = 3) -> dict[str, float]:
-    """Figures by name, as docs/benchmarks.md has them."""
+    """Return figures by name, as docs/results/benchmarks.md has them."""
     cats, builds = [], []
     for _ in range(rounds):
         cats.append(cat_seconds(source))
@@ -57,13 +58,13 @@ def figures(source: Path, rounds: int = 3) -> dict[str, float]:
         "N-Triples → knowledge base, lines/s over zcat | wc -l": min(cats) / best.seconds,
         "N-Triples → knowledge base, lines/s": best.lines / best.seconds,
         "zcat | wc -l, lines/s": best.lines / min(cats),
-        "peak memory of it, GB": max(built.peak for built in builds) / 1e9,
-        "its folder at most, bytes a byte of the source": max(built.disk for built in builds) / source.stat().st_size,
+        "peak memory of the build, GB": max(built.peak for built in builds) / 1e9,
+        "its largest folder, bytes a byte of the source": max(built.disk for built in builds) / source.stat().st_size,
     }
 
 
 def cat_seconds(source: Path) -> float:
-    """How long the shell takes to count the lines."""
+    """Return how many seconds the shell takes to count the lines."""
     start = time.perf_counter()
     reader = subprocess.Popen([_CAT.get(source.suffix, "cat"), str(source)], stdout=subprocess.PIPE)
     subprocess.run(["wc", "-l"], stdin=reader.stdout, check=True, capture_output=True)
@@ -71,8 +72,8 @@ def cat_seconds(source: Path) -> float:
     return time.perf_counter() - start
 
 
-def build(source: Path) -> Built:
-    """Build a knowledge base and throw it away."""
+def build(source: Path) -> Build:
+    """Measure the build of a knowledge base, and delete it."""
     peak = disk = 0
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
@@ -84,19 +85,19 @@ def build(source: Path) -> Built:
                 process.wait(0.05)
         output = process.stdout.read() if process.stdout else ""
     if process.returncode:
-        raise SystemExit(f"no knowledge base came out of {source}")
+        raise SystemExit(f"building a knowledge base of {source} failed: see its message above")
     lines, seconds = output.split()
-    return Built(int(lines), float(seconds), peak, disk)
+    return Build(lines=int(lines), seconds=float(seconds), peak=peak, disk=disk)
 
 
 def folder_bytes(folder: Path) -> int:
-    """What the files in a folder take on the disk."""
+    """Return how many bytes the files in a folder take on the disk."""
     return sum(_sizes(folder))
 
 
 def _sizes(folder: Path) -> Iterator[int]:
     for path in folder.rglob("*"):
-        with contextlib.suppress(OSError):  # gone meanwhile
+        with contextlib.suppress(OSError):  # deleted meanwhile
             yield path.stat().st_blocks * 512
 
 

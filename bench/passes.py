@@ -1,7 +1,7 @@
-"""`python -m bench.passes MODEL`: what a forward pass costs by how many ids go through it, on one thread.
+"""`python -m bench.passes MODEL`: the time of a forward pass by its number of ids, on one thread.
 
-Behind a text of 310 ids, the least of four passes: with the logits behind the last id alone, and behind all, as a scored
-question needs them.
+The ids follow a text of 310 ids. The least of four passes counts, once with the logits after the last id, and once with
+those after all ids, which a scored question needs.
 """
 
 import time
@@ -21,7 +21,7 @@ WIDTHS = (1, 2, 4, 9, 16, 64, 256)
 @click.command()
 @click.argument("model")
 def main(model: str) -> None:
-    """Print milliseconds a pass."""
+    """Print the milliseconds of a pass."""
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
     loaded, tokenizer = load_model(model)

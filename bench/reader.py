@@ -1,4 +1,4 @@
-"""`python -m bench.reader URL INDEX FILE`: walks the facts of a JSON file until a line comes in, and prints its latencies."""
+"""`python -m bench.reader URL INDEX FILE`: latencies of walks along the facts of a JSON file, until a line of input."""
 
 import json
 import sys
@@ -10,11 +10,11 @@ from statistics import quantiles
 from refactx.connect import open_index
 
 CACHE_BYTES = 2 << 20
-"""So small that rows are read again and again."""
+"""So small that rows are read repeatedly."""
 
 
 def main() -> None:
-    """Print `begun`, and at the end percentiles of `children()` in microseconds as JSON."""
+    """Print `begun`, and after a line of input percentiles of `children()` in microseconds as JSON."""
     url, name, path = sys.argv[1:4]
     facts = [tuple(fact) for fact in json.loads(Path(path).read_text())]
     stop, times = threading.Event(), []

@@ -1,6 +1,6 @@
-"""`python -m bench.share [FILE]`: an index exported and imported, against building it; each a command in a process of its own.
+"""`python -m bench.share [FILE]`: exporting and importing an index over building it.
 
-All three run once in turn, so that they see the same machine.
+Each is a command in a process of its own. All three run once, one after another, so that they see the same machine.
 """
 
 import contextlib
@@ -29,13 +29,13 @@ def main() -> None:
 
 
 def figures(name: str, url: str, building: float) -> dict[str, float]:
-    """Figures by name, as docs/benchmarks.md has them, for an index that took `building` seconds."""
+    """Return figures by name, as docs/results/benchmarks.md has them, for an index that took `building` seconds."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "index")
-        exporting, export_peak = timed("export", name, str(file), "--db", url)
-        importing, import_peak = timed("import", str(file), "--index", f"{name}-copy", "--db", url)
+        exporting, export_peak = run_index_command("export", name, str(file), "--db", url)
+        importing, import_peak = run_index_command("import", str(file), "--index", f"{name}-copy", "--db", url)
         size = file.stat().st_size
-    timed("drop", f"{name}-copy", "--db", url)
+    run_index_command("drop", f"{name}-copy", "--db", url)
     return {
         "export + import over building": (exporting + importing) / building,
         "export, s": exporting,
@@ -45,8 +45,8 @@ def figures(name: str, url: str, building: float) -> dict[str, float]:
     }
 
 
-def timed(*command: str) -> tuple[float, int]:
-    """Seconds and peak memory of one `refactx index` command."""
+def run_index_command(*command: str) -> tuple[float, int]:
+    """Run a `refactx index` command, and return its seconds and its peak memory in bytes."""
     start = time.perf_counter()
     process = subprocess.Popen([sys.executable, "-m", "refactx", "index", *command], stdout=subprocess.DEVNULL)
     peak = 0
@@ -56,7 +56,7 @@ def timed(*command: str) -> tuple[float, int]:
             process.wait(0.02)
     seconds = time.perf_counter() - start
     if process.returncode:
-        raise SystemExit(f"refactx index {' '.join(command)} failed")
+        raise SystemExit(f"refactx index {' '.join(command)} failed: see its message above")
     return seconds, peak
 
 

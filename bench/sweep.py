@@ -1,7 +1,7 @@
-"""`python -m bench.sweep`: how the size of pieces, the codec and the token codes bear on size and speed.
+"""`python -m bench.sweep`: the effect of the size of pieces, the codec and the token codes on size and speed.
 
-On the largest N-Triples of `REFACTX_BENCH_DATA` (else the sample) with the demo model's tokenizer. Sizes are of keys and rows,
-without what PostgreSQL adds.
+The data are the largest N-Triples of `REFACTX_BENCH_DATA`, or the sample, with the demo model's tokenizer. Sizes are of
+keys and rows, without what PostgreSQL adds.
 """
 
 import tempfile
@@ -12,14 +12,15 @@ import click
 import numpy as np
 
 from bench import data
+from refactx.ingest import Resources
 from refactx.ingest.encoding.encode import encode_facts
+from refactx.ingest.encoding.encoded import SortedFacts
 from refactx.ingest.knowledge.knowledge_base import build_knowledge_base
+from refactx.ingest.segment.builder import DEFAULT_SHAPE, Packing, SegmentBuilder, Shape
 from refactx.ingest.segment.learn import learn
-from refactx.ingest.segment.level_cutter import Packing, SegmentBuilder, Shape
-from refactx.ingest.segment.levels import SortedFacts
 from refactx.models.loading import load_tokenizer
 from refactx.tree.codec import RowCodec
-from refactx.tree.piece import from_members
+from refactx.tree.piece_members import from_members
 from refactx.tree.token_codes import TokenCodes
 
 
@@ -29,15 +30,15 @@ def main() -> None:
     tokenizer, _ = load_tokenizer("demo")
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
-        knowledge = build_knowledge_base([source], work / "knowledge", progress=False)
+        knowledge = build_knowledge_base([source], work / "knowledge", resources=Resources(progress=False))
         facts = encode_facts(knowledge.folder, tokenizer, "Fact:", work)
         click.echo(f"{source.name}: {len(facts):,} facts")
         click.echo(f"{'variant':<44} {'rows':>8} {'bytes/fact':>10} {'µs/fact':>8} {'µs to read a piece of facts':>28}")
         codes, dictionary = learn(facts, 9)
         for shape in (128, 256, 512, 1024):
-            report(f"{shape} facts a piece", facts, work, codes, dictionary, Shape(facts=shape))
+            report(f"{shape} facts a piece", facts, work, codes, dictionary, shape=Shape(facts=shape))
         for inner in (1024, 4096):
-            report(f"{inner} entries a piece above", facts, work, codes, dictionary, Shape(inner=inner))
+            report(f"{inner} entries a piece above", facts, work, codes, dictionary, shape=Shape(inner=inner))
         for level in (3, 15, 19):
             report(f"zstd level {level}", facts, work, codes, dictionary, level=level)
         report("no dictionary", facts, work, codes, b"")
@@ -50,13 +51,14 @@ def report(
     work: Path,
     codes: TokenCodes,
     dictionary: bytes,
-    shape: Shape | None = None,
+    *,
+    shape: Shape = DEFAULT_SHAPE,
     level: int = 9,
 ) -> None:
-    """Build the rows in memory, and read those of level 0 back."""
+    """Build the rows in memory, read those of level 0 back, and print the line of a variant."""
     codec = RowCodec(dictionary, level)
     start = time.perf_counter()
-    rows = list(SegmentBuilder(facts, Packing(codes, codec), work, shape).rows())
+    rows = list(SegmentBuilder(facts, Packing(codes, codec), work=work, shape=shape).rows())
     built = time.perf_counter() - start
     leaves = [(key, row) for key, row in rows if key[0] == 0][:2000]
     start = time.perf_counter()

@@ -1,1 +1,37 @@
-"""Building an index: parse, name, verbalise, encode, sort, build, load."""
+"""Building and changing an index: parse, name, verbalise, encode, sort, cut into pieces, load.
+
+`ingest` builds an index from sources; `append` and `forget` add facts to it or retract them, as one more segment;
+`compact` merges its segments into one; `retokenise` builds an index of the same facts for another tokenizer.
+`Selection` chooses facts of the sources, `Resources` limits memory and threads, and `Report` accounts for every line.
+DuckDB, pyarrow and psycopg are imported when a function is first used.
+"""
+
+from typing import TYPE_CHECKING
+
+from refactx.exports import lazy_exports
+
+if TYPE_CHECKING:
+    from refactx.ingest.change import ChangeResult, append, forget
+    from refactx.ingest.compaction import CompactResult, compact
+    from refactx.ingest.new_index import ingest
+    from refactx.ingest.publish import IngestResult
+    from refactx.ingest.report import Report
+    from refactx.ingest.resources import Resources
+    from refactx.ingest.retokenisation import retokenise
+    from refactx.ingest.selection import Selection
+
+__all__ = ["ChangeResult", "CompactResult", "IngestResult", "Report", "Resources", "Selection"]
+__all__ += ["append", "compact", "forget", "ingest", "retokenise"]
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "change": "ChangeResult append forget",
+        "compaction": "CompactResult compact",
+        "new_index": "ingest",
+        "publish": "IngestResult",
+        "report": "Report",
+        "resources": "Resources",
+        "retokenisation": "retokenise",
+        "selection": "Selection",
+    },
+)

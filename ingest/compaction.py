@@ -1,13 +1,13 @@
-"""All segments of an index made one, and the name tables of its knowledge base one, while readers go on.
+"""Compaction: the segments of an index merged into one, and its name tables into one, while readers continue.
 
-The new tables are filled in a transaction of their own, not ready. Then one transaction changes nothing but the catalogue:
-the new segment is shown and the old ones are not ready any more. Their tables are dropped last, each as soon as no reader
-is in it; readers that meet a missing table take up the new segment (`refactx.index.index`).
+The new tables are filled in a transaction of their own, in which they are not ready. A second transaction changes only
+the catalogue: the new segment becomes ready, and the old ones no longer are. The old tables are dropped last, each as
+soon as no reader uses it; a reader that finds a table missing opens the new segment (`refactx.index.index`).
 """
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,12 @@ from typing import Any
 from refactx.errors import CorruptIndexError
 from refactx.index.index import Index
 from refactx.index.names import Named, pack_blocks, unpack_block
+from refactx.ingest.encoding.encoded import SpilledFacts, WholeFacts
+from refactx.ingest.progress import Clock, ProgressBars, timings
+from refactx.ingest.resources import DEFAULT_RESOURCES, Resources
+from refactx.ingest.segment.builder import DEFAULT_SHAPE, KeyedRow, Shape
+from refactx.ingest.segment.load import ZSTD_LEVEL, Learned, load_segment
+from refactx.ingest.work_folder import names_of, work_folder
 from refactx.postgres.building import add_name_table, add_segment, show_names, show_segment
 from refactx.postgres.changes import changing, name_tables, note_change, remove_unfinished
 from refactx.postgres.database import Database
@@ -22,32 +28,15 @@ from refactx.postgres.locks import PATIENCE, Connection
 from refactx.postgres.tables import copy_rows
 from refactx.postgres.writer import writing
 from refactx.tree.codec import RowCodec
-from refactx.tree.matrix import from_block
+from refactx.tree.matrix import from_matrix
 from refactx.tree.scan import surviving
-
-from .encoding.encoded import WholeFacts
-from .encoding.spilled_facts import SpilledFacts
-from .progress import Clock, Progress, timings
-from .segment.level_cutter import Row, Shape
-from .segment.load import ZSTD_LEVEL, Learned, load_segment
-from .work_folder import names_of, work_folder
 
 _CACHE_BYTES = 16 << 20  # each row is read once
 
 
-@dataclass(frozen=True, slots=True)
-class CompactOptions:
-    """Which index to compact, with how much of the machine."""
-
-    index: str
-    workers: int = 2
-    shape: Shape = field(default_factory=Shape)
-    quiet: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Compacted:
-    """A finished compaction: how many segments and name tables there were, and how many facts there are."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactResult:
+    """The result of `compact`: segments and name tables before it, facts of the index, and seconds by step."""
 
     index: str
     segments: int
@@ -56,58 +45,82 @@ class Compacted:
     seconds: dict[str, float]
 
     def to_json(self) -> dict[str, Any]:
-        """As the command prints it with `--json`."""
+        """Return what `refactx index compact --json` prints."""
         return {
             **{key: getattr(self, key) for key in ("index", "segments", "name_tables", "facts")},
             **timings(self.seconds),
         }
 
 
-def compact(database: Database, work: Path, options: CompactOptions) -> Compacted:
-    """Make one segment of all of an index's: its rows are those of an ingest of the facts that are left, none if none is.
+def compact(
+    database: Database,
+    *,
+    index: str,
+    work: Path,
+    resources: Resources = DEFAULT_RESOURCES,
+    shape: Shape = DEFAULT_SHAPE,
+) -> CompactResult:
+    """Merge all segments of an index into one, with the rows that an ingest of the remaining facts would give.
 
-    Readers see the old segments or the new one. `work` is a folder for temporary files: the token ids of all facts, 4 bytes
-    each. Raises IndexNotFoundError if there is no such index, IndexExistsError while it is written.
+    Readers see the old segments or the new one. If no fact remains, there is no segment.
+
+    Args:
+        database: the database of the index.
+        index: its name.
+        work: a folder for temporary files: the token ids of all facts, 4 bytes each.
+        resources: how many threads to use, and whether to show progress (`memory` is not used).
+        shape: how large the rows of the tree may be.
+
+    Raises:
+        IndexNotFoundError: there is no such index.
+        IndexExistsError: another process is writing it.
+        CorruptIndexError: the number of facts is not that of the catalogue, or a row is damaged.
     """
     with (
-        writing(database, options.index, work) as connection,
-        changing(connection, database, options.index) as entry,
-        work_folder(work, *names_of(connection), options.index, "compact") as folder,
+        writing(database, index, work) as connection,
+        changing(connection, database, index) as entry,
+        work_folder(work, *names_of(connection), index, "compact") as folder,
     ):
-        clock, progress = Clock(), Progress(options.quiet)
-        index, tables = Index(database, entry, _CACHE_BYTES), name_tables(connection, entry)
-        signs = [sign for sign, _ in index.segments]
-        result = Compacted(options.index, len(signs), len(tables), index.facts, clock.seconds)
+        clock, bars = Clock(), ProgressBars(resources.progress)
+        opened, tables = Index(database, entry, cache_bytes=_CACHE_BYTES), name_tables(connection, entry)
+        signs = [sign for sign, _ in opened.segments]
+        result = CompactResult(
+            index=index, segments=len(signs), name_tables=len(tables), facts=opened.facts, seconds=clock.seconds
+        )
         merge_names = len(tables) > 1
         if signs in ([], [1]) and not merge_names:
             return result
-        with clock.step("merge"), progress:
-            facts = _merged(index, folder, progress)
+        with clock.step("merge"), bars:
+            facts = _merge_facts(opened, folder, bars)
         segment = names = None
         with connection.transaction():
             if len(facts) and signs != [1]:
-                segment = add_segment(connection, entry["id"], 1)
+                segment = add_segment(connection, entry.id, 1)
             if merge_names:
-                names = add_name_table(connection, entry["knowledge_base"])
+                names = add_name_table(connection, entry.knowledge_base)
         try:
             described = None
-            with clock.step("load"), progress, connection.transaction():
+            with clock.step("load"), bars, connection.transaction():
                 if segment is not None:
                     described = load_segment(
-                        *(connection, segment, facts, Learned.of(facts), folder),
-                        shape=options.shape,
-                        workers=options.workers,
-                        progress=lambda done: progress.advance("load", done, len(facts)),
+                        connection,
+                        segment,
+                        facts,
+                        Learned.of(facts),
+                        work=folder,
+                        shape=shape,
+                        workers=resources.workers,
+                        advance=lambda done: bars.advance("load", done, len(facts)),
                     )
                 if names is not None:
-                    copy_rows(connection, "names", names, _merged_names(database, tables))
+                    copy_rows(connection, "names", names, _merge_names(database, tables))
             with connection.transaction():
                 if signs != [1]:
-                    _hide(connection, "segments", "index_id", entry["id"])
+                    _hide(connection, "segments", "index_id", entry.id)
                 if segment is not None and described is not None:
                     show_segment(connection, segment, described)
                 if names is not None:
-                    _hide(connection, "name_tables", "knowledge_base", entry["knowledge_base"])
+                    _hide(connection, "name_tables", "knowledge_base", entry.knowledge_base)
                     show_names(connection, names)
                 note = {"change": "compact", "segments": len(signs), "facts": len(facts)}
                 created = datetime.now(UTC).isoformat(timespec="seconds")
@@ -121,29 +134,31 @@ def compact(database: Database, work: Path, options: CompactOptions) -> Compacte
         return result
 
 
-def _merged(index: Index, work: Path, progress: Progress) -> WholeFacts:
-    """The surviving facts, in files."""
+def _merge_facts(index: Index, work: Path, bars: ProgressBars) -> WholeFacts:
+    """Write the remaining facts to files."""
     spilled = SpilledFacts(work)
     for block in surviving(index.segments):
-        spilled.append(*from_block(block))
-        progress.advance("merge", len(block), index.facts)
+        spilled.append(*from_matrix(block))
+        bars.advance("merge", len(block), index.facts)
     facts = spilled.finish()
     if len(facts) != index.facts:
         raise CorruptIndexError(
-            f"index {index.name!r}: {len(facts):,} facts are left, the catalogue says {index.facts:,}. Ingest it again"
+            f"index {index.name!r} has {len(facts):,} facts, and its catalogue entry says {index.facts:,}. "
+            "Ingest the index again"
         )
     return facts
 
 
-def _merged_names(database: Database, tables: tuple[int, ...]) -> Iterator[Row]:
-    """The blocks of one name table with what all of some say, of which the later ones count more."""
+def _merge_names(database: Database, tables: tuple[int, ...]) -> Iterator[KeyedRow]:
+    """Yield the blocks of one table with the names of several tables; a name in a later table wins."""
     with database.connection() as connection, connection.transaction():
-        # The latest first: of equal names the first one that comes is taken.
-        streams = [_names(connection, table, -table) for table in tables]
-        yield from pack_blocks(_first_of_each(heapq.merge(*streams)), RowCodec(level=ZSTD_LEVEL))
+        # The latest table has the least rank, so its name is the first of equal ones.
+        streams = [_read_names(connection, table, -table) for table in tables]
+        yield from pack_blocks(_drop_repeated(heapq.merge(*streams)), RowCodec(level=ZSTD_LEVEL))
 
 
-def _names(connection: Connection, table: int, rank: int) -> Iterator[tuple[bytes, int, str, Named]]:
+def _read_names(connection: Connection, table: int, rank: int) -> Iterator[tuple[bytes, int, str, Named]]:
+    """Yield the names of a table in ascending order, as (UTF-8, rank, name, what it names)."""
     codec = RowCodec()
     with connection.cursor(f"refactx_names_{table}", binary=True) as cursor:
         for key, block in cursor.execute(f"SELECT key, block FROM refactx.names_{table} ORDER BY key".encode()):
@@ -151,7 +166,8 @@ def _names(connection: Connection, table: int, rank: int) -> Iterator[tuple[byte
                 yield name.encode(), rank, name, named
 
 
-def _first_of_each(names: Iterator[tuple[bytes, int, str, Named]]) -> Iterator[tuple[str, Named]]:
+def _drop_repeated(names: Iterator[tuple[bytes, int, str, Named]]) -> Iterator[tuple[str, Named]]:
+    """Yield the first of equal names."""
     last = None
     for _, _, name, named in names:
         if name != last:
@@ -160,4 +176,5 @@ def _first_of_each(names: Iterator[tuple[bytes, int, str, Named]]) -> Iterator[t
 
 
 def _hide(connection: Connection, table: str, column: str, number: int) -> None:
+    """Make the ready rows of a catalogue table that have this number not ready."""
     connection.execute(f"UPDATE refactx.{table} SET ready = false WHERE {column} = %s AND ready".encode(), [number])

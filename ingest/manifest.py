@@ -1,11 +1,11 @@
-"""The steps of an ingest, each of which leaves files and, once they are whole, a manifest: so a second run goes on.
+"""The manifests of an ingest's steps, by which a second run continues after the last finished step.
 
-A manifest is `STEP.json` in the folder of the ingest: what went in (`inputs`: path, bytes and time of change of each
-source), the options that bear on the result, the version, and what came out: `result`, and `files`, bytes and CRC-32 of
-each. It is written last, under another name first. The same command finds it and goes on behind it; any difference in what
-went in begins that step, and all behind it, anew. So does any difference in a file, which is what a power failure leaves
-where the manifest came to the disk before the file did. (Waiting for the disk instead takes longer than a step of a small
-change; CRC-32 takes 0.3 s a GB.)
+The manifest of a step is `STEP.json` in the folder of the ingest. It has what the step's files depend on
+(`dependencies`: path, size and time of change of each source, the options that affect the result, the version), the
+step's `result`, and the size and CRC-32 of each of its `files`. It is written last, to a temporary file that is then
+renamed. The same command finds it and continues after it; a difference in the dependencies or in a file restarts that
+step and all later ones. A file differs after a power failure if the manifest reached the disk before the file did.
+(Waiting for the disk instead takes longer than a step of a small change; CRC-32 takes 0.3 s a GB.)
 """
 
 import json
@@ -17,60 +17,65 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from .sources.source import Source
+from refactx.ingest.sources.source import Source
 
 _FORMAT = 2
-"""Of the files that steps leave: another number makes old ones begin anew."""
+"""The version of the files that steps leave; another one restarts all steps."""
 _BLOCK = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step in the ingest's folder, and the folder in it where its files go. `went_in` is all that these depend on; None if
-    that can't be told apart from another time's (standard input), so that it never counts as finished."""
+    """One step in the ingest's folder, with the folder of its files.
+
+    `dependencies`: all that the files depend on; None if it cannot be compared with that of another run (standard
+    input), so that the step never counts as finished.
+    """
 
     name: str
     folder: Path
     files: Path
-    went_in: dict[str, Any] | None
+    dependencies: dict[str, Any] | None
 
     def result(self) -> dict[str, Any] | None:
-        """What the step gave, if it was finished with the same input; None if it is still to be done."""
+        """Return the step's result if it was finished with the same dependencies; None otherwise."""
         try:
             manifest = json.loads(self._manifest.read_bytes())
         except (OSError, ValueError):
             return None
         if (
-            self.went_in is None
+            self.dependencies is None
             or not isinstance(manifest, dict)
-            or manifest.get("went_in") != self.went_in
-            or manifest.get("files") != self._sums()
+            or manifest.get("dependencies") != self.dependencies
+            or manifest.get("files") != self._checksums()
         ):
             return None
         result = manifest.get("result")
         return result if isinstance(result, dict) else None
 
     def begin(self) -> None:
-        """From here on the step's files are not whole."""
+        """Mark the step's files as incomplete."""
         remove(self._manifest)
 
     def finish(self, result: dict[str, Any]) -> None:
-        """The step's files are whole. `result` must be what JSON can hold."""
+        """Mark the step's files as complete. `result` must be representable as JSON."""
         new = self._manifest.with_suffix(".new")
         remove(new)
-        manifest = {"step": self.name, "went_in": self.went_in, "result": result, "files": self._sums()}
-        new.write_text(json.dumps(manifest))  # (with an indent Python writes it, and not C)
+        manifest = {"step": self.name, "dependencies": self.dependencies, "result": result, "files": self._checksums()}
+        new.write_text(json.dumps(manifest))  # without an indent, for which json has no C code
         new.replace(self._manifest)
 
-    def then(self, name: str, files: str, **options: Any) -> "Step":
-        """The step behind this one, whose files depend on this one's and on more options."""
-        went_in = None if self.went_in is None else {**self.went_in, **options}
-        return replace(self, name=name, files=self.folder / files, went_in=went_in)
+    def next_step(self, name: str, files: str, **options: Any) -> "Step":
+        """Return the step after this one, whose files depend on this one's and on `options`."""
+        dependencies = None if self.dependencies is None else {**self.dependencies, **options}
+        return replace(self, name=name, files=self.folder / files, dependencies=dependencies)
 
-    def _sums(self) -> dict[str, list[int]]:
-        """Bytes and CRC-32 of each of its files; hidden ones are somebody else's (a file manager's, say)."""
+    def _checksums(self) -> dict[str, list[int]]:
+        """Return size and CRC-32 of each of the step's files. Hidden files are not its own (a file manager's, say)."""
         return {
-            path.name: [path.stat().st_size, _crc(path)] for path in sorted(self.files.glob("[!.]*")) if path.is_file()
+            path.name: [path.stat().st_size, _crc32(path)]
+            for path in sorted(self.files.glob("[!.]*"))
+            if path.is_file()
         }
 
     @property
@@ -79,14 +84,14 @@ class Step:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or a folder with all that is in it, if there is one."""
+    """Remove a file, or a folder with its content, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
 
 
-def _crc(path: Path) -> int:
+def _crc32(path: Path) -> int:
     crc = 0
     with path.open("rb", buffering=0) as file:
         while block := file.read(_BLOCK):
@@ -95,10 +100,12 @@ def _crc(path: Path) -> int:
 
 
 def first_step(name: str, folder: Path, files: str, sources: Sequence[Source], **options: Any) -> Step:
-    """The step that reads the sources, whose files go into the folder `files` in `folder`."""
+    """Return the step that reads the sources; its files are in the folder `files` in `folder`."""
     inputs = [source.identity() for source in sources]
     if None in inputs:
-        return Step(name, folder, folder / files, None)
-    # Through JSON, so that it compares with what a manifest holds: tuples are lists there.
-    went_in = json.loads(json.dumps({"version": version("refactx"), "format": _FORMAT, "inputs": inputs, **options}))
-    return Step(name, folder, folder / files, went_in)
+        return Step(name=name, folder=folder, files=folder / files, dependencies=None)
+    # Through JSON, to compare equal to what a manifest holds: tuples are lists there.
+    dependencies = json.loads(
+        json.dumps({"version": version("refactx"), "format": _FORMAT, "inputs": inputs, **options})
+    )
+    return Step(name=name, folder=folder, files=folder / files, dependencies=dependencies)

@@ -1,41 +1,36 @@
-"""The steps of an ingest that work on files, each done once: read, join, encode. Loading, the last, is one transaction.
+"""The steps of an ingest that leave files, each done once: read, join, encode. Loading, the last, is one transaction.
 
-| step | leaves | needs no longer |
+| step | leaves | removes |
 |---|---|---|
-| read | `staged/`: rows (`ingest.staging`) | |
-| join | `knowledge/`: the three files of `ingest.knowledge_base` | `staged/` |
-| encode | `encoded/`: sorted token sequences (`ingest.encode`) | |
+| read | `staged/`: rows (`refactx.ingest.parsers.staging`) | |
+| join | `knowledge/`: the three files of `refactx.ingest.knowledge.knowledge_base` | `staged/` |
+| encode | `encoded/`: sorted token sequences (`refactx.ingest.encoding.encoded`) | |
 """
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from refactx.ingest.disk import check_disk, expected_bytes
+from refactx.ingest.encoding.encode import encode_facts
+from refactx.ingest.encoding.encoded import EncodedFacts, open_encoded
+from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, join
+from refactx.ingest.knowledge.known_names import KnownNames
+from refactx.ingest.manifest import first_step, remove
+from refactx.ingest.parsers.reading import LineAccount, open_sources, read_sources
+from refactx.ingest.progress import Advance, Clock
+from refactx.ingest.report import Report
+from refactx.ingest.resources import Resources
+from refactx.ingest.selection import Selection
+from refactx.ingest.sources.inputs import Inputs
 from refactx.tokenizer import FactTokenizer
 
-from .disk import check_disk, expected_bytes
-from .encoding.encode import encode_facts
-from .encoding.encoded import EncodedFacts, open_encoded
-from .knowledge.knowledge_base import KnowledgeBase, join
-from .knowledge.known_names import KnownNames
-from .manifest import first_step, remove
-from .parsers.reading import Lines, open_sources, read_sources
-from .progress import Advance
-from .report import Report
-from .selection import Selection
-from .sources.inputs import Inputs
 
-Clock = Callable[[str], AbstractContextManager[None]]
-"""Measures a step by its name."""
+class IngestSteps:
+    """The steps in one folder, for some inputs. What an earlier run finished with the same input is not repeated.
 
-
-class Steps:
-    """The steps in one folder, for some inputs. What an earlier run finished with the same input is taken as it is.
-
-    `known`: the names that entities have already, where facts are added to a knowledge base; `made`: of which index, in
-    words that no other index has, in any database.
+    `known`: the names that entities have already, if facts are added to an index. `identity`: a text that no other
+    index has, in any database.
     """
 
     def __init__(
@@ -43,30 +38,34 @@ class Steps:
         folder: Path,
         inputs: Inputs,
         selection: Selection,
+        *,
         strict: bool,
         known: KnownNames | None = None,
-        made: str = "",
+        identity: str = "",
     ) -> None:
         self._folder, self._inputs, self._selection, self._strict = folder, inputs, selection, strict
         self._known = known
         self._read = first_step("read", folder, "staged", inputs.all, selection=selection.to_json(), strict=strict)
         base: dict[str, Any] = {}
         if known is not None:
-            base = {"names": list(known.tables), "index": made, "inverses": sorted(map(list, known.inverses.items()))}
-        self._join = self._read.then("join", "knowledge", **base)
+            base = {
+                "names": list(known.tables),
+                "index": identity,
+                "inverses": sorted(map(list, known.inverses.items())),
+            }
+        self._join = self._read.next_step("join", "knowledge", **base)
 
-    def knowledge_base(self, clock: Clock, *, memory: str, workers: int, progress: bool) -> KnowledgeBase:
-        """Read and join. Raises as `build_knowledge_base` does, and InputError if the disk is too small."""
+    def knowledge_base(self, clock: Clock, resources: Resources) -> KnowledgeBase:
+        """Read and join. Raises what `build_knowledge_base` raises, and InputError if the disk is too small."""
         folder, staged = self._join.files, self._read.files
         done = self._join.result()
         if done is not None:
             return KnowledgeBase(folder, Report.from_json(done))
-        lines = self._lines(clock, staged, memory, workers, progress)
-        with clock("join"):
+        lines = self._lines(clock, staged, resources)
+        with clock.step("join"):
             self._join.begin()
             remove(folder)
-            limits: dict[str, Any] = {"memory": memory, "workers": workers}
-            knowledge = join(staged, lines, folder, self._selection, progress=progress, known=self._known, **limits)
+            knowledge = join(staged, lines, folder, self._selection, resources=resources, known=self._known)
             self._join.finish(asdict(knowledge.report))
             self._read.begin()
             remove(staged)
@@ -76,44 +75,41 @@ class Steps:
         self,
         knowledge: KnowledgeBase,
         tokenizer: FactTokenizer,
+        *,
         fingerprint: str,
         trigger: str,
-        *,
-        memory: str,
-        workers: int,
-        progress: Advance,
+        resources: Resources,
+        advance: Advance,
     ) -> EncodedFacts:
-        """Encode and sort. `fingerprint`: the tokenizer's, which is known of an index's. Raises as `encode_facts` does."""
-        step = self._join.then("encode", "encoded", tokenizer=fingerprint, trigger=trigger)
+        """Encode and sort. Raises what `encode_facts` raises.
+
+        `fingerprint`: the tokenizer's, which the catalogue has for an index.
+        """
+        step = self._join.next_step("encode", "encoded", tokenizer=fingerprint, trigger=trigger)
         folder = step.files
         if step.result() is not None:
             return open_encoded(folder)
         step.begin()
         remove(folder)
         folder.mkdir()
-        facts = encode_facts(
-            knowledge.folder, tokenizer, trigger, folder, memory=memory, workers=workers, progress=progress
-        )
+        facts = encode_facts(knowledge.folder, tokenizer, trigger, folder, resources=resources, advance=advance)
         step.finish({"facts": len(facts), "tokens": facts.token_count()})
         return facts
 
-    def _lines(self, clock: Clock, staged: Path, memory: str, workers: int, progress: bool) -> Lines:
+    def _lines(self, clock: Clock, staged: Path, resources: Resources) -> LineAccount:
+        """Read the sources into staged rows."""
         done = self._read.result()
         if done is not None:
-            return Lines.from_json(done)
-        with clock("read"):
+            return LineAccount.from_json(done)
+        with clock.step("read"):
             self._read.begin()
             for old in ("staged", "knowledge", "encoded"):
                 remove(self._folder / old)
-            opened = open_sources(self._inputs, self._selection, workers)
-            check_disk(self._folder, expected_bytes(self._inputs.all), progress)
+            opened = open_sources(self._inputs, self._selection, resources.workers)
+            check_disk(self._folder, expected_bytes(self._inputs.all), resources.progress)
             staged.mkdir()
             lines = read_sources(
-                *(opened, self._inputs, staged, self._selection),
-                strict=self._strict,
-                memory=memory,
-                workers=workers,
-                progress=progress,
+                opened, self._inputs, staged, self._selection, strict=self._strict, resources=resources
             )
             self._read.finish(lines.to_json())
         return lines

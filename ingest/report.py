@@ -1,28 +1,31 @@
-"""The account of an ingest's first stage: what became of every line that was read."""
+"""The account of the sources of an ingest: what became of every line that was read."""
 
 from dataclasses import dataclass, field
 from typing import Any
 
 REPORTED_FAULTS = 10
-"""How many malformed lines a report names; the others are only counted."""
+"""How many malformed lines a report quotes; further ones are only counted."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What went in and what came out.
+    """The account of the sources of an ingest or a change.
 
-    `facts = claims + descriptions + derived` counts distinct facts; `lines_read = kept + sum(dropped.values())`.
-    `aliases` of the claims are other names of entities (`ingest.aliases`).
-    `dropped` maps a reason to how many lines were left out for it, sorted by reason, without zeros. `cut` counts the
-    parts longer than `refactx.fact.MAX_PART_CHARACTERS`, once for each name, literal or description that was cut.
-    `malformed` holds the first malformed lines as `file:line: what`.
+    `facts = claims + descriptions + derived` counts distinct facts; `derived` are inverse facts, and `aliases` of the
+    claims come from other names of entities (`refactx.ingest.knowledge.aliases`).
 
-    `entities` counts the items and properties that occur in facts, and `names` their names by the rule that made them
-    (docs/names.md), with those of inverse properties; `collisions` the names that more than one had at first. `not_inverted`
-    maps a reason to how many claims about entities have no inverse fact for it, if inverse facts were asked for: these and
-    `derived` are all such claims. `inverse_properties` are the properties whose inverse facts are another property's, each
-    with that one (`P25`: `P40`): changes of the index go on so. `selection` is what was asked for (`ingest.selection`).
-    `notes` say what else a person should know of a source: which columns of a table were ignored.
+    `lines_read = kept + sum(dropped.values())`. `dropped` maps a reason to how many lines were left out for it, sorted
+    by reason, without zeros. `malformed` has the first malformed lines as `file:line: what`. `cut` counts the names,
+    literals and descriptions that were longer than `refactx.fact.MAX_PART_CHARACTERS`. `notes` are further remarks on a
+    source, such as which columns of a table were ignored.
+
+    `entities` counts the items and properties that occur in facts; `names` maps a rule of naming to how many names it
+    made, those of inverse properties included (docs/reference/names-and-values.md); `collisions` counts the names that
+    had to get an id.
+
+    `not_inverted` maps a reason to how many claims about entities have no inverse fact for it, if inverse facts were
+    asked for; these and `derived` add up to all such claims. `inverse_properties` maps a property to the one that its
+    inverse facts belong to (`P25`: `P40`); later changes of the index follow it. `selection` is `Selection.to_json()`.
     """
 
     facts: int
@@ -45,5 +48,11 @@ class Report:
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> "Report":
-        """From `dataclasses.asdict` of one, after it went through JSON."""
+        """Return the report whose `dataclasses.asdict` went through JSON.
+
+        >>> from dataclasses import asdict
+        >>> report = Report(facts=1, claims=1, descriptions=0, derived=0, lines_read=1, kept=1)
+        >>> Report.from_json(asdict(report)) == report
+        True
+        """
         return cls(**{**document, "malformed": tuple(document["malformed"]), "notes": tuple(document["notes"])})

@@ -1,12 +1,14 @@
-"""A second index of a knowledge base, for another tokenizer, without the sources.
+"""An index's facts encoded for another tokenizer, without the sources.
 
-The facts of a knowledge base are kept once, as the token sequences of an index: they decode to the very texts that were
-encoded, so a store of texts beside it would be a second copy. The new index shares the name tables.
+A knowledge base stores its facts only as the token sequences of an index. These decode to the very texts that were
+encoded, so stored texts would be a second copy. The new index shares the name tables.
 """
 
+import unicodedata
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +18,17 @@ from numpy.typing import NDArray
 from refactx.errors import InputError, TokenizerMismatchError
 from refactx.fact import DESCRIPTIONS
 from refactx.index.index import Index
-from refactx.postgres.building import check_free, check_name
+from refactx.ingest.encoding.encode import encode_facts
+from refactx.ingest.encoding.encoded import EncodedFacts
+from refactx.ingest.progress import Clock, ProgressBars
+from refactx.ingest.publish import IngestResult, SegmentFacts, publish_index
+from refactx.ingest.report import Report
+from refactx.ingest.resources import DEFAULT_RESOURCES, Resources
+from refactx.ingest.segment.builder import DEFAULT_SHAPE, Shape
+from refactx.ingest.segment.load import Learned
+from refactx.ingest.work_database import open_work_database
+from refactx.ingest.work_folder import names_of, work_folder
+from refactx.postgres.building import IndexHeader, check_free, check_name
 from refactx.postgres.changes import changing
 from refactx.postgres.database import Database
 from refactx.postgres.locks import name_lock
@@ -24,18 +36,8 @@ from refactx.postgres.writer import writing
 from refactx.tokenizer import FactTokenizer
 from refactx.tree.arrays import Offsets, offsets_of, ragged
 from refactx.tree.children import Tokens
-from refactx.tree.matrix import from_block
+from refactx.tree.matrix import from_matrix
 from refactx.tree.scan import surviving
-
-from .encoding.encode import encode_facts
-from .encoding.encoded import EncodedFacts
-from .lossless import check_lossless
-from .new_index import Options, ReadyFacts, Result, publish_index
-from .progress import Clock, Progress
-from .report import Report
-from .segment.load import Learned
-from .work_database import Work, number, open_work_database
-from .work_folder import names_of, work_folder
 
 _CACHE_BYTES = 16 << 20  # each row is read once
 _PARTS = ("subject", "predicate", "object")
@@ -53,36 +55,54 @@ CREATE TABLE units AS SELECT CAST(row_number() OVER (ORDER BY text) - 1 AS INTEG
 """
 
 
-def ingest_knowledge_base(base: str, database: Database, work: Path, options: Options) -> Result:
-    """Build an index from the facts that a ready index, `base`, has now, for the tokenizer of `options`.
+def retokenise(
+    base: str,
+    database: Database,
+    *,
+    index: str,
+    tokenizer: FactTokenizer,
+    tokenizer_name: str,
+    work: Path,
+    replace: bool = False,
+    resources: Resources = DEFAULT_RESOURCES,
+    shape: Shape = DEFAULT_SHAPE,
+) -> IngestResult:
+    """Build an index for another tokenizer from the facts that a ready index, `base`, has.
 
-    It is what an ingest of the same facts would give, and shares the names. `options.selection`, `strict`, `trigger` and
-    `terminator` are not used: trigger and terminator are those of `base`. Errors as of `ingest.run.ingest`; and
-    TokenizerMismatchError if either tokenizer loses characters, so that texts do not come back from ids.
+    The result is that of an ingest of the same facts, with the trigger, the terminator and the names of `base`. The
+    other arguments are those of `refactx.ingest.ingest`.
+
+    Raises:
+        InputError: `base` has no fact, or the name or the folder cannot be used.
+        IndexNotFoundError: there is no index `base`.
+        IndexExistsError: `index` exists and `replace` is not set, or another process is writing one of the two.
+        TokenizerMismatchError: one of the two tokenizers loses characters, so that ids do not decode to the texts that
+            were encoded.
+        DatabaseError: PostgreSQL refused a statement (because its disk is full, say).
     """
-    check_name(options.index)
+    check_name(index)
     with (
-        writing(database, options.index, work) as connection,
-        name_lock(connection, options.index),
+        writing(database, index, work) as connection,
+        name_lock(connection, index),
         changing(connection, database, base) as entry,
     ):
-        check_free(connection, options.index, options.replace)
-        clock, progress = Clock(), Progress(options.quiet)
-        index = Index(database, entry, _CACHE_BYTES)
-        if not index.facts:
-            raise InputError(f"index {base!r} is empty: there is nothing to build {options.index!r} from")
-        check_lossless(index.tokenizer, index.tokenizer_name)
-        check_lossless(options.tokenizer, options.tokenizer_name)
-        with work_folder(work, *names_of(connection), options.index, "kb") as folder:
-            with clock.step("read"), progress:
-                descriptions = _write_texts(index, folder, options, progress)
-            limits: dict[str, Any] = {"memory": options.memory, "workers": options.workers}
-            with clock.step("check"), progress:
-                _check_read_back(index, _encoded(folder, "check", index.tokenizer, index.trigger, progress, limits))
-            with clock.step("encode"), progress:
-                facts = _encoded(folder, "encoded", options.tokenizer, index.trigger, progress, limits)
+        check_free(connection, index, replace)
+        clock, bars = Clock(), ProgressBars(resources.progress)
+        opened = Index(database, entry, cache_bytes=_CACHE_BYTES)
+        if not opened.facts:
+            raise InputError(f"index {base!r} is empty, so {index!r} cannot be built from it: append facts to it first")
+        check_lossless(opened.tokenizer, opened.tokenizer_name)
+        check_lossless(tokenizer, tokenizer_name)
+        with work_folder(work, *names_of(connection), index, "kb") as folder:
+            with clock.step("read"), bars:
+                descriptions = _write_texts(opened, folder, resources, bars)
+            with clock.step("check"), bars:
+                encoder = _Encoder(knowledge=folder, trigger=opened.trigger, resources=resources, bars=bars)
+                _check_read_back(opened, encoder.encode("check", opened.tokenizer))
+            with clock.step("encode"), bars:
+                facts = encoder.encode("encoded", tokenizer)
             count = len(facts)
-            known = entry["report"]
+            known = entry.report
             report = Report(
                 facts=count,
                 claims=count - descriptions,
@@ -94,35 +114,47 @@ def ingest_knowledge_base(base: str, database: Database, work: Path, options: Op
                 selection=known.get("selection", {}),
                 inverse_properties=known.get("inverse_properties", {}),
             )
-            ready = ReadyFacts(facts, Learned.of(facts), report, tuple(entry["source"]))
+            sources = entry.source
             return publish_index(
-                *(connection, folder, options, ready, clock),
-                trigger=(index.trigger, index.terminator),
-                knowledge_base=entry["knowledge_base"],
+                connection,
+                SegmentFacts(facts, Learned.of(facts), report),
+                header=IndexHeader(
+                    name=index,
+                    tokenizer_name=tokenizer_name,
+                    tokenizer=tokenizer,
+                    trigger=opened.trigger,
+                    terminator=opened.terminator,
+                    source=sources,
+                ),
+                replace=replace,
+                work=folder,
+                shape=shape,
+                resources=resources,
+                clock=clock,
+                knowledge_base=entry.knowledge_base,
             )
 
 
-def _write_texts(index: Index, folder: Path, options: Options, progress: Progress) -> int:
-    """The texts of all facts as a knowledge base on disk (`ingest.knowledge_base`), without names; how many describe."""
-    with open_work_database(folder, options.memory, options.workers) as database:
+def _write_texts(index: Index, folder: Path, resources: Resources, bars: ProgressBars) -> int:
+    """Write the texts of all facts as a knowledge base without names; return how many facts are descriptions."""
+    with open_work_database(folder, resources) as database:
         database.execute("CREATE TABLE texts (subject VARCHAR, predicate VARCHAR, object VARCHAR)")
-        for tokens, offsets in _facts_of(index):
-            _insert(database, _texts(index.tokenizer, tokens, offsets))
-            progress.advance("read", len(offsets) - 1, index.facts)
+        for tokens, offsets in _read_facts(index):
+            database.insert("texts", _decode_parts(index.tokenizer, tokens, offsets))
+            bars.advance("read", len(offsets) - 1, index.facts)
         database.execute(_UNITS)
         for name, query in _FILES.items():
-            target = str(folder / name).replace("'", "''")
-            database.execute(f"COPY ({query}) TO '{target}' (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1)")
+            database.write_parquet(query, folder / name)
         described = ", ".join(f"'{predicate}'" for predicate in DESCRIPTIONS)
-        return number(database, f"SELECT count(*) FROM texts WHERE predicate IN ({described})")
+        return database.number(f"SELECT count(*) FROM texts WHERE predicate IN ({described})")
 
 
-def _facts_of(index: Index) -> Iterator[tuple[Tokens, Offsets]]:
-    return (from_block(block) for block in surviving(index.segments))
+def _read_facts(index: Index) -> Iterator[tuple[Tokens, Offsets]]:
+    return (from_matrix(block) for block in surviving(index.segments))
 
 
-def _texts(tokenizer: FactTokenizer, tokens: Tokens, offsets: Offsets) -> pa.Table:
-    """Subject, predicate and object of facts, as text."""
+def _decode_parts(tokenizer: FactTokenizer, tokens: Tokens, offsets: Offsets) -> pa.Table:
+    """Return the subjects, predicates and objects of facts as texts."""
     table = tokenizer.token_bytes
     sizes = np.fromiter(map(len, table), np.int64, len(table))
     joined: NDArray[np.uint8] = np.frombuffer(b"".join(table), np.uint8)
@@ -132,44 +164,67 @@ def _texts(tokenizer: FactTokenizer, tokens: Tokens, offsets: Offsets) -> pa.Tab
     try:
         texts = pa.Array.from_buffers(pa.large_binary(), len(ends) - 1, buffers).cast(pa.large_string())
     except pa.ArrowInvalid as error:
-        raise _not_read_back(f"they are no UTF-8 ({error})") from error
-    # ` <s> <p> <o>` without its ends; what reads otherwise is found when it is encoded again.
+        raise _mismatch_error(f"a text is not UTF-8 ({error})") from error
+    # ` <s> <p> <o>` without its ends; `_check_read_back` finds a text of another form.
     parts = pc.split_pattern(pc.utf8_slice_codeunits(texts, 2, -1), "> <")
     if not pc.all(pc.equal(pc.list_value_length(parts), 3)).as_py():
-        raise _not_read_back("a text has not three parts")
+        raise _mismatch_error("a text does not have three parts")
     return pa.table({name: pc.list_element(parts, at) for at, name in enumerate(_PARTS)})
 
 
-def _insert(database: Work, rows: pa.Table) -> None:
-    database.register("incoming", rows)
-    database.execute("INSERT INTO texts FROM incoming")
-    database.unregister("incoming")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Encoder:
+    """An encoder of the facts of the knowledge base in a folder, for any tokenizer."""
 
+    knowledge: Path
+    trigger: str
+    resources: Resources
+    bars: ProgressBars
 
-def _encoded(
-    knowledge: Path, name: str, tokenizer: FactTokenizer, trigger: str, progress: Progress, limits: dict[str, Any]
-) -> EncodedFacts:
-    folder = knowledge / name
-    folder.mkdir()
-    return encode_facts(knowledge, tokenizer, trigger, folder, progress=progress.advance, **limits)
+    def encode(self, name: str, tokenizer: FactTokenizer) -> EncodedFacts:
+        """Encode into the new folder `name`."""
+        folder = self.knowledge / name
+        folder.mkdir()
+        return encode_facts(
+            self.knowledge, tokenizer, self.trigger, folder, resources=self.resources, advance=self.bars.advance
+        )
 
 
 def _check_read_back(index: Index, again: EncodedFacts) -> None:
-    """Raise TokenizerMismatchError unless the texts encode to the very ids that they were read from, fact by fact."""
+    """Raise TokenizerMismatchError unless the texts encode to the very ids that they were decoded from."""
     done = 0
-    for tokens, offsets in _facts_of(index):
+    for tokens, offsets in _read_facts(index):
         count = len(offsets) - 1
         if done + count <= len(again):
             tokens_again, offsets_again = again.read_tokens(done, done + count)
             if np.array_equal(tokens, tokens_again) and np.array_equal(offsets, offsets_again):
                 done += count
                 continue
-        raise _not_read_back("a text does not encode to the ids that it was read from")
+        raise _mismatch_error("a text does not encode to the ids that it was decoded from")
     if done != len(again):
-        raise _not_read_back("some texts are equal")
+        raise _mismatch_error("two facts have the same text")
 
 
-def _not_read_back(why: str) -> TokenizerMismatchError:
+def _mismatch_error(why: str) -> TokenizerMismatchError:
     return TokenizerMismatchError(
         f"the facts cannot be read back from the index's token ids: {why}. Ingest the sources again instead of --kb"
     )
+
+
+@cache
+def _probe_text() -> str:
+    """Return a text with characters of all scripts and both cases that may occur in a fact (printable, in NFC)."""
+    characters = [chr(code) for code in (*range(0x21, 0x250), *range(0x250, 0x30000, 61))]
+    possible = [c for c in characters if c.isprintable() and unicodedata.normalize("NFC", c) == c and not c.isspace()]
+    # Each is a part of its own; those that would combine with the bracket before them are left out.
+    return " <" + "> <".join(c for c in possible if c not in "<>" and not unicodedata.combining(c)) + ">"
+
+
+def check_lossless(tokenizer: FactTokenizer, name: str) -> None:
+    """Raise TokenizerMismatchError unless a text with all kinds of characters can be decoded from its ids."""
+    back = tokenizer.decode_bytes(tokenizer.encode(_probe_text()))
+    if back != _probe_text().encode():
+        raise TokenizerMismatchError(
+            f"the tokenizer {name} does not keep every text (it drops or changes characters), so facts cannot be read "
+            "back from its token ids: ingest the sources again instead of --kb"
+        )

@@ -1,4 +1,4 @@
-"""Which of the input's facts an ingest keeps, and what it adds: one value, checked before anything is read."""
+"""The selection of an ingest: which facts of the sources it keeps, and which it adds."""
 
 import re
 from dataclasses import asdict, dataclass
@@ -8,33 +8,36 @@ from typing import Any
 from refactx.errors import InputError
 
 LANGUAGES = ("en", "mul")
-"""English, then `mul`: what Wikidata writes once for all languages, names of people and places above all."""
+"""English, then `mul`: labels that Wikidata writes once for all languages, above all names of people and places."""
 MAX_LANGUAGES = 30
 INVERSE_LIMIT = 1_000
-"""Of Wikidata's objects, those with more subjects by one property are hubs: `human`, `male`, a country, a language. On the
-development data 35 pairs of object and property of 110,000 are beyond it, with 27% of the claims (docs/names.md)."""
+"""An object with more subjects by one property is a hub: `human`, `male`, a country, a language. On the development
+data 35 of 110,000 pairs of object and property are hubs, with 27% of the claims
+(docs/reference/names-and-values.md)."""
 NO_INVERSE_LIMIT = 2**63 - 1
 INVERSE_PROPERTY, INVERSE_LABEL = "P1696", "P7087"
-"""The properties of a property that name its inverse: another property, or an item that is labelled so."""
+"""The properties of a property that name its inverse: by another property, or by an item whose label is the name."""
 
 _PROPERTY = re.compile(r"P[1-9][0-9]{0,17}", re.ASCII)
 _LANGUAGE = re.compile(r"[a-z]{2,8}(?:-[a-z0-9]{1,8})*", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What goes into the facts.
+    """Which facts of the sources an index gets, and which are added to them.
 
-    `properties`: only claims with these (`P57`); None for all. `languages`: labels and descriptions come from the first of
-    them that an entity has, monolingual texts are kept in any of them (see `ingest.values.language_rank`).
-    `keep_external_ids`: also properties of datatype external identifier. `descriptions`: facts such as `<X> <description>
-    <...>`; names hold descriptions all the same. `limit`: only the first so many subjects, each with all its facts.
-    `inverse`: also inverse facts, but for objects with more than `inverse_limit` subjects by one property;
-    `inverse_names` are given names for them, pairs of a property's id or name and what its inverse is called. `aliases`: also
-    facts from the other names of an entity to the entity; None: as `inverse`, since both are for questions that do not name
-    a subject as its facts do.
+    `properties`: ids such as `P57`; only claims with these are kept (None: all claims). `languages`: codes, best first;
+    labels and descriptions are in the first of them that an entity has, and monolingual texts are kept in any of them
+    (`refactx.ingest.parsers.values.language_rank`). `keep_external_ids`: keep claims with properties of the datatype
+    external identifier. `descriptions`: add facts such as `<X> <description> <...>`; names contain descriptions in any
+    case. `limit`: keep only the first `limit` subjects, each with all its facts (None: all).
 
-    Raises InputError for a value that makes no sense.
+    `inverse`: add inverse facts, except for objects with more than `inverse_limit` subjects by one property.
+    `inverse_names`: pairs of a property's id or name and the name of its inverse. `aliases`: add facts that lead from
+    the other names of an entity to the entity; None: as `inverse`, since both serve questions that do not name a
+    subject as its facts do.
+
+    Raises InputError for a value that cannot be used.
 
     >>> Selection(languages=("de", "EN-gb")).languages
     ('de', 'en-gb')
@@ -55,28 +58,28 @@ class Selection:
         if self.aliases is None:
             object.__setattr__(self, "aliases", self.inverse)
         if self.properties is not None and not self.properties:
-            raise InputError("--properties names no property: expected ids such as P31,P569, or leave it out for all")
+            raise InputError("--properties names no property: expected ids such as P31,P569; leave it out for all")
         for property_ in sorted(self.properties or ()):
             if not is_property(property_):
-                raise InputError(f"{property_!r} is no property: expected ids such as P31,P569")
+                raise InputError(f"{property_!r} is not a property: expected ids such as P31,P569")
         for language in self.languages:
             if not _LANGUAGE.fullmatch(language):
-                raise InputError(f"{language!r} is no language: expected codes such as en,en-gb,mul")
+                raise InputError(f"{language!r} is not a language code: expected codes such as en,en-gb,mul")
         if not 0 < len(set(self.languages)) == len(self.languages) <= MAX_LANGUAGES:
             raise InputError(
-                f"{','.join(self.languages)!r} is no list of languages: expected 1 to {MAX_LANGUAGES} different codes, "
-                "best first, such as en,mul"
+                f"{','.join(self.languages)!r} is not a list of languages: expected 1 to {MAX_LANGUAGES} different "
+                "codes, best first, such as en,mul"
             )
         if self.limit is not None and self.limit < 1:
             raise InputError(f"a limit of {self.limit} subjects leaves no fact: expected 1 or more")
         if self.inverse_limit < 1:
             raise InputError(f"an inverse limit of {self.inverse_limit} leaves no inverse fact: expected 1 or more")
         if self.inverse_names and not self.inverse:
-            raise InputError("names for inverse facts were given, but no inverse facts asked for: add --inverse")
+            raise InputError("names for inverse facts were given without asking for inverse facts: add --inverse")
 
     @property
     def wikipedia(self) -> str:
-        """The code of the Wikipedia whose titles are names: that in the first language, `mul` aside.
+        """The code of the Wikipedia whose titles are names: that of the first language, without `mul` and variants.
 
         >>> Selection(languages=("mul", "en-gb", "de")).wikipedia
         'en'
@@ -84,7 +87,7 @@ class Selection:
         return next((language for language in self.languages if language != "mul"), "mul").partition("-")[0]
 
     def reads(self, property_: str) -> bool:
-        """Whether claims with this property are needed: as facts, or to name the inverse of another."""
+        """Return whether claims with this property are needed: as facts, or to name the inverse of another."""
         return (
             self.properties is None
             or property_ in self.properties
@@ -92,7 +95,7 @@ class Selection:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As the report of an ingest records it: lists for sets and tuples, names of inverses as a mapping."""
+        """Return what the report of an ingest has: lists for sets and tuples, a mapping for `inverse_names`."""
         document = asdict(self)
         document["properties"] = None if self.properties is None else sorted(self.properties, key=_by_number)
         document["languages"] = list(self.languages)
@@ -100,8 +103,11 @@ class Selection:
         return document
 
 
+DEFAULT_SELECTION = Selection()
+
+
 def is_property(text: str) -> bool:
-    """Whether a text is a property's id.
+    """Return whether a text is the id of a property.
 
     >>> is_property("P31"), is_property("p31")
     (True, False)
@@ -109,50 +115,51 @@ def is_property(text: str) -> bool:
     return _PROPERTY.fullmatch(text) is not None
 
 
-def properties_of(written: str) -> frozenset[str]:
-    """The ids in `P31,P569`, or in a file of them: separated by commas, white space or line ends; `#` begins a comment.
+def properties_of(text: str) -> frozenset[str]:
+    """Return the ids in `P31,P569`, or in a file of ids separated by commas, white space or line ends.
 
-    Raises InputError if one is no property's id, or if it is neither such a list nor a file.
+    In a file, `#` begins a comment. Raises InputError for an id that is not a property's, and for a text that is
+    neither a list of ids nor a file.
 
     >>> sorted(properties_of("P31, P569"))
     ['P31', 'P569']
     """
-    ids = _words(written)
+    ids = _words(text)
     if ids and all(is_property(word) for word in ids):
         return frozenset(ids)
-    path = Path(written)
+    path = Path(text)
     if not path.is_file():
         raise InputError(
-            f"{written!r} is neither a list of properties nor a file of them: expected ids such as P31,P569, or a file"
+            f"{text!r} is neither a list of properties nor a file of them: expected ids such as P31,P569, or a file"
         )
     found: set[str] = set()
     for number, line in enumerate(read_text(path).splitlines(), 1):
         for word in _words(line.partition("#")[0]):
             if not is_property(word):
-                raise InputError(f"{path}:{number}: {word!r} is no property: expected ids such as P31")
+                raise InputError(f"{path}:{number}: {word!r} is not a property: expected ids such as P31")
             found.add(word)
     if not found:
         raise InputError(f"{path} names no property: expected ids such as P31, one a line")
     return frozenset(found)
 
 
-def languages_of(written: str) -> tuple[str, ...]:
-    """The codes in `en,en-gb,mul`.
+def languages_of(text: str) -> tuple[str, ...]:
+    """Return the codes in `en,en-gb,mul`.
 
     >>> languages_of("en, mul")
     ('en', 'mul')
     """
-    return tuple(_words(written))
+    return tuple(_words(text))
 
 
 def read_text(path: Path) -> str:
-    """A small text file that an option names. Raises InputError if it can't be read, or isn't UTF-8."""
+    """Return the text of a small file. Raise InputError if it cannot be read, or is not UTF-8."""
     try:
         return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
+        raise InputError(f"{path} cannot be read: {error.strerror or error}: check its name and permissions") from None
     except UnicodeDecodeError:
-        raise InputError(f"{path} is not UTF-8: expected a text file") from None
+        raise InputError(f"{path} is not UTF-8: expected a text file in UTF-8, so convert it") from None
 
 
 def _words(text: str) -> list[str]:

@@ -1,45 +1,102 @@
-"""The work database of the joins: DuckDB, which joins and sorts staged rows in memory and spills what does not fit.
+"""The work database: DuckDB, which joins and sorts tables in memory and spills to disk what does not fit.
 
-In memory rather than in a file of its own: on the development data the joins take 1.8 s of a core instead of 3.2, for
-tables are neither compressed nor written that live for one query more.
+This is the only module that imports DuckDB, and only when a database is opened: a change of few ready-made facts needs
+none.
 
-`open_staged` gives it the staged tables (`ingest.staging`, which says what an entity's number is) as views.
+The SQL of the other modules may use the macros of `refactx.entity_ids`, and `cut(part, size)`, which shortens a part as
+`refactx.fact.cut_part` does.
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from refactx.entity_ids import SQL_MACROS
 from refactx.errors import InputError, RefactxError
-
-from .parsers.staging import SCHEMAS
-from .small import are_few
+from refactx.ingest.resources import Resources
 
 if TYPE_CHECKING:
     import duckdb
 
-Work: TypeAlias = "duckdb.DuckDBPyConnection"
-"""An open work database. (DuckDB is imported where one is opened: a change of few ready-made facts needs none.)"""
-
 _MACROS = """
-CREATE MACRO entity_number(id) AS CAST(substr(id, 2) AS BIGINT) * 2 + CAST(id[1] = 'P' AS BIGINT);
-CREATE MACRO entity_id(number) AS (CASE WHEN number & 1 = 1 THEN 'P' ELSE 'Q' END) || (number >> 1);
 CREATE MACRO cut(part, size) AS
     CASE WHEN length(part) > size THEN rtrim(substr(part, 1, size - 1)) || '…' ELSE part END;
 """
 
 
-@contextmanager
-def open_work_database(folder: Path, memory: str, workers: int) -> Iterator[Work]:
-    """An empty work database with its files in `folder`, gone without a trace at the end of the block.
+class WorkDatabase:
+    """An open work database. Every method raises DuckDB's errors, which `open_work_database` translates."""
 
-    `memory` bounds DuckDB's memory (`1GB`, `512MB`); what doesn't fit goes to disk, in `folder` too.
+    def __init__(self, connection: "duckdb.DuckDBPyConnection") -> None:
+        self._connection = connection
+
+    def execute(self, query: str, parameters: Sequence[object] | None = None) -> None:
+        """Run one or more statements."""
+        self._connection.execute(query, parameters)
+
+    def rows(self, query: str, parameters: Sequence[object] | None = None) -> list[tuple[Any, ...]]:
+        """Return all rows of a query."""
+        return self._connection.execute(query, parameters).fetchall()
+
+    def number(self, query: str) -> int:
+        """Return the one number that a query gives; 0 for NULL (a sum over nothing)."""
+        rows = self.rows(query)  # fetches to the end: an open result would hold up other statements
+        return int(rows[0][0] or 0) if rows else 0
+
+    def arrays(self, query: str) -> dict[str, NDArray[Any]]:
+        """Return the columns of a query by their names."""
+        return self._connection.execute(query).fetchnumpy()
+
+    def batches(self, query: str, size: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a query in batches of about `size`; other statements may run in between."""
+        with self._connection.cursor() as cursor:
+            yield from cursor.sql(query).to_arrow_reader(size)
+
+    @contextmanager
+    def lend(self, name: str, table: pa.Table) -> Iterator[None]:
+        """Make an Arrow table the view `name` until the end of the block."""
+        self._connection.register(name, table)
+        try:
+            yield
+        finally:
+            self._connection.unregister(name)
+
+    def insert(self, table: str, rows: pa.Table, columns: str = "*") -> None:
+        """Insert rows by the position of their columns, or of the SQL expressions `columns` over them."""
+        with self.lend("incoming", rows):
+            self.execute(f"INSERT INTO {table} SELECT {columns} FROM incoming")
+
+    def view_parquet(self, name: str, path: Path) -> None:
+        """Make a Parquet file a view."""
+        self.execute(f"CREATE VIEW {name} AS FROM {_quote(path)}")
+
+    def load_parquet(self, name: str, path: Path) -> None:
+        """Read a Parquet file into a table."""
+        self.execute(f"CREATE TABLE {name} AS FROM {_quote(path)}")
+
+    def write_parquet(self, query: str, path: Path) -> None:
+        """Write the rows of a query to a Parquet file."""
+        self.execute(f"COPY ({query}) TO {_quote(path)} (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1)")
+
+
+@contextmanager
+def open_work_database(
+    folder: Path, resources: Resources, *, task: str = "build the knowledge base", in_memory: bool = True
+) -> Iterator[WorkDatabase]:
+    """Open an empty work database whose files are in `folder` and are removed at the end of the block.
+
+    `task`: its purpose, for error messages. `in_memory`: tables are not compressed, and not written unless memory runs
+    out: on the development data the joins, whose tables are needed for one more query, take 1.8 s of a core instead of
+    3.2. Otherwise tables are in a file in `folder`, for the sorting of facts, which fills few but large ones.
 
     Raises:
-        InputError: `memory` is no size.
-        RefactxError: DuckDB could not go on: the disk is full, say, or `memory` is too small.
+        InputError: `resources.memory` is not a size.
+        RefactxError: DuckDB cannot continue, since the disk is full or the memory too small, for example.
     """
     import duckdb
 
@@ -47,52 +104,33 @@ def open_work_database(folder: Path, memory: str, workers: int) -> Iterator[Work
     shutil.rmtree(work, ignore_errors=True)  # of a run that was killed
     work.mkdir()
     try:
-        connection = duckdb.connect()
+        connection = duckdb.connect(":memory:" if in_memory else str(work / "work.duckdb"))
         try:
-            _configure(connection, work, memory, workers)
-            yield connection
+            _configure(connection, work, resources)
+            yield WorkDatabase(connection)
         finally:
             connection.close()
     except duckdb.Error as error:
         reason = str(error).partition("\n")[0]
         raise RefactxError(
-            f"the knowledge base could not be built in {folder}: {reason}: free disk space there or allow more memory"
+            f"cannot {task} in {folder}: {reason}: free disk space there, or give more --memory"
         ) from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def staged_are_few(staged: Path) -> bool:
-    """Whether the staged tables in a folder have few rows all together (`ingest.few`)."""
-    return are_few([staged / f"{table}.parquet" for table in SCHEMAS])
-
-
-def open_staged(connection: Work, staged: Path, *, once: bool) -> None:
-    """Make the staged tables in a folder views of the database. `once`: read now, for all queries, rather than by each, which
-    for few rows takes as long as the query."""
-    for table in SCHEMAS:
-        path = str(staged / f"{table}.parquet").replace("'", "''")
-        source = f"'{path}'"
-        if once:
-            connection.execute(f"CREATE TABLE staged_{table} AS FROM {source}")
-            source = f"staged_{table}"
-        connection.execute(f"CREATE VIEW {table} AS FROM {source}")
-
-
-def number(connection: Work, query: str) -> int:
-    """The one number that a query gives; 0 for NULL (a sum over nothing)."""
-    rows = connection.execute(query).fetchall()  # to the end, which other ways of asking wait for
-    return int(rows[0][0] or 0) if rows else 0
-
-
-def _configure(connection: Work, work: Path, memory: str, workers: int) -> None:
+def _configure(connection: "duckdb.DuckDBPyConnection", work: Path, resources: Resources) -> None:
     import duckdb
 
     try:
-        connection.execute("SET memory_limit = ?", [memory])
+        connection.execute("SET memory_limit = ?", [resources.memory])
     except duckdb.Error:
-        raise InputError(f"{memory!r} is no size of memory: expected one such as 1GB or 512MB") from None
+        raise InputError(f"{resources.memory!r} is not a size of memory: expected one such as 1GB or 512MB") from None
     connection.execute("SET temp_directory = ?", [str(work / "spill")])
-    connection.execute("SET threads = ?", [workers])
+    connection.execute("SET threads = ?", [resources.workers])
     connection.execute("SET preserve_insertion_order = false")
-    connection.execute(_MACROS)
+    connection.execute(SQL_MACROS + _MACROS)
+
+
+def _quote(path: Path) -> str:
+    return "'" + str(path).replace("'", "''") + "'"

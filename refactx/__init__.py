@@ -2,56 +2,37 @@
 
 >>> import refactx
 >>> sorted(refactx.__all__)[:3]
-['Children', 'Fact', 'FactBeams']
+['Answer', 'Asker', 'Children']
 
-What needs torch and Transformers is imported when it is first used, so that walking an index starts at once.
+A name is imported when it is first used: walking an index loads neither torch nor Transformers.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from refactx.errors import *
 
 if TYPE_CHECKING:
+    from refactx.asking.answer import Answer
+    from refactx.asking.asker import Asker
+    from refactx.asking.options import Generation
+    from refactx.asking.prompt import Prompt, load_prompt
     from refactx.choosing.beam_search import FactBeams
     from refactx.connect import open_index
+    from refactx.decoding.machine import Machine
+    from refactx.decoding.partial import Partial
     from refactx.engines.hf.processor import FactLogitsProcessor
-    from refactx.errors import RefactxError
-    from refactx.fact import Fact
-    from refactx.grounded.model import GroundedModel, ground
+    from refactx.fact import Fact, Link, LinkedFact
+    from refactx.grounded import GroundedModel, ground
     from refactx.index.index import Index
+    from refactx.models.loading import load_model
+    from refactx.postgres.limits import Limits
     from refactx.tree.children import Children, FactTree
+else:
+    from refactx.exports import refactx_attribute as __getattr__
 
-_HOMES = {
-    "Children": "refactx.tree.children",
-    "Fact": "refactx.fact",
-    "FactBeams": "refactx.choosing.beam_search",
-    "FactLogitsProcessor": "refactx.engines.hf.processor",
-    "FactTree": "refactx.tree.children",
-    "GroundedModel": "refactx.grounded.model",
-    "Index": "refactx.index.index",
-    "RefactxError": "refactx.errors",
-    "ground": "refactx.grounded.model",
-    "open_index": "refactx.connect",
-}
-
-__all__ = [
-    "Children",
-    "Fact",
-    "FactBeams",
-    "FactLogitsProcessor",
-    "FactTree",
-    "GroundedModel",
-    "Index",
-    "RefactxError",
-    "ground",
-    "open_index",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        from importlib.metadata import version
-
-        return version("refactx")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'refactx' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__version__: str
+__all__ = ["Children", "Fact", "FactTree", "Index", "Limits", "Link", "LinkedFact", "open_index"]
+__all__ += ["FactBeams", "FactLogitsProcessor", "GroundedModel", "Machine", "Partial", "ground", "load_model"]
+__all__ += ["Answer", "Asker", "Generation", "Prompt", "load_prompt"]
+__all__ += ["CorruptIndexError", "DatabaseError", "IndexChangedError", "IndexExistsError", "IndexNotFoundError"]
+__all__ += ["InputError", "ModelError", "RefactxError", "TokenizerMismatchError"]

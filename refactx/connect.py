@@ -1,28 +1,31 @@
-"""Where the database is: a server of the user's, or the embedded one."""
+"""The connection to the database: a server of the user's, or the embedded one."""
 
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from refactx.index.index import CACHE_BYTES, Index, find_index
+from refactx.index.index import CACHE_BYTES, Index
+from refactx.postgres.catalogue import find_index
 from refactx.postgres.database import Database
 from refactx.postgres.limits import Limits
 
 
 def connect(db: str | None = None, limits: Limits | None = None) -> tuple[Database, Callable[[], object]]:
-    """The database at a libpq URL `db`; without one at `REFACTX_DB`; without that the embedded server, started if need be.
+    """Open the database at the libpq URL `db`; by default at `$REFACTX_DB`, else the embedded server's.
 
-    Gives it with what is to be called when it is no longer used. `limits`: how long lookups and outages may take; by default
-    what the environment says. Raises DatabaseError if it cannot be reached.
+    Return it with a function to call after closing it, which ends the use of the embedded server. `limits`: how long
+    lookups and outages may last; by default what the environment says. Raises DatabaseError if the database cannot be
+    reached.
     """
     url = db or os.environ.get("REFACTX_DB")
     if url:
         return Database(url, limits), lambda: None
-    from refactx.postgres.embedded import server as embedded  # only where a server is needed
+    from refactx.postgres.embedded import server as embedded  # needed by this branch alone
 
     server = embedded.start()
     try:
-        # Killed, it is started again by whoever misses it: closing that use leaves this one.
+        # After a server process was killed, whoever misses it starts it again. That use is closed at once, since
+        # this one keeps the server running.
         return Database(server.url, limits, lambda: embedded.start().close()), server.close
     except BaseException:
         server.close()
@@ -31,7 +34,7 @@ def connect(db: str | None = None, limits: Limits | None = None) -> tuple[Databa
 
 @contextmanager
 def database(db: str | None = None) -> Iterator[Database]:
-    """`connect` for the length of a block."""
+    """Open the database as `connect` does, and close it at the end of the block."""
     opened, close = connect(db)
     try:
         yield opened
@@ -43,13 +46,17 @@ def database(db: str | None = None) -> Iterator[Database]:
 def open_index(
     name: str = "default", db: str | None = None, cache_bytes: int = CACHE_BYTES, limits: Limits | None = None
 ) -> Index:
-    """Open a ready index for reading. `db`, `limits`: see `connect`; `cache_bytes` bounds the memory for pieces of the tree.
+    """Open an index for reading: the one called `name` in the database at the libpq URL `db`.
 
-    Raises IndexNotFoundError if there is none of that name, DatabaseError if the database cannot be reached.
+    By default, the database is that at `$REFACTX_DB`, else the embedded server's, which is started if need be.
+    `cache_bytes`: memory for pieces of the tree, at most. `limits`: how long lookups and outages may last; by default
+    what the environment says.
+
+    Raises IndexNotFoundError if no ready index has that name, DatabaseError if the database cannot be reached.
     """
     opened, close = connect(db, limits)
     try:
-        return Index(opened, find_index(opened, name), cache_bytes, close)
+        return Index(opened, find_index(opened, name), cache_bytes=cache_bytes, on_close=close)
     except BaseException:
         opened.close()
         close()

@@ -1,23 +1,36 @@
-"""The one family of errors that a user of ReFactX meets.
+"""The errors that ReFactX raises: one family, `RefactxError`.
 
 Each message says what was found, what was expected and what to do. The command line prints it as one line and exits
-with 2; a library user catches :class:`RefactxError`.
+with status 2; a program catches `RefactxError` or one of its subclasses.
 """
 
 import re
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from refactx.decoding.partial import Partial
+__all__ = ["CorruptIndexError", "DatabaseError", "IndexChangedError", "IndexExistsError", "IndexNotFoundError"]
+__all__ += ["InputError", "ModelError", "RefactxError", "TokenizerMismatchError"]
+
+
+class PartialOutput(Protocol):
+    """The output so far of a generation that an error ended: a `refactx.Partial`, which documents the fields."""
+
+    @property
+    def ids(self) -> Any: ...
+    @property
+    def lengths(self) -> tuple[int, ...]: ...
+    @property
+    def facts(self) -> tuple[tuple[Any, ...], ...]: ...
+    @property
+    def answers(self) -> tuple[Any, ...]: ...
 
 
 class RefactxError(Exception):
     """Base of every error that ReFactX raises on purpose.
 
-    `partial`: what had been generated when it was raised in the middle of that; None elsewhere.
+    `partial`: the output so far if the error ended a generation, else None.
     """
 
-    partial: "Partial | None" = None
+    partial: PartialOutput | None = None
 
 
 class InputError(RefactxError):
@@ -25,7 +38,7 @@ class InputError(RefactxError):
 
 
 class DatabaseError(RefactxError):
-    """PostgreSQL cannot be reached, or refused what was asked."""
+    """PostgreSQL cannot be reached, or refused a command."""
 
 
 class IndexNotFoundError(RefactxError):
@@ -33,19 +46,19 @@ class IndexNotFoundError(RefactxError):
 
 
 class IndexExistsError(RefactxError):
-    """The name is taken, or another ingest is writing it."""
+    """An index has that name already, or another ingest is writing one."""
 
 
 class IndexChangedError(RefactxError):
-    """Facts were retracted while one of them was being written."""
+    """Facts were retracted while a model was writing one of them."""
 
 
 class TokenizerMismatchError(RefactxError):
-    """The index was built for another tokenizer."""
+    """The index was built for another tokenizer than the model's."""
 
 
 class CorruptIndexError(RefactxError):
-    """A row of an index is not what the index says it is."""
+    """A row of an index is damaged, or does not belong to the index."""
 
 
 class ModelError(RefactxError):
@@ -56,7 +69,7 @@ _PASSWORD = re.compile(r"(?<=://)([^:/@\s]*):\S*@|(\b\w*password\s*=\s*)('(?:[^'
 
 
 def without_password(text: str) -> str:
-    """The text with the password of any database URL or connection string in it removed.
+    """Return the text with `***` for the password in every database URL and connection string.
 
     >>> without_password("cannot reach postgresql://me:secret@db/kb")
     'cannot reach postgresql://me:***@db/kb'

@@ -19,19 +19,20 @@ _BRACKETS = str.maketrans({"<": "‹", ">": "›"})
 _FACT = re.compile(r"\s*<([^<>]+)>\s+<([^<>]+)>\s+<([^<>]+)>\s*\.?\s*")
 
 DESCRIPTIONS = ("description", "short description")
-"""The predicates of facts that describe: they have no id, and no entity is called so."""
+"""The predicates of descriptions: they have no id, and no entity has such a name."""
 ALIAS, ALIAS_OF = " (alias)", "alias of"
-"""What stands behind another name of an entity, and the predicate from it to the entity: `<JFK (alias)> <alias of> <...>`."""
+"""The suffix of an alias, and the predicate from it to the entity: `<JFK (alias)> <alias of> <...>`."""
 MAX_PART_CHARACTERS = 1000
-"""A longer part is cut here: it would cost a model over 250 tokens that it cannot choose, and PostgreSQL a whole page."""
+"""A longer part is cut to this length: it would cost a model over 250 tokens between which it cannot choose, and
+PostgreSQL a whole page."""
 
 
 def clean_part(text: str) -> str:
-    """A label or literal as it stands inside a fact; empty if nothing visible is left.
+    """Return a label or literal as it is written in a fact; empty if nothing visible is left.
 
-    Control characters and any run of white space become one space, invisible characters go, `<` and `>` become the
-    single guillemets `‹` and `›`, and the text is in Unicode NFC, the form that tokenizers with a normaliser write.
-    It is not cut: see `MAX_PART_CHARACTERS`.
+    Each run of control characters and white space becomes one space, invisible characters are removed, `<` and `>`
+    become the single guillemets `‹` and `›`, and the text is normalised to Unicode NFC, as tokenizers with a
+    normaliser do. The length stays: see `cut_part`.
 
     >>> clean_part('a  <b>\\n c\\u200b')
     'a ‹b› c'
@@ -40,24 +41,28 @@ def clean_part(text: str) -> str:
         return text
     text = _CONTROL_OR_SPACE.sub(" ", _REMOVED.sub("", text)).translate(_BRACKETS)
     text = unicodedata.normalize("NFC", text).strip()
-    # A mark or joiner with nothing before it would join the `<`: Unicode has a ≮.
+    # A combining mark or joiner at the beginning would join the `<` before it: Unicode has a ≮.
     while text and unicodedata.category(text[0]) in ("Mn", "Mc", "Me", "Cf"):
         text = text[1:].lstrip()
     return text
 
 
 def written_part(text: str) -> str:
-    """A part as an ingest writes it: clean, and cut to `MAX_PART_CHARACTERS` with `…` as the last of them.
+    """Return a label or literal as an ingest writes it: clean, and cut to `MAX_PART_CHARACTERS`.
 
     >>> len(written_part("a" * 2000)), written_part("a" * 2000)[-2:]
     (1000, 'a…')
     """
-    part = clean_part(text)
+    return cut_part(clean_part(text))
+
+
+def cut_part(part: str) -> str:
+    """Return a clean part, cut to `MAX_PART_CHARACTERS` if it is longer; `…` is then the last of them."""
     return part if len(part) <= MAX_PART_CHARACTERS else part[: MAX_PART_CHARACTERS - 1].rstrip() + "…"
 
 
 def unit(part: str) -> str:
-    """A part with what surrounds it, the piece that is encoded on its own.
+    """Return a part with its brackets and the space before it, the text that is encoded on its own.
 
     >>> unit("Danny Boyle")
     ' <Danny Boyle>'
@@ -66,7 +71,7 @@ def unit(part: str) -> str:
 
 
 def verbalise(subject: str, predicate: str, object_: str) -> str:
-    """The text of a fact as the tree holds it: three units, without the terminator.
+    """Return the text of a fact as the tree holds it: three units, without the terminator.
 
     >>> verbalise("Danny Boyle", "date of birth", "1956-10-20")
     ' <Danny Boyle> <date of birth> <1956-10-20>'
@@ -75,7 +80,7 @@ def verbalise(subject: str, predicate: str, object_: str) -> str:
 
 
 def split_fact(text: str) -> tuple[str, str, str] | None:
-    """Subject, predicate and object of a fact's text, with or without its terminator; None if it is not a fact.
+    """Return the three parts of a fact's text, with or without its terminator; None if it is not a fact.
 
     >>> split_fact("<Danny Boyle> <date of birth> <1956-10-20> .")
     ('Danny Boyle', 'date of birth', '1956-10-20')
@@ -90,8 +95,8 @@ def split_fact(text: str) -> tuple[str, str, str] | None:
 class Fact:
     """A fact that a model wrote.
 
-    `text` is `<subject> <predicate> <object> .`; `token_span` is its half-open range `(start, stop)` of positions in
-    the sequence it was read from, from the first token after the trigger to the end of the terminator.
+    `text`: `<subject> <predicate> <object> .`; `token_span`: the half-open range `(start, stop)` of its positions in
+    the sequence of ids, from the first token after the trigger to the last of the terminator.
     """
 
     subject: str
@@ -99,3 +104,49 @@ class Fact:
     object: str
     text: str
     token_span: tuple[int, int]
+
+
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def visible(text: str) -> str:
+    """Return `text` without control characters that a terminal obeys; line feeds and tabs stay.
+
+    >>> visible("a\\x1b[31mb\\r\\n")
+    'a[31mb\\n'
+    """
+    return _STEERING.sub("", text)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A part that names an item or a property: its label, and its id and page on Wikidata if the index has them.
+
+    >>> Link("Danny Boyle", "Q103916").url
+    'https://www.wikidata.org/wiki/Q103916'
+    >>> Link("date of birth", "P569").url
+    'https://www.wikidata.org/wiki/Property:P569'
+    """
+
+    label: str
+    id: str | None = None
+
+    @property
+    def url(self) -> str | None:
+        """The page on Wikidata; None if there is no id."""
+        if self.id is None:
+            return None
+        return f"https://www.wikidata.org/wiki/{'Property:' if self.id.startswith('P') else ''}{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedFact:
+    """The parts of a fact with their ids; `object` is a plain string if it is a literal.
+
+    `inverse`: the fact was made from the triple (object, predicate, subject); `predicate` has that property's id.
+    """
+
+    subject: Link
+    predicate: Link
+    object: Link | str
+    inverse: bool = False

@@ -1,8 +1,7 @@
-"""Where ReFactX keeps its data: the folder REFACTX_HOME.
+"""The folder of ReFactX's own data: `$REFACTX_HOME`, or by default the user's data folder.
 
-``REFACTX_HOME`` if it is set; else the user's data folder; for root ``/var/lib/refactx``, because root's database
-server runs as another user, who cannot enter ``/root``. Folders that are missing are made; one that exists is never
-changed.
+For root the default is `/var/lib/refactx`, because root's database server runs as another user, who cannot enter
+`/root`. Missing folders are made; an existing folder is never changed.
 """
 
 import os
@@ -14,9 +13,9 @@ ROOT_HOME = Path("/var/lib/refactx")
 
 
 def refactx_home() -> Path:
-    """The folder of ReFactX's own data, made if it is missing; absolute and free of symbolic links.
+    """Return the folder of ReFactX's own data, absolute and without symbolic links. Make it if it is missing.
 
-    Raises :class:`InputError` where it cannot be made or is not a folder.
+    Raises InputError if it cannot be made or is not a folder.
     """
     chosen = os.environ.get("REFACTX_HOME")
     if chosen:
@@ -29,10 +28,10 @@ def refactx_home() -> Path:
 
 
 def make_home(folder: Path) -> Path:
-    """That folder as a home: made if it is missing, absolute and free of symbolic links.
+    """Return `folder`, absolute and without symbolic links. Make it if it is missing.
 
-    Root's new folders can be entered by all whatever the umask, since root's database server is another user.
-    Raises :class:`InputError` where it cannot be made or is not a folder.
+    All users may enter the folders that root makes, whatever the umask: root's database server runs as another user.
+    Raises InputError if it cannot be made or is not a folder.
     """
     try:
         folder = folder.expanduser().resolve()
@@ -48,7 +47,7 @@ def make_home(folder: Path) -> Path:
 def _make(folder: Path) -> None:
     try:
         folder.mkdir()
-    except FileExistsError:  # another process was faster: theirs, not ours to change
+    except FileExistsError:  # another process was faster: the folder is not changed
         return
     if os.geteuid() == 0:
         folder.chmod(0o755)

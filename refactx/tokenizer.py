@@ -1,7 +1,7 @@
-"""What ReFactX needs of a tokenizer: text to ids without control tokens, the bytes of every id, and a fingerprint.
+"""A tokenizer as an index needs it: text to ids without control tokens, the bytes of every id, and a fingerprint.
 
-Labels are data, never control: a label that reads `<|im_end|>` or `<think>` must not become that token. So encoding is
-done by a copy of the tokenizer without its added tokens and without its post-processor (which adds begin-of-sequence
+Labels are data, never control: the label `<|im_end|>` or `<think>` must not become the control token of that name. So
+a copy of the tokenizer encodes, without its added tokens and without its post-processor (which adds begin-of-sequence
 tokens). Built on Hugging Face `tokenizers` alone; neither torch nor Transformers is imported here.
 """
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import zstandard
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
@@ -22,11 +23,14 @@ from refactx.tree.children import Tokens
 from refactx.tree.token_codes import MAX_TOKEN
 
 _CACHED_WORDS = 10_000
-"""The default of the tokenizers library."""
+"""Words in a tokenizer's cache: the default of the tokenizers library."""
 
 
 class FactTokenizer:
-    """A tokenizer as the index sees it, made from the text of a `tokenizer.json`."""
+    """A tokenizer as an index needs it, made from the text of a `tokenizer.json`.
+
+    Raises ModelError if the tokenizers library cannot read that text, or if the tokenizer has no vocabulary.
+    """
 
     def __init__(self, serialized: str) -> None:
         whole = _read(serialized)
@@ -41,7 +45,7 @@ class FactTokenizer:
 
     @classmethod
     def from_file(cls, path: Path) -> "FactTokenizer":
-        """Read a `tokenizer.json`."""
+        """Read a `tokenizer.json`. Raise ModelError if it cannot be read."""
         try:
             return cls(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
@@ -49,36 +53,38 @@ class FactTokenizer:
 
     @classmethod
     def from_transformers(cls, tokenizer: Any) -> "FactTokenizer":
-        """From a Transformers tokenizer, which must be one of the fast kind."""
+        """Return the tokenizer inside a fast tokenizer of Transformers. Raise ModelError if it is a slow one."""
         backend = getattr(tokenizer, "backend_tokenizer", None)
         if backend is None:
             raise ModelError(
-                f"{type(tokenizer).__name__} has no fast tokenizer inside; load it with AutoTokenizer and use_fast=True"
+                f"{type(tokenizer).__name__} is not a fast tokenizer: load it with AutoTokenizer and use_fast=True"
             )
         return cls(backend.to_str())
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 (hex) of all that decides how plain text becomes ids: normaliser, pre-tokeniser and model.
+        """The SHA-256 (hex) of everything that decides how plain text becomes ids: normaliser, pre-tokeniser and model.
 
-        Added tokens are left out on purpose: Qwen2.5 and Qwen3 differ in them only, and share an index.
+        Added tokens are left out on purpose: Qwen2.5 and Qwen3 differ in nothing else, and share an index.
         """
         form = json.loads(self._plain.to_str())  # canonical: the library writes every field with its default
         decisive = {part: form[part] for part in ("normalizer", "pre_tokenizer", "model")}
         return hashlib.sha256(json.dumps(decisive, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
     def encode(self, text: str) -> list[int]:
-        """The ids of plain text."""
+        """Return the ids of plain text."""
         ids: list[int] = self._plain.encode(text, add_special_tokens=False).ids
         return ids
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of many texts, on all cores."""
+        """Return the ids of each text, computed on all cores."""
         return [e.ids for e in self._plain.encode_batch_fast(texts, add_special_tokens=False)]
 
     def encode_distinct(self, texts: Sequence[str]) -> list[list[int]]:
-        """As `encode_batch`, for texts in which hardly a word comes twice: a quarter faster without the model's cache of words,
-        which threads write in turn and read to no avail."""
+        """Return the ids of each text, a quarter faster than `encode_batch` for texts that share few words.
+
+        It turns off the model's cache of words: threads wait for each other to write to it, and seldom find a word.
+        """
         resize = getattr(self._plain.model, "_resize_cache", None)  # of BPE and Unigram (huggingface/tokenizers#1675)
         if resize is None:
             return self.encode_batch(texts)
@@ -89,9 +95,9 @@ class FactTokenizer:
             resize(_CACHED_WORDS)
 
     def encode_after(self, before: str, text: str) -> list[int]:
-        """The ids of `text` as a model sees them behind `before` (the trigger).
+        """Return the ids of `text` when it follows `before` (the trigger).
 
-        Raises ModelError where the tokenizer has no boundary there.
+        Raises ModelError if a token spans the boundary.
         """
         head, whole = self.encode(before), self.encode(before + text)
         if whole[: len(head)] != head:
@@ -100,7 +106,7 @@ class FactTokenizer:
 
     @cached_property
     def token_bytes(self) -> list[bytes]:
-        """The bytes that each id stands for, by id; empty for special tokens and for ids without a token."""
+        """The bytes of each id, by id; empty for special tokens and for ids without a token."""
         vocabulary: dict[str, int] = self._plain.get_vocab(with_added_tokens=False)
         size = max([*vocabulary.values(), *self._added], default=-1) + 1
         _check_size(size)
@@ -122,10 +128,10 @@ class FactTokenizer:
         return decoder is not None and b"ByteLevel" in decoder.__getstate__()
 
     def begin_with_space(self, ids: Tokens) -> NDArray[np.bool_]:
-        """Whether the text of each of some ids that `encode` gave begins with a space: bool[len(ids)].
+        """Return whether the text of each id begins with a space, as bool[len(ids)], given ids from `encode`.
 
-        Only the tokens that occur are looked at: all bytes of a vocabulary (`token_bytes`) take a tenth of a second. Raises
-        ModelError where an id is too high.
+        It looks up the ids that occur and no others: `token_bytes` takes a tenth of a second for a whole vocabulary.
+        Raises ModelError if an id is too high.
         """
         size = int(ids.max(initial=-1)) + 1
         _check_size(size)
@@ -138,17 +144,20 @@ class FactTokenizer:
         return begins
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        """The bytes of a sequence of ids; ids beyond the vocabulary (padding of the model's) add nothing."""
+        """Return the bytes of a sequence of ids; ids beyond the vocabulary (a model may have more rows) are ignored."""
         table = self.token_bytes
         return b"".join(table[i] for i in ids if i < len(table))
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of a sequence of ids."""
+        """Return the text of a sequence of ids; bytes that are not UTF-8 become U+FFFD."""
         return self.decode_bytes(ids).decode("utf-8", "replace")
 
 
 def _read(serialized: str) -> Tokenizer:
-    """A `tokenizer.json`; without the parts that only other ends need if one of those can't be read (a newer library's)."""
+    """Read a `tokenizer.json`; if that fails, read it without the parts that an index does not need.
+
+    Such a part may be in the format of a newer library.
+    """
     try:
         return Tokenizer.from_str(serialized)
     except Exception as error:  # tokenizers raises bare Exception
@@ -166,7 +175,7 @@ def _check_size(size: int) -> None:
 
 
 def _gpt2_bytes() -> dict[str, int]:
-    """GPT-2's printable stand-in for each byte (openai/gpt-2, `bytes_to_unicode`), inverted."""
+    """Return the byte of each printable stand-in of GPT-2: the inverse of `bytes_to_unicode` in openai/gpt-2."""
     printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     others = [byte for byte in range(256) if byte not in set(printable)]
     return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}
@@ -177,7 +186,7 @@ _BYTE_OF = {ord(character): byte for character, byte in _gpt2_bytes().items()}
 
 def _byte_level(token: str) -> bytes:
     try:
-        data, _ = codecs.charmap_encode(token, "strict", _BYTE_OF)  # in a fifth of the time that Python takes
+        data, _ = codecs.charmap_encode(token, "strict", _BYTE_OF)  # five times faster than a loop in Python
         return data
     except UnicodeEncodeError:  # a token outside the byte alphabet is written as it is
         return token.encode()
@@ -187,3 +196,16 @@ def _sentence_piece(token: str) -> bytes:
     if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):
         return bytes([int(token[3:5], 16)])
     return token.replace("▁", " ").encode()
+
+
+MAX_TOKENIZER_BYTES = 256 << 20
+
+
+def unpack_tokenizer(packed: bytes) -> str:
+    """Return the tokenizer.json that the catalogue stores compressed.
+
+    Raises ZstdError or ValueError if it is damaged.
+    """
+    if zstandard.get_frame_parameters(packed).content_size > MAX_TOKENIZER_BYTES:
+        raise ValueError(f"it claims more than {MAX_TOKENIZER_BYTES:,} bytes")
+    return zstandard.ZstdDecompressor().decompress(packed, max_output_size=MAX_TOKENIZER_BYTES).decode()

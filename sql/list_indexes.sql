@@ -1,6 +1,6 @@
--- One row an index with its sizes on disk: rows, their B-tree, and TOAST; and the names beside them, which indexes of one
--- knowledge base share. Only of what is ready: asking for the size of a table waits for whoever is filling it.
--- `unfinished`: segments that are being written, or were left by who was killed.
+-- One row per index with its sizes on disk: rows, their B-tree, TOAST, and the names, which indexes of one knowledge
+-- base share. Sizes are only of what is ready: a query for the size of a table waits for the session that fills it.
+-- `unfinished`: segments that are being written, or were left by a killed writer.
 SELECT
     i.id, i.name, i.state, i.format, i.tokenizer, i.fingerprint, i.vocabulary_size, i.trigger, i.terminator,
     i.source, i.report, i.created, i.knowledge_base,

@@ -1,5 +1,5 @@
--- From catalogue 1, behind schema.sql, in its transaction: each index gets a knowledge base of its own with the same number, and
--- its names, which were in names_{index}, become that one's name table. No row of data is touched.
+-- From catalogue 1, after schema.sql, in its transaction: each index gets a knowledge base of its own with the same id,
+-- and its names, which were in names_{index}, become the name table of that knowledge base. No row of data is changed.
 INSERT INTO refactx.knowledge_bases (id, created) OVERRIDING SYSTEM VALUE SELECT id, created FROM refactx.indexes;
 INSERT INTO refactx.name_tables (id, knowledge_base, ready, created) OVERRIDING SYSTEM VALUE
     SELECT id, id, state = 'ready', created FROM refactx.indexes;

@@ -1,58 +1,31 @@
 """Fixtures for tests that need a database: a real PostgreSQL, never a mock.
 
-``db_url`` is the one to take: the URL of an empty database of the test's own. Its server is the embedded one in a
-temporary REFACTX_HOME, started by the first test that asks; or, where ``REFACTX_TEST_DB`` has a URL, that one (its user
-must be allowed to create databases). Whatever a test starts by itself goes to that temporary home too.
+Use `db_url`: the URL of an empty database for one test. Its server is the embedded one in a temporary REFACTX_HOME,
+which the first test that needs it starts, or the one at the URL in `REFACTX_TEST_DB` (its user must be allowed to create
+databases). Servers that tests start themselves use that temporary home too.
 """
 
 import os
-import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 
 import psycopg
 import pytest
+from hypothesis import settings
 from psycopg.conninfo import conninfo_to_dict
 from pytest_postgresql import factories
+from support.command import run_refactx
+from support.crashes import FACTS
+from support.servers import DatabaseServer, new_home, remove_home
 
-# Before torch is imported: OpenMP's threads spin while they wait, and tests run side by side.
+# Before torch is imported: by default, OpenMP's threads spin while they wait, and tests run in parallel.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-if "PYTEST_XDIST_WORKER" in os.environ:  # as many processes as cores already
+if "PYTEST_XDIST_WORKER" in os.environ:  # there are as many processes as cores
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-
-@dataclass(frozen=True)
-class DatabaseServer:
-    """A running server, as pytest-postgresql wants it described."""
-
-    host: str
-    port: int
-    user: str
-    password: str | None
-    maintenance_dbname: str
-    options: str = ""
-    template_dbname: str = "template1"
-
-
-def new_home() -> Path:
-    """A new folder that every user can enter, as a REFACTX_HOME must be for root: pytest's own are private to root."""
-    folder = Path(tempfile.mkdtemp(prefix="refactx-test-", dir="/tmp" if os.geteuid() == 0 else None))
-    folder.chmod(0o755)
-    return folder
-
-
-def remove_home(home: Path) -> None:
-    """Removes a home once its server has stopped, for which its users must have ended."""
-    from refactx.postgres.embedded.server import wait_until_stopped
-
-    wait_until_stopped(home)
-    shutil.rmtree(home)
+settings.register_profile("no deadline", deadline=None)  # no test asserts a time
+settings.load_profile("no deadline")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -90,14 +63,14 @@ def _described(url: str) -> DatabaseServer:
     )
 
 
-# Named after this process: the database of a killed run is not in the way of the next one.
+# Named after this process, so that the database of a killed run does not disturb the next run.
 postgresql_server = factories.postgresql_noproc(depends_on="database_server", dbname=f"refactx_test_{os.getpid()}")
 postgresql = factories.postgresql("postgresql_server")
 
 
 @pytest.fixture
 def db_url(postgresql: "psycopg.Connection[tuple[object, ...]]") -> str:
-    """The URL of an empty database that is the test's own and is dropped after it, connections and all."""
+    """The URL of an empty database for one test, which is dropped after it together with its connections."""
     info = postgresql.info
     parts = {"host": info.host, "port": info.port, "user": info.user}
     if info.password:
@@ -105,16 +78,10 @@ def db_url(postgresql: "psycopg.Connection[tuple[object, ...]]") -> str:
     return f"postgresql:///{info.dbname}?{urlencode(parts)}"
 
 
-def run_refactx(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[str]":
-    """The command line as a user types it, in a process of its own and without a terminal."""
-    command = [str(Path(sys.executable).with_name("refactx")), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, **options)
-
-
 @pytest.fixture(scope="session")
 def smollm2_folder() -> Path:
-    """The demo model, SmolLM2-135M-Instruct, as a Hugging Face folder; from the cache, or made there."""
-    from refactx.models.demo import demo_model_folder
+    """The demo model, SmolLM2-135M-Instruct, as a Hugging Face folder in the cache, made there if it is missing."""
+    from refactx.models import demo_model_folder
 
     return demo_model_folder()
 
@@ -127,7 +94,7 @@ def sample() -> Path:
 
 @pytest.fixture(scope="session")
 def sample_url(database_server: DatabaseServer, smollm2_folder: Path, sample: Path) -> Iterator[str]:
-    """The URL of a database with the sample ingested for the demo model, as index `default`; tests only read it."""
+    """The URL of a database with the sample as index `default` for the demo model; tests must not change it."""
     name = f"refactx_sample_{os.getpid()}"
     parts = {"host": database_server.host, "port": str(database_server.port), "user": database_server.user}
     if database_server.password:
@@ -141,3 +108,13 @@ def sample_url(database_server: DatabaseServer, smollm2_folder: Path, sample: Pa
     yield url
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
+
+
+@pytest.fixture(scope="session")
+def many_facts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of facts that takes some seconds to ingest."""
+    file = tmp_path_factory.mktemp("crash") / "facts.txt"
+    with file.open("w") as out:
+        for number in range(FACTS):
+            out.write(f"<subject {number // 3}> <property {number % 3}> <value {number * 7 % 1000}> .\n")
+    return file

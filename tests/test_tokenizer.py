@@ -1,4 +1,4 @@
-"""A tokenizer as the index sees it: plain text to ids and ids to bytes, with nothing that its file adds for other ends."""
+"""A tokenizer as an index needs it: plain text to ids and ids to bytes, without added tokens and post-processors."""
 
 import json
 from typing import Any
@@ -22,7 +22,7 @@ def byte_level() -> dict[str, Any]:
 
 
 def sentence_piece() -> dict[str, Any]:
-    """One that writes spaces as SentencePiece does, and unknown characters as bytes."""
+    """A tokenizer that writes spaces as SentencePiece does, and unknown characters as bytes."""
     pieces = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), *"▁<>DanyBoleftirh0123456789-d", "▁<", "an", "▁D"]
     merges = [("▁", "<"), ("a", "n"), ("▁", "D")]
     vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
@@ -37,7 +37,7 @@ FORMS = {"byte level": byte_level(), "SentencePiece": sentence_piece()}
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=list(FORMS))
-def test_text_goes_to_ids_and_back_and_spaces_are_told(form: dict[str, Any]) -> None:
+def test_text_becomes_ids_and_back_and_leading_spaces_are_recognised(form: dict[str, Any]) -> None:
     tokenizer = FactTokenizer(json.dumps(form))
     ids = tokenizer.encode(TEXT)
     assert tokenizer.decode(ids) == TEXT
@@ -48,7 +48,7 @@ def test_text_goes_to_ids_and_back_and_spaces_are_told(form: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=list(FORMS))
-def test_what_a_file_adds_for_other_ends_is_left_out(form: dict[str, Any]) -> None:
+def test_added_tokens_and_post_processors_are_left_out(form: dict[str, Any]) -> None:
     whole = Tokenizer.from_str(json.dumps(form))
     whole.add_special_tokens(["<|im_end|>", "<s>"])
     whole.add_tokens(["[X]"])
@@ -67,7 +67,7 @@ def test_what_a_file_adds_for_other_ends_is_left_out(form: dict[str, Any]) -> No
     [{"added_tokens": None}, {"post_processor": {"type": "OfTheFuture"}}, {"padding": {"strategy": "New"}}],
     ids=str,
 )
-def test_what_is_for_other_ends_need_not_be_readable(part: dict[str, Any]) -> None:
+def test_parts_that_an_index_does_not_need_may_be_unreadable(part: dict[str, Any]) -> None:
     form = byte_level()
     tokenizer, plain = FactTokenizer(json.dumps({**form, **part})), FactTokenizer(json.dumps(form))
     assert tokenizer.encode(TEXT) == plain.encode(TEXT) and tokenizer.fingerprint == plain.fingerprint
@@ -75,7 +75,7 @@ def test_what_is_for_other_ends_need_not_be_readable(part: dict[str, Any]) -> No
         FactTokenizer(json.dumps({**form, **part, "model": {"type": "OfTheFuture"}}))
 
 
-def test_distinct_texts_are_encoded_as_others_are_whatever_the_model() -> None:
+def test_distinct_texts_have_the_same_ids_for_every_kind_of_model() -> None:
     texts = [f" word{number}" for number in range(300)] * 2
     for form in FORMS.values():
         tokenizer = FactTokenizer(json.dumps(form))
@@ -85,7 +85,7 @@ def test_distinct_texts_are_encoded_as_others_are_whatever_the_model() -> None:
     assert FactTokenizer(words.to_str()).encode_distinct(["<a>", "b"]) == [[1], [0]]
 
 
-def test_ids_that_rows_cannot_hold_are_refused() -> None:
+def test_ids_too_high_for_rows_are_refused() -> None:
     words = Tokenizer(WordLevel({"<a>": 0, "<b>": 1 << 24}, unk_token="<a>"))
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer = FactTokenizer(words.to_str())

@@ -1,6 +1,6 @@
-"""Sorted facts as token sequences in the files of a folder: what encoding leaves, and the next step reads.
+"""Sorted facts as token sequences in the files of a folder, which encoding writes and the next step reads.
 
-Either each fact is three units (`triples`, and `unit-tokens` with `unit-offsets.npy`), or it has all its tokens
+A fact is either three units (in `triples`, with `unit-tokens` and `unit-offsets.npy`), or has all its tokens
 (`fact-tokens`, `fact-offsets.npy`).
 """
 
@@ -13,22 +13,35 @@ from numpy.typing import NDArray
 from refactx.tree.arrays import Offsets, offsets_of, ragged
 from refactx.tree.children import Tokens
 
-from ..segment.levels import SortedFacts
-
 TRIPLES, UNIT, FACT = "triples", "unit", "fact"
 """The names of the files."""
 
 
+class SortedFacts(Protocol):
+    """Distinct token sequences in ascending order."""
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        ...
+
+    def read_tokens(self, low: int, high: int) -> tuple[Tokens, Offsets]:
+        """Return sequences low to high - 1: tokens (int32) and offsets (int64[high - low + 1])."""
+        ...
+
+
 class EncodedFacts(SortedFacts, Protocol):
-    """Sorted facts that know how many tokens they have in all (without terminators)."""
+    """Sorted facts with a count of all their tokens."""
 
     def token_count(self) -> int:
-        """Tokens of all facts."""
+        """Return the number of tokens of all facts, without terminators."""
         ...
 
 
 class UnitFacts:
-    """Sorted facts as triples of units. `triples`: int32[n, 3], ascending; `unit_tokens`, `unit_offsets`: the units' ids."""
+    """Sorted facts as triples of units.
+
+    `triples`: int32[n, 3], ascending. `unit_tokens` (int32), `unit_offsets` (int64[units + 1]): the ids of the units.
+    """
 
     def __init__(self, triples: NDArray[np.int32], unit_tokens: Tokens, unit_offsets: Offsets) -> None:
         self._triples, self._tokens, self._offsets = triples, unit_tokens, unit_offsets
@@ -67,18 +80,44 @@ class WholeFacts:
 
 
 def open_encoded(work: Path) -> EncodedFacts:
-    """The facts in a folder."""
+    """Open the facts in a folder."""
     if (work / TRIPLES).exists():
         return UnitFacts(np.memmap(work / TRIPLES, np.int32, "r").reshape(-1, 3), *open_sequences(work, UNIT))
     return WholeFacts(*open_sequences(work, FACT))
 
 
 def write_sequences(work: Path, name: str, tokens: Tokens, offsets: Offsets) -> None:
-    """Write sequences where `open_sequences` reads them."""
+    """Write sequences to the files that `open_sequences` reads."""
     tokens.astype(np.int32).tofile(work / f"{name}-tokens")
     np.save(work / f"{name}-offsets.npy", offsets)
 
 
 def open_sequences(work: Path, name: str) -> tuple[Tokens, Offsets]:
-    """Sequences in two files: their tokens, one after another, and where each begins."""
+    """Open the sequences in two files: their tokens, one after another, and the offset at which each begins."""
     return np.memmap(work / f"{name}-tokens", np.int32, "r"), np.load(work / f"{name}-offsets.npy")
+
+
+class SpilledFacts:
+    """A writer of ascending, distinct sequences to files in `folder`, which must live as long as `finish`'s result."""
+
+    def __init__(self, folder: Path) -> None:
+        self._paths = folder / "chosen-tokens", folder / "chosen-offsets"
+        self._tokens, self._offsets = (path.open("wb") for path in self._paths)
+        self._end = 0
+        self._offsets.write(bytes(8))
+
+    def append(self, tokens: Tokens, offsets: Offsets) -> None:
+        """Add sequences, given as tokens and offsets, after those that are there."""
+        ends = offsets[1:] - offsets[0] + self._end
+        self._tokens.write(tokens[offsets[0] : offsets[-1]].astype(np.int32).tobytes())
+        self._offsets.write(ends.astype(np.int64).tobytes())
+        if len(ends):
+            self._end = int(ends[-1])
+
+    def finish(self) -> WholeFacts:
+        """Return all that was appended, as memory maps."""
+        self._tokens.close()
+        self._offsets.close()
+        tokens, offsets = self._paths
+        none: Tokens = np.empty(0, np.int32)
+        return WholeFacts(np.memmap(tokens, np.int32, "r") if self._end else none, np.memmap(offsets, np.int64, "r"))

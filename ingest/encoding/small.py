@@ -1,4 +1,4 @@
-"""What `ingest.encode` does, in memory: for so few facts that a database would take longer to start than to sort them."""
+"""The encoding of few facts, in memory: a database takes longer to start than numpy to sort them."""
 
 from pathlib import Path
 
@@ -7,26 +7,26 @@ import pyarrow as pa
 from pyarrow import compute
 
 from refactx.fact import verbalise
+from refactx.ingest.encoding.encoded import FACT, TRIPLES, UNIT, EncodedFacts, open_encoded, write_sequences
+from refactx.ingest.encoding.words import as_keys, encode_after_trigger, encode_by_word, same_as_whole
+from refactx.ingest.progress import Advance
+from refactx.ingest.small import distinct_rows, ranks_of, read_parquet
 from refactx.tokenizer import FactTokenizer
 from refactx.tree.arrays import offsets_of, ragged
 
-from ..encoding.encoded import FACT, TRIPLES, UNIT, EncodedFacts, open_encoded, write_sequences
-from ..encoding.words import as_keys, encode_behind, encode_by_word, same_as_whole
-from ..progress import Advance
-from ..small import distinct_rows, ranks_of, read_parquet
-
 SAMPLE = 100
-"""Facts on which encoding by word is checked: a tokenizer that looks across white space fails with nearly each of them."""
+"""The number of facts on which encoding by word is checked. A tokenizer that looks across white space fails with nearly
+each of them."""
 
 
-def encode_few(knowledge: Path, tokenizer: FactTokenizer, trigger: str, work: Path, progress: Advance) -> EncodedFacts:
-    """The same facts in the same files as `ingest.encode.encode_facts` gives. Raises as that does."""
+def encode_few(knowledge: Path, tokenizer: FactTokenizer, trigger: str, work: Path, advance: Advance) -> EncodedFacts:
+    """Do what `encode_many` does, to the same result in the same files."""
     table = read_parquet(knowledge / "facts.parquet", ["subject", "predicate", "object"])
     units = np.stack([table[name].to_numpy() for name in table.column_names], axis=1)
     texts = read_parquet(knowledge / "units.parquet").sort_by("unit")["text"].combine_chunks()
     ids, lengths = encode_by_word(tokenizer, compute.binary_join_element_wise("<", texts, ">", ""))
     starts = offsets_of(lengths)
-    progress("encode", len(texts), len(texts))
+    advance("encode", len(texts), len(texts))
 
     sample = units[:: max(1, -(-len(units) // SAMPLE))]
     parts = texts.take(pa.array(sample.ravel())).to_pylist()
@@ -37,11 +37,11 @@ def encode_few(knowledge: Path, tokenizer: FactTokenizer, trigger: str, work: Pa
         ranks, first = ranks_of(as_keys(ids, lengths))
         write_sequences(work, UNIT, ids[ragged(starts[first], lengths[first])], offsets_of(lengths[first]))
         distinct_rows(ranks[units]).tofile(work / TRIPLES)
-        progress("sort", len(units), len(units))
+        advance("sort", len(units), len(units))
         return open_encoded(work)
     parts = texts.take(pa.array(units.ravel())).to_pylist()
     facts = [verbalise(*parts[low : low + 3]) for low in range(0, len(parts), 3)]
-    ids, lengths = encode_behind(tokenizer, trigger, facts)
+    ids, lengths = encode_after_trigger(tokenizer, trigger, facts)
     _, first = ranks_of(as_keys(ids, lengths))
     tokens = ids[ragged(offsets_of(lengths)[first], lengths[first])]
     write_sequences(work, FACT, tokens, offsets_of(lengths[first]))

@@ -1,19 +1,18 @@
-"""What became of the staged lines once claims, names and descriptions are joined: kept, or dropped for a reason."""
+"""The account of the staged lines after the joins: how many were kept, and how many dropped, by reason."""
 
 from collections import Counter
 from dataclasses import dataclass, field
 
 from refactx.fact import DESCRIPTIONS
-
-from ..knowledge.aliases import ADDS_NOTHING
-from ..knowledge.inverse import Inverted
-from ..knowledge.naming import AS_BEFORE, BY_INVERSE, BY_LABEL, BY_LABEL_AND_DESCRIPTION, BY_TITLE
-from ..parsers.wikidata.rules import DESCRIPTION, LABEL, OTHER_NAME, SHORT_DESCRIPTION, TITLE
-from ..selection import Selection
-from ..work_database import Work, number
+from refactx.ingest.knowledge.aliases import ADDS_NOTHING
+from refactx.ingest.knowledge.inverse import InverseCounts
+from refactx.ingest.knowledge.naming import AS_BEFORE, BY_INVERSE, BY_LABEL, BY_LABEL_AND_DESCRIPTION, BY_TITLE
+from refactx.ingest.parsers.staging import DESCRIPTION, LABEL, OTHER_NAME, SHORT_DESCRIPTION, TITLE
+from refactx.ingest.selection import Selection
+from refactx.ingest.work_database import WorkDatabase
 
 DESCRIPTION_UNWANTED, BEYOND = "description", "beyond the limit"
-# What becomes of each chosen description; it is kept as a fact or as a part of a name (a short one only as a fact).
+# The fate of each chosen description: kept as a fact or in a name (a short description only as a fact), or dropped.
 _DESCRIPTIONS = """
 SELECT fate, count(*) FROM (
     SELECT CASE
@@ -25,11 +24,11 @@ SELECT fate, count(*) FROM (
     FROM descriptions c
     LEFT JOIN named n ON c.entity = n.entity
     LEFT JOIN described d ON c.entity = d.entity AND c.predicate = d.predicate
-    LEFT JOIN description_facts f ON c.entity = f.entity AND c.predicate = f.said_by
+    LEFT JOIN description_facts f ON c.entity = f.entity AND c.predicate = f.predicate_text
     LEFT JOIN used u ON c.entity = u.entity
 ) GROUP BY fate
 """
-# What becomes of aliases. Those that are facts count as duplicates here; the caller takes the facts off.
+# The fate of each alias. Those that are facts count as duplicates here; the caller subtracts the facts.
 _ALIASES = f"""
 SELECT fate, count(*) FROM (
     SELECT CASE
@@ -42,7 +41,7 @@ SELECT fate, count(*) FROM (
     WHERE t.kind = {OTHER_NAME}
 ) GROUP BY fate
 """
-# Labels that name an entity in a fact, or the inverse of a property, but for those that are kept as an alias.
+# Labels that name an entity in a fact, or the inverse of a property, except those that are kept as an alias.
 _USED_LABELS = """
 SELECT count(*) FROM (
     SELECT entity FROM used WHERE rule IN ({by_both}, {by_label})
@@ -52,7 +51,7 @@ SELECT count(*) FROM (
     )
 )
 """
-# Only of predicates that keep a name: another would be unknown to the next change, which may pair the property with a third.
+# Only pairs whose predicate has a stored name: the next change does not know others, and may pair the property anew.
 _INVERSE_PROPERTIES = """
 SELECT entity_id(property), entity_id(predicate) FROM inverses
 WHERE predicate > 0 AND (predicate IN (SELECT entity FROM used) OR predicate IN (SELECT entity FROM known))
@@ -68,14 +67,15 @@ _RULES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """How many facts there are, and what became of the staged lines: kept, or dropped by reason.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinAccount:
+    """How many facts there are, and how many staged lines were kept, or dropped, by reason.
 
-    `aliases` of the `claims` are other names of entities. `names`: how many names occur in facts, by the rule that made them;
-    `entities` of them are an item's or a property's. `not_inverted`: the claims about entities without an inverse fact of
-    their own, by reason, if inverse facts were asked for; with the `derived` facts they are all such claims.
-    `inverse_properties`: the properties whose inverse facts are another property's, and which.
+    `claims`: facts from claims, ready-made facts and aliases; `aliases` of them come from other names of entities.
+    `derived`: inverse facts. `cut`: parts that were cut. `names`: how many names occur in facts, by the rule that made
+    them; `entities` of them belong to an item or a property. `not_inverted`: how many claims about entities have no
+    inverse fact of their own, by reason, if inverse facts were asked for; these and `derived` add up to all such
+    claims. `inverse_properties`: maps a property to the one that its inverse facts belong to.
     """
 
     claims: int
@@ -91,14 +91,19 @@ class Joined:
     inverse_properties: dict[str, str] = field(default_factory=dict)
 
 
-def account_for(connection: Work, selection: Selection, inverted: Inverted, ready_dropped: int) -> Joined:
-    """The account, from all the tables of `ingest.facts`. `ready_dropped`: ready-made lines beyond the limit, already gone."""
+def account_for(
+    database: WorkDatabase, selection: Selection, inverted: InverseCounts, ready_dropped: int
+) -> JoinAccount:
+    """Return the account of all tables of `refactx.ingest.knowledge.joins`.
+
+    `ready_dropped`: how many ready-made lines were beyond the limit on subjects; no table has them.
+    """
 
     def count(query: str) -> int:
-        return number(connection, query)
+        return database.number(query)
 
     def rows(query: str) -> Counter[str]:
-        return Counter(dict(connection.execute(query).fetchall()))
+        return Counter(dict(database.rows(query)))
 
     rules = {"by_both": BY_LABEL_AND_DESCRIPTION, "by_label": BY_LABEL}
     dropped = rows("SELECT reason, count(*) FROM judged WHERE reason IS NOT NULL GROUP BY reason")
@@ -118,15 +123,15 @@ def account_for(connection: Work, selection: Selection, inverted: Inverted, read
     )
     kept_descriptions = fates.pop("kept", 0)
     dropped += fates
-    said = count(f"SELECT count(*) FROM terms WHERE kind IN ({DESCRIPTION}, {SHORT_DESCRIPTION})")
-    dropped["duplicate"] += said - count("SELECT count(*) FROM descriptions")
+    stated = count(f"SELECT count(*) FROM terms WHERE kind IN ({DESCRIPTION}, {SHORT_DESCRIPTION})")
+    dropped["duplicate"] += stated - count("SELECT count(*) FROM descriptions")
 
     used_labels = (
         _USED_LABELS if selection.inverse else "SELECT count(*) FROM used WHERE rule IN ({by_both}, {by_label})"
     )
     aliases = count("SELECT count(*) FROM alias_facts")
     dropped += rows(_ALIASES)
-    labels = count("SELECT count(*) FROM alias_facts WHERE of_label")  # these lines are accounted for as labels
+    labels = count("SELECT count(*) FROM alias_facts WHERE of_label")  # their lines are counted as labels
     dropped["duplicate"] -= aliases - labels
     dropped["unused name"] -= labels
 
@@ -148,7 +153,7 @@ def account_for(connection: Work, selection: Selection, inverted: Inverted, read
     )
     derived = count("SELECT count(*) FROM inverse_facts")
     not_inverted = {"hub": inverted.hubs, "already a fact": inverted.pairs - inverted.hubs - derived}
-    return Joined(
+    return JoinAccount(
         claims=claims + aliases,
         descriptions=count("SELECT count(*) FROM description_facts"),
         derived=derived,
@@ -163,5 +168,5 @@ def account_for(connection: Work, selection: Selection, inverted: Inverted, read
             if (made := count(f"SELECT count(*) FROM used WHERE {condition}"))
         },
         not_inverted=not_inverted if selection.inverse else {},
-        inverse_properties=dict(connection.execute(_INVERSE_PROPERTIES).fetchall()) if selection.inverse else {},
+        inverse_properties=dict(database.rows(_INVERSE_PROPERTIES)) if selection.inverse else {},
     )

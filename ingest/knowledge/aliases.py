@@ -1,30 +1,29 @@
-"""Other names of entities as facts that lead to them: `<JFK (alias)> <alias of> <John F. Kennedy>`.
+"""Aliases, the other names of entities, as facts that lead to them: `<JFK (alias)> <alias of> <John F. Kennedy>`.
 
-A question seldom calls a thing by its label: an alias (skos:altLabel) is a way into the tree that costs one fact, and not
-another copy of all its facts. What is no entity's name stands in the name ("(alias)"), so that of an alias and an entity of
-the same name each keeps its own facts.
+A question seldom uses the label of an entity. An alias (skos:altLabel) is a way into the tree that costs one fact
+instead of a copy of all facts about the entity. The name of an alias ends in "(alias)", so that an alias and an entity
+of the same name each keep their own facts.
 
 | table | columns |
 |---|---|
-| `aliased` | `entity BIGINT, text, name VARCHAR, is_cut, of_label BOOLEAN`: for entities that have facts of their own |
-| `alias_facts` | `subject, predicate, object INTEGER` (units), `of_label BOOLEAN`, those that are no facts already |
+| `aliased` | `entity BIGINT, text, name VARCHAR, is_cut, of_label BOOLEAN`: of entities that have facts |
+| `alias_facts` | `subject, predicate, object INTEGER` (units), `of_label BOOLEAN`: those that are no claim |
 
-Only items have them: what a property is called besides is no subject of a question. The label of an item that is called by
-its title is an alias too (`of_label`). One that its name is, or begins with in front of a bracket, adds nothing, and one that
-reads like a name in a knowledge base that grows is left out.
+Only items have aliases: another name of a property is no subject of a question. The label of an item that is named by
+its title is an alias too (`of_label`). Two kinds are left out: an alias that is the item's name, or the name up to a
+bracket, since it adds nothing; and an alias whose name an entity of the knowledge base has.
 """
 
 from refactx.fact import ALIAS, ALIAS_OF, MAX_PART_CHARACTERS
-
-from ..parsers.wikidata.rules import OTHER_NAME
-from ..selection import Selection
-from ..work_database import Work
+from refactx.ingest.parsers.staging import OTHER_NAME
+from refactx.ingest.selection import Selection
+from refactx.ingest.work_database import WorkDatabase
 
 _SIZE = MAX_PART_CHARACTERS - len(ALIAS)
 NAMES = f"SELECT cut(text, {_SIZE}) || '{ALIAS}' AS name FROM terms WHERE kind = {OTHER_NAME}"
-"""What all aliases of the input could be called."""
+"""SQL: the names of all aliases in the input."""
 ADDS_NOTHING = "(n.name = t.text OR starts_with(n.name, t.text || ' ('))"
-"""Of a text `t` and a name `n`."""
+"""SQL: whether alias `t.text` adds nothing to name `n.name`."""
 _ALIASED = f"""
 CREATE TABLE aliased AS
 SELECT entity, t.text, cut(text, {{size}}) || '{ALIAS}' AS name, length(text) > {{size}} AS is_cut, of_label
@@ -35,7 +34,7 @@ FROM (
         SELECT entity, label, true FROM chosen JOIN named USING (entity) WHERE rule = {{by_title}} AND label IS NOT NULL
     ) GROUP BY entity, text
 ) t JOIN named n USING (entity)
-WHERE {{wanted}} AND entity & 1 = 0 AND NOT {ADDS_NOTHING} AND entity IN (
+WHERE {{wanted}} AND NOT is_property(entity) AND NOT {ADDS_NOTHING} AND entity IN (
     SELECT subject FROM judged WHERE reason IS NULL
     UNION SELECT entity FROM described
     UNION SELECT subject FROM inverse_claims
@@ -54,12 +53,13 @@ GROUP BY ALL
 """
 
 
-def choose_aliases(connection: Work, selection: Selection, by_title: int) -> None:
-    """The table `aliased`, from `terms`, the names and the facts so far; empty without `selection.aliases`. `by_title`: the
-    rule of names that are titles.
+def choose_aliases(database: WorkDatabase, selection: Selection, by_title: int) -> None:
+    """Make the table `aliased` from `terms`, the names and the facts so far; it is empty without `selection.aliases`.
+
+    `by_title`: the number of the rule of names that are titles.
     """
-    connection.execute(_ALIASED.format(size=_SIZE, wanted=bool(selection.aliases), by_title=by_title))
-    for names in ("named", "taken"):  # only names from before end so
-        connection.execute(
+    database.execute(_ALIASED.format(size=_SIZE, wanted=bool(selection.aliases), by_title=by_title))
+    for names in ("named", "taken"):  # only names that the knowledge base had before can end so
+        database.execute(
             f"DELETE FROM aliased WHERE name IN (SELECT name FROM {names} WHERE ends_with(name, '{ALIAS}'))"
         )

@@ -1,4 +1,4 @@
-"""What `ingest.names` and `ingest.facts` do, for few ready-made facts and nothing else: there is nothing to name."""
+"""The joins of a few ready-made facts and nothing else, without a work database: there is nothing to name."""
 
 from collections import Counter
 from pathlib import Path
@@ -7,16 +7,16 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from ..knowledge.account import Joined
-from ..parsers.staging import SCHEMAS
-from ..selection import Selection
-from ..small import are_few, distinct_rows, ranks_of, read_parquet
+from refactx.ingest.knowledge.account import JoinAccount
+from refactx.ingest.parsers.staging import SCHEMAS
+from refactx.ingest.selection import Selection
+from refactx.ingest.small import are_few, distinct_rows, ranks_of, read_parquet
 
 _NAMES = pa.schema([(name, pa.string()) for name in ("name", "id", "object_kind")])
 
 
-def are_ready(staged: Path, selection: Selection) -> bool:
-    """Whether staged rows are for this module."""
+def are_few_ready_made(staged: Path, selection: Selection) -> bool:
+    """Return whether the staged rows are a few ready-made facts and nothing else."""
     others = [staged / f"{table}.parquet" for table in SCHEMAS if table != "ready"]
     return (
         not selection.inverse
@@ -26,8 +26,8 @@ def are_ready(staged: Path, selection: Selection) -> bool:
     )
 
 
-def join_ready(staged: Path) -> tuple[dict[str, pa.Table], Joined]:
-    """The tables of the files of a knowledge base (`ingest.knowledge_base`) by their names, and the account."""
+def join_few_ready_made(staged: Path) -> tuple[dict[str, pa.Table], JoinAccount]:
+    """Return the tables of a knowledge base, by the names of its files, and the account."""
     ready = read_parquet(staged / "ready.parquet")
     parts = pa.chunked_array([chunk for column in ready.columns for chunk in column.chunks], pa.large_string())
     texts = parts.combine_chunks().dictionary_encode()
@@ -41,7 +41,7 @@ def join_ready(staged: Path) -> tuple[dict[str, pa.Table], Joined]:
         "names.parquet": _NAMES.empty_table(),
     }
     dropped = Counter(duplicate=len(ready) - len(facts))
-    return tables, Joined(
+    return tables, JoinAccount(
         claims=len(facts),
         descriptions=0,
         aliases=0,

@@ -1,25 +1,26 @@
-"""Inverse facts: `<Danny Boyle> <director of> <Slumdog Millionaire>` for the claim that Danny Boyle directs it.
+"""Inverse facts: `<Danny Boyle> <director of> <Slumdog Millionaire>` from the claim that the film's director is Danny
+Boyle.
 
-The inverse of a property is named by the first of these that there is (docs/names.md, with examples):
+The inverse of a property is named by the first of these that exists (examples: docs/reference/names-and-values.md):
 
-1. the name that the user gives. If it is the label of a property, inverse facts are that property's.
-2. the inverse property (P1696) in the dump, in either direction, if there is exactly one: `father` and `mother` both have
-   `child` for their inverse, so that of `child` is neither. Inverse facts are facts of that property, as if the dump had
-   them, and are often there already.
+1. the name that the user gives. If it is the label of a property, inverse facts are facts of that property.
+2. the inverse property (P1696) in the dump, in either direction, if there is exactly one: `father` and `mother` both
+   have the inverse `child`, so neither is the inverse of `child`. Inverse facts are facts of that property, as if the
+   dump had them; often it has them.
 3. the label of the inverse label item (P7087).
-4. a template (`ingest.inverse_names`).
+4. a template (`refactx.ingest.knowledge.inverse_labels`).
 
 | table | rows |
 |---|---|
-| `inverses` | `property, predicate, label_item BIGINT`; see below |
+| `inverses` | `property, predicate, label_item BIGINT` |
 | `inverse_claims` | `subject, predicate, object BIGINT` |
-| `ready_inverse` | `subject, predicate, object VARCHAR`, of ready-made facts |
+| `ready_inverse` | `subject, predicate, object VARCHAR`: of ready-made facts |
 
-An index that is changed goes on as before, whatever the change's own sources or given names say: the inverse facts of a
-property are that property's whose they were (`Report.inverse_properties`), else they have the name that they had.
+The `predicate` of an inverse is another property. If the inverse has a name of its own instead, `predicate` is the
+negative number of the property, and `label_item` the item whose label gave the name, if one did.
 
-The `predicate` of an inverse is another property, or has a name of its own: then it is the property's number with a minus
-sign, and `label_item` is the item whose label it was called by, if it was.
+A change of an index keeps the index's inverses, whatever the sources or given names of the change say: the inverse
+facts of a property keep the property they belong to (`Report.inverse_properties`), or else the name that they have.
 """
 
 from collections import Counter, defaultdict
@@ -28,20 +29,20 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from refactx.entity_ids import entity_id
 from refactx.fact import MAX_PART_CHARACTERS, written_part
-
-from ..knowledge.inverse_labels import inverse_of
-from ..selection import INVERSE_LABEL, INVERSE_PROPERTY, Selection
-from ..work_database import Work, number
+from refactx.ingest.knowledge.inverse_labels import inverse_of
+from refactx.ingest.selection import INVERSE_LABEL, INVERSE_PROPERTY, Selection
+from refactx.ingest.work_database import WorkDatabase
 
 _INVERSES = "CREATE TABLE inverses (property BIGINT, predicate BIGINT, label_item BIGINT)"
 _PARTNERS = """
 SELECT subject, object FROM claims
-WHERE property = entity_number('{property}') AND subject & 1 = 1 AND object & 1 = 1
+WHERE property = entity_number('{property}') AND is_property(subject) AND is_property(object)
 """
 _LABEL_ITEMS = """
 SELECT DISTINCT c.subject, l.label, l.entity FROM claims c JOIN chosen l ON c.object = l.entity
-WHERE c.property = entity_number('{property}') AND c.subject & 1 = 1 AND l.entity & 1 = 0 AND l.label IS NOT NULL
+WHERE c.property = entity_number('{property}') AND is_property(c.subject) AND NOT is_property(l.entity) AND l.label IS NOT NULL
 """
 _CLAIMS = (
     """
@@ -77,121 +78,127 @@ STEPS = len(_CLAIMS)
 
 
 @dataclass(frozen=True, slots=True)
-class Inverted:
-    """The claims about entities that could have an inverse fact: `pairs`, of which `hubs` are beyond the limit."""
+class InverseCounts:
+    """How many claims about entities could have an inverse fact (`pairs`); the limit excludes `hubs` of these."""
 
     pairs: int
     hubs: int
 
 
-def name_inverses(connection: Work, selection: Selection, rule: int, before: Mapping[int, int]) -> tuple[str, ...]:
-    """From `named`, as long as names are natural, and `claims`: the table `inverses`, and in `named` a row by `rule` for each
-    inverse that is no property, under minus the property's number. `before`: the inverse properties that are known already;
-    the other inverses that are known are in `known`. Gives what to tell of given names that are not used."""
-    known = dict(connection.execute("SELECT entity, name FROM known WHERE entity < 0 OR entity & 1 = 1").fetchall())
-    properties = dict(connection.execute("SELECT entity, name FROM named WHERE entity & 1 = 1").fetchall())
+def name_inverses(
+    database: WorkDatabase, selection: Selection, rule: int, known_pairs: Mapping[int, int]
+) -> tuple[str, ...]:
+    """Make the table `inverses`, and add to `named` each inverse that is no property; return notes for the user.
+
+    Reads `claims`, and `named` before ids are added to names. A row added to `named` has `rule`, and the negative
+    number of the property. `known_pairs`: the properties and their inverse properties in the index; its other inverses
+    are in the table `known`. The notes are about given names that are not used.
+    """
+    known = dict(database.rows("SELECT entity, name FROM known WHERE entity < 0 OR is_property(entity)"))
+    properties = dict(database.rows("SELECT entity, name FROM named WHERE is_property(entity)"))
     count = Counter(properties.values())
     labelled = {name: entity for entity, name in properties.items() if count[name] == 1}
-    labelled |= {name: entity for entity, name in known.items() if entity > 0}  # a new one of that name gets its id
+    # A new property with the name of a known one gets its id.
+    labelled |= {name: entity for entity, name in known.items() if entity > 0}
     given = dict(selection.inverse_names)
-    partners, items = _partners(connection), _label_items(connection)
+    partners, items = _partners(database), _label_items(database)
     english = selection.wikipedia in ("en", "mul")
     inverses: list[tuple[int, int, int | None]] = []
     names: list[tuple[int, str, bool]] = []
-    passed_over: list[str] = []
+    unused: list[str] = []
     for property_, label in properties.items():
-        item = kept = None
-        name = given.get(f"P{property_ >> 1}") or given.get(label)
-        partner = before.get(property_)
-        if partner in properties:  # this index's own; the name may be that of another one of its knowledge base
-            kept = properties[partner]
+        item = old_name = None
+        name = given.get(entity_id(property_)) or given.get(label)
+        partner = known_pairs.get(property_)
+        if partner in properties:  # the index comes first: `known` has the names of all indexes of its knowledge base
+            old_name = properties[partner]
         elif -property_ in known:
-            partner, kept = None, known[-property_]
+            partner, old_name = None, known[-property_]
         elif name:
             partner = labelled.get(written_part(name))
         else:
             partner = _only(partners.get(property_, set()), properties)
             if partner is None:
                 name, item = items.get(property_, (inverse_of(label, english=english), None))
-        if kept is not None:
-            its_id = f" (inverse of P{property_ >> 1})" if partner is None else f" (P{partner >> 1})"
-            if name and written_part(name) != kept.removesuffix(its_id):
-                passed_over.append(f"P{property_ >> 1} stays {kept!r:.100}, not {name!r:.100}")
-            name = kept
+        if old_name is not None:
+            its_id = f" (inverse of {entity_id(property_)})" if partner is None else f" ({entity_id(partner)})"
+            if name and written_part(name) != old_name.removesuffix(its_id):
+                unused.append(f"{entity_id(property_)} stays {old_name!r:.100}, not {name!r:.100}")
+            name = old_name
         inverses.append((property_, -property_ if partner is None else partner, item))
         if partner is None and name:
             names.append((-property_, written_part(name), len(name) > MAX_PART_CHARACTERS))
-    connection.execute(_INVERSES)
+    database.execute(_INVERSES)
     if properties:
-        _insert(connection, "inverses", ("property", "predicate", "label_item"), inverses)
+        database.insert("inverses", _table(("property", "predicate", "label_item"), inverses))
     if names:
-        columns = ("entity", "name", "is_cut")
-        _insert(connection, f"named SELECT entity, name, {rule}, is_cut, false FROM rows", columns, names)
-    return _note(passed_over)
+        rows = _table(("entity", "name", "is_cut"), names)
+        database.insert("named", rows, f"entity, name, {rule}, is_cut, false")
+    return _note(unused)
 
 
-def _note(passed_over: list[str]) -> tuple[str, ...]:
-    """One line for the user on some `P22 stays 'child', not 'begot'`, or none."""
-    if not passed_over:
+def _note(unused: list[str]) -> tuple[str, ...]:
+    """Return a line for the user about names such as `P22 stays 'child', not 'begot'`; nothing if there are none."""
+    if not unused:
         return ()
-    more = f"; and so {len(passed_over) - 3:,} more" if len(passed_over) > 3 else ""
-    return (f"--inverse-names: the inverse of {'; of '.join(passed_over[:3])}{more}, as the index has it",)
+    more = f"; and {len(unused) - 3:,} more" if len(unused) > 3 else ""
+    return (f"--inverse-names: the inverse of {'; of '.join(unused[:3])}{more}, as the index has it",)
 
 
-def invert_claims(connection: Work, selection: Selection, step: Callable[[], object] = lambda: None) -> Inverted:
-    """From `judged` and `ready`: the tables `inverse_claims` and `ready_inverse`, both empty without `selection.inverse`.
+def invert_claims(
+    database: WorkDatabase, selection: Selection, step: Callable[[], object] = lambda: None
+) -> InverseCounts:
+    """Make the tables `inverse_claims` and `ready_inverse` from `judged` and `ready`; both are empty without
+    `selection.inverse`.
 
-    A ready-made fact has an inverse if its predicate is given a name for one: whether its object is an entity, nobody knows
-    otherwise. Calls `step` after each of `STEPS`.
+    A ready-made fact has an inverse only if the user gives a name for the inverse of its predicate: nothing else shows
+    whether its object is an entity. Calls `step` after each of `STEPS`.
     """
     if not selection.inverse:
-        connection.execute("CREATE TABLE inverse_claims (subject BIGINT, predicate BIGINT, object BIGINT)")
-        connection.execute("CREATE TABLE ready_inverse (subject VARCHAR, predicate VARCHAR, object VARCHAR)")
-        return Inverted(0, 0)
-    connection.execute("CREATE TABLE given (property VARCHAR, name VARCHAR)")
+        database.execute("CREATE TABLE inverse_claims (subject BIGINT, predicate BIGINT, object BIGINT)")
+        database.execute("CREATE TABLE ready_inverse (subject VARCHAR, predicate VARCHAR, object VARCHAR)")
+        return InverseCounts(0, 0)
+    database.execute("CREATE TABLE given (property VARCHAR, name VARCHAR)")
     if selection.inverse_names:
-        _insert(connection, "given", ("property", "name"), [(p, written_part(n)) for p, n in selection.inverse_names])
+        given = [(property_, written_part(name)) for property_, name in selection.inverse_names]
+        database.insert("given", _table(("property", "name"), given))
     for query in _CLAIMS:
-        connection.execute(query.format(limit=selection.inverse_limit))
+        database.execute(query.format(limit=selection.inverse_limit))
         step()
     for query in _READY:
-        connection.execute(query.format(limit=selection.inverse_limit))
-    pairs = number(connection, "SELECT count(*) FROM pairs") + number(connection, "SELECT count(*) FROM ready_pairs")
-    hubs = number(connection, "SELECT sum(subjects) FROM hubs") + number(
-        connection, "SELECT sum(subjects) FROM ready_hubs"
-    )
+        database.execute(query.format(limit=selection.inverse_limit))
+    count = database.number
+    pairs = count("SELECT count(*) FROM pairs") + count("SELECT count(*) FROM ready_pairs")
+    hubs = count("SELECT sum(subjects) FROM hubs") + count("SELECT sum(subjects) FROM ready_hubs")
     for table in ("pairs", "ready_pairs", "given"):
-        connection.execute(f"DROP TABLE {table}")
-    return Inverted(pairs, hubs)
+        database.execute(f"DROP TABLE {table}")
+    return InverseCounts(pairs, hubs)
 
 
-def _partners(connection: Work) -> dict[int, set[int]]:
-    """The inverse properties that the claims give, in either direction."""
+def _partners(database: WorkDatabase) -> dict[int, set[int]]:
+    """Return the inverse properties of each property that the claims give, in either direction."""
     partners: defaultdict[int, set[int]] = defaultdict(set)
-    for one, other in connection.execute(_PARTNERS.format(property=INVERSE_PROPERTY)).fetchall():
+    for one, other in database.rows(_PARTNERS.format(property=INVERSE_PROPERTY)):
         partners[one].add(other)
         partners[other].add(one)
     return partners
 
 
-def _label_items(connection: Work) -> dict[int, tuple[str, int]]:
-    """The inverse label items of properties, each with its label, and of several the first."""
+def _label_items(database: WorkDatabase) -> dict[int, tuple[str, int]]:
+    """Return the label and the number of each property's inverse label item; of several, the first label."""
     items: dict[int, tuple[str, int]] = {}
-    for property_, label, item in connection.execute(_LABEL_ITEMS.format(property=INVERSE_LABEL)).fetchall():
+    for property_, label, item in database.rows(_LABEL_ITEMS.format(property=INVERSE_LABEL)):
         items[property_] = min((label, item), items.get(property_, (label, item)))
     return items
 
 
 def _only(partners: set[int], properties: dict[int, str]) -> int | None:
-    """The one partner of a property, if it has a name."""
+    """Return the only partner of a property, if there is exactly one and it has a name."""
     if len(partners) != 1:
         return None
     (partner,) = partners
     return partner if partner in properties else None
 
 
-def _insert(connection: Work, target: str, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:
-    table = pa.table(dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)))
-    connection.register("rows", table)
-    connection.execute(f"INSERT INTO {target}" if " " in target else f"INSERT INTO {target} SELECT * FROM rows")
-    connection.unregister("rows")
+def _table(columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> pa.Table:
+    return pa.table(dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)))

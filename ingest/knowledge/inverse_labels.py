@@ -1,19 +1,20 @@
-"""What the inverse of a property is called, where neither the dump nor the user says so: `director` → `director of`.
+"""Names for the inverses of properties: templates (`director` → `director of`) and files of names that a user gives.
 
-An inverse fact `<Danny Boyle> <director of> <Slumdog Millionaire>` should read as a sentence and begin with the words that
-a question has, since a model picks predicates word by word. The rules, the first that fits:
+A template names an inverse that neither the dump nor the user names. An inverse fact such as
+`<Danny Boyle> <director of> <Slumdog Millionaire>` should read as a sentence and begin with the words of a question,
+since a model chooses predicates word by word. The first rule that fits applies:
 
 | label | inverse | examples |
 |---|---|---|
 | ends with `of` | `has`, and the rest | `instance of` → `has instance`, `member of` → `has member` |
 | `has` and a noun | the noun and `of` | `has part` → `part of`, `has effect` → `effect of` |
-| a noun and a participle | and `by` | `award received` → `award received by`, `position held` → `position held by` |
-| any other that is no noun | and `(inverse)` | `educated at` → `educated at (inverse)` |
-| a noun | and `of` | `director` → `director of`, `place of birth` → `place of birth of` |
+| a noun and a participle | the label and `by` | `award received` → `award received by`, `position held` → `position held by` |
+| any other that is no noun | the label and `(inverse)` | `educated at` → `educated at (inverse)` |
+| a noun | the label and `of` | `director` → `director of`, `place of birth` → `place of birth of` |
 
-It is no noun if a preposition other than `of` is in it, if a conjugated verb begins it, or if it is a participle alone;
-nor is `member of political party`, which names what it points to, nor what ends in anything but a letter. Labels in other
-languages than English get ` (inverse)`.
+A label is not a noun if it contains a preposition other than `of`, begins with a conjugated verb, is a single
+participle, or does not end in a letter; nor is `member of political party`, which names what it points to. Labels in
+languages other than English get ` (inverse)`.
 """
 
 import re
@@ -22,8 +23,7 @@ from pathlib import Path
 
 from refactx.errors import InputError
 from refactx.fact import clean_part
-
-from ..selection import read_text
+from refactx.ingest.selection import read_text
 
 
 def _words(text: str) -> frozenset[str]:
@@ -54,7 +54,7 @@ _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 
 
 def inverse_of(label: str, *, english: bool = True) -> str:
-    """The name of a property's inverse, by the rules above.
+    """Return the name of a property's inverse, by the rules above.
 
     >>> [inverse_of(label) for label in ("director", "instance of", "award received", "educated at")]
     ['director of', 'has instance', 'award received by', 'educated at (inverse)']
@@ -76,13 +76,13 @@ def inverse_of(label: str, *, english: bool = True) -> str:
 
 
 def read_inverse_names(path: Path) -> tuple[tuple[str, str], ...]:
-    """A file of names for inverses: `P57<TAB>director of` a line, or TOML (`.toml`): `P57 = "director of"`.
+    """Return the pairs of a property and the name of its inverse in a file: lines `P57<TAB>director of`, or TOML.
 
-    The first column is a property's id, or its name: ready-made facts have no ids. Blank lines and lines that begin with
-    `#` are passed over.
+    A file `.toml` has lines `P57 = "director of"`. The first column is a property's id, or its name, since ready-made
+    facts have no ids. Blank lines and lines that begin with `#` are skipped.
 
     Raises:
-        InputError: the file can't be read; or a line or entry is not of that form, or its property came before.
+        InputError: the file cannot be read, a line or entry is not of that form, or a property is named twice.
     """
     entries = _toml_entries(path) if path.suffix.lower() == ".toml" else _line_entries(path)
     names: dict[str, str] = {}
@@ -91,7 +91,7 @@ def read_inverse_names(path: Path) -> tuple[tuple[str, str], ...]:
         if not key or not clean:
             raise InputError(f"{where}: a column is empty: expected P57<TAB>director of")
         if key in names:
-            raise InputError(f"{where}: {key} came before: give each property one name")
+            raise InputError(f"{where}: {key} has a name already: give each property one name")
         names[key] = clean
     if not names:
         raise InputError(f"{path} holds no names: expected lines such as P57<TAB>director of")
@@ -119,7 +119,7 @@ def _toml_entries(path: Path) -> list[tuple[str, str, str]]:
         raise InputError(f'{path} is not TOML ({error}): expected lines such as P57 = "director of"') from None
     for key, name in table.items():
         if not isinstance(name, str):
-            raise InputError(f'{path}: {key} is no text: expected lines such as P57 = "director of"')
+            raise InputError(f'{path}: {key} is not a string: expected lines such as P57 = "director of"')
     return [(str(path), key, name) for key, name in table.items()]
 
 

@@ -1,31 +1,33 @@
-"""Claims and descriptions joined with names: the facts, as triples of units.
+"""The joins that make facts: claims, descriptions and aliases with names, as triples of units.
 
-Step by step, on the tables of `ingest.work_database` and `ingest.names`:
+The tables, made from the staged ones (`refactx.ingest.parsers.staging`) and those of
+`refactx.ingest.knowledge.naming`:
 
-* `judged`: each claim with the reason for which it is dropped, or NULL; an object that was redirected is its target
-* `descriptions`, `described`: those of entities, and the ones that are facts
-* `inverse_claims`, `ready_inverse`: claims read backwards (`ingest.inverse`)
-* `aliased`: the other names of entities (`ingest.aliases`)
-* `used`: the entities whose names occur in a fact, and `predicates`: what kind of objects those that are predicates have
-* `units`: each distinct part with its number, in the order of the texts, whatever the order of the input
-* `facts`: distinct triples of units: claims, then the descriptions and the aliases that are no claim already, then the
-  inverse facts that are none of these
+* `judged`: each claim, with the reason for which it is dropped, or NULL; an object that is a redirect is replaced by
+  its target
+* `descriptions`: all descriptions; `described`: those that are facts
+* `inverse_claims`, `ready_inverse`: claims read backwards (`refactx.ingest.knowledge.inverse`)
+* `aliased`: the other names of entities (`refactx.ingest.knowledge.aliases`)
+* `used`: the entities whose names occur in a fact; `predicates`: the predicates among them with the kind of their
+  objects
+* `units`: each distinct part with its number, in the order of the texts (not of the input)
+* `facts`: distinct triples of units: claims, then descriptions and aliases that are no claim, then inverse facts that
+  are none of these
 """
 
 from collections.abc import Callable
 
 from refactx.fact import ALIAS_OF, DESCRIPTIONS, MAX_PART_CHARACTERS
+from refactx.ingest.knowledge import inverse
+from refactx.ingest.knowledge.account import BEYOND, JoinAccount, account_for
+from refactx.ingest.knowledge.aliases import FACTS as ALIAS_FACTS
+from refactx.ingest.knowledge.aliases import choose_aliases
+from refactx.ingest.knowledge.inverse import invert_claims
+from refactx.ingest.knowledge.naming import BY_TITLE
+from refactx.ingest.selection import Selection
+from refactx.ingest.work_database import WorkDatabase
 
-from ..knowledge.account import BEYOND, Joined, account_for
-from ..knowledge.aliases import FACTS as ALIAS_FACTS
-from ..knowledge.aliases import choose_aliases
-from ..knowledge.inverse import invert_claims
-from ..knowledge.naming import BY_TITLE
-from ..selection import Selection
-from ..work_database import Work, number
-from . import inverse
-
-# A redirect may lead to another; only the end of the chain has a name. What has a name of its own is no redirect.
+# A redirect may lead to another; only the end of the chain has a name. An entity with a name is not a redirect.
 _REDIRECTED = """
 CREATE TABLE redirected AS
 WITH RECURSIVE single AS (SELECT entity, min(target) AS target FROM redirects ANTI JOIN named USING (entity) GROUP BY entity),
@@ -126,7 +128,7 @@ SELECT DISTINCT * FROM (
 """
 _DESCRIPTION_FACTS = """
 CREATE TABLE description_facts AS
-SELECT e.unit AS subject, p.unit AS predicate, t.unit AS object, d.entity, d.predicate AS said_by
+SELECT e.unit AS subject, p.unit AS predicate, t.unit AS object, d.entity, d.predicate AS predicate_text
 FROM described d JOIN entity_units e USING (entity) JOIN units t USING (text) JOIN units p ON p.text = d.predicate
 ANTI JOIN claim_facts c ON c.subject = e.unit AND c.predicate = p.unit AND c.object = t.unit
 """
@@ -158,63 +160,68 @@ UNION ALL SELECT subject, predicate, object FROM inverse_facts
 """
 
 
-def join_facts(connection: Work, selection: Selection, step: Callable[[], object] = lambda: None) -> Joined:
-    """Make the tables `used`, `predicates` and `units` and the view `facts`; call `step` after each of `STEPS`."""
+def join_facts(database: WorkDatabase, selection: Selection, step: Callable[[], object] = lambda: None) -> JoinAccount:
+    """Make the tables `used`, `predicates` and `units` and the view `facts`; return the account.
+
+    Calls `step` after each of `STEPS`.
+    """
 
     def run(*queries: str) -> None:
         for query in queries:
-            connection.execute(query.format(**values))
+            database.execute(query.format(**values))
             step()
 
     values = {"limit": MAX_PART_CHARACTERS, "descriptions": selection.descriptions, "alias_of": ALIAS_OF}
-    connection.execute("CREATE TABLE unwanted (property BIGINT, reason VARCHAR)")
-    _fill_unwanted(connection, selection)
-    connection.execute(_DESCRIPTIONS.format(description=DESCRIPTIONS[0], short_description=DESCRIPTIONS[1]))
+    database.execute("CREATE TABLE unwanted (property BIGINT, reason VARCHAR)")
+    _fill_unwanted(database, selection)
+    database.execute(_DESCRIPTIONS.format(description=DESCRIPTIONS[0], short_description=DESCRIPTIONS[1]))
     run(_REDIRECTED, _JUDGED, _DESCRIBED)
-    ready = 0 if selection.limit is None else _limit_subjects(connection, selection.limit)
-    inverted = invert_claims(connection, selection, step)
-    choose_aliases(connection, selection, BY_TITLE)
-    run(*_BEHIND)
-    return account_for(connection, selection, inverted, ready)
+    ready = 0 if selection.limit is None else _limit_subjects(database, selection.limit)
+    inverted = invert_claims(database, selection, step)
+    choose_aliases(database, selection, BY_TITLE)
+    run(*_AFTER_SELECTION)
+    return account_for(database, selection, inverted, ready)
 
 
-def _fill_unwanted(connection: Work, selection: Selection) -> None:
-    """The properties whose claims are dropped, and why: by their datatype, or read only for the names of inverses."""
-    connection.execute(
+def _fill_unwanted(database: WorkDatabase, selection: Selection) -> None:
+    """Fill `unwanted`: properties whose claims are dropped, by datatype or since only names of inverses need them."""
+    database.execute(
         "INSERT INTO unwanted SELECT property, min(reason) FROM left_out "
         "WHERE reason <> 'external identifier' OR NOT ? GROUP BY property",
         [selection.keep_external_ids],
     )
     if selection.properties is not None:
-        connection.execute(
+        database.execute(
             "INSERT INTO unwanted SELECT DISTINCT property, 'other property' FROM claims "
             "WHERE NOT list_contains(?, entity_id(property)) AND property NOT IN (SELECT property FROM unwanted)",
             [sorted(selection.properties)],
         )
 
 
-def _limit_subjects(connection: Work, limit: int) -> int:
-    """Only the first subjects: items by number, then properties, then ready-made ones by name. How many ready-made lines
-    that drops."""
-    connection.execute(f"""
+def _limit_subjects(database: WorkDatabase, limit: int) -> int:
+    """Keep only the first `limit` subjects: items by number, then properties, then ready-made ones by name.
+
+    Returns how many ready-made lines that drops.
+    """
+    database.execute(f"""
         CREATE TABLE within AS SELECT entity FROM (
             SELECT subject AS entity FROM judged WHERE reason IS NULL UNION SELECT entity FROM described
-        ) ORDER BY entity & 1, entity LIMIT {limit}""")
-    connection.execute(
+        ) ORDER BY is_property(entity), entity LIMIT {limit}""")
+    database.execute(
         "UPDATE judged SET reason = ? WHERE reason IS NULL AND subject NOT IN (SELECT entity FROM within)", [BEYOND]
     )
-    connection.execute("DELETE FROM described WHERE entity NOT IN (SELECT entity FROM within)")
-    rest = limit - number(connection, "SELECT count(*) FROM within")
-    ready = number(connection, "SELECT count(*) FROM ready")
-    connection.execute("ALTER VIEW ready RENAME TO all_ready")
-    connection.execute(
+    database.execute("DELETE FROM described WHERE entity NOT IN (SELECT entity FROM within)")
+    rest = limit - database.number("SELECT count(*) FROM within")
+    ready = database.number("SELECT count(*) FROM ready")
+    database.execute("ALTER VIEW ready RENAME TO all_ready")
+    database.execute(
         f"CREATE TABLE ready_within AS SELECT DISTINCT subject FROM all_ready ORDER BY subject LIMIT {rest}"
     )
-    connection.execute("CREATE VIEW ready AS FROM all_ready SEMI JOIN ready_within USING (subject)")
-    return ready - number(connection, "SELECT count(*) FROM ready")
+    database.execute("CREATE VIEW ready AS FROM all_ready SEMI JOIN ready_within USING (subject)")
+    return ready - database.number("SELECT count(*) FROM ready")
 
 
-_BEHIND = (
+_AFTER_SELECTION = (
     _USED,
     _PREDICATES,
     _UNITS,
@@ -225,4 +232,4 @@ _BEHIND = (
     _INVERSE_FACTS,
     _FACTS,
 )
-STEPS = 3 + inverse.STEPS + len(_BEHIND)
+STEPS = 3 + inverse.STEPS + len(_AFTER_SELECTION)

@@ -1,4 +1,4 @@
-"""The first stage of an ingest: source files → a knowledge base on disk, which knows no tokenizer.
+"""The first half of an ingest: from source files to a knowledge base on disk, which depends on no tokenizer.
 
 A knowledge base is a folder of three files:
 
@@ -8,41 +8,40 @@ A knowledge base is a folder of three files:
 | `facts.parquet` | `subject, predicate, object INTEGER` (units), distinct triples, ascending |
 | `names.parquet` | `name VARCHAR` (a unit's text), `id VARCHAR` (`Q42`, `P569`), `object_kind VARCHAR` |
 
-`names.parquet` has a row for each entity whose name occurs in a fact; ready-made facts have no ids. `object_kind` says
-of a property whether the objects of its facts are entities (`entity`), literals (`literal`) or both (`mixed`), and so
-tells the entity Berlin from the text "Berlin"; `inverse` is the name of the property read backwards. It is NULL for an
-item, and for a property that is no fact's predicate.
+`names.parquet` has a row for each entity whose name occurs in a fact; ready-made facts have no ids. `object_kind` of a
+property is `entity`, `literal` or `mixed`, after the objects of its facts, which distinguishes the entity Berlin from
+the text "Berlin". `inverse` marks the name of an inverse. The kind is NULL for an item, and for a property that is the
+predicate of no fact.
 
-The files depend on the set of lines in the sources, not on their order, and appear only when all three are complete.
+The files depend on the set of lines in the sources, not on their order, and appear when all three are complete.
 """
 
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from pyarrow import parquet
 
 from refactx.errors import InputError
+from refactx.ingest.knowledge.account import JoinAccount
+from refactx.ingest.knowledge.few_ready_made import are_few_ready_made, join_few_ready_made
+from refactx.ingest.knowledge.joins import STEPS, join_facts
+from refactx.ingest.knowledge.known_names import KnownNames
+from refactx.ingest.knowledge.naming import NamingOutcome, name_entities
+from refactx.ingest.knowledge.staged import open_staged, staged_are_few
+from refactx.ingest.parsers.reading import LineAccount, open_sources, progress_bar, read_sources
+from refactx.ingest.report import Report
+from refactx.ingest.resources import DEFAULT_RESOURCES, Resources
+from refactx.ingest.selection import DEFAULT_SELECTION, Selection
+from refactx.ingest.sources.inputs import inputs_of
+from refactx.ingest.work_database import WorkDatabase, open_work_database
 
-from ..knowledge.account import Joined
-from ..knowledge.few_ready_made import are_ready, join_ready
-from ..knowledge.joins import STEPS, join_facts
-from ..knowledge.known_names import KnownNames
-from ..knowledge.naming import Naming, name_entities
-from ..parsers.reading import Lines, open_sources, progress_bar, read_sources
-from ..report import Report
-from ..selection import Selection
-from ..sources.inputs import inputs_of
-from ..work_database import Work, open_staged, open_work_database, staged_are_few
-
-_ALL = Selection()
 _FILES = {
     "units.parquet": "SELECT unit, text FROM units ORDER BY unit",
     "facts.parquet": "SELECT * FROM facts ORDER BY ALL",
-    # Of names that were there before, only predicates that have got objects of another kind.
+    # Of the names that the knowledge base has already, only those of predicates whose kind of objects changes.
     "names.parquet": """
         SELECT name, entity_id(abs(entity)) AS id, object_kind FROM (
             SELECT u.entity, u.name, k.entity AS known, k.object_kind AS before, CASE
@@ -55,9 +54,9 @@ _FILES = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class KnowledgeBase:
-    """A finished knowledge base: the folder of its three files, and the account of how they came to be."""
+    """A finished knowledge base: the folder of its three files, and the account of its sources."""
 
     folder: Path
     report: Report
@@ -68,98 +67,94 @@ def build_knowledge_base(
     folder: Path,
     *,
     wikipedia: tuple[Path, Path] | None = None,
-    selection: Selection = _ALL,
+    selection: Selection = DEFAULT_SELECTION,
     strict: bool = False,
-    memory: str = "1GB",
-    workers: int = 2,
-    progress: bool = True,
+    resources: Resources = DEFAULT_RESOURCES,
 ) -> KnowledgeBase:
-    """Read the sources, of one kind or mixed, and write their facts and names into `folder`, made if need be.
+    """Read sources, of one format or several, and write their facts and names into `folder`.
 
     Args:
+        sources: the files; `-` is standard input.
+        folder: the folder of the knowledge base, made if it is missing.
         wikipedia: English Wikipedia's dumps of the tables `page` and `page_props`, for titles and short descriptions.
-        selection: what goes into the facts.
-        strict: the first malformed line is an error, not only counted.
-        memory: the limit on DuckDB's memory, the larger part of what this takes; the rest spills into `folder`.
-        workers: threads for joins and sorts.
-        progress: show progress bars on standard error, if that is a terminal.
+        selection: which facts of the sources are kept, and which are added.
+        strict: raise an error at the first malformed line instead of counting it.
+        resources: limits of memory and threads; what does not fit into `resources.memory` spills into `folder`.
 
     Raises:
-        InputError: a source can't be read or isn't what its name says, or no fact came out of all of them; with
-            `strict`, a malformed line.
-        RefactxError: the disk is full, or `memory` too small.
+        InputError: a source cannot be read or is not what its name says, all sources together have no fact, or a line
+            is malformed and `strict` is set.
+        RefactxError: DuckDB cannot continue, since the disk is full or `resources.memory` is too small.
     """
-    inputs = inputs_of(sources, wikipedia, workers)
-    opened = open_sources(inputs, selection, workers)
+    inputs = inputs_of(sources, wikipedia, resources.workers)
+    opened = open_sources(inputs, selection, resources.workers)
     _make(folder)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".staged-") as staged:
-        limits: dict[str, Any] = {"memory": memory, "workers": workers, "progress": progress}
-        lines = read_sources(opened, inputs, Path(staged), selection, strict=strict, **limits)
-        return join(Path(staged), lines, folder, selection, **limits)
+        lines = read_sources(opened, inputs, Path(staged), selection, strict=strict, resources=resources)
+        return join(Path(staged), lines, folder, selection, resources=resources)
 
 
 def join(
     staged: Path,
-    lines: Lines,
+    lines: LineAccount,
     folder: Path,
     selection: Selection,
     *,
-    memory: str = "1GB",
-    workers: int = 2,
-    progress: bool = True,
+    resources: Resources = DEFAULT_RESOURCES,
     known: KnownNames | None = None,
 ) -> KnowledgeBase:
-    """The second half of `build_knowledge_base`: staged rows, and the account of their lines → the three files.
+    """Write the three files, from staged rows and the account of their lines.
 
-    `known`: names that entities have already; then `names.parquet` has only what is to be added to them, and no fact at all
-    is no error: a change for which there is nothing to do.
+    `known`: the names that entities have already, if facts are added to an index. `names.parquet` then has only the
+    names to add, and it is no error if there is no fact: the change may have nothing to do. Raises what
+    `build_knowledge_base` raises.
     """
     _make(folder)
-    if are_ready(staged, selection):
-        tables, joined = join_ready(staged)
-        report = _report(lines, joined, Naming(0, ()), selection, needs_facts=known is None)
+    if are_few_ready_made(staged, selection):
+        tables, joined = join_few_ready_made(staged)
+        report = _report(lines, joined, NamingOutcome(0, ()), selection, needs_facts=known is None)
         _write(
             folder, lambda name, path: parquet.write_table(tables[name], path, compression="zstd", use_dictionary=False)
         )
         return KnowledgeBase(folder, report)
-    return join_any(staged, lines, folder, selection, memory=memory, workers=workers, progress=progress, known=known)
+    return join_any(staged, lines, folder, selection, resources=resources, known=known)
 
 
 def join_any(
     staged: Path,
-    lines: Lines,
+    lines: LineAccount,
     folder: Path,
     selection: Selection,
     *,
-    memory: str,
-    workers: int,
-    progress: bool,
+    resources: Resources,
     known: KnownNames | None = None,
 ) -> KnowledgeBase:
-    """`join` for whatever is staged; `folder` is there."""
+    """Do what `join` does, in a work database, for any staged rows; `folder` must exist."""
     few = staged_are_few(staged)
     with (
-        open_work_database(folder, memory, 1 if few else workers) as connection,
-        progress_bar("joining names and facts", STEPS + len(_FILES) + 1, progress) as bar,
+        open_work_database(folder, replace(resources, workers=1) if few else resources) as database,
+        progress_bar("joining names and facts", STEPS + len(_FILES) + 1, resources.progress) as bar,
     ):
-        open_staged(connection, staged, once=few)
-        naming = name_entities(connection, selection, known)
+        open_staged(database, staged, once=few)
+        naming = name_entities(database, selection, known)
         bar.update()
-        joined = join_facts(connection, selection, bar.update)
+        joined = join_facts(database, selection, bar.update)
         report = _report(lines, joined, naming, selection, needs_facts=known is None)
-        _write(folder, partial(_copy, connection, bar.update))
+        _write(folder, partial(_copy, database, bar.update))
     return KnowledgeBase(folder, report)
 
 
 def _make(folder: Path) -> None:
-    """The folder, made if need be. Raises InputError if it can't be."""
+    """Make the folder if it is missing. Raise InputError if that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder} cannot be made: {error.strerror}: choose another folder") from None
+        raise InputError(f"cannot make folder {folder}: {error.strerror}: give another folder") from None
 
 
-def _report(lines: Lines, joined: Joined, naming: Naming, selection: Selection, *, needs_facts: bool) -> Report:
+def _report(
+    lines: LineAccount, joined: JoinAccount, naming: NamingOutcome, selection: Selection, *, needs_facts: bool
+) -> Report:
     dropped = lines.dropped + joined.dropped
     facts = joined.claims + joined.descriptions + joined.derived
     report = Report(
@@ -191,7 +186,7 @@ def _report(lines: Lines, joined: Joined, naming: Naming, selection: Selection, 
 
 
 def _write(folder: Path, write: Callable[[str, Path], object]) -> None:
-    """The three files, first under other names, so that a run cut short leaves no file that looks whole."""
+    """Write the three files under temporary names and rename them, so that a killed run leaves no incomplete file."""
     with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as new:
         for name in _FILES:
             write(name, Path(new, name))
@@ -199,7 +194,6 @@ def _write(folder: Path, write: Callable[[str, Path], object]) -> None:
             Path(new, name).replace(folder / name)
 
 
-def _copy(connection: Work, step: Callable[[], object], name: str, path: Path) -> None:
-    target = str(path).replace("'", "''")
-    connection.execute(f"COPY ({_FILES[name]}) TO '{target}' (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1)")
+def _copy(database: WorkDatabase, step: Callable[[], object], name: str, path: Path) -> None:
+    database.write_parquet(_FILES[name], path)
     step()

@@ -1,36 +1,39 @@
-"""One entity one name, one name one entity: docs/names.md has the rules, with examples.
+"""The naming of entities: each has one name, and no two the same (docs/reference/names-and-values.md has examples).
 
-An entity is called by its Wikipedia title if the input gives one, else `label (description)` for an item, else by its label
-alone; a property always by its label. The best label is that in the first language that has one, and of several the first
-in lexical order, so that the order of the input does not matter. A name longer than `refactx.fact.MAX_PART_CHARACTERS` is
+The name of an item is its Wikipedia title if the input gives one, else `label (description)`, else its label; the name
+of a property is its label. The best label is the one in the first language that has one; of several, the first in
+lexical order, so that the order of the input does not matter. A name longer than `refactx.fact.MAX_PART_CHARACTERS` is
 cut before names are compared.
 
-Where several come out with one name, each gets its id, ` (Q42)`, at the end. A property alone among items keeps its bare
-label, for labels of properties are what a model has to choose from, and so does the inverse of a property (`ingest.inverse`)
-alone among items; properties that collide with each other get their ids (` (P569)`), inverses that collide with a property
-or with each other theirs (` (inverse of P569)`). So does whatever is called `description` or `short description`, for these
-are the predicates of descriptions, and whatever is called `alias of` or ends in ` (alias)`, as parts of aliases do
-(`ingest.aliases`); and what looks like another's name with its id gets its id too. All named entities of the input count,
-also those that no fact uses: so a name does not depend on which facts are kept.
+Entities that would have the same name get their ids at its end:
 
-Where facts are added to a knowledge base (`ingest.known_names`), an entity or inverse that has a name there keeps it, with
-or without a label in the input, and one that would get a name that is taken gets its id.
+* every item (` (Q42)`);
+* properties that collide with each other (` (P569)`), and inverses of properties (`refactx.ingest.knowledge.inverse`)
+  that collide with a property or with each other (` (inverse of P569)`). A property or an inverse that collides only
+  with items keeps its bare label, since models choose from these labels;
+* an entity whose name would be `description` or `short description`, the predicates of descriptions, or `alias of`, or
+  would end in ` (alias)`, as the parts of aliases do (`refactx.ingest.knowledge.aliases`);
+* an entity whose name is that of another entity with its id.
+
+All named entities of the input count, also those that no fact uses: a name does not depend on which facts are kept.
+
+If facts are added to a knowledge base (`refactx.ingest.knowledge.known_names`), an entity or inverse that has a name
+there keeps it, with or without a label in the input. A new one gets its id if its name is taken.
 """
 
 from dataclasses import dataclass
 
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, MAX_PART_CHARACTERS, written_part
-
-from ..knowledge.inverse import name_inverses
-from ..knowledge.known_names import KnownNames, no_known_names
-from ..parsers.wikidata.rules import DESCRIPTION, LABEL, SHORT_DESCRIPTION, TITLE
-from ..selection import Selection
-from ..work_database import Work, number
-from . import aliases
+from refactx.ingest.knowledge import aliases
+from refactx.ingest.knowledge.inverse import name_inverses
+from refactx.ingest.knowledge.known_names import KnownNames, no_known_names
+from refactx.ingest.parsers.staging import DESCRIPTION, LABEL, SHORT_DESCRIPTION, TITLE
+from refactx.ingest.selection import Selection
+from refactx.ingest.work_database import WorkDatabase
 
 BY_TITLE, BY_LABEL_AND_DESCRIPTION, BY_LABEL, BY_INVERSE, AS_BEFORE = 0, 1, 2, 3, 4
-"""The rules of `named`."""
-# The rank, one character, in front of the text: the least of these strings is the best term.
+"""The values of `named.rule`: what made the name."""
+# Each text follows its rank, as one character: the least of these strings is the best term.
 _CHOSEN = """
 CREATE TABLE chosen AS
 SELECT entity, substr(label, 2) AS label, substr(description, 2) AS description, substr(title, 2) AS title,
@@ -54,7 +57,7 @@ FROM (
         ELSE label END AS natural_name
     FROM (
         SELECT *, CAST(CASE
-            WHEN entity & 1 = 1 THEN {by_label}
+            WHEN is_property(entity) THEN {by_label}
             WHEN title IS NOT NULL THEN {by_title}
             WHEN description IS NOT NULL THEN {by_both}
             ELSE {by_label} END AS UTINYINT) AS rule
@@ -71,23 +74,22 @@ _KEEP_INVERSE_NAMES = """
 UPDATE named SET name = known.name, rule = {as_before}, is_cut = false FROM known
 WHERE named.entity < 0 AND named.entity = known.entity
 """
-# What a new entity could be called.
+# The names that new entities could get.
 _CANDIDATES = """
 SELECT name FROM named WHERE rule <> {as_before}
 UNION ALL SELECT cut(name, {limit} - length({suffix})) || {suffix} FROM named WHERE rule <> {as_before}
 """
-# Of entities with one name, every item gets its id; a property or inverse does unless it goes before all the others. An
-# inverse has the number of its property with a minus sign.
+# The entities that get their ids. An inverse has the negative number of its property.
 _COLLIDING = """
 CREATE TABLE colliding AS
 SELECT entity, name FROM named
 JOIN (
-    SELECT name, count(*) FILTER (entity & 1 = 1 AND entity > 0) AS properties, count(*) FILTER (entity < 0) AS inverses
+    SELECT name, count(*) FILTER (is_property(entity) AND entity > 0) AS properties, count(*) FILTER (entity < 0) AS inverses
     FROM named WHERE rule <> {as_before} GROUP BY name HAVING count(*) > 1
 ) USING (name)
 WHERE rule <> {as_before} AND CASE
     WHEN entity < 0 THEN inverses > 1 OR properties > 0
-    WHEN entity & 1 = 1 THEN properties > 1
+    WHEN is_property(entity) THEN properties > 1
     ELSE true END
 UNION SELECT entity, name FROM named
 WHERE rule <> {as_before}
@@ -100,8 +102,8 @@ UPDATE named SET
     is_cut = is_cut OR length(name) > {limit} - length({suffix})
 WHERE entity IN (SELECT entity FROM colliding)
 """
-# Names with ids differ from each other, so a collision is left only between one just made and one without an id, or one
-# that was there before.
+# Names with ids differ from each other, so a name with an id can collide only with a name without one, or with one that
+# the knowledge base has already.
 _COLLIDING_AGAIN = """
 CREATE OR REPLACE TABLE colliding AS
 SELECT entity, name FROM named
@@ -112,41 +114,43 @@ WHERE rule <> {as_before} AND CASE
 
 
 @dataclass(frozen=True, slots=True)
-class Naming:
-    """`collisions`: how many names more than one entity had at first. `notes`: for the user, on given names that are not
-    used."""
+class NamingOutcome:
+    """The outcome of naming.
+
+    `collisions`: how many names had to get an id. `notes`: for the user, about given names that are not used.
+    """
 
     collisions: int
     notes: tuple[str, ...]
 
 
-def name_entities(connection: Work, selection: Selection, known: KnownNames | None = None) -> Naming:
-    """From `terms` (and `claims`, if inverse facts are asked for) two tables, and how that went.
+def name_entities(database: WorkDatabase, selection: Selection, known: KnownNames | None = None) -> NamingOutcome:
+    """Make the tables `chosen` and `named` from `terms` (and `claims`, if inverse facts are asked for).
 
-    `chosen`: `entity, label, description, title, short_description`, the best of each, or NULL. `named`: `entity, name,
-    rule, is_cut, has_id`, each entity that has a name, by which rule, and that name, unique. The inverse of a property has
-    the property's number with a minus sign (`ingest.inverse`). `known`: names that are there already; they are in the table
-    `known` afterwards.
+    `chosen`: `entity, label, description, title, short_description`: the best of each, or NULL. `named`: `entity, name,
+    rule, is_cut, has_id`: each entity with its unique name and the rule that made it; the inverse of a property has the
+    property's negative number. The argument `known` has the names of the knowledge base that facts are added to; those
+    that matter here are in the table `known` afterwards.
     """
     terms = {"label": LABEL, "description": DESCRIPTION, "title": TITLE, "short_description": SHORT_DESCRIPTION}
     rules = {"by_title": BY_TITLE, "by_both": BY_LABEL_AND_DESCRIPTION, "by_label": BY_LABEL, "as_before": AS_BEFORE}
     values = {**rules, "limit": MAX_PART_CHARACTERS, "suffix": _SUFFIX, "alias": ALIAS}
-    connection.execute(_CHOSEN.format(**terms))
-    connection.execute(_NATURAL.format(**values))
-    no_known_names(connection)
+    database.execute(_CHOSEN.format(**terms))
+    database.execute(_NATURAL.format(**values))
+    no_known_names(database)
     notes: tuple[str, ...] = ()
     if known is not None:
-        known.load_entities(connection, {written_part(name) for _, name in selection.inverse_names})
-        connection.execute(_KEEP_NAMES.format(**values))
+        known.load_entities(database, {written_part(name) for _, name in selection.inverse_names})
+        database.execute(_KEEP_NAMES.format(**values))
     if selection.inverse:
-        notes = name_inverses(connection, selection, BY_INVERSE, {} if known is None else known.inverses)
-        connection.execute(_KEEP_INVERSE_NAMES.format(**values))
+        notes = name_inverses(database, selection, BY_INVERSE, {} if known is None else known.inverses)
+        database.execute(_KEEP_INVERSE_NAMES.format(**values))
     if known is not None:
-        known.load_taken(connection, f"{_CANDIDATES.format(**values)} UNION ALL {aliases.NAMES}")
-    connection.execute(_COLLIDING.format(**values), [[*DESCRIPTIONS, ALIAS_OF]])
-    collisions = number(connection, "SELECT count(DISTINCT name) FROM colliding")
-    while number(connection, "SELECT count(*) FROM colliding"):
-        connection.execute(_ADD_IDS.format(**values))
-        connection.execute(_COLLIDING_AGAIN.format(**values))
-    connection.execute("DROP TABLE colliding")
-    return Naming(collisions, notes)
+        known.load_taken(database, f"{_CANDIDATES.format(**values)} UNION ALL {aliases.NAMES}")
+    database.execute(_COLLIDING.format(**values), [[*DESCRIPTIONS, ALIAS_OF]])
+    collisions = database.number("SELECT count(DISTINCT name) FROM colliding")
+    while database.number("SELECT count(*) FROM colliding"):
+        database.execute(_ADD_IDS.format(**values))
+        database.execute(_COLLIDING_AGAIN.format(**values))
+    database.execute("DROP TABLE colliding")
+    return NamingOutcome(collisions, notes)

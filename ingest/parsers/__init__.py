@@ -1,1 +1,18 @@
-"""Parsers: the blocks of a source as rows for the joins (`Parsed`), and an account of every line."""
+"""Parsers: the blocks of a source as rows for the joins (`Parsed`), and an account of every line.
+
+`FORMATS` names each format and its reader; `read_sources` reads all sources of an ingest into staged rows.
+"""
+
+from typing import TYPE_CHECKING
+
+from refactx.exports import lazy_exports
+
+if TYPE_CHECKING:
+    from refactx.ingest.parsers.formats import FORMATS, SourceFormat
+    from refactx.ingest.parsers.parsed import Parsed
+    from refactx.ingest.parsers.reading import open_sources, read_sources
+
+__all__ = ["FORMATS", "Parsed", "SourceFormat", "open_sources", "read_sources"]
+__getattr__ = lazy_exports(
+    __name__, {"formats": "FORMATS SourceFormat", "parsed": "Parsed", "reading": "open_sources read_sources"}
+)

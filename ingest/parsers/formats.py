@@ -1,7 +1,7 @@
-"""What a source may hold, and the reader of each: the one place that a new format has to be entered in.
+"""The formats of sources, each with its reader. `refactx.ingest.sources.source` recognises the format of a file.
 
-A reader gives a source's lines (rows, statements) as `Parsed` blocks in their order; `reader_of` makes one from a function
-that parses one block of whole lines, for several threads at once.
+A reader yields the lines (rows, triples) of a source as `Parsed` blocks, in their order. `reader_of` makes one from a
+function that parses a block of whole lines, and calls it in several threads.
 """
 
 from collections import deque
@@ -9,34 +9,34 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from ..parsers.parsed import Parsed
-from ..parsers.rdf import parse_rdf
-from ..parsers.tables.table import parse_table, table_form
-from ..selection import Selection
-from ..sources.source import Format, Source
-from . import ready_made
-from .wikidata import blocks as wikidata_blocks
+from refactx.ingest.parsers import ready_made
+from refactx.ingest.parsers.parsed import Parsed
+from refactx.ingest.parsers.rdf import parse_rdf
+from refactx.ingest.parsers.tables.table import parse_table, table_form
+from refactx.ingest.parsers.wikidata import blocks as wikidata_blocks
+from refactx.ingest.selection import Selection
+from refactx.ingest.sources.source import Format, Source
 
-Advance = Callable[[int], object]
-"""Told how many more bytes of a source were read from disk."""
-Reader = Callable[[Source, Selection, int, Advance], Iterator[Parsed]]
-"""Source, what is wanted of it, threads, and what to tell of the progress → its contents."""
+AdvanceBytes = Callable[[int], object]
+"""Called with how many bytes of a source were read from disk since the last call."""
+Reader = Callable[[Source, Selection, int, AdvanceBytes], Iterator[Parsed]]
+"""The source, the selection of its facts, the number of threads, and the progress → its blocks."""
 BlockParser = Callable[[bytes, int, Selection], Parsed]
-"""A block of whole lines, the number in its file of the first of them, and what is wanted → its contents."""
+"""A block of whole lines, the number of its first line in the file, and the selection → the parsed block."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFormat:
-    """A kind of source: how it is read, and a line of it to show to whoever gave something else."""
+    """A format of sources: its reader, and an example of a line for error messages."""
 
     read: Reader
     example: str
 
 
 def reader_of(parse: BlockParser) -> Reader:
-    """A reader that parses blocks of lines on several threads, while the next ones are read."""
+    """Return a reader that parses blocks of lines in several threads, while the next blocks are read."""
 
-    def read(source: Source, selection: Selection, workers: int, advance: Advance) -> Iterator[Parsed]:
+    def read(source: Source, selection: Selection, workers: int, advance: AdvanceBytes) -> Iterator[Parsed]:
         line = 1
         with ThreadPoolExecutor(workers, thread_name_prefix="parse") as pool:
             waiting: deque[Future[Parsed]] = deque()

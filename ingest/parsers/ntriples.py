@@ -1,6 +1,6 @@
-"""N-Triples, one line at a time: the grammar of https://www.w3.org/TR/n-triples/ and nothing about Wikidata.
+"""The grammar of N-Triples (https://www.w3.org/TR/n-triples/), line by line, without anything about Wikidata.
 
-A line is a statement, white space, a comment, or malformed. Escapes are decoded, and a wrong one is malformed.
+A line is a triple, white space, a comment, or malformed. Escapes are decoded; a wrong escape makes a line malformed.
 """
 
 import re
@@ -10,7 +10,7 @@ _ESCAPE = r"\\(?:[tbnrf\"'\\]|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8})"
 _IRI = r'<([A-Za-z][A-Za-z0-9+.\-]*:[^\x00-\x20<>"{}|^`\\]*(?:\\u[0-9A-Fa-f]{4}[^\x00-\x20<>"{}|^`\\]*)*)>'
 _BLANK = r"(_:\w(?:[\w.\-:\u00b7]*[\w\-:\u00b7])?)"
 _LITERAL = rf'"([^"\\\n\r]*(?:{_ESCAPE}[^"\\\n\r]*)*)"(?:@([a-zA-Z]+(?:-[a-zA-Z0-9]+)*)|[ \t]*\^\^[ \t]*{_IRI})?'
-_STATEMENT = re.compile(
+_TRIPLE = re.compile(
     rf"[ \t]*(?:{_IRI}|{_BLANK})[ \t]*{_IRI}[ \t]*(?:{_IRI}|{_BLANK}|{_LITERAL})[ \t]*\.[ \t]*(?:#.*)?\r?"
 )
 _EMPTY = re.compile(r"[ \t\r\ufeff]*")
@@ -19,7 +19,7 @@ _SHORT = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": 
 
 
 class Triple(NamedTuple):
-    """One statement.
+    """One triple.
 
     `subject` is an IRI or a blank node (`_:b1`); `predicate` an IRI. The object is either `node` (an IRI or a blank
     node) or `text`, a literal, with its `language` tag or its `datatype` IRI, or neither.
@@ -34,14 +34,14 @@ class Triple(NamedTuple):
 
 
 def parse_line(line: str) -> Triple | None:
-    r"""The statement on a line without its line feed; None if the line is malformed, blank or a comment.
+    r"""Return the triple on a line without its line feed; None if the line is malformed, blank or a comment.
 
     >>> parse_line(r'<x:s> <x:p> "a \"b\" \u00e9"@en . # comment')
     Triple(subject='x:s', predicate='x:p', node=None, text='a "b" é', language='en', datatype=None)
     >>> parse_line("<relative> <x:p> <x:o> .") is None
     True
     """
-    match = _STATEMENT.fullmatch(line)
+    match = _TRIPLE.fullmatch(line)
     if match is None:
         return None
     subject, blank_subject, predicate, node, blank_node, text, language, datatype = match.groups()
@@ -56,7 +56,7 @@ def parse_line(line: str) -> Triple | None:
 
 
 def empty_line(line: str) -> str | None:
-    """`blank` or `comment` for a line that holds no statement by right; None for any other.
+    """Return `blank` or `comment` for a line that needs no triple; None for any other line.
 
     >>> empty_line(" "), empty_line("# made by hand"), empty_line("<x:s>")
     ('blank', 'comment', None)
@@ -67,7 +67,7 @@ def empty_line(line: str) -> str | None:
 
 
 def unescape(text: str) -> str:
-    r"""The text that escapes stand for. Surrogate pairs, which some exporters write, become the one character meant.
+    r"""Return the text that escapes stand for. A surrogate pair, which some exporters write, becomes one character.
 
     Raises:
         ValueError: an escape stands for no character (half a surrogate pair, or beyond U+10FFFF).

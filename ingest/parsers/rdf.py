@@ -1,8 +1,9 @@
-"""Turtle and RDF/XML, as Wikidata exports an entity (`Special:EntityData/Q42.ttl`), for graphs of some millions of triples.
+"""The parser of Turtle and RDF/XML, as Wikidata exports an entity (`Special:EntityData/Q42.ttl`), for graphs of some
+millions of triples.
 
-pyoxigraph parses; its triples are written as N-Triples, 50,000 at a time, and go the way of a dump's lines
-(`ingest.wikidata_blocks`), so that the same triple has the same fate in every syntax. What an export has beyond a truthy dump,
-statements with their ranks, qualifiers and references, is `not a fact` there.
+pyoxigraph parses; its triples are written as N-Triples, 50,000 at a time, and parsed like the lines of a dump
+(`refactx.ingest.parsers.wikidata.blocks`), so that a triple has the same outcome in every syntax. What an export has
+beyond a truthy dump (statements with their ranks, qualifiers and references) is dropped there as `not a fact`.
 """
 
 import itertools
@@ -13,15 +14,13 @@ from typing import IO, Literal, cast
 import pyoxigraph
 
 from refactx.errors import InputError
-
-from ..parsers.parsed import Parsed
-from ..selection import Selection
-from ..sources.source import Source
-from ..sources.stream import BlockStream
-from .wikidata import blocks as wikidata_blocks
+from refactx.ingest.parsers.parsed import Parsed
+from refactx.ingest.parsers.wikidata import blocks as wikidata_blocks
+from refactx.ingest.selection import DEFAULT_SELECTION, Selection
+from refactx.ingest.sources.source import Source
+from refactx.ingest.sources.stream import BlockStream
 
 _FORMATS = {"Turtle": pyoxigraph.RdfFormat.TURTLE, "RDF/XML": pyoxigraph.RdfFormat.RDF_XML}
-_ALL = Selection()
 _BATCH_TRIPLES = 50_000
 _POSITION = re.compile(r"^Parser error (?:at|between) [^:]*: ")
 
@@ -29,17 +28,16 @@ _POSITION = re.compile(r"^Parser error (?:at|between) [^:]*: ")
 def parse_rdf(
     source: Source,
     form: Literal["Turtle", "RDF/XML"],
-    selection: Selection = _ALL,
+    selection: Selection = DEFAULT_SELECTION,
     advance: Callable[[int], object] = lambda _: None,
 ) -> Iterator[Parsed]:
-    """The triples of a source as rows of the tables that a dump's lines give; `lines` counts triples.
+    """Yield the triples of a source as rows of the tables that a dump's lines give; `lines` counts triples.
 
-    A triple that N-Triples cannot write (a relative IRI without
-    a base) is malformed and counted; its number is that of the triple. IRIs and language tags are not looked at closer, as
-    Wikidata's own exports have tags that RDF forbids.
+    A triple that N-Triples cannot express (one with a relative IRI and no base) is malformed, and reported with its
+    number. IRIs and language tags are not checked further, since Wikidata's own exports have tags that RDF forbids.
 
     Raises:
-        InputError: a syntax error, with its line and column, for nothing behind it can be read; no triple in the file;
+        InputError: a syntax error, with its line and column, since nothing after it can be read; no triple in the file;
             or as `Source.blocks`.
     """
     kind = _FORMATS[form]
@@ -65,7 +63,7 @@ def parse_rdf(
 def _batch(
     quads: Iterator[pyoxigraph.Quad], name: str, kind: pyoxigraph.RdfFormat, stream: BlockStream
 ) -> bytes | None:
-    """The next triples as N-Triples."""
+    """Return the next triples as N-Triples; none at the end."""
     try:
         triples = [quad.triple for quad in itertools.islice(quads, _BATCH_TRIPLES)]
     except SyntaxError as error:

@@ -1,4 +1,4 @@
-"""The first step of an ingest: sources → staged rows (`ingest.staging`), and an account of every line."""
+"""The first step of an ingest: sources → staged rows (`refactx.ingest.parsers.staging`), and the account of lines."""
 
 import sys
 from collections import Counter
@@ -13,22 +13,25 @@ from typing import Any
 from tqdm import tqdm
 
 from refactx.errors import InputError
+from refactx.ingest.parsers.formats import FORMATS, AdvanceBytes
+from refactx.ingest.parsers.parsed import Parsed
+from refactx.ingest.parsers.staging import StagingWriter
+from refactx.ingest.parsers.wikipedia.enwiki import parse_page, parse_page_props
+from refactx.ingest.report import REPORTED_FAULTS
+from refactx.ingest.resources import Resources
+from refactx.ingest.selection import Selection
+from refactx.ingest.sources.inputs import Inputs
+from refactx.ingest.sources.source import Source, format_of
+from refactx.ingest.work_database import WorkDatabase, open_work_database
 
-from ..parsers.formats import FORMATS, Advance
-from ..parsers.parsed import Parsed
-from ..parsers.staging import StagingWriter
-from ..parsers.wikipedia.enwiki import parse_page, parse_page_props
-from ..report import REPORTED_FAULTS
-from ..selection import Selection
-from ..sources.inputs import Inputs
-from ..sources.source import Source, format_of
-from ..work_database import Work, open_work_database
 
+@dataclass(slots=True, kw_only=True)
+class LineAccount:
+    """The account of the lines read so far.
 
-@dataclass(slots=True)
-class Lines:
-    """The account of lines while they are read; `dropped` by reason, the malformed among them, `faults` the first of these
-    as `file:line: what`, and `notes` what else to know of a source. What is neither dropped here nor in the joins is kept."""
+    `dropped`: how many lines were dropped, by reason, malformed ones included. `faults`: the first malformed lines as
+    `file:line: what`. `notes`: other remarks on a source. Lines that neither parsing nor the joins drop are kept.
+    """
 
     read: int = 0
     cut: int = 0
@@ -37,7 +40,7 @@ class Lines:
     notes: list[str] = field(default_factory=list)
 
     def add(self, source: str, parsed: Parsed) -> None:
-        """One block more."""
+        """Add a parsed block of a source."""
         self.read += parsed.lines
         self.cut += parsed.cut
         self.dropped += parsed.dropped
@@ -47,67 +50,67 @@ class Lines:
         self.notes += (f"{source}: {note}" for note in parsed.notes)
 
     def to_json(self) -> dict[str, Any]:
-        """For a manifest; `from_json` reads it back."""
+        """Return the account for a manifest; `from_json` reads it back."""
         dropped = dict(self.dropped)
         return {"read": self.read, "cut": self.cut, "dropped": dropped, "faults": self.faults, "notes": self.notes}
 
     @classmethod
-    def from_json(cls, document: dict[str, Any]) -> "Lines":
+    def from_json(cls, document: dict[str, Any]) -> "LineAccount":
+        """Return the account that `to_json` gave."""
         return cls(**{**document, "dropped": Counter(document["dropped"])})
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A source that can be read: its name, what it should hold with a line of that as an example, and its contents."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenSource:
+    """A source that can be read: its name, its format with an example of a line, and its reader."""
 
     name: str
     kind: str
     example: str
-    read: Callable[[Advance], Iterator[Parsed]]
+    read: Callable[[AdvanceBytes], Iterator[Parsed]]
 
 
-def open_sources(inputs: Inputs, selection: Selection, workers: int) -> list[Opened]:
-    """The sources but for English Wikipedia's dumps, before any is read whole.
+def open_sources(inputs: Inputs, selection: Selection, workers: int) -> list[OpenSource]:
+    """Return the sources, without English Wikipedia's dumps, after the first lines of all files have been read.
 
-    Raises InputError if one can't be read, or isn't of a known format.
+    Raises InputError if a file cannot be read, or has no known format.
     """
     opened = []
     for source in inputs.sources:
         source.first_lines()
         kind = format_of(source)
         form = FORMATS[kind]
-        opened.append(Opened(source.name, kind, form.example, partial(form.read, source, selection, workers)))
+        read = partial(form.read, source, selection, workers)
+        opened.append(OpenSource(name=source.name, kind=kind, example=form.example, read=read))
     for source in inputs.wikipedia or ():
         source.first_lines()
     return opened
 
 
 def read_sources(
-    opened: Sequence[Opened],
+    opened: Sequence[OpenSource],
     inputs: Inputs,
     staged: Path,
     selection: Selection,
     *,
     strict: bool,
-    memory: str,
-    workers: int,
-    progress: bool,
-) -> Lines:
+    resources: Resources,
+) -> LineAccount:
     """Parse all inputs into the tables in the folder `staged`; the next blocks are parsed while one is written.
 
-    `memory` is the limit on joining English Wikipedia's dumps. Raises InputError if a source isn't what its name says, or with
-    `strict` for the first malformed line.
+    `resources.memory` limits the join of English Wikipedia's dumps. Raises InputError if a source is not what its name
+    says, and for the first malformed line if `strict` is set.
     """
-    account = Lines()
+    account = LineAccount()
     sizes = [source.size for source in inputs.all]
     total = None if None in sizes else sum(size or 0 for size in sizes)
     with ExitStack() as stack:
         writer = stack.enter_context(StagingWriter(staged))
         if inputs.wikipedia is not None:
-            work = stack.enter_context(open_work_database(staged, memory, workers))
-            opened = [*opened, *_open_dumps(*inputs.wikipedia, work, selection)]
+            work = stack.enter_context(open_work_database(staged, resources))
+            opened = [*opened, *_open_dumps(inputs.wikipedia, work, selection)]
         pool = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="stage"))
-        bar = stack.enter_context(progress_bar("reading", total, progress, unit="B", unit_scale=True))
+        bar = stack.enter_context(progress_bar("reading", total, resources.progress, unit="B", unit_scale=True))
         written: Future[None] | None = None
         for source in opened:
             for parsed in _parse(source, strict, bar.update):
@@ -121,35 +124,41 @@ def read_sources(
 
 
 def progress_bar(what: str, total: int | None, progress: bool, **options: Any) -> "tqdm[Any]":
-    """A bar on standard error with the time that is left, where that is a terminal."""
+    """Return a bar on standard error with the remaining time, if `progress` and if that is a terminal."""
     return tqdm(desc=what, total=total, disable=None if progress else True, file=sys.stderr, **options)
 
 
-def _open_dumps(page: Source, page_props: Source, work: Work, selection: Selection) -> tuple[Opened, Opened]:
-    """English Wikipedia's dumps, which have to be read in this order."""
+def _open_dumps(
+    dumps: tuple[Source, Source], work: WorkDatabase, selection: Selection
+) -> tuple[OpenSource, OpenSource]:
+    """Return English Wikipedia's dumps, which have to be read in this order."""
+    page, page_props = dumps
     example = "INSERT INTO `{}` VALUES (...),(...);"
     return (
-        Opened(page.name, "the dump of table page", example.format("page"), partial(parse_page, page, work)),
-        Opened(
-            page_props.name,
-            "the dump of table page_props",
-            example.format("page_props"),
-            partial(parse_page_props, page_props, work, selection),
+        OpenSource(
+            name=page.name,
+            kind="the dump of table page",
+            example=example.format("page"),
+            read=partial(parse_page, page, work),
+        ),
+        OpenSource(
+            name=page_props.name,
+            kind="the dump of table page_props",
+            example=example.format("page_props"),
+            read=partial(parse_page_props, page_props, work, selection),
         ),
     )
 
 
-def _parse(source: Opened, strict: bool, advance: Advance) -> Iterator[Parsed]:
-    """The blocks of one source, parsed; an error if it does not hold what it should."""
+def _parse(source: OpenSource, strict: bool, advance: AdvanceBytes) -> Iterator[Parsed]:
+    """Yield the parsed blocks of a source. Raise InputError if it does not hold what it should."""
     statements, first_fault = 0, ""
     for parsed in source.read(advance):
         if parsed.faults and not first_fault:
             at, what = min(parsed.faults)
             first_fault = f"line {at}: {what}"
             if strict:
-                raise InputError(
-                    f"{source.name}:{at}: {what}: correct the line, or leave out --strict to read on past it"
-                )
+                raise InputError(f"{source.name}:{at}: {what}: correct the line, or leave out --strict to skip it")
         yield parsed
         statements += parsed.statements
     if not statements:

@@ -1,8 +1,8 @@
-"""Ready-made facts, one `<subject> <predicate> <object> .` a line, where names are names already.
+"""The parser of ready-made facts, one `<subject> <predicate> <object> .` a line, whose parts are names already.
 
-Nearly all lines of such a file are in the exact form that a fact has, of plain characters; those are recognised and
-split by the thousands in Arrow. Any other line (white space, brackets inside a part, accents written as two characters,
-a missing dot) goes through Python, to the same result.
+Nearly all lines of such a file have the exact form of a fact and consist of plain characters; Arrow recognises and
+splits these by the thousand. Any other line (with white space, brackets inside a part, accents as separate characters,
+a missing dot) is parsed in Python, to the same result.
 """
 
 import re
@@ -11,18 +11,16 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from refactx.fact import MAX_PART_CHARACTERS, clean_part
-
-from ..parsers.cleaning import cut
-from ..parsers.parsed import Parsed, decoded_lines, fault
-from ..parsers.text import PLAIN_TEXT
+from refactx.fact import MAX_PART_CHARACTERS, clean_part, cut_part
+from refactx.ingest.parsers.parsed import Parsed, decode_lines, fault
+from refactx.ingest.parsers.text import PLAIN_TEXT
 
 _EXACT_FACT = f"^<{PLAIN_TEXT}> <{PLAIN_TEXT}> <{PLAIN_TEXT}> \\.$"
 _BOUNDARY = re.compile(r">\s+<")
 
 
 def parse_block(block: bytes, first_line: int) -> Parsed:
-    """A block of ready-made facts as rows of `ready` (`subject, predicate, object`, clean and cut).
+    """Return a block of ready-made facts as rows of `ready` (`subject, predicate, object`, clean and cut).
 
     `first_line` is the number of the block's first line in its file.
     """
@@ -31,7 +29,7 @@ def parse_block(block: bytes, first_line: int) -> Parsed:
     try:
         text = block.removesuffix(b"\n").decode()
     except UnicodeDecodeError:
-        return _parse_lines(decoded_lines(block), range(first_line, first_line + block.count(b"\n") + 1))
+        return _parse_lines(decode_lines(block), range(first_line, first_line + block.count(b"\n") + 1))
     lines = pc.split_pattern(pa.array([text], pa.large_string()), "\n").flatten()
     # A line within the limit in bytes has no part beyond it in characters.
     exact = pc.and_(
@@ -43,7 +41,7 @@ def parse_block(block: bytes, first_line: int) -> Parsed:
     table = pa.table({name: pc.list_element(parts, at) for at, name in enumerate(("subject", "predicate", "object"))})
     others = lines.filter(pc.invert(exact))
     if not len(others):
-        return Parsed(len(lines), len(lines), tables={"ready": table})
+        return Parsed(lines=len(lines), statements=len(lines), tables={"ready": table})
     numbers = (first_line + number for number, is_exact in enumerate(exact.to_pylist()) if not is_exact)
     result = _parse_lines(others.to_pylist(), numbers)
     result.lines = len(lines)
@@ -53,7 +51,7 @@ def parse_block(block: bytes, first_line: int) -> Parsed:
 
 
 def split_line(line: str) -> tuple[str, str, str] | None:
-    """The three raw parts of a ready-made fact, whose dot may be missing; None if it can't be split into three.
+    """Return the three raw parts of a ready-made fact, with or without its dot; None if there are not three.
 
     A part may hold `<` or `>` as long as `> <` marks only the two boundaries between parts.
 
@@ -72,8 +70,8 @@ def split_line(line: str) -> tuple[str, str, str] | None:
 
 
 def _parse_lines(lines: Sequence[str | None], numbers: Iterable[int]) -> Parsed:
-    """Lines of any form, each with its number in the file."""
-    result = Parsed(len(lines))
+    """Parse lines of any form, given the number of each in its file."""
+    result = Parsed(lines=len(lines))
     facts: list[tuple[str, str, str]] = []
     for number, line in zip(numbers, lines, strict=False):
         if line is None:
@@ -93,7 +91,7 @@ def _parse_lines(lines: Sequence[str | None], numbers: Iterable[int]) -> Parsed:
             result.dropped["empty part"] += 1
             continue
         result.cut += sum(len(part) > MAX_PART_CHARACTERS for part in clean)
-        facts.append((cut(clean[0]), cut(clean[1]), cut(clean[2])))
+        facts.append((cut_part(clean[0]), cut_part(clean[1]), cut_part(clean[2])))
     columns = zip(*facts, strict=True) if facts else ((), (), ())
     names = ("subject", "predicate", "object")
     result.tables["ready"] = pa.table(

@@ -1,4 +1,4 @@
-"""Literals as people write them: dates, numbers, coordinates; and how language tags fit languages."""
+"""The format of literals as people write them (dates, numbers, coordinates), and the matching of language tags."""
 
 import math
 import re
@@ -19,15 +19,15 @@ _DECIMAL = re.compile(r"\s*\+?(-?)(\d+(?:\.\d*)?|\.\d+)\s*", re.ASCII)
 _POINT = re.compile(r"\s*(?:<([^<>\s]*)>\s*)?point\s*\(\s*(\S+)\s+(\S+)\s*\)\s*", re.ASCII | re.IGNORECASE)
 _MIDNIGHT = re.compile(r"00:00:00(?:\.0+)?")
 _FLOAT_DIGITS = 17
-"""No double needs more significant digits (IEEE 754); a longer decimal is the noise of a conversion from one."""
+"""No double needs more significant digits (IEEE 754): those of a longer decimal are noise of a conversion from one."""
 _GLOBES = {"Q2": "", "Q308": " (Mercury)", "Q313": " (Venus)", "Q405": " (Moon)", "Q111": " (Mars)"}
 
 
 def language_rank(tag: str, languages: Sequence[str]) -> int | None:
-    """How well a language tag fits languages in order of preference, 0 best; None if it fits none.
+    """Return how well a language tag fits languages in order of preference, 0 best; None if it fits none.
 
-    A tag fits a language that it equals, without regard to case, or begins with, up to a hyphen (basic filtering, RFC 4647):
-    `en` before `en-gb` and `en-ca`, and these before the next language, unless they are named themselves.
+    A tag fits a language that it equals, regardless of case, or that it begins with before a hyphen (basic filtering,
+    RFC 4647): `en` is better than `en-gb` and `en-ca`, and these than the next language, unless they are listed too.
 
     >>> [language_rank(tag, ("en", "mul")) for tag in ("en", "EN-gb", "mul", "enm", "de")]
     [0, 1, 2, None, None]
@@ -40,41 +40,42 @@ def language_rank(tag: str, languages: Sequence[str]) -> int | None:
     return next((2 * at + 1 for at, language in enumerate(languages) if tag.startswith(f"{language}-")), None)
 
 
-def readable(text: str, datatype: str | None) -> str | None:
-    """A literal without a language in the form that people write; None if its datatype or its value can't be read.
+def format_literal(text: str, datatype: str | None) -> str | None:
+    """Return a literal without a language as people write it; None if its datatype is unknown or its value malformed.
 
-    `datatype` is a full IRI, None for a plain string. Strings come back as they are.
+    `datatype` is a full IRI; None for a plain string. Strings are returned as they are.
 
-    >>> readable("+175", "http://www.w3.org/2001/XMLSchema#decimal")
+    >>> format_literal("+175", "http://www.w3.org/2001/XMLSchema#decimal")
     '175'
-    >>> readable("Point(13.38 52.51)", "http://www.opengis.net/ont/geosparql#wktLiteral")
+    >>> format_literal("Point(13.38 52.51)", "http://www.opengis.net/ont/geosparql#wktLiteral")
     '52.51°N, 13.38°E'
     """
     if datatype is None or datatype == _STRING or datatype in _VERBATIM:
         return text
     if datatype in DECIMALS:
-        return decimal(text) or double(text)  # real data has decimals such as 2.65e+09, against the letter of XSD
+        return format_decimal(text) or format_double(text)  # data has decimals such as 2.65e+09, which XSD forbids
     if datatype in DATES:
-        return date(text)
+        return format_date(text)
     if datatype in _YEARS:
-        return date(text.strip().removesuffix("Z") + _YEARS[datatype])
+        return format_date(text.strip().removesuffix("Z") + _YEARS[datatype])
     if datatype == _WKT:
-        return point(text)
-    return double(text) if datatype in _FLOATS else None
+        return format_point(text)
+    return format_double(text) if datatype in _FLOATS else None
 
 
-def date(text: str) -> str | None:
-    """An xsd:dateTime or xsd:date; None if it is neither.
+def format_date(text: str) -> str | None:
+    """Return an xsd:dateTime or xsd:date as people write it; None if it is neither.
 
-    A truthy dump has no precision: a year is written as its 1 January, and so is a 1 January. The date is therefore
-    kept whole, unless its month or day is 00, which says that it is a year or a month. Before the common era 1 January
-    is taken to be a year. Years follow XSD 1.1 (https://www.w3.org/TR/xmlschema11-2/#dateTime), as Wikibase's RDF
-    export does: 0000 is 1 BCE, so the year -0199 is 200 BCE. A time of day other than midnight stays.
+    A truthy dump has no precision: a year is written like its 1 January. The date is therefore kept whole, unless its
+    month or day is 00, which marks a year or a month. Before the common era, 1 January is read as a year. Years follow
+    XSD 1.1 (https://www.w3.org/TR/xmlschema11-2/#dateTime), as Wikibase's RDF export does: 0000 is 1 BCE, so the year
+    -0199 is 200 BCE. A time of day other than midnight stays.
 
-    >>> [date(t + "T00:00:00Z") for t in ("1956-10-20", "1956-10-00", "1956-00-00", "-0199-01-01", "-0043-03-15")]
+    >>> days = ("1956-10-20", "1956-10-00", "1956-00-00", "-0199-01-01", "-0043-03-15")
+    >>> [format_date(f"{day}T00:00:00Z") for day in days]
     ['1956-10-20', '1956-10', '1956', '200 BCE', '44-03-15 BCE']
-    >>> date("2001-01-01T12:30:00Z"), date("12345-00-00T00:00:00Z"), date("someday")
-    ('2001-01-01T12:30:00Z', '12345', None)
+    >>> [format_date(text) for text in ("2001-01-01T12:30:00Z", "12345-00-00T00:00:00Z", "someday")]
+    ['2001-01-01T12:30:00Z', '12345', None]
     """
     match = _DATE.fullmatch(text.strip())
     if match is None:
@@ -98,11 +99,11 @@ def date(text: str) -> str | None:
     return f"{written} BCE" if before else written
 
 
-def decimal(text: str) -> str | None:
-    """An xsd:decimal without its plus sign and without the noise of a conversion from binary; None if it is none.
+def format_decimal(text: str) -> str | None:
+    """Return an xsd:decimal without its plus sign and without the noise of a conversion from binary; None for others.
 
-    >>> decimal("+0.440"), decimal("-5"), decimal("+19.768000000000000682121026329696178436279296875")
-    ('0.440', '-5', '19.768')
+    >>> [format_decimal(text) for text in ("+0.440", "-5", "+19.768000000000000682121026329696178436279296875")]
+    ['0.440', '-5', '19.768']
     """
     match = _DECIMAL.fullmatch(text)
     if match is None:
@@ -117,11 +118,11 @@ def decimal(text: str) -> str | None:
     return digits if not sign or not digits.strip("0.") else sign + digits
 
 
-def double(text: str) -> str | None:
-    """An xsd:double as the shortest decimal that reads back as it; None if it is none.
+def format_double(text: str) -> str | None:
+    """Return an xsd:double as the shortest decimal that reads back as the same number; None for other texts.
 
-    >>> double("1.5E3"), double("+0.1"), double("6.02E23"), double("-INF"), double("much")
-    ('1500', '0.1', '6.02e+23', '-INF', None)
+    >>> [format_double(text) for text in ("1.5E3", "+0.1", "6.02E23", "-INF", "much")]
+    ['1500', '0.1', '6.02e+23', '-INF', None]
     """
     if text in ("INF", "+INF", "-INF", "NaN"):
         return text.lstrip("+")
@@ -136,19 +137,19 @@ def double(text: str) -> str | None:
     return _positional(number)
 
 
-def point(text: str) -> str | None:
-    """A WKT point, longitude first, as `latitude, longitude` in degrees; None if it is no point.
+def format_point(text: str) -> str | None:
+    """Return a WKT point (longitude first) as `latitude, longitude` in degrees; None for other texts.
 
-    A point on another body than Earth names the body, by its Wikidata id where it is not one of the nearest.
+    For a body other than Earth its name is added, or its Wikidata id if it is not one of the nearest.
 
-    >>> point("<http://www.wikidata.org/entity/Q405> Point(-15.4 -3)"), point("POINT(0 -0.5)")
-    ('3°S, 15.4°W (Moon)', '0.5°S, 0°E')
+    >>> [format_point(text) for text in ("<http://www.wikidata.org/entity/Q405> Point(-15.4 -3)", "POINT(0 -0.5)")]
+    ['3°S, 15.4°W (Moon)', '0.5°S, 0°E']
     """
     match = _POINT.fullmatch(text)
     if match is None:
         return None
     globe, *numbers = match.groups()
-    longitude, latitude = (decimal(n) or double(n) for n in numbers)
+    longitude, latitude = (format_decimal(n) or format_double(n) for n in numbers)
     if longitude is None or latitude is None:
         return None
     body = "" if globe is None else _GLOBES.get(name := globe.rpartition("/")[2], f" ({name})")
@@ -160,7 +161,7 @@ def _degrees(number: str, positive: str, negative: str) -> str:
 
 
 def _positional(number: float) -> str:
-    """The shortest decimal of a float, never with an exponent, nor with `.0`; `-0.0` is `0`."""
+    """Return the shortest decimal of a float, without an exponent and without `.0`; `-0.0` is `0`."""
     text = format(Decimal(repr(number)), "f")
     text = text[:-2] if text.endswith(".0") else text
     return "0" if text == "-0" else text

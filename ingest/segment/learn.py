@@ -1,33 +1,33 @@
-"""What all rows of a segment share, learnt from a sample: the numbering of its tokens and a zstd dictionary.
+"""The token numbering and the zstd dictionary that all rows of a segment share, learnt from a sample of its facts.
 
-The sample is spread evenly over the sorted facts: the first ones would all begin alike.
+The sample is spread evenly over the sorted facts, since the first ones would all begin alike.
 """
 
 import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
+from refactx.ingest.encoding.encoded import SortedFacts
 from refactx.tree.arrays import offsets_of, ragged, shared_lengths
 from refactx.tree.children import Tokens
 from refactx.tree.codec import dump
-from refactx.tree.piece import Piece, to_members
+from refactx.tree.piece import Piece
+from refactx.tree.piece_members import to_members
 from refactx.tree.token_codes import TokenCodes
-
-from ..segment.levels import SortedFacts
 
 _SPOTS = 500
 _FACTS_PER_SPOT = 256
 _DICTIONARY_BYTES = 112 * 1024  # zstd's own default (`zstd --train`)
 _BYTES_PER_FACT = 0.15  # of a dictionary: it must cost less than it saves in a small index
-_LEAST_BYTES = 2048  # a smaller one saves a hundredth, and takes as long to train as the rows of so few facts to pack
+_LEAST_BYTES = 2048  # a smaller one saves 1%, and training it takes as long as packing the rows of so few facts
 
 
 def learn(facts: SortedFacts, level: int) -> tuple[TokenCodes, bytes]:
-    """The token numbering and the dictionary (empty if there is too little to learn from) for compression at `level`."""
+    """Return the token numbering, and the dictionary for compression at `level` (empty if the facts are too few)."""
     size = min(_DICTIONARY_BYTES, int(len(facts) * _BYTES_PER_FACT))
     if size < _LEAST_BYTES:  # the spots would lie side by side
-        return TokenCodes.from_sample(_front_coded(facts, 0, len(facts))[0]), b""
-    spots = [_front_coded(facts, start, _FACTS_PER_SPOT) for start in _starts(len(facts))]
+        return TokenCodes.from_sample(_front_code(facts, 0, len(facts))[0]), b""
+    spots = [_front_code(facts, start, _FACTS_PER_SPOT) for start in _spot_starts(len(facts))]
     codes = TokenCodes.from_sample(np.concatenate([tokens for tokens, _, _ in spots]))
     samples: list[bytes | bytearray | memoryview] = [dump(to_members(_piece(codes, *spot))) for spot in spots]
     try:
@@ -36,13 +36,13 @@ def learn(facts: SortedFacts, level: int) -> tuple[TokenCodes, bytes]:
         return codes, b""
 
 
-def _starts(count: int) -> list[int]:
+def _spot_starts(count: int) -> list[int]:
     spots = max(1, min(_SPOTS, count // _FACTS_PER_SPOT))
     return [count * spot // spots for spot in range(spots)]
 
 
-def _front_coded(facts: SortedFacts, start: int, count: int) -> tuple[Tokens, NDArray[np.int64], NDArray[np.int64]]:
-    """Suffix tokens, `lcp` and suffix lengths of the piece of so many facts that would begin at one."""
+def _front_code(facts: SortedFacts, start: int, count: int) -> tuple[Tokens, NDArray[np.int64], NDArray[np.int64]]:
+    """Return suffix tokens, `lcp` and suffix lengths of a piece of `count` facts that would begin at fact `start`."""
     tokens, offsets = facts.read_tokens(start, min(start + count, len(facts)))
     lcp = shared_lengths(tokens, offsets).astype(np.int64)
     lengths = np.diff(offsets) - lcp
@@ -52,4 +52,4 @@ def _front_coded(facts: SortedFacts, start: int, count: int) -> tuple[Tokens, ND
 def _piece(codes: TokenCodes, tokens: Tokens, lcp: NDArray[np.int64], lengths: NDArray[np.int64]) -> Piece:
     data, sizes = codes.encode(tokens)
     ends = offsets_of(sizes.astype(np.int64))[offsets_of(lengths)]
-    return Piece.of_facts(lcp.astype(np.uint32), ends.astype(np.int32), data.tobytes())
+    return Piece.of_facts(lcp=lcp.astype(np.uint32), ends=ends.astype(np.int32), codes=data.tobytes())

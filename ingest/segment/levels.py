@@ -1,7 +1,7 @@
-"""The entries of one level of the tree, read in runs: the facts themselves, or prefixes spilled to disk.
+"""The entries of one level of the tree, read in batches: the facts themselves, or prefixes spilled to disk.
 
 A level of Wikidata's tree does not fit into memory, so entries above the facts are appended to plain files of numpy
-arrays in the work directory and read back through memory maps.
+arrays in the work folder and read back through memory maps.
 """
 
 from collections.abc import Sequence
@@ -13,14 +13,18 @@ from typing import BinaryIO, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from refactx.ingest.encoding.encoded import SortedFacts
 from refactx.tree.arrays import Offsets
 from refactx.tree.children import Tokens
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Run:
-    """n neighbouring entries: their `tokens` (int32) and `offsets` (int64[n + 1]), and for each its kind (uint8, see
-    `refactx.tree.piece`), how many facts lie under it (`leaves`, int64) and how many entries of the level below (`items`)."""
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class EntryBatch:
+    """n neighbouring entries.
+
+    `tokens`: int32; `offsets`: int64[n + 1]. `kinds`: uint8[n], see `refactx.tree.piece`. `leaves`: int64[n], how many
+    facts are below each; `items`: int64[n], how many entries of the next lower level.
+    """
 
     tokens: Tokens
     offsets: Offsets
@@ -33,23 +37,11 @@ class Entries(Protocol):
     """The sorted entries of a level."""
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         ...
 
-    def read(self, low: int, high: int) -> Run:
-        """Entries low to high - 1."""
-        ...
-
-
-class SortedFacts(Protocol):
-    """Distinct token sequences in ascending order."""
-
-    def __len__(self) -> int:
-        """How many there are."""
-        ...
-
-    def read_tokens(self, low: int, high: int) -> tuple[Tokens, Offsets]:
-        """Sequences low to high - 1, as tokens and offsets."""
+    def read(self, low: int, high: int) -> EntryBatch:
+        """Return entries low to high - 1."""
         ...
 
 
@@ -62,10 +54,10 @@ class FactEntries:
     def __len__(self) -> int:
         return len(self.facts)
 
-    def read(self, low: int, high: int) -> Run:
+    def read(self, low: int, high: int) -> EntryBatch:
         tokens, offsets = self.facts.read_tokens(low, high)
         ones = np.ones(high - low, np.int64)
-        return Run(tokens, offsets, np.zeros(high - low, np.uint8), ones, ones)
+        return EntryBatch(tokens=tokens, offsets=offsets, kinds=np.zeros(high - low, np.uint8), leaves=ones, items=ones)
 
 
 _COLUMNS = {"tokens": np.int32, "lengths": np.int32, "kinds": np.uint8, "leaves": np.int64, "items": np.int64}
@@ -89,11 +81,12 @@ class SpilledEntries:
         self,
         tokens: Tokens,
         lengths: Offsets,
+        *,
         kinds: NDArray[np.uint8],
         leaves: NDArray[np.int64],
         items: NDArray[np.int64],
     ) -> None:
-        """Add entries behind those already there."""
+        """Add entries after those that are there."""
         self._count += len(lengths)
         values: Sequence[NDArray[np.generic]] = (tokens, lengths, kinds, leaves, items)
         for (name, dtype), column in zip(_COLUMNS.items(), values, strict=True):
@@ -112,8 +105,8 @@ class SpilledEntries:
     def __len__(self) -> int:
         return self._count
 
-    def read(self, low: int, high: int) -> Run:
+    def read(self, low: int, high: int) -> EntryBatch:
         offsets = self._offsets[low : high + 1]
         columns = {name: np.array(self._columns[name][low:high]) for name in ("kinds", "leaves", "items")}
         tokens = np.array(self._columns["tokens"][offsets[0] : offsets[-1]])
-        return Run(tokens, offsets - offsets[0], **columns)
+        return EntryBatch(tokens=tokens, offsets=offsets - offsets[0], **columns)

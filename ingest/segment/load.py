@@ -1,25 +1,28 @@
-"""Sorted facts → the rows of a segment in its table."""
+"""The rows of a segment, loaded into its table from sorted facts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from refactx.ingest.encoding.encoded import EncodedFacts
+from refactx.ingest.segment.builder import Packing, SegmentBuilder, Shape
+from refactx.ingest.segment.learn import learn
 from refactx.postgres.locks import Connection
 from refactx.postgres.tables import copy_rows
 from refactx.tree.codec import RowCodec, shared_seed
 
-from ..encoding.encoded import EncodedFacts
-from ..segment.learn import learn
-from ..segment.level_cutter import Packing, SegmentBuilder, Shape
-
 ZSTD_LEVEL = 9
-"""2% larger rows than at level 19, built in half the time (docs/benchmarks.md)."""
+"""Rows are 2% larger than at level 19, and built in half the time (docs/results/benchmarks.md)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What all rows of a segment share, learnt from its facts: `codes` as the catalogue has them, and the dictionary."""
+    """What all rows of a segment share, learnt from its facts.
+
+    `packing`: for building rows. `codes`, `dictionary`: the token numbering and the zstd dictionary as the catalogue
+    stores them.
+    """
 
     packing: Packing
     codes: bytes
@@ -27,6 +30,7 @@ class Learned:
 
     @classmethod
     def of(cls, facts: EncodedFacts) -> "Learned":
+        """Learn from a sample of the facts."""
         codes, dictionary = learn(facts, ZSTD_LEVEL)
         code_bytes = codes.frequent.astype("<i4").tobytes()
         codec = RowCodec(dictionary, ZSTD_LEVEL, shared_seed(code_bytes, dictionary))
@@ -38,14 +42,18 @@ def load_segment(
     segment: int,
     facts: EncodedFacts,
     learned: Learned,
-    work: Path,
     *,
+    work: Path,
     shape: Shape,
     workers: int,
-    progress: Callable[[int], object] = lambda done: None,
+    advance: Callable[[int], object] = lambda done: None,
 ) -> dict[str, Any]:
-    """Fill the table of a segment, in the caller's transaction; gives what `refactx.segments` says of it (`show_segment`)."""
-    builder = SegmentBuilder(facts, learned.packing, work, shape, workers, progress)
+    """Fill the table of a segment, in the caller's transaction.
+
+    Returns:
+        The columns of its row in the table `refactx.segments` (`refactx.postgres.building.show_segment`).
+    """
+    builder = SegmentBuilder(facts, learned.packing, work=work, shape=shape, workers=workers, advance=advance)
     copy_rows(connection, "pieces", segment, builder.rows())
     return {
         "levels": builder.levels,

@@ -1,1 +1,6 @@
-"""The files that an ingest reads, as blocks of whole lines: decompressed, of a known format, with errors that name the."""
+"""The sources of an ingest: files as decompressed blocks of whole lines, and their formats. Errors name the file."""
+
+from refactx.ingest.sources.inputs import Inputs, inputs_of
+from refactx.ingest.sources.source import Format, Source, format_of
+
+__all__ = ["Format", "Inputs", "Source", "format_of", "inputs_of"]

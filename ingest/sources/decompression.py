@@ -1,8 +1,8 @@
-"""Compressed files as chunks of bytes: gzip, bzip2 and zstandard, known by their first bytes.
+"""The decompression of gzip, bzip2 and zstandard, which are recognised by their first bytes.
 
-Libraries made for it do the work, outside Python's lock: rapidgzip for files of gzip and bzip2, on several threads even
-where a file is one stream; Arrow for zstandard, whose one thread gives over half a gigabyte a second, and for streams,
-which rapidgzip does not read.
+Libraries do the work, outside Python's lock: rapidgzip for files of gzip and bzip2, in several threads even if a file
+is one stream; Arrow for zstandard, of which one thread gives over half a gigabyte a second, and for streams, which
+rapidgzip does not read.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ _READ = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstandard"}
 _NOT_READ = {b"\xfd7zXZ": "xz", b"PK\x03\x04": "zip", b"7z\xbc\xaf": "7-zip", b"\x04\x22\x4d\x18": "lz4"}
 _ARROW_NAMES = {"gzip": "gzip", "bzip2": "bz2", "zstandard": "zstd"}
 _DIAGNOSED_BYTES = 1 << 30
-"""Up to this size a broken file is read once more, to tell in which way it is broken: a matter of seconds."""
+"""A broken file up to this size is read once more, which takes seconds, to find out in which way it is broken."""
 
 
 class DecompressionError(Exception):
@@ -28,17 +28,18 @@ class DecompressionError(Exception):
 
 
 @contextmanager
-def decompressed(
+def open_decompressed(
     source: Path | BinaryIO, workers: int, advance: Callable[[int], object] = lambda _: None
 ) -> Iterator[Iterator[bytes]]:
-    """The decompressed bytes of a file, or of a buffered stream that can be read only once, in chunks of `CHUNK_BYTES`.
+    """Open a file, or a buffered stream, as an iterator over its decompressed bytes in chunks of `CHUNK_BYTES`.
 
-    Members and frames one after another are one text. `advance` is told how many more bytes of the file were read (of a
-    stream: how many more came out); files of bzip2 are undone by `workers` threads, of gzip by a quarter.
+    Consecutive members and frames are one text. `advance` is called with how many bytes of the file were read since the
+    last call (for a stream: how many decompressed bytes). `workers` threads decompress a file of bzip2, a quarter of
+    them one of gzip.
 
     Raises:
-        DecompressionError: truncated, corrupt, or compressed in a way that is not read; also while chunks are taken.
-        OSError: it cannot be opened or read.
+        DecompressionError: the file is truncated, corrupt, or compressed in an unsupported way; also from the iterator.
+        OSError: it cannot be opened or read; also from the iterator.
     """
     with ExitStack() as stack:
         raw: Any = stack.enter_context(source.open("rb")) if isinstance(source, Path) else source
@@ -46,22 +47,26 @@ def decompressed(
         kind = next((name for magic, name in _READ.items() if start.startswith(magic)), None)
         other = next((name for magic, name in _NOT_READ.items() if start.startswith(magic)), None)
         if other:
-            raise DecompressionError(f"is compressed with {other}, which is not read: use gzip, bzip2 or zstandard")
-        file, position = _opened(source, raw, kind, workers)
+            raise DecompressionError(
+                f"is compressed with {other}, which is not supported: use gzip, bzip2 or zstandard"
+            )
+        file, position = _open_decompressor(source, raw, kind, workers)
         if kind is not None:
             stack.push(file)
         chunks = _chunks(file, position if isinstance(source, Path) else None, advance)
-        yield chunks if kind is None else _told(chunks, source, kind)
+        yield chunks if kind is None else _translate_errors(chunks, source, kind)
 
 
-def _opened(source: Path | BinaryIO, raw: Any, kind: str | None, workers: int) -> tuple[Any, Callable[[], int]]:
-    """What decompressed bytes are read from, and how far that has come in the file."""
+def _open_decompressor(
+    source: Path | BinaryIO, raw: Any, kind: str | None, workers: int
+) -> tuple[Any, Callable[[], int]]:
+    """Return the file object of decompressed bytes, and the function that returns its position in the file."""
     if kind is None:
         return raw, raw.tell
     if kind == "zstandard" or not isinstance(source, Path):  # rapidgzip reads files only
         below = pa.OSFile(str(source)) if isinstance(source, Path) else pa.PythonFile(raw, mode="r")
         return pa.CompressedInputStream(below, _ARROW_NAMES[kind]), below.tell
-    if kind == "gzip":  # a thread gives 560 MB/s, as much as four parse; two take twice the time of a core for it
+    if kind == "gzip":  # one thread gives 560 MB/s, as much as four parse; two take twice the core time
         file = rapidgzip.RapidgzipFile(str(source), parallelization=max(1, workers // 4))
     else:
         file = rapidgzip.IndexedBzip2File(str(source), parallelization=workers)
@@ -77,36 +82,37 @@ def _chunks(file: Any, position: Callable[[], int] | None, advance: Callable[[in
         before = after
 
 
-def _told(chunks: Iterator[bytes], source: Path | BinaryIO, kind: str) -> Iterator[bytes]:
-    """The chunks, with the libraries' errors as `DecompressionError`."""
+def _translate_errors(chunks: Iterator[bytes], source: Path | BinaryIO, kind: str) -> Iterator[bytes]:
+    """Yield the chunks, with the libraries' errors as `DecompressionError`."""
     size = 0
     try:
         for chunk in chunks:
             size += len(chunk)
             yield chunk
     except (RuntimeError, ValueError) as error:  # rapidgzip's
-        fault = _diagnosis(source, kind, _DIAGNOSED_BYTES)
+        fault = _diagnose(source, kind, _DIAGNOSED_BYTES)
         raise DecompressionError(fault or f"is a corrupt or truncated {kind} file ({error})") from None
     except OSError as error:
         if error.errno is not None:
             raise
-        raise DecompressionError(_sentence(error, kind)) from None
-    # rapidgzip 0.16 takes the end of a truncated file for the end of its text, and says nothing. A file of one member ends
-    # with the size of its text; one of several has to be read again.
-    if kind == "gzip" and isinstance(source, Path) and size % (1 << 32) != _last_number(source):
-        fault = _diagnosis(source, kind, None)
+        raise DecompressionError(_describe(error, kind)) from None
+    # rapidgzip 0.16 takes the end of a truncated file for the end of its text, without an error. A file of one member
+    # ends with the size of its text; a file of several has to be read again.
+    if kind == "gzip" and isinstance(source, Path) and size % (1 << 32) != _recorded_size(source):
+        fault = _diagnose(source, kind, None)
         if fault:
             raise DecompressionError(fault)
 
 
-def _last_number(path: Path) -> int:
+def _recorded_size(path: Path) -> int:
+    """Return the size at the end of a gzip file: that of the last member's text, modulo 2^32."""
     with path.open("rb") as file:
         file.seek(-4, SEEK_END)
         return int.from_bytes(file.read(4), "little")
 
 
-def _diagnosis(source: Path | BinaryIO, kind: str, limit: int | None) -> str | None:
-    """How a file is broken, read again by a library that can tell; None if it isn't, or is larger than the limit."""
+def _diagnose(source: Path | BinaryIO, kind: str, limit: int | None) -> str | None:
+    """Return how a file is broken, by reading it again with Arrow; None if it is not, or is larger than the limit."""
     if not isinstance(source, Path) or (limit is not None and source.stat().st_size > limit):
         return None
     try:
@@ -114,10 +120,10 @@ def _diagnosis(source: Path | BinaryIO, kind: str, limit: int | None) -> str | N
             while file.read(CHUNK_BYTES):
                 pass
     except OSError as error:
-        return _sentence(error, kind)
+        return _describe(error, kind)
     return None
 
 
-def _sentence(error: Exception, kind: str) -> str:
+def _describe(error: Exception, kind: str) -> str:
     reason = str(error)
     return f"is a truncated {kind} file" if "Truncated" in reason else f"is a corrupt {kind} file ({reason})"

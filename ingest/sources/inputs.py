@@ -1,34 +1,36 @@
-"""What an ingest reads: its sources, and English Wikipedia's dumps beside them."""
+"""The inputs of an ingest: its sources, and English Wikipedia's dumps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from refactx.errors import InputError
-
-from ..sources.source import Source
+from refactx.ingest.sources.source import Source
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """`sources` of any format (`ingest.formats`); `wikipedia`: the dumps of the tables `page` and `page_props`, if given."""
+    """The files that an ingest reads.
+
+    `sources`: of any format. `wikipedia`: the dumps of the tables `page` and `page_props`, if they are given.
+    """
 
     sources: tuple[Source, ...]
     wikipedia: tuple[Source, Source] | None = None
 
     @property
     def all(self) -> tuple[Source, ...]:
-        """Every file that is read, in this order."""
+        """All files, in the order in which they are read."""
         return (*self.sources, *(self.wikipedia or ()))
 
 
 def inputs_of(sources: Sequence[Path], wikipedia: tuple[Path, Path] | None, workers: int) -> Inputs:
-    """Files as sources, which `workers` threads decompress.
+    """Return files as sources, which `workers` threads decompress.
 
-    Raises InputError if there is none, or standard input (`-`), which can be read once only, is given twice.
+    Raises InputError if there is no source, or if standard input (`-`) is given more than once.
     """
     if not sources:
-        raise InputError("no source was given: expected at least one file of N-Triples or ready-made facts")
+        raise InputError("no source was given: expected at least one file, such as facts.nt.gz, facts.txt or facts.csv")
     dumps = None
     if wikipedia is not None:
         page, page_props = wikipedia
@@ -38,5 +40,5 @@ def inputs_of(sources: Sequence[Path], wikipedia: tuple[Path, Path] | None, work
         )
     inputs = Inputs(tuple(Source(path, workers) for path in sources), dumps)
     if sum(source.is_standard_input for source in inputs.all) > 1:
-        raise InputError("standard input (-) is given more than once: it can be read only once")
+        raise InputError("standard input (-) is given more than once, and can be read only once: give it once")
     return inputs

@@ -1,8 +1,8 @@
 """Source files as blocks of whole lines, compressed or not.
 
-A block is a few megabytes of bytes that end with a line feed (but for the last line of a file, perhaps), so that a step
-can work on many lines at once and memory stays bounded however large the file is. Lines may end as on any system (LF,
-CRLF, CR): in a block they end with a line feed. `ingest.decompression` undoes gzip, bzip2 and zstandard.
+A block is some 16 MB of bytes that end with a line feed (except, perhaps, at the end of a file), so that a step can
+work on many lines at once and memory stays bounded, however large the file is. The line ends of all systems (LF, CRLF,
+CR) become line feeds. `refactx.ingest.sources.decompression` decompresses gzip, bzip2 and zstandard.
 """
 
 import re
@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from refactx.errors import InputError
-
-from ..sources.decompression import SUFFIXES, DecompressionError, decompressed
+from refactx.ingest.sources.decompression import SUFFIXES, DecompressionError, open_decompressed
 
 Format = Literal["N-Triples", "ready-made facts", "Turtle", "RDF/XML", "table"]
 
@@ -40,9 +39,9 @@ _FACT = re.compile(rb"\s*<.+>\s+<.+>\s+<.+>\s*\.?\s*")
 
 
 class Source:
-    """One source: a file, or standard input (`-`), which can be read once only. `workers` threads decompress it.
+    """One source: a file, or standard input (`-`), which can be read only once. `workers` threads decompress it.
 
-    `expected` says what it should hold, for whoever gives an empty one; by default what its name says.
+    `expected`: what it should hold, for the error if it is empty; by default the format that its name says.
     """
 
     def __init__(self, path: Path, workers: int = 2, expected: str | None = None) -> None:
@@ -51,11 +50,11 @@ class Source:
         self.is_standard_input = path == STANDARD_INPUT
         self.name = "standard input" if self.is_standard_input else str(path)
         self._begun: tuple[bytes, Generator[bytes, None, None]] | None = None
-        self._start = 0, 0  # bytes of text in the first block, and of the file up to its end
+        self._start = 0, 0  # bytes of text in the first block, and bytes of the file read for it
 
     @property
     def format_by_name(self) -> Format | None:
-        """What the source holds, if its name says so; compression apart."""
+        """The format that the name says, without regard to compression; None if it says none."""
         name = self.path.name.lower()
         for suffix in SUFFIXES:
             name = name.removesuffix(suffix)
@@ -66,44 +65,45 @@ class Source:
         """Bytes on disk; None for standard input."""
         if self.is_standard_input:
             return None
-        with _told(self.name):
+        with _explain_errors(self.name):
             return self.path.stat().st_size
 
     def identity(self) -> dict[str, str | int] | None:
-        """What tells this source from another, or from itself after a change; None for standard input."""
+        """Return what distinguishes this source from others, and from itself after a change (standard input: None)."""
         if self.is_standard_input:
             return None
-        with _told(self.name):
+        with _explain_errors(self.name):
             status = self.path.stat()
             return {"path": str(self.path.resolve()), "bytes": status.st_size, "changed_ns": status.st_mtime_ns}
 
     def first_lines(self) -> bytes:
-        """Some lines from the start of the source, at most a block. Raises InputError, as `blocks` does."""
+        """Return the first block of the source. Raise InputError, as `blocks` does."""
         if self._begun is None:
             read: list[int] = []
             blocks = self._blocks(read.append)
             first = next(blocks)
             self._start = len(first), sum(read)
-            if not self.is_standard_input:  # a file is opened anew by who reads it all
+            if not self.is_standard_input:  # a file is opened again to be read whole
                 blocks.close()
                 return first
             self._begun = first, blocks
         return self._begun[0]
 
     def text_per_byte(self) -> float:
-        """How many bytes of text a byte of the file holds, judged from its start; at least 1."""
+        """Return how many bytes of text a byte of the file holds, estimated from its start; at least 1."""
         self.first_lines()
         text, read = self._start
         return max(1.0, text / read) if read else 1.0
 
     def blocks(self, advance: Callable[[int], object] = lambda _: None) -> Generator[bytes, None, None]:
-        """The lines, decompressed, in blocks of about `BLOCK_BYTES`; `advance` is told the bytes read from disk.
+        """Yield the decompressed lines in blocks of about `BLOCK_BYTES`.
 
-        Compression is known by the first bytes, whatever the file is called; members and frames read as one file.
+        `advance` is called with how many bytes were read from disk since the last call. Compression is recognised by
+        the first bytes, whatever the name of the file; consecutive members and frames are one text.
 
         Raises:
-            InputError: the file is missing, a folder, unreadable, empty, not UTF-8 but UTF-16, truncated, corrupt, or
-                compressed in another way.
+            InputError: the file is missing, a folder, unreadable, empty, UTF-16, truncated, corrupt, or compressed in
+                an unsupported way.
         """
         if self._begun is None:
             yield from self._blocks(advance)
@@ -116,7 +116,7 @@ class Source:
         done = 0
         file = sys.stdin.buffer if self.is_standard_input else self.path
         try:
-            with _told(self.name), decompressed(file, self._workers, advance) as chunks:
+            with _explain_errors(self.name), open_decompressed(file, self._workers, advance) as chunks:
                 for block in self._whole_lines(_line_feeds(chunks)):
                     if not done:
                         if block.startswith(_UTF_16):
@@ -130,7 +130,7 @@ class Source:
             ) from None
 
     def _whole_lines(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        """Pieces of any size joined and cut again after the last line feed within about `BLOCK_BYTES`."""
+        """Yield blocks of about `BLOCK_BYTES` from chunks of any size; each block ends after a line feed."""
         held: list[bytes] = []
         size = 0
         empty = True
@@ -146,7 +146,7 @@ class Source:
                 size += len(rest)
             if size > MAX_LINE_BYTES:
                 raise InputError(
-                    f"{self.name} has a line of over {MAX_LINE_BYTES >> 20} MB: expected text, one fact a line"
+                    f"{self.name} has a line of more than {MAX_LINE_BYTES >> 20} MB: expected text with one fact a line"
                 )
         if held:
             yield b"".join(held)
@@ -158,10 +158,10 @@ class Source:
 
 
 def format_of(source: Source) -> Format:
-    """What a source holds: by its name, or by its first line, where the name says nothing or less.
+    """Return the format of a source: that of its name, or of its first line if the name says none.
 
-    A line of absolute IRIs (`<http://...> <http://...> ...`) is N-Triples even in a `.txt` file. A first line that names the
-    columns subject, predicate and object is a table's, and one that declares a prefix is Turtle's.
+    A line of absolute IRIs (`<http://...> <http://...> ...`) is N-Triples even in a `.txt` file. A first line that
+    names the columns subject, predicate and object is a table's, and one that declares a prefix is Turtle's.
 
     Raises:
         InputError: as `Source.blocks` does; or neither the name nor the first line says what the file is.
@@ -188,7 +188,7 @@ def format_of(source: Source) -> Format:
 
 
 def _line_feeds(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The chunks with CRLF and CR as line feeds."""
+    """Yield the chunks with line feeds for CRLF and CR."""
     held = b""
     for chunk in chunks:
         if held or b"\r" in chunk:
@@ -201,8 +201,8 @@ def _line_feeds(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
-    """Errors of the operating system about a file, told in words."""
+def _explain_errors(name: str) -> Iterator[None]:
+    """Turn the operating system's errors about a file into InputError."""
     try:
         yield
     except FileNotFoundError:
@@ -210,4 +210,6 @@ def _told(name: str) -> Iterator[None]:
     except IsADirectoryError:
         raise InputError(f"{name} is a folder: give the files in it") from None
     except OSError as error:
-        raise InputError(f"{name} cannot be read: {error.strerror or error}") from None
+        raise InputError(
+            f"{name} cannot be read: {error.strerror or error}: check the permissions of the source file"
+        ) from None

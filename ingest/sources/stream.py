@@ -1,15 +1,14 @@
-"""Blocks of bytes as a binary file object, for libraries that read such."""
+"""A binary file object over blocks of bytes, for libraries that read from file objects."""
 
 import io
 from collections.abc import Generator
 
 
 class BlockStream(io.RawIOBase):
-    """The blocks of a source (`Source.blocks`) one after another, read once, without the byte-order mark that they may
-    begin with.
+    """A file object that reads the blocks of a source (`Source.blocks`) once, without a leading byte-order mark.
 
-    What goes wrong on the way (a truncated archive, say) is raised by `read`, and kept in `error`, as a library in between
-    may put its own in place of it.
+    `error`: the exception that the blocks raised (for a truncated archive, say). `read` raises it too, but the library
+    that calls `read` may raise its own instead.
     """
 
     def __init__(self, blocks: Generator[bytes, None, None]) -> None:
@@ -23,7 +22,7 @@ class BlockStream(io.RawIOBase):
         return True
 
     def read(self, size: int | None = -1) -> bytes:
-        """Up to `size` bytes, fewer only at the end of a block; all that is left without a size; none at the end."""
+        """Return up to `size` bytes, fewer only at the end of a block; without a size all that is left."""
         if size is None or size < 0:
             return b"".join(iter(lambda: self.read(1 << 20), b""))
         if not self._held:

@@ -1,29 +1,28 @@
-"""What a model made of a question, and its form as JSON."""
+"""The answer of a model to a question, and its form as JSON."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from refactx.fact import Fact
-from refactx.index.links import Link, LinkedFact
+from refactx.fact import Fact, Link, LinkedFact
 
 FinishReason = Literal["stop", "length", "interrupted"]
 
 SEPARATOR = ";"
-"""Stands between what an answer names, as the prompts' examples have it."""
+"""The separator of names in an answer that lists several, as in the prompts' examples."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a model made of a question.
+    """The answer to a question.
 
-    `text`: all that it wrote, without special tokens. `answer`: what it gave as its final answer, empty if it came to
-    none (see `final_answer`). `facts`: the facts it wrote, in order; their `token_span`s count from the start of the
-    prompt. `links`: the same facts with their ids. `tokens`: how many ids it generated, the end of sequence included;
-    `forward_passes`: how often the model ran; `seconds`: from the question to the answer. (Of a batch, `forward_passes`
-    are those of all its rows together, and `seconds` are shared out evenly; threads that share a model count each
-    other's passes.) `finish_reason`: the model came to its end, was cut off, or was told to end. `turns_left_out`: so many
-    earlier turns of a conversation there was no room for.
+    `text`: all that the model wrote, without special tokens. `answer`: its final answer, empty if there is none (see
+    `final_answer`). `facts`: the facts that it wrote, in order; their `token_span`s count from the start of the prompt.
+    `links`: the same facts with their ids. `tokens`: how many ids were generated, the end of sequence included;
+    `forward_passes`: how often the model ran; `seconds`: from the question to the answer. (In a batch, `forward_passes`
+    are those of all rows together, and `seconds` are divided evenly; threads that share a model count each other's
+    passes.) `finish_reason`: the text ended by itself (`stop`), was cut off (`length`), or was `interrupted`.
+    `turns_left_out`: how many earlier turns of a conversation the model had no room for.
     """
 
     question: str
@@ -38,12 +37,12 @@ class Answer:
     turns_left_out: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """The answer as `refactx ask --json` prints it."""
+        """Return the answer as `refactx ask --json` prints it."""
         return {
             "question": self.question,
             "answer": self.answer,
             "text": self.text,
-            "facts": [_fact_json(fact, linked) for fact, linked in zip(self.facts, self.links, strict=True)],
+            "facts": [fact_json(fact, linked) for fact, linked in zip(self.facts, self.links, strict=True)],
             "tokens": self.tokens,
             "forward_passes": self.forward_passes,
             "seconds": round(self.seconds, 3),
@@ -52,7 +51,8 @@ class Answer:
         }
 
 
-def _fact_json(fact: Fact, linked: LinkedFact) -> dict[str, Any]:
+def fact_json(fact: Fact, linked: LinkedFact) -> dict[str, Any]:
+    """Return a fact with its ids as `refactx ask --json` and `refactx facts --all --json` print it."""
     return {
         "text": fact.text,
         "subject": _link_json(linked.subject),
@@ -67,10 +67,10 @@ def _link_json(link: Link) -> dict[str, str | None]:
 
 
 def final_answer(text: str, marker: str, facts: Sequence[Fact] = ()) -> str:
-    """What stands behind the last `marker` of a text, up to the end of the line; "" if there is none.
+    """Return the text after the last `marker`, up to the end of the line; empty if there is no marker.
 
-    A marker inside one of `facts` doesn't count. Asterisks around the marker or the answer go: chat models set them. What a
-    list names several times is named once.
+    A marker inside one of `facts` does not count. Asterisks around the marker and the answer are removed, since chat
+    models write them, and so are repetitions in a list.
 
     >>> final_answer("Answer: no\\nSo **Answer:** Bern.\\nDone", "Answer:")
     'Bern.'
@@ -79,8 +79,8 @@ def final_answer(text: str, marker: str, facts: Sequence[Fact] = ()) -> str:
     """
     for fact in facts:
         text = text.replace(fact.text, "")
-    _, found, behind = text.rpartition(marker)
-    line = behind.lstrip(" \t*").partition("\n")[0].strip().rstrip("*").rstrip() if found else ""
+    _, found, rest = text.rpartition(marker)
+    line = rest.lstrip(" \t*").partition("\n")[0].strip().rstrip("*").rstrip() if found else ""
     named = [name.strip() for name in line.split(SEPARATOR)]
     return (
         line if len(set(named)) == len(named) else f"{SEPARATOR} ".join(name for name in dict.fromkeys(named) if name)

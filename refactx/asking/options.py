@@ -1,4 +1,4 @@
-"""How a model is to write: the options that `refactx ask` and `refactx eval` share."""
+"""The options of generation that `refactx ask` and `refactx eval` share."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,16 +11,16 @@ MAX_NEW_TOKENS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """Greedy text of at most `max_new_tokens` ids, unless more is asked for.
+    """Options of generation: by default greedy text of at most `max_new_tokens` ids.
 
-    `channel`: choose each fact by the question (`refactx.choosing.channel`), where the prompt has examples for that, and unless there
-    are beams. `num_beams`: beams over the whole text. `fact_beams`: search each fact with so many beams, while the text
-    stays as it is; `fact_length_penalty`: see `refactx.FactBeams`. `max_facts`: behind so many facts the answer has to
-    follow, and where another fact is begun, the text ends (None: any number). `temperature` above 0 means sampling, from
-    the `top_k` likeliest ids and from the likeliest that together have a probability of `top_p` (None: from all); `seed`:
-    the same one gives the same text (None: another text each time).
+    `channel`: choose each fact by the question (`refactx.choosing.channel`), if the prompt has examples for that and
+    there are no beams. `num_beams`: beams over the whole text. `fact_beams`: search for each fact with this many beams,
+    in greedy or sampled text; `fact_length_penalty`: see `refactx.FactBeams`. `max_facts`: after this many facts the
+    answer has to follow, and the text ends if it begins another fact (None: no limit). `temperature`: above 0, sample
+    from the `top_k` likeliest ids, and from the likeliest ids with a total probability of `top_p` (None: from all);
+    `seed`: for sampling (None: another text each time).
 
-    Raises InputError for values out of range, and for those that do not go together.
+    Raises InputError for values out of range, and for options that exclude each other.
 
     >>> Generation(temperature=0.7).samples, Generation().samples
     (True, False)
@@ -39,11 +39,15 @@ class Generation:
 
     def __post_init__(self) -> None:
         if self.num_beams < 1 or self.max_new_tokens < 1:
-            raise InputError(f"{self.num_beams} beams and {self.max_new_tokens} new tokens: both must be at least 1")
+            raise InputError(
+                f"num_beams is {self.num_beams} and max_new_tokens {self.max_new_tokens}: give at least 1 for both"
+            )
         if self.fact_beams is not None and self.fact_beams < 1:
-            raise InputError(f"{self.fact_beams} fact beams: there must be at least 1")
+            raise InputError(f"{self.fact_beams} fact beams: give at least 1")
         if self.fact_beams is not None and self.num_beams > 1:
-            raise InputError("fact beams search each fact within greedy or sampled text: leave out num_beams")
+            raise InputError(
+                "fact beams and num_beams were both given: fact beams need greedy or sampled text, so leave out num_beams"
+            )
         if self.fact_length_penalty < 0:
             raise InputError(f"length penalty {self.fact_length_penalty}: give 0 (the sum) or more (1: the mean)")
         if self.max_facts is not None and self.max_facts < 1:
@@ -56,25 +60,25 @@ class Generation:
             raise InputError(f"top_p {self.top_p}: give more than 0 and at most 1")
         given = [name for name in ("top_k", "top_p", "seed") if getattr(self, name) is not None]
         if given and not self.samples:
-            raise InputError(f"{' and '.join(given)}: these are for sampling, so give a temperature above 0 too")
+            raise InputError(f"{' and '.join(given)} given without sampling: give a temperature above 0 too")
 
     @property
     def samples(self) -> bool:
-        """Whether ids are drawn by chance."""
+        """Whether ids are drawn at random."""
         return self.temperature > 0
 
     @property
     def uses_channel(self) -> bool:
-        """Whether facts are chosen by the question: beams choose them in their own way."""
+        """Whether facts are chosen by the question: so without beams, which choose them otherwise."""
         return self.channel and self.num_beams == 1 and self.fact_beams is None
 
     @property
     def free(self) -> "Generation":
-        """The same without what only facts have."""
+        """These options without those for facts."""
         return replace(self, channel=False, fact_beams=None, fact_length_penalty=0.0, max_facts=None)
 
     def for_transformers(self) -> dict[str, Any]:
-        """The arguments of Transformers' `generate`: all but seed and what facts are about."""
+        """Return the arguments for Transformers' `generate`, without the seed and the options for facts."""
         settings: dict[str, Any] = {
             "num_beams": self.num_beams,
             "max_new_tokens": self.max_new_tokens,

@@ -1,8 +1,8 @@
-"""The prompt: a system message, worked examples and the question, as the model's chat template writes them.
+"""The prompt: a system message, examples and the question, written by the model's chat template.
 
 Prompts are data, TOML files in `refactx.prompts`: `system`, `trigger`, `marker`, `unknown`, `channel`, `asks`, and
-`[[example]]` tables with `question` and `answer`. The question is data too. It cannot bring control tokens: before it
-meets the chat template, whatever reads as an added token of the tokenizer (`<|im_end|>`, `<think>`) is cut out of it.
+`[[example]]` tables with `question` and `answer`. The question is data too and must not contain control tokens: any
+text of an added token of the tokenizer (`<|im_end|>`, `<think>`) is removed before the chat template is applied.
 """
 
 import tomllib
@@ -20,18 +20,20 @@ Message = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A question and how the assistant answers it."""
+    """A question and the assistant's text after it."""
 
     question: str
     answer: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What a model is told before the question.
+    """The text that a model reads before the question; `load_prompt` returns one.
 
-    `trigger` starts a fact in the examples, `marker` the final answer; `unknown` is the answer without proof. `channel`: facts
-    with questions that they answer, for `refactx.choosing.channel`, a line each; `asks`: what stands between the two.
+    `system`: the system message; `examples`: questions with the assistant's texts; `trigger`: the text before a fact in
+    these, that of the index; `marker`: the text before the final answer; `unknown`: the answer without proof. For
+    `refactx.choosing.channel`: `channel`, facts with questions that they answer, one a line; `asks`, the text between
+    the two.
     """
 
     system: str
@@ -43,10 +45,12 @@ class Prompt:
     asks: str = " Question:"
 
     def messages(self, question: str, history: Sequence[Example] = ()) -> list[Message]:
-        """The conversation up to the question; `history`: its earlier turns. Raises InputError for a question without
-        visible text.
+        """Return the conversation up to the question; `history`: its earlier turns.
 
-        >>> Prompt("Use facts.", (Example("Who?", "Answer: I."),)).messages(" What? ")[1:]  # doctest: +NORMALIZE_WHITESPACE
+        Raises InputError for a question without visible text.
+
+        >>> prompt = Prompt(system="Use facts.", examples=(Example("Who?", "Answer: I."),))
+        >>> prompt.messages(" What? ")[1:]  # doctest: +NORMALIZE_WHITESPACE
         [{'role': 'user', 'content': 'Who?'}, {'role': 'assistant', 'content': 'Answer: I.'},
          {'role': 'user', 'content': 'What?'}]
         """
@@ -58,31 +62,33 @@ class Prompt:
         return [{"role": role, "content": text.strip()} for role, text in [*turns, ("user", question)]]
 
     def encode(self, tokenizer: Any, question: str, history: Sequence[Example] = ()) -> dict[str, Any]:
-        """`input_ids` and `attention_mask`, int64[1, length], up to where the assistant starts to write.
+        """Return `input_ids` and `attention_mask`, int64[1, length], up to the beginning of the assistant's turn.
 
-        A chat template without a system role gets the system message at the head of the first user turn. Raises
-        InputError for a question without visible text, ModelError where the chat template is of no use.
+        For a chat template without a system role, the system message begins the first user turn. Raises InputError for
+        a question without visible text, ModelError if the chat template cannot be used.
         """
         said = [Example(*(without_control(tokenizer, text) for text in (t.question, t.answer))) for t in history]
         messages = self.messages(without_control(tokenizer, question), said)
-        options = {"add_generation_prompt": True, "enable_thinking": False}  # templates ignore what they don't know
+        options = {"add_generation_prompt": True, "enable_thinking": False}  # templates ignore unknown options
         if self.system.strip() and not _writes(tokenizer, messages, options):
             messages = _folded(messages)
         try:
             encoded = tokenizer.apply_chat_template(messages, return_dict=True, return_tensors="pt", **options)
-        except Exception as error:  # whatever a template raises, in Jinja or by raise_exception
-            raise ModelError(f"the model's chat template cannot write a conversation with examples: {error}") from error
+        except Exception as error:  # a template may raise anything, in Jinja or by raise_exception
+            raise ModelError(
+                f"the model's chat template cannot write a conversation with examples: {error}. Choose another model"
+            ) from error
         return {name: encoded[name] for name in ("input_ids", "attention_mask")}
 
 
 def without_control(tokenizer: Any, text: str) -> str:
-    """`text` without what the tokenizer would read as an added token; lone surrogates become `?`."""
+    """Return `text` without the texts of the tokenizer's added tokens; lone surrogates become `?`."""
     added = [str(token) for token in getattr(tokenizer, "added_tokens_decoder", {}).values()]
-    # words and white space, which some tokenizers add, are no control tokens
+    # Words and white space, which some tokenizers add, are not control tokens.
     control = sorted((token for token in added if not token.replace(" ", "").isalnum() and token.strip()), key=len)
     text = text.encode("utf-8", "replace").decode()
     before = None
-    while text != before:  # what is left when one is cut out may read as another
+    while text != before:  # the texts around a removed token may form another
         before = text
         for token in reversed(control):
             text = text.replace(token, " ")
@@ -90,7 +96,7 @@ def without_control(tokenizer: Any, text: str) -> str:
 
 
 def _writes(tokenizer: Any, messages: list[Message], options: Mapping[str, Any]) -> bool:
-    """Whether the chat template writes the system message: some raise for one, some drop it."""
+    """Return whether the chat template writes the system message: some raise an error for it, some drop it."""
     try:
         return messages[0]["content"] in tokenizer.apply_chat_template(messages, tokenize=False, **options)
     except Exception:  # TemplateError, and what templates raise themselves
@@ -98,17 +104,27 @@ def _writes(tokenizer: Any, messages: list[Message], options: Mapping[str, Any])
 
 
 def _folded(messages: list[Message]) -> list[Message]:
+    """Return the conversation with the system message at the beginning of the first user turn."""
     system, first, *rest = messages
     return [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *rest]
 
 
 def load_prompt(name: str = "wikidata") -> Prompt:
-    """The prompt of that name, or in the TOML file at that path. Raises InputError."""
+    """Return a built-in prompt, given its name, or the prompt in a file, given a path that ends in `.toml`.
+
+    Raises InputError if there is no such prompt, or if the file is not a valid prompt.
+
+    >>> load_prompt().trigger, load_prompt().marker
+    ('Fact:', 'Answer:')
+    """
     source = Path(name) if name.endswith(".toml") else files("refactx.prompts") / f"{name}.toml"
     try:
         fields = tomllib.loads(source.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(f"there is no prompt {name}: give the name of one, or the path of a .toml file") from error
+        raise InputError(
+            f"there is no prompt {name}: give the name of a built-in prompt, such as wikidata, or the path of a .toml "
+            "file"
+        ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"the prompt {name} is not TOML: {error}") from error
     try:
@@ -116,8 +132,8 @@ def load_prompt(name: str = "wikidata") -> Prompt:
         return _checked(Prompt(examples=examples, **fields))
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"the prompt {name} is not as it should be ({error}): it has the texts system, trigger, marker, "
-            "unknown, channel and asks, and [[example]] tables of a question and an answer"
+            f"the prompt {name} is not valid ({error}): a prompt has the texts system, trigger, marker, unknown, "
+            "channel and asks, and [[example]] tables with a question and an answer"
         ) from error
 
 
@@ -125,7 +141,7 @@ def _checked(prompt: Prompt) -> Prompt:
     texts = [prompt.system, prompt.trigger, prompt.marker, prompt.unknown, prompt.channel, prompt.asks]
     texts += [text for example in prompt.examples for text in (example.question, example.answer)]
     if not all(isinstance(text, str) for text in texts):
-        raise TypeError("something in it is not a text")
+        raise TypeError("one of its values is not a text")
     if not prompt.marker.strip():
         raise ValueError("its marker is empty")
     return prompt

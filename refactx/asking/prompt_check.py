@@ -1,39 +1,38 @@
-"""Whether a prompt and an index go together: models copy the examples, so these have to look like the index's facts."""
+"""The check of a prompt against an index: models imitate the examples, so these must look like facts of the index."""
 
 from typing import Protocol
 
 from refactx.asking.prompt import Prompt
 from refactx.errors import InputError
-from refactx.fact import DESCRIPTIONS, Fact, split_fact, verbalise, written_part
-from refactx.index.links import LinkedFact
+from refactx.fact import DESCRIPTIONS, Fact, LinkedFact, split_fact, verbalise, written_part
 
 
 class CheckedIndex(Protocol):
-    """What the check needs of an index."""
+    """The part of an index that the check needs."""
 
     name: str
     trigger: str
     terminator: str
 
     def __contains__(self, fact: object) -> bool:
-        """Whether it has the fact."""
+        """Return whether the index has the fact."""
         ...
 
     def links(self, fact: Fact) -> LinkedFact:
-        """The ids of the fact's parts."""
+        """Return the parts of the fact with their ids."""
         ...
 
 
 def check_prompt(prompt: Prompt, index: CheckedIndex) -> list[str]:
-    """See that a prompt's trigger is the index's, and that the facts of its examples are in the index's form.
+    """Check that a prompt has the trigger of the index, and that its examples write facts in the form of the index.
 
-    Returns what is not wrong but worth knowing, a sentence each: predicates that the index does not know, and a trigger or
-    marker that the prompt never shows. Raises InputError, which says what to write instead.
+    Returns warnings, one sentence each: for predicates that the index does not have, and for a trigger or marker that
+    the prompt never shows. Raises InputError if the check fails; the message says what to write.
     """
     if prompt.trigger != index.trigger:
         raise InputError(
-            f"the prompt's trigger is {prompt.trigger!r}, and that of index {index.name!r} is {index.trigger!r}: write that "
-            "into the prompt, as its trigger and in its system text and examples"
+            f"the prompt's trigger is {prompt.trigger!r}, but that of index {index.name!r} is {index.trigger!r}: write "
+            f"{index.trigger!r} as the prompt's trigger, and in its system text and examples"
         )
     _check_channel(prompt)
     facts = [fact for n, example in enumerate(prompt.examples, 1) for fact in _facts(example.answer, n, index)]
@@ -41,8 +40,9 @@ def check_prompt(prompt: Prompt, index: CheckedIndex) -> list[str]:
     notes = []
     if unknown:
         notes.append(
-            f"the prompt's examples have predicates that index {index.name!r} does not know "
-            f"({', '.join(f'<{name}>' for name in unknown)}): examples with its own make better answers (--prompt)"
+            f"the prompt's examples have predicates that index {index.name!r} does not have "
+            f"({', '.join(f'<{name}>' for name in unknown)}): examples with its own predicates give better answers "
+            "(--prompt)"
         )
     shown = "\n".join([prompt.system, *(example.answer for example in prompt.examples)])
     for what, text in (("trigger", prompt.trigger), ("marker", prompt.marker)):
@@ -52,7 +52,7 @@ def check_prompt(prompt: Prompt, index: CheckedIndex) -> list[str]:
 
 
 def _check_channel(prompt: Prompt) -> None:
-    """Each line of `channel` that begins as a fact goes on with a subject and a predicate, and ends with a question."""
+    """Check that each line of `channel` with a fact has its subject, its predicate and a question. Raise InputError."""
     for line in filter(None, map(str.strip, prompt.channel.splitlines())):
         if not line.startswith(prompt.trigger):
             continue
@@ -63,26 +63,27 @@ def _check_channel(prompt: Prompt) -> None:
         )
         if parts is None or begun != f" {expected}" or not asks or not question.strip():
             raise InputError(
-                f"the prompt's `channel` has {line!r}, which is not a fact as far as its predicate with the question that it "
-                f"answers: write {f'{prompt.trigger} {expected}{prompt.asks} what is ...?'!r}"
+                f"the prompt's `channel` has {line!r}: write a fact up to its predicate and a question that it answers, "
+                f"such as {f'{prompt.trigger} {expected}{prompt.asks} what is ...?'!r}"
             )
 
 
 def _facts(answer: str, number: int, index: CheckedIndex) -> list[Fact]:
-    """The facts of an example's answer: what stands behind a line's first trigger, up to its end."""
+    """Return the facts of an example's answer: the text after the first trigger of a line. Raise InputError if one is
+    not written as in the index."""
     facts = []
     for whole in answer.splitlines():
-        _, found, behind = whole.rstrip().partition(index.trigger)
+        _, found, rest = whole.rstrip().partition(index.trigger)
         if not found:
             continue
-        parts = split_fact(behind)
+        parts = split_fact(rest)
         expected = f" <subject> <predicate> <object>{index.terminator}"
         if parts is not None:
             expected = verbalise(*map(written_part, parts)) + index.terminator
-        if behind != expected:
+        if rest != expected:
             raise InputError(
-                f"example {number} of the prompt has {index.trigger + behind!r}, which is not how facts of index "
-                f"{index.name!r} are written: write {index.trigger + expected!r}"
+                f"example {number} of the prompt has {index.trigger + rest!r}, which is not the form of facts in index "
+                f"{index.name!r}: write {index.trigger + expected!r}"
             )
         subject, predicate, object_ = split_fact(expected) or ("", "", "")
         facts.append(Fact(subject, predicate, object_, expected.lstrip(), (0, 0)))

@@ -1,40 +1,47 @@
 """Beam search over the tree: the best whole fact, while the text around it is greedy or sampled.
 
-At each trigger the search goes on from the model's cache with a few hypotheses. All are one id longer at each step, as in
-`num_beams`, but the model may have read further than that, and what it has read is kept by its path (`refactx.engines.hf.trees`):
-so the result is that of the plain search, in far fewer passes. A pass takes in, beside the ids that hypotheses wait for,
-what is forced behind them; where fewer wait than there are beams, the ids that the others will come to; and in a search's
-first pass the paths along which the last fact's search went, since a text's facts are often about one subject.
+At each trigger, the search continues from the model's cache with a few hypotheses. Each step makes all of them one id
+longer, as in `num_beams`, but the model may have read further, and results are stored by path. So the outcome is that
+of the plain search, in far fewer passes. A pass reads the ids that hypotheses need and the forced tokens after them; if
+fewer hypotheses need ids than there are beams, also the ids that others will need; and in the first pass of a search
+the paths of the last fact's search, since the facts of a text are often about one subject.
 
-A hypothesis is finished where its terminator is complete. Its score is the sum of its ids' log-probabilities, of the
-whole vocabulary's distribution as in the paper, or (`renormalise`) of the allowed ids' alone, over its length to the
-power of `length_penalty` (Wu et al., arXiv 1609.08144, in the form that Transformers uses): 0 prefers short facts, 1 takes
-the mean. Other logits processors, sampling among them, take no part in the search.
+A hypothesis is finished once its terminator is complete. Its score is the sum of the log-probabilities of its ids, over
+the whole vocabulary as in the paper, or over the allowed ids alone (`renormalise`), divided by its length to the power
+of `length_penalty` (Wu et al., arXiv 1609.08144, in the form that Transformers uses): 0 prefers short facts, 1 takes
+the mean. Other logits processors do not affect the search, and it does not sample.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from refactx.decoding.machine import Closing, Dead, Free, InFact, InTerminator, Machine, State
-from refactx.decoding.mask import allowed, forced
-from refactx.engines.hf.chunked import ChunkedModel
-from refactx.engines.hf.trees import Branches, IdPath
+from refactx.choosing.continuations import log_sum
+from refactx.decoding.machine import Machine
+from refactx.decoding.states import Closing, Dead, Free, InFact, InTerminator, State
+from refactx.engines.chooser import Reading
+from refactx.engines.engine import IdPath, Logits, TokenTree
 from refactx.errors import InputError
 from refactx.tree.children import Tokens
 
 _Node = tuple[IdPath, State]
 
 MOST_GUESSED = 64
-"""Ids of the last search's paths that another begins with, at most. For facts of one subject 48 to 128 take the same time."""
+"""The most ids of the last search's paths that the first pass of a search reads. For facts of one subject, 48 to 128
+take the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class FactBeams:
-    """How to search for a fact: `beams` hypotheses; see the module for the others.
+    """The options of the beam search for a fact.
+
+    `beams`: how many hypotheses it has. `renormalise`: take log-probabilities over the allowed ids alone, and not over
+    the whole vocabulary. `length_penalty`: divide the sum of log-probabilities by the number of ids to this power; 0
+    prefers short facts, 1 takes the mean.
+
+        grounded.generate(**inputs, fact_beams=refactx.FactBeams(5, length_penalty=1.0))
 
     Raises InputError for fewer than one beam or a negative penalty.
     """
@@ -45,12 +52,12 @@ class FactBeams:
 
     def __post_init__(self) -> None:
         if self.beams < 1:
-            raise InputError(f"{self.beams} fact beams: there must be at least 1")
+            raise InputError(f"{self.beams} fact beams: give at least 1")
         if self.length_penalty < 0:
             raise InputError(f"length penalty {self.length_penalty}: give 0 (the sum) or more (1: the mean)")
 
     def score(self, total: float, length: int) -> float:
-        """The score of a finished fact of `length` ids, its terminator's among them.
+        """Return the score of a finished fact with `length` ids, its terminator included; `total`: the sum.
 
         >>> FactBeams(3, length_penalty=1.0).score(-6.0, 12)
         -0.5
@@ -60,7 +67,7 @@ class FactBeams:
 
 @dataclass(frozen=True, slots=True)
 class _Hypothesis:
-    """`tokens` so far with their summed log-probability."""
+    """The ids of a fact so far, the state after them, and the sum of their log-probabilities."""
 
     tokens: IdPath
     state: State
@@ -68,59 +75,52 @@ class _Hypothesis:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The best fact: its `ids`, terminator and all, of which the model has `read` as many. `beams`: the paths that the search
-    went along, short ones first, which another may go along too.
+class FoundFact:
+    """The best fact: its `ids`, terminator included; the model has `read` the first of them (a number).
+
+    `paths`: those of the search, short ones first, for the next search.
     """
 
     ids: Sequence[int]
     read: int
-    beams: Sequence[IdPath]
+    paths: Sequence[IdPath]
 
 
-def best_fact(
+def search_fact(
     machine: Machine,
     state: InFact | InTerminator,
-    position: int,
-    model: ChunkedModel,
-    logits: torch.Tensor,
+    reading: Reading,
     options: FactBeams,
-    room: int,
-    ahead: Sequence[int] = (),
     earlier: Sequence[IdPath] = (),
-) -> Found:
-    """The best fact that goes on from `state`; `model` has then read what `Found` says of it.
+) -> FoundFact:
+    """Return the best fact that continues `state`. The sequence has afterwards read the first `FoundFact.read` ids.
 
-    `logits`: float[1, 1 + len(ahead), vocabulary], behind the text, whose next id has `position`, and behind each of the ids
-    `ahead` that the model has read beyond it. `room`: at most so many ids; where no fact ends within it, the beginning of
-    the best one. `earlier`: `beams` of the search before; they change nothing but the number of passes.
+    If no fact ends within `reading.room` ids, return the beginning of the best one. `earlier`: the `paths` of the last
+    search, which change the number of passes alone.
     """
-    search = _Search(machine, position, Branches(model, ahead), options, room)
-    return search.run(state, ahead, logits[0], earlier)
+    return _Search(machine, reading, options).run(state, earlier)
 
 
 class _Search:
-    def __init__(self, machine: Machine, position: int, branches: Branches, options: FactBeams, room: int) -> None:
-        self._machine, self._position, self._branches = machine, position, branches
-        self._options, self._room = options, room
-        self._choices: dict[IdPath, tuple[Tokens, NDArray[np.float32]]] = {}  # behind the paths that were read
+    """The search for one fact."""
+
+    def __init__(self, machine: Machine, reading: Reading, options: FactBeams) -> None:
+        self._machine, self._reading, self._options = machine, reading, options
+        self._room, self._position = reading.room, reading.position
+        self._tree: TokenTree = reading.engine.tree(reading.sequence, reading.ahead)
+        self._choices: dict[IdPath, tuple[Tokens, NDArray[np.float32]]] = {}  # after the paths that were read
         self._best: tuple[float, IdPath] | None = None
 
-    def run(
-        self,
-        state: InFact | InTerminator,
-        ahead: Sequence[int],
-        logits: torch.Tensor,
-        earlier: Sequence[IdPath],
-    ) -> Found:
-        running = [_Hypothesis((), state, 0.0)]
-        known = [((), state), *self._walked(state, [tuple(ahead[: n + 1]) for n in range(len(ahead))])]
-        self._learn(known, logits[: len(known)])
-        guessed = [node for node in self._walked(state, earlier) if node[0] not in self._branches][:MOST_GUESSED]
-        beams: list[IdPath] = []
+    def run(self, state: InFact | InTerminator, earlier: Sequence[IdPath]) -> FoundFact:
+        """Return the best fact that continues `state`."""
+        running, ahead = [_Hypothesis((), state, 0.0)], self._reading.ahead
+        known = [((), state), *self._nodes_along(state, [ahead[: n + 1] for n in range(len(ahead))])]
+        self._learn(known, self._reading.logits[: len(known)])
+        guessed = [node for node in self._nodes_along(state, earlier) if node[0] not in self._tree][:MOST_GUESSED]
+        paths: list[IdPath] = []
         while True:
             while any(self._waits(hypothesis) for hypothesis in running):
-                self._read(self._wanted(running), guessed)
+                self._read(self._to_read(running), guessed)
                 guessed = []
             grown, finished = self._grow(running)
             for hypothesis in finished:
@@ -129,14 +129,14 @@ class _Search:
             if not grown:
                 break
             running = grown
-            beams += [hypothesis.tokens for hypothesis in running]
+            paths += [hypothesis.tokens for hypothesis in running]
             if len(running[0].tokens) == self._room:
                 break
         found = self._best[1] if self._best is not None else running[0].tokens
-        return Found(found, self._branches.keep(found[:-1]), beams)
+        return FoundFact(found, self._tree.keep(found[:-1]), paths)
 
-    def _walked(self, state: State, paths: Sequence[IdPath]) -> list[_Node]:
-        """Those of some paths, short ones first, that stay within a fact, and their states."""
+    def _nodes_along(self, state: State, paths: Sequence[IdPath]) -> list[_Node]:
+        """Return the given paths (short ones first) that stay within a fact, with their states."""
         states: dict[IdPath, State] = {(): state}
         for path in paths:
             before = states.get(path[:-1])
@@ -147,23 +147,23 @@ class _Search:
         return list(states.items())[1:]
 
     def _can_win(self, hypothesis: _Hypothesis) -> bool:
-        """Whether it may still beat the best finished one: sums fall, and lengths end at `room`."""
+        """Return whether a hypothesis may still beat the best finished one: sums fall, and lengths are at most `room`."""
         return self._best is None or self._options.score(hypothesis.total, self._room) > self._best[0]
 
     def _waits(self, hypothesis: _Hypothesis) -> bool:
-        """Whether the model has to read it before it can grow."""
+        """Return whether the model has to read a hypothesis before it can grow."""
         return hypothesis.tokens not in self._choices and not self._is_given(hypothesis.state)
 
     def _is_given(self, state: State) -> bool:
-        """Whether the next id costs nothing, so that nothing need be known of it."""
-        return self._options.renormalise and forced(self._machine, state) is not None
+        """Return whether the next id is forced and does not change the sum, so that no logits are needed."""
+        return self._options.renormalise and self._machine.forced(state) is not None
 
     def _grow(self, running: Sequence[_Hypothesis]) -> tuple[list[_Hypothesis], list[_Hypothesis]]:
-        """The best hypotheses that are one id longer, best first, and those that end their fact with that id."""
-        options: list[tuple[float, int, int]] = []  # negative total, hypothesis, id: a tie goes to the first
+        """Return the best hypotheses with one more id, best first, and those that this id completes."""
+        options: list[tuple[float, int, int]] = []  # negative total, hypothesis, id: of equal ones the first is taken
         for number, hypothesis in enumerate(running):
             if self._is_given(hypothesis.state):
-                options.append((-hypothesis.total, number, forced(self._machine, hypothesis.state) or 0))
+                options.append((-hypothesis.total, number, self._machine.forced(hypothesis.state) or 0))
                 continue
             tokens, scores = self._choices[hypothesis.tokens]
             totals = (-(hypothesis.total + scores.astype(np.float64))).tolist()
@@ -184,20 +184,22 @@ class _Search:
         return grown, finished
 
     def _endings(self, state: State) -> Mapping[int, int]:
-        """The ids that begin, go on with or complete the terminator here."""
+        """Return the ids that begin, continue or complete the terminator after a state."""
         if isinstance(state, InTerminator):
             return self._machine.terminator.steps[state.done]
         may_end = isinstance(state, InFact) and state.children.terminal > 0
         return self._machine.terminator.steps[0] if may_end else {}
 
     def _finish(self, hypothesis: _Hypothesis) -> None:
+        """Take a finished hypothesis as the best one if its score is higher."""
         score = self._options.score(hypothesis.total, len(hypothesis.tokens))
         if self._best is None or score > self._best[0]:
             self._best = (score, hypothesis.tokens)
 
-    def _wanted(self, running: Sequence[_Hypothesis]) -> list[_Hypothesis]:
-        """What to read next: the hypotheses that wait, and if these are fewer than the beams, those that the search will come
-        to if they lead nowhere.
+    def _to_read(self, running: Sequence[_Hypothesis]) -> list[_Hypothesis]:
+        """Return the hypotheses to read next: those that wait.
+
+        If these are fewer than the beams, add those that the search would come to next without them.
         """
         wanted: list[_Hypothesis] = []
         while running and len(wanted) < self._options.beams and len(running[0].tokens) < self._room:
@@ -206,19 +208,21 @@ class _Search:
         return wanted[: self._options.beams]
 
     def _read(self, hypotheses: Sequence[_Hypothesis], guessed: Sequence[_Node]) -> None:
-        """One pass over guesses, and over what the model has not read of some hypotheses and is forced behind them."""
+        """Read guessed paths, and the unread ids of hypotheses with the forced tokens after them."""
         nodes = dict(guessed)
         for hypothesis in hypotheses:
             nodes |= {path: state for path, state in self._unread(hypothesis).items() if path not in nodes}
-        self._learn(list(nodes.items()), self._branches.read(list(nodes)))
+        some = list(nodes.items())
+        for numbers, logits in self._tree.read(list(nodes)):
+            self._learn([some[number] for number in numbers], logits)
 
     def _unread(self, hypothesis: _Hypothesis) -> dict[IdPath, State]:
-        """The paths to and behind a hypothesis that are to be read, no further than there is room."""
+        """Return the unread paths to a hypothesis, and those along the forced tokens after it, within `room`."""
         path, state = hypothesis.tokens, hypothesis.state
-        given = [path[:n] for n in range(1, len(path)) if path[:n] not in self._branches]
-        found: dict[IdPath, State] = dict.fromkeys(given, Dead())  # nothing is to be chosen behind these
+        leading = [path[:n] for n in range(1, len(path)) if path[:n] not in self._tree]
+        found: dict[IdPath, State] = dict.fromkeys(leading, Dead())  # there is no choice after these
         found[path] = state
-        while len(path) < self._room and (token := forced(self._machine, state)) is not None:
+        while len(path) < self._room and (token := self._machine.forced(state)) is not None:
             state = self._machine.advance(state, token, self._position + len(path))
             if not isinstance(state, InFact | InTerminator):
                 break
@@ -226,27 +230,26 @@ class _Search:
             found[path] = state
         return found
 
-    def _learn(self, nodes: Sequence[_Node], logits: torch.Tensor) -> None:
-        """Note the choices behind paths, from the logits behind each, [paths, vocabulary]."""
-        logits = logits.to(torch.float32)
-        wholes = [0.0] * len(nodes) if self._options.renormalise else logits.logsumexp(-1).tolist()
-        for (path, state), row, whole in zip(nodes, logits.numpy(force=True), wholes, strict=True):
+    def _learn(self, nodes: Sequence[_Node], logits: Logits) -> None:
+        """Store the choices after paths, from the logits after each, [paths, vocabulary]."""
+        for (path, state), after in zip(nodes, logits, strict=True):
             if isinstance(state, InFact | InTerminator):
-                self._choices[path] = self._best_of(state, row, whole)
+                self._choices[path] = self._best_of(state, after)
 
-    def _best_of(self, state: State, logits: NDArray[np.float32], whole: float) -> tuple[Tokens, NDArray[np.float32]]:
-        """The ids worth looking at behind a state, and their log-probabilities: as many as there are beams, besides all that
-        may end the fact. `whole`: the logarithm of what the logits, of all ids, sum up to.
+    def _best_of(self, state: State, logits: Logits) -> tuple[Tokens, NDArray[np.float32]]:
+        """Return the best ids after a state and their log-probabilities, from the logits, [vocabulary].
+
+        They are as many as there are beams, and besides all that may end the fact.
         """
-        tokens = allowed(self._machine, state)
+        tokens = self._machine.allowed(state)
         if tokens is None:
-            raise ValueError("nothing is chosen outside of facts")
+            raise ValueError("the search is for states in facts, where few ids are allowed")
         tokens = tokens[tokens < len(logits)]
         scores = logits[tokens]
-        scores = scores - (np.logaddexp.reduce(scores) if self._options.renormalise else np.float32(whole))
+        scores = scores - (np.logaddexp.reduce(scores) if self._options.renormalise else log_sum(logits))
         ends = np.flatnonzero(np.isin(tokens, list(self._endings(state))))
-        most = self._options.beams + len(ends)  # those that end the fact take no beam's place
+        most = self._options.beams + len(ends)  # ids that end the fact do not take the place of a beam
         if len(tokens) > most:
-            kept = np.union1d(np.argpartition(-scores, most - 1)[:most], ends)
-            tokens, scores = tokens[kept], scores[kept]
+            best = np.union1d(np.argpartition(-scores, most - 1)[:most], ends)
+            tokens, scores = tokens[best], scores[best]
         return tokens, scores

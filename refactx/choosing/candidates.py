@@ -1,7 +1,7 @@
-"""What a fact may be about: the subjects that a model would write, and the properties that a subject has.
+"""The candidates of a channel: subjects that the model finds likely, and properties of theirs in the tree.
 
-All of them are paths in the tree. Subjects are found by a beam search over names; of those that have a name, as theirs or as an
-alias, come those with most facts (`refactx.choosing.namesakes`).
+All are paths in the tree. A beam search finds names; of the entities with a name, as their own or as an alias, those
+with most facts are candidates (`refactx.choosing.namesakes`).
 """
 
 import heapq
@@ -10,22 +10,23 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import torch
 
-from refactx.choosing.continuations import Continuations
+from refactx.choosing.continuations import Continuations, log_softmax
 from refactx.choosing.namesakes import namesakes
-from refactx.decoding.machine import InFact, Machine
-from refactx.decoding.mask import forced
-from refactx.tree.children import Path
+from refactx.decoding.machine import Machine
+from refactx.decoding.states import InFact
+from refactx.engines.engine import IdPath, Logits
 
 WIDER = 4
-"""So many times the properties that are wanted go on at each fork: what is unlikely there may have no other fork before it."""
+"""At each fork, this many times as many properties are followed as are wanted: one with an unlikely beginning may have
+no other fork after it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """How many subjects there may be: `names`, and of each name so many `namesakes`, those with most facts. No name that the
-    model finds less likely than the likeliest by more than `unlikely`, a difference of logarithms.
+class SubjectLimits:
+    """Limits on the subjects: at most `names` names, and `namesakes` subjects of each, those with most facts.
+
+    `unlikely`: leave out names whose log-probability is this much below the likeliest name's.
     """
 
     names: int = 6
@@ -33,15 +34,15 @@ class Limits:
     unlikely: float = 9.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A subject: its `ids` behind the text so far, to its closing bracket, and the `state` behind these.
+    """A subject: its `ids` after the text so far, up to its closing bracket, and the `state` after these.
 
-    `own`: the log-probability of its name as the model would go on by itself, that of ids without an alternative left out;
-    `share`: of the facts of all who have this name, how many are its own, 0 to 1; `alias`: the one that led to it, if one did.
+    `own`: the model's log-probability of its name, without forced tokens; `share`: its part of the facts of all
+    entities with this name, 0 to 1; `alias`: the alias that led to it; empty if its own name did.
     """
 
-    ids: Path
+    ids: IdPath
     state: InFact
     own: float = 0.0
     share: float = 1.0
@@ -50,101 +51,103 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A property: the number of its `subject`, and its `ids` behind that, to its closing bracket.
+    """A property: the number of its `subject`, and its `ids` after the subject's, up to its closing bracket.
 
-    `own`: its log-probability as the model would go on by itself, among the subject's properties.
+    `own`: the model's log-probability of it among the subject's properties.
     """
 
     subject: int
-    ids: Path
+    ids: IdPath
     own: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Begun:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PropertyStart:
     """The beginning of a property."""
 
     subject: int
-    ids: Path
+    ids: IdPath
     state: InFact
     own: float
 
 
 @dataclass(frozen=True, slots=True)
-class _Name:
+class _NameStart:
     """The beginning of a name."""
 
-    ids: Path
+    ids: IdPath
     state: InFact
     own: float
 
 
-def subjects(
-    machine: Machine,
-    state: InFact,
-    position: int,
-    behind: Continuations,
-    limits: Limits,
+def find_subjects(
+    machine: Machine, state: InFact, position: int, continuations: Continuations, limits: SubjectLimits
 ) -> list[Subject]:
-    """The subjects that the model may mean, likeliest names first; one that two names may mean, by an alias, is there twice.
+    """Return the candidates for the subject, those of the likeliest names first.
 
-    `state`: in a subject, or in front of it; `behind`: what the model goes on with behind the text so far, whose next id has
-    `position`.
+    A subject that two names lead to, one of them an alias, comes twice. `state`: in a subject, or before it;
+    `continuations`: those of the text so far; `position`: that of its next id.
     """
     return [
-        Subject(one.ids, one.state, name.own, one.share, one.alias)
-        for name in _names(machine, state, position, behind, limits)
+        Subject(ids=one.ids, state=one.state, own=name.own, share=one.share, alias=one.alias)
+        for name in _find_names(machine, state, position, continuations, limits)
         for one in namesakes(machine, state, name.ids, name.state, limits.namesakes)
     ]
 
 
-def properties(
+def find_properties(
     machine: Machine,
-    of: Sequence[Subject],
+    subjects: Sequence[Subject],
     position: int,
-    behind: Continuations,
+    continuations: Continuations,
+    *,
     most: int,
     unlikely: float,
-    full: Mapping[Path, int] | None = None,
+    exhausted: Mapping[IdPath, int] | None = None,
 ) -> list[Property]:
-    """The properties with facts left of some subjects: of each at most the `most` likeliest, none that is less likely than the
-    likeliest by more than `unlikely`, a difference of logarithms.
+    """Return the candidates for the property, of each subject at most the `most` likeliest ones that have facts left.
 
-    `full`: subjects with a property that is no candidate while the subject has others, as ids from the fact's first on, with
-    how many facts each has left. The other arguments are as in `subjects`.
+    `unlikely`: leave out those whose log-probability is this much below the likeliest one's. `exhausted`: pairs of
+    subject and property that are no candidates as long as the subject has other properties, as in
+    `AnswerLines.exhausted`. The other arguments are as in `find_subjects`.
     """
-    brackets = [machine.text_of(one.state.prefix).count(b">") for one in of]
+    brackets = [machine.text_of(one.state.prefix).count(b">") for one in subjects]
 
     def is_done(number: int, state: InFact) -> bool:
         return machine.text_of(state.prefix).count(b">") > brackets[number]
 
-    def with_forced(one: _Begun) -> _Begun:
-        ids, state = _forced(machine, one.ids, one.state, position, partial(is_done, one.subject))
-        return _Begun(one.subject, ids, state, one.own)
+    def with_forced(one: _PropertyStart) -> _PropertyStart:
+        ids, state = _follow_forced(machine, one.ids, one.state, position, partial(is_done, one.subject))
+        return _PropertyStart(subject=one.subject, ids=ids, state=state, own=one.own)
 
-    begun = [with_forced(_Begun(number, (), one.state, 0.0)) for number, one in enumerate(of)]
+    begun = [
+        with_forced(_PropertyStart(subject=number, ids=(), state=one.state, own=0.0))
+        for number, one in enumerate(subjects)
+    ]
     done = [one for one in begun if is_done(one.subject, one.state)]
     running = [one for one in begun if not is_done(one.subject, one.state)]
     while running:
-        logits = behind.logits([(*of[one.subject].ids, *one.ids) for one in running])
+        logits = continuations.logits([(*subjects[one.subject].ids, *one.ids) for one in running])
         longer = [
             with_forced(one)
-            for beginning, scores in zip(running, logits, strict=True)
-            for one in _choices(machine, beginning, position, scores, WIDER * most, unlikely, full or {})
+            for start, after in zip(running, logits, strict=True)
+            for one in _grow_property(machine, start, position, after, WIDER * most, unlikely, exhausted or {})
         ]
         wide = WIDER * most
-        left = [one for number in range(len(of)) for one in _likeliest(number, [*done, *longer], wide, unlikely)]
+        left = [one for number in range(len(subjects)) for one in _likeliest(number, [*done, *longer], wide, unlikely)]
         done = [one for one in left if is_done(one.subject, one.state)]
         running = [one for one in left if not is_done(one.subject, one.state)]
-    best = [one for number in range(len(of)) for one in _likeliest(number, done, most, unlikely)]
+    best = [one for number in range(len(subjects)) for one in _likeliest(number, done, most, unlikely)]
     return [Property(one.subject, one.ids, one.own) for one in best]
 
 
-def _names(machine: Machine, state: InFact, position: int, behind: Continuations, limits: Limits) -> list[_Name]:
-    """The likeliest names, to the closing bracket or to the one that tells namesakes apart.
+def _find_names(
+    machine: Machine, state: InFact, position: int, continuations: Continuations, limits: SubjectLimits
+) -> list[_NameStart]:
+    """Return the likeliest names, up to the closing bracket, or to the parenthesis that tells namesakes apart.
 
-    The sum is of the whole vocabulary's log-probabilities: so a name that the model was forced into, since the tree has
-    nothing better behind a good beginning, is an unlikely one.
+    Log-probabilities are over the whole vocabulary. So a name is unlikely if its beginning is good but the tree has
+    only bad continuations of that.
     """
 
     def is_name(state: InFact) -> bool:
@@ -152,14 +155,15 @@ def _names(machine: Machine, state: InFact, position: int, behind: Continuations
         return b">" in text or b" (" in text
 
     if is_name(state):
-        return [_Name((), state, 0.0)]
-    running, done, beams = [_Name((), state, 0.0)], list[_Name](), limits.names
+        return [_NameStart((), state, 0.0)]
+    running, done, beams = [_NameStart((), state, 0.0)], list[_NameStart](), limits.names
     while running:
-        choices = zip(running, behind.logits([name.ids for name in running]), strict=True)
-        grown = [longer for name, scores in choices for longer in _grown(machine, name, position, scores, beams)]
+        choices = zip(running, continuations.logits([name.ids for name in running]), strict=True)
+        grown = [longer for name, after in choices for longer in _grow_name(machine, name, position, after, beams)]
         running = []
         for longer in heapq.nlargest(beams, grown, key=lambda name: name.own):
-            name = _Name(*_forced(machine, longer.ids, longer.state, position, is_name), longer.own)
+            ids, after = _follow_forced(machine, longer.ids, longer.state, position, is_name)
+            name = _NameStart(ids, after, longer.own)
             (done if is_name(name.state) else running).append(name)
         done = heapq.nlargest(beams, done, key=lambda name: name.own)
         if done:  # sums fall
@@ -170,23 +174,23 @@ def _names(machine: Machine, state: InFact, position: int, behind: Continuations
     return done
 
 
-def _grown(machine: Machine, name: _Name, position: int, logits: torch.Tensor, most: int) -> Iterator[_Name]:
-    """A name with each of the `most` likeliest ids that may follow; `logits`: float[vocabulary]."""
+def _grow_name(machine: Machine, name: _NameStart, position: int, logits: Logits, most: int) -> Iterator[_NameStart]:
+    """Yield a name with each of the `most` likeliest ids that may follow; `logits`: float32[vocabulary]."""
     tokens = name.state.children.tokens
-    index = torch.as_tensor(tokens.astype(np.int64), device=logits.device)
-    scores = logits.to(torch.float32).log_softmax(-1)[index].numpy(force=True) * (len(tokens) > 1)
+    scores = log_softmax(logits)[tokens] * (len(tokens) > 1)
     best = np.argpartition(-scores, most - 1)[:most] if len(tokens) > most else np.arange(len(tokens))
     for token, score in zip(tokens[best].tolist(), scores[best].tolist(), strict=True):
         state = machine.advance(name.state, token, position + len(name.ids))
         if isinstance(state, InFact):
-            yield _Name((*name.ids, token), state, name.own + score)
+            yield _NameStart((*name.ids, token), state, name.own + score)
 
 
-def _forced(
-    machine: Machine, ids: Path, state: InFact, position: int, is_end: Callable[[InFact], bool]
-) -> tuple[Path, InFact]:
-    """Ids, which lead to a state, with those behind them that have no alternative, to where it is the end."""
-    while not is_end(state) and (token := forced(machine, state)) is not None:
+def _follow_forced(
+    machine: Machine, ids: IdPath, state: InFact, position: int, is_end: Callable[[InFact], bool]
+) -> tuple[IdPath, InFact]:
+    """Return ids with the forced tokens after them, up to a state that `is_end`, and the last state; `state`: after the
+    ids."""
+    while not is_end(state) and (token := machine.forced(state)) is not None:
         after = machine.advance(state, token, position + len(ids))
         if not isinstance(after, InFact):
             break
@@ -194,33 +198,37 @@ def _forced(
     return ids, state
 
 
-def _choices(
+def _grow_property(
     machine: Machine,
-    begun: _Begun,
+    start: _PropertyStart,
     position: int,
-    logits: torch.Tensor,
+    logits: Logits,
     most: int,
     unlikely: float,
-    full: Mapping[Path, int],
-) -> Iterator[_Begun]:
-    """A property with each id that may follow, as far as `properties` wants them; `logits`: float[vocabulary]."""
-    tokens, left = begun.state.children.tokens, begun.state.children.leaves.copy()
-    prefix = begun.state.prefix
-    for path, facts in full.items():
+    exhausted: Mapping[IdPath, int],
+) -> Iterator[_PropertyStart]:
+    """Yield a property with each of the `most` likeliest ids that may follow, as `find_properties` limits them.
+
+    `logits`: float32[vocabulary].
+    """
+    tokens, left = start.state.children.tokens, start.state.children.leaves.copy()
+    prefix = start.state.prefix
+    for path, facts in exhausted.items():
         if path[: len(prefix)] == prefix:
             left[tokens == path[len(prefix)]] -= facts
     tokens = tokens[left > 0] if (left > 0).any() else tokens
-    index = torch.as_tensor(tokens.astype(np.int64), device=logits.device)
-    scores = logits[index].to(torch.float32).log_softmax(-1).numpy(force=True)
+    scores = log_softmax(logits[tokens])
     for at in np.argsort(-scores, kind="stable")[:most]:
         if scores[at] < scores.max() - unlikely:
             break
-        state = machine.advance(begun.state, int(tokens[at]), position + len(begun.ids))
+        state = machine.advance(start.state, int(tokens[at]), position + len(start.ids))
         if isinstance(state, InFact):
-            yield _Begun(begun.subject, (*begun.ids, int(tokens[at])), state, begun.own + float(scores[at]))
+            yield _PropertyStart(
+                subject=start.subject, ids=(*start.ids, int(tokens[at])), state=state, own=start.own + float(scores[at])
+            )
 
 
-def _likeliest(subject: int, some: Sequence[_Begun], most: int, unlikely: float) -> list[_Begun]:
-    """Those of a subject that are worth going on with: what is likelier now may become less likely, and not the other way."""
+def _likeliest(subject: int, some: Sequence[_PropertyStart], most: int, unlikely: float) -> list[_PropertyStart]:
+    """Return the properties of a subject that can still be among the likeliest: log-probabilities only fall."""
     order = sorted((one for one in some if one.subject == subject), key=lambda one: -one.own)[:most]
     return [one for one in order if one.own >= order[0].own - unlikely]

@@ -1,69 +1,67 @@
-"""Choosing a fact by the question: what would make somebody ask it?
+"""The noisy channel: the choice of the fact after which the question is likeliest.
 
-Small models write a fact badly by themselves: "what did einstein do?" begins `<Ein`, which the tree takes to `Einsatzgruppen`;
-"what timezone is arizona in?" wants `located in time zone`, which begins like `located in ...`. Turned around it is easy: of
-all facts that the model may mean, the question is likeliest behind the right one. So a subject, and a property of it, is
-chosen by
+Small models write facts badly by themselves: "what did einstein do?" begins `<Ein`, which the tree continues to
+`Einsatzgruppen`; "what timezone is arizona in?" needs `located in time zone`, which begins like `located in ...`. The
+reverse is easy: of all candidates, the question is likeliest after the right fact. So a subject and a property of it
+are chosen by
 
-    log p(question | examples, fact so far)  +  weights * log p(of the model's own choice)
+    log p(question | examples, fact so far)  +  weights * log p(the model's own choice)
 
-the noisy channel (Min et al., arXiv 2108.04106), with the same model. Its own choice gives the candidates
-(`refactx.choosing.candidates`): the names that it would write, the properties that each has in the tree. First the subjects are
-compared, then the properties of those that come near the best. Of subjects with the same name, told apart by what stands in
-brackets behind it, the one with more facts is meant more often: its share of the facts is its prior. A few passes score them
-all. Everything written still comes from the tree.
-
-What follows a fact is in `refactx.choosing.answer_lines`.
+the noisy channel (Min et al., arXiv 2108.04106), with one model for all terms. The candidates
+(`refactx.choosing.candidates`) are the names that the model itself finds likely, and the properties that these subjects
+have in the tree. First the subjects are compared, then the properties of the best ones. Of subjects with the same name,
+which differ in the parenthesis after it, those with more facts are meant more often: the prior of a subject is its
+share of the facts. A few passes score all of them. Everything written still comes from the tree.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from refactx.choosing.answer_lines import Lines, after
-from refactx.choosing.candidates import Limits, Property, Subject, properties, subjects
-from refactx.choosing.continuations import Continuations, continuations
-from refactx.choosing.question_score import QuestionScore, nothing, so_far
-from refactx.decoding.machine import InFact, Machine, State
-from refactx.engines.hf.chunked import ChunkedModel
-from refactx.engines.hf.prefix import Prefix
+from refactx.choosing.answer_lines import AnswerLines
+from refactx.choosing.candidates import Property, Subject, SubjectLimits, find_properties, find_subjects
+from refactx.choosing.continuations import Continuations
+from refactx.choosing.question_score import QuestionScore, fact_so_far, no_fact
+from refactx.decoding.machine import Machine
+from refactx.decoding.states import InFact, State
+from refactx.engines.chooser import Chosen, Reading
+from refactx.engines.engine import Engine, IdPath
 from refactx.fact import DESCRIPTIONS
-from refactx.tree.children import Path
-
-USUAL = 0.99
-"""An id with which more than this share of the facts go on is worth guessing."""
 
 MOST_EARLIER = 64
-"""So many of the paths that a choice has asked for are read ahead of the next: for nothing where that has another subject."""
+"""The most paths of the last choice that the first pass of the next one reads: in vain if that has another subject."""
 
 OBJECT_IDS = 16
-"""Most ids of an object by which properties are told apart: a title's, and not a paragraph's."""
+"""The most ids of an object that is added to compare properties: as many as a title has, not a paragraph."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelOptions:
-    """Weights of logarithms, beside the question's: `own` of the model's own choice of a property, `name` of that of a name,
-    `prior` of a subject's share of the facts.
+    """The weights and limits of the channel. Scores and differences are in nats (natural logarithms).
 
-    `candidates`: which subjects the model may mean. One whose score without the question is more than `doubtful` below the
-    best's is not scored by the question. Properties are scored of the best `meant` of them, none of which is worse than the
-    best by more than `within`: `properties` of each at most, none that its own choice finds less likely than its
-    favourite by more than `unlikely`; one that is behind the best by more than `hopeless` once a quarter of the question is
-    read is given up, and those as near to the best as `tie` are compared again, with an object each. `values`: most facts of
-    one subject and property; `again`: how much likelier than the answer another fact has to be behind these (small
-    models go on for ever). `tells`: how much likelier than no fact one has to make the question, for an answer. Differences
-    are of logarithms.
+    Weights of terms besides the question's, which is 1: `own`, the model's log-probability of a property; `name`, that
+    of a name; `prior`, the logarithm of a subject's share of the facts.
+
+    Subjects: `candidates`, limits on the candidates; `doubtful`: a subject is not scored with the question if its other
+    terms are this much below the best subject's; `meant`: how many of the best subjects have their properties compared;
+    `within`: only those whose scores are at most this much below the best.
+
+    Properties: `properties`, the most of each subject; `unlikely`: leave out those whose log-probability is this much
+    below the likeliest one's; `hopeless`: drop those this much below the best after a quarter of the question; `tie`:
+    those at most this much below the best are compared again, with an object.
+
+    Lines: `values`, the most facts of one subject and property; `again`: how much likelier than the answer another fact
+    must be to follow (small models would continue for ever); `tells`: how much likelier than no fact a fact must make
+    the question to count as its answer.
     """
 
     own: float = 0.3
     name: float = 0.7
     prior: float = 0.5
-    candidates: Limits = field(default_factory=Limits)
+    candidates: SubjectLimits = field(default_factory=SubjectLimits)
     properties: int = 64
     unlikely: float = 9.0
     hopeless: float = 5.0
@@ -78,7 +76,7 @@ class ChannelOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Meant:
-    """A subject that may be meant, and what speaks for it beside the question, as a log-probability."""
+    """A candidate for the subject, and its `score` without the question: the other terms, in nats."""
 
     subject: Subject
     score: float = 0.0
@@ -87,125 +85,122 @@ class _Meant:
 class Channel:
     """The choice of facts for one question, in one text.
 
-    `question`: its ids, behind what introduces it; `lead`: how many of `question`'s ids introduce it and are not scored.
-    `examples`: facts with their questions, run through the model once. `marker`, `unknown`: as for `lines`, what follows
-    facts. Threads may share it.
+    `engine`: the model that scores the question; `examples`: a sequence of the engine that has read facts with their
+    questions. `question`: the ids between a fact and the end of the question; `lead`: how many of them introduce the
+    question (`Question:`) and are not scored. `marker`, `unknown`: the beginning of the answer, and the answer if no
+    fact is one, as in `AnswerLines`. Threads may share it.
     """
 
     def __init__(
         self,
-        model: Any,
-        examples: Prefix,
+        *,
+        engine: Engine,
+        examples: int,
         question: Sequence[int],
         lead: int,
         marker: str = "",
-        options: ChannelOptions | None = None,
         unknown: str = "",
+        options: ChannelOptions | None = None,
     ) -> None:
-        self._score = QuestionScore(model, examples, question, lead)
-        self._options = options or ChannelOptions()
-        # What was asked of the model in the last choice, as ids from the fact's first on.
-        self._earlier: Sequence[Path] = ()
-        self.lines = Lines(marker, unknown, self._options.values, self._options.again, self._options.tells)
+        self._score = QuestionScore(engine=engine, examples=examples, question=question, lead=lead)
+        self._options = own = options or ChannelOptions()
+        self._earlier: Sequence[IdPath] = ()  # those that the last choice needed, from the first id of the fact
+        self.lines = AnswerLines(marker=marker, unknown=unknown, values=own.values, again=own.again, tells=own.tells)
 
     def decides(self, machine: Machine, state: State) -> bool:
-        """Whether a subject or a property is to be chosen here, from a model that has read the text and no more."""
+        """Return whether the next ids are those of a subject or of a property."""
         if not isinstance(state, InFact):
             return False
         return machine.text_of(state.prefix).partition(b">")[2].strip() in (b"", b"<")
 
-    def choose(
-        self,
-        machine: Machine,
-        state: InFact,
-        position: int,
-        model: ChunkedModel,
-        logits: torch.Tensor,
-        ahead: Sequence[int] = (),
-    ) -> tuple[Path, int]:
-        """The next ids in a fact where the channel `decides`: its subject with a property, or the property; none where the
-        model is to choose by itself. And how many of them `model` has read then.
+    def choose(self, machine: Machine, state: InFact, reading: Reading) -> Chosen:
+        """Return the next ids after a state that the channel `decides`: a subject with a property, or a property.
 
-        `logits`: float[1 + len(ahead), vocabulary], behind the text, whose next id has `position`, and behind each of the ids
-        `ahead` that the model has read beyond it.
+        Empty if there are no candidates, so that the model chooses the next id.
         """
         begin = len(state.prefix)
         earlier = dict.fromkeys(path[begin:] for path in self._earlier if path[:begin] == state.prefix)
-        behind = continuations(model, logits, ahead, [path for path in earlier if path][:MOST_EARLIER])
-        chosen = self._chosen(machine, state, position, behind)
-        self._earlier = [(*state.prefix, *path) for path in behind.asked]
-        return chosen, behind.keep(chosen[:-1])
+        continuations = Continuations.of(reading, [path for path in earlier if path][:MOST_EARLIER])
+        chosen = self._choose_path(machine, state, reading.position, continuations)
+        self._earlier = [(*state.prefix, *path) for path in continuations.asked]
+        return Chosen(chosen, continuations.keep(chosen[:-1]))
 
-    def _chosen(self, machine: Machine, state: InFact, position: int, behind: Continuations) -> Path:
-        full, weights = self.lines.full(machine, state.facts), self._options
+    def _choose_path(self, machine: Machine, state: InFact, position: int, continuations: Continuations) -> IdPath:
+        exhausted, weights = self.lines.exhausted(machine, state.facts), self._options
         if b">" in machine.text_of(state.prefix):
-            return self._best(machine, [_Meant(Subject((), state))], full, position, behind)
-        meant: dict[Path, _Meant] = {}
-        for one in subjects(machine, state, position, behind, weights.candidates):
-            way = _Meant(one, weights.name * one.own + weights.prior * math.log(one.share))
-            meant[one.ids] = max(way, meant.get(one.ids, way), key=lambda way: way.score)
+            return self._best_property(
+                machine, [_Meant(Subject(ids=(), state=state))], exhausted, position, continuations
+            )
+        meant: dict[IdPath, _Meant] = {}
+        for one in find_subjects(machine, state, position, continuations, weights.candidates):
+            candidate = _Meant(one, weights.name * one.own + weights.prior * math.log(one.share))
+            meant[one.ids] = max(candidate, meant.get(one.ids, candidate), key=lambda way: way.score)
         if not meant:
             return ()
-        meant = {ids: way for ids, way in meant.items() if not _is_spent(way.subject.state, full)} or meant
-        least = max(way.score for way in meant.values()) - weights.doubtful
-        return self._best(machine, [way for way in meant.values() if way.score >= least], full, position, behind)
+        meant = {ids: one for ids, one in meant.items() if not _is_exhausted(one.subject.state, exhausted)} or meant
+        least = max(one.score for one in meant.values()) - weights.doubtful
+        likely = [one for one in meant.values() if one.score >= least]
+        return self._best_property(machine, likely, exhausted, position, continuations)
 
-    def _best(
+    def _best_property(
         self,
         machine: Machine,
         meant: Sequence[_Meant],
-        full: Mapping[Path, int],
+        exhausted: Mapping[IdPath, int],
         position: int,
-        behind: Continuations,
-    ) -> Path:
-        """The ids of the best of some subjects with its best property, none of `full` while there are others; those of the
-        subject alone if it has none to choose.
+        continuations: Continuations,
+    ) -> IdPath:
+        """Return the ids of the best subject with its best property; of the first subject alone if there is no property.
+
+        Exhausted pairs of subject and property are left out if there are others.
         """
-        weights, behind_nothing = self._options, [nothing(machine)] if self.lines.unknown else []
-        told = [so_far(machine, one.subject.state, one.subject.alias) for one in meant]
+        weights, without = self._options, [no_fact(machine)] if self.lines.unknown else []
+        texts_so_far = [fact_so_far(machine, one.subject.state, one.subject.alias) for one in meant]
         if len(meant) > 1:
-            likely = self._score.likelihoods([*told, *behind_nothing])[: len(told)]
+            likely = self._score.likelihoods([*texts_so_far, *without])[: len(texts_so_far)]
             near = self._nearest(likely + [one.score for one in meant])
-            meant, told = [meant[n] for n in near], [told[n] for n in near]
-        named = [one.subject for one in meant]
-        found = properties(machine, named, position, behind, weights.properties, weights.unlikely, full)
-        found = [one for number in range(len(meant)) for one in _that_answer(machine, found, number)]
+            meant, texts_so_far = [meant[n] for n in near], [texts_so_far[n] for n in near]
+        subjects = [one.subject for one in meant]
+        properties = find_properties(
+            machine,
+            subjects,
+            position,
+            continuations,
+            most=weights.properties,
+            unlikely=weights.unlikely,
+            exhausted=exhausted,
+        )
+        found = [one for number in range(len(meant)) for one in _leave_out_descriptions(machine, properties, number)]
         if not found:
             return meant[0].subject.ids
-        besides = np.array([weights.own * one.own + meant[one.subject].score for one in found])
-        texts = [(*told[one.subject], *one.ids) for one in found]
-        likely = self._score.likelihoods(texts, besides, weights.hopeless)
-        total = likely + besides
+        priors = np.array([weights.own * one.own + meant[one.subject].score for one in found])
+        texts = [(*texts_so_far[one.subject], *one.ids) for one in found]
+        likely = self._score.likelihoods(texts, priors, weights.hopeless)
+        total = likely + priors
         near = np.flatnonzero(total >= total.max() - weights.tie).tolist()
         if len(near) > 1:
-            objects = (_an_object(machine, after(machine, named[found[n].subject].state, found[n].ids)) for n in near)
-            longer = [(*texts[n], *path) for n, path in zip(near, objects, strict=True)]
-            total[near] = (likely[near] + self._score.likelihoods(longer)) / 2 + besides[near]
+            ends = (machine.follow(subjects[found[n].subject].state, found[n].ids) for n in near)
+            longer = [(*texts[n], *_example_object(machine, end)) for n, end in zip(near, ends, strict=True)]
+            total[near] = (likely[near] + self._score.likelihoods(longer)) / 2 + priors[near]
         best = max(near, key=lambda n: float(total[n]))
-        subject, ids = named[found[best].subject], found[best].ids
-        if behind_nothing:
-            of_nothing = self._score.likelihoods(behind_nothing)[0]
-            self.lines.told[(*subject.state.prefix, *ids)] = float(likely[best] - of_nothing)
+        subject, ids = subjects[found[best].subject], found[best].ids
+        if without:
+            of_no_fact = self._score.likelihoods(without)[0]
+            self.lines.evidence[(*subject.state.prefix, *ids)] = float(likely[best] - of_no_fact)
         return (*subject.ids, *ids)
 
     def _nearest(self, scores: NDArray[np.float64]) -> list[int]:
-        """The numbers of those subjects whose properties are worth comparing, by their scores, the best first."""
+        """Return the numbers of the subjects whose properties are compared, given their scores, the best first."""
         order = np.argsort(-scores, kind="stable")[: self._options.meant].tolist()
         return [n for n in order if scores[n] >= scores[order[0]] - self._options.within]
 
 
-def usual_id(state: InFact) -> list[int]:
-    """The id with which nearly all facts go on from a state, if there is one."""
-    often = state.children.leaves > USUAL * state.children.total
-    ids: list[int] = state.children.tokens[often].tolist()
-    return ids
+def _example_object(machine: Machine, state: State) -> IdPath:
+    """Return the ids of an object after a property, at each fork along most facts, without a description.
 
-
-def _an_object(machine: Machine, state: State) -> Path:
-    """The ids of one of the objects behind a property, one of those with most facts, without its description; of a long one the
-    first.
+    It has at most the first `OBJECT_IDS` ids.
     """
-    path: Path = ()
+    path: IdPath = ()
     while isinstance(state, InFact) and len(state.children.tokens) and len(path) < OBJECT_IDS:
         if any(end in machine.text_of(path) for end in (b">", b" (")):
             break
@@ -214,18 +209,17 @@ def _an_object(machine: Machine, state: State) -> Path:
     return path
 
 
-def _is_spent(subject: InFact, full: Mapping[Path, int]) -> bool:
-    """Whether all that is left of a subject are facts of properties that are `full`."""
+def _is_exhausted(subject: InFact, exhausted: Mapping[IdPath, int]) -> bool:
+    """Return whether all facts that a subject has left are of exhausted properties."""
     begin = len(subject.prefix)
-    return subject.children.total == sum(left for ids, left in full.items() if ids[:begin] == subject.prefix)
+    return subject.children.total == sum(left for ids, left in exhausted.items() if ids[:begin] == subject.prefix)
 
 
-def _that_answer(machine: Machine, found: Sequence[Property], subject: int) -> Sequence[Property]:
-    """Those of a subject, without descriptions, which answer nothing while there are other properties."""
+def _leave_out_descriptions(machine: Machine, found: Sequence[Property], subject: int) -> Sequence[Property]:
+    """Return the properties of a subject, without descriptions if there are others: those seldom answer a question."""
     found = [one for one in found if one.subject == subject]
-    names = (
-        machine.text_of(one.ids).partition(b">")[0].strip().removeprefix(b"<") for one in found
-    )  # an id may be `> <`
+    # (`> <` may be one id.)
+    names = (machine.text_of(one.ids).partition(b">")[0].strip().removeprefix(b"<") for one in found)
     return [
         one for one, name in zip(found, names, strict=True) if name.decode("utf-8", "replace") not in DESCRIPTIONS
     ] or found

@@ -1,85 +1,80 @@
-"""Guesses at what greedy text goes on with: what followed the last time that its latest ids stood there; what follows a fact.
+"""Draft tokens for greedy text by prompt lookup: the ids that followed the latest ids before, and those after a fact.
 
-An answer repeats the fact that proves it, a fact the last one's subject, and a small model its examples. A guess goes
-through the model with the ids that it needs to see anyway, in one pass, and each id counts only if the model would have
-chosen it (Saxena, Prompt Lookup Decoding, 2023; Leviathan et al., arXiv 2211.17192): the text stays the same.
+An answer repeats the fact that proves it, a fact repeats the subject of the last one, and a small model its examples.
+The model reads the draft in one pass with the ids that it has to read anyway, and an id counts only if the model would
+have chosen it, so the text does not change (Saxena, Prompt Lookup Decoding, 2023; Leviathan et al., arXiv 2211.17192).
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from refactx.choosing.answer_lines import Lines
-from refactx.decoding.machine import Free, InFact, Machine, State
+from refactx.decoding.machine import Machine
+from refactx.decoding.states import Free, InFact, State
 
-MATCHED, MATCHED_BESIDE_FEW = 3, 5
-"""Ids that have to be the same, and how many where the pass is over `FEW` ids or less without the guess: there it costs more
-than an id or two that are right save. (Of guesses behind 3 or 4 matched ids, beside 1 or 2, one id was right, rarely 3.)"""
+MATCHED, MATCHED_IN_SHORT_PASS = 3, 5
+"""How many of the latest ids have to match earlier ones; and how many in a pass of at most `SHORT_PASS` ids besides the
+draft.
 
-FEW = 3
+In a short pass, a draft costs more than one or two right ids save. (Of drafts after 3 or 4 matched ids, in passes of 1
+or 2 ids, mostly one id was right, rarely 3.)
+"""
+
+SHORT_PASS = 3
 
 MOST = 8
-"""Ids guessed at once: 8 more take a pass over several ids a quarter longer, and one over a single id up to three times as long
-on a CPU (docs/benchmarks.md, "Decoding")."""
-
-MOST_OF_ANSWER = 48
-"""Ids guessed of an answer: most are right, and of a wrong one a pass costs little."""
+"""The most ids of a draft: on a CPU, 8 more ids make a pass of several ids a quarter longer, and a pass of a single id
+up to three times as long (docs/results/benchmarks.md, "Decoding")."""
 
 
-def drafted(
-    machine: Machine,
-    state: State,
-    ids: NDArray[np.int64],
-    pending: int,
-    lines: Lines | None = None,
-    searches: bool = False,
-) -> list[int]:
-    """What `ids`, int64[n], may go on with; `state`: behind them.
+def draft_tokens(machine: Machine, state: State, ids: NDArray[np.int64], unread: int) -> list[int]:
+    """Return draft tokens after `ids`, int64[n]: those that followed the same latest ids before.
 
-    `pending`: how many of them the pass has to go over without the guess. `lines`: of a channel; `searches`: whether facts are
-    searched with beams.
+    `state`: that after `ids`; `unread`: how many of them the pass reads besides the draft.
     """
-    if lines is not None and (answer := lines.draft(machine, state, ids)):
-        return list(answer[:MOST_OF_ANSWER])
-    if _has_another_object(machine, state):
+    if has_other_object(machine, state):
         return []
-    again = guess(ids, MOST, MATCHED if pending > FEW else MATCHED_BESIDE_FEW)
-    return again or (another_line(machine, state, ids) if searches else behind_fact(machine, state, ids))
+    return repeat(ids, MOST, MATCHED if unread > SHORT_PASS else MATCHED_IN_SHORT_PASS)
 
 
-def behind_fact(machine: Machine, state: State, ids: NDArray[np.int64]) -> list[int]:
-    """What may go on from `ids`, int64[n], where they end in a fact that is whole but for its terminator: that, as it stands
-    behind the last fact, and a line end. Nothing elsewhere.
+def end_of_fact(machine: Machine, state: State, ids: NDArray[np.int64]) -> list[int]:
+    """Return draft tokens after `ids`, int64[n], if these end in a fact that lacks its terminator alone; else none.
+
+    They are the terminator and the id after it, as after the last fact; after the first fact, a line end.
     """
     if not (isinstance(state, InFact) and state.is_whole):
         return []
     if not state.facts:
         return machine.source.tokenizer.encode(f"{machine.source.terminator}\n")
     last = state.facts[-1]
-    behind: list[int] = ids[last.start + len(last.tokens) : last.stop + 1][:MOST].tolist()
-    return behind
+    following: list[int] = ids[last.start + len(last.tokens) : last.stop + 1][:MOST].tolist()
+    return following
 
 
-def another_line(machine: Machine, state: State, ids: NDArray[np.int64]) -> list[int]:
-    """What may go on from `ids`, int64[n], right behind a fact: what stands behind the one before; behind the first, another
-    line's trigger. Nothing elsewhere.
+def line_after_fact(machine: Machine, state: State, ids: NDArray[np.int64]) -> list[int]:
+    """Return draft tokens after `ids`, int64[n], if these end directly after a fact; else none.
+
+    They are those after the fact before it; after the first fact, a line end and another trigger.
     """
     if not isinstance(state, Free) or not state.facts or state.facts[-1].stop != len(ids):
         return []
     if len(state.facts) == 1:
         return machine.source.tokenizer.encode(f"\n{machine.source.trigger}")
-    behind: list[int] = ids[state.facts[-2].stop :][:MOST].tolist()
-    return behind
+    following: list[int] = ids[state.facts[-2].stop :][:MOST].tolist()
+    return following
 
 
-def _has_another_object(machine: Machine, state: State) -> bool:
-    """Whether a fact is in its object, and one with the same subject and property was written: what stood there is wrong."""
+def has_other_object(machine: Machine, state: State) -> bool:
+    """Return whether the state is in an object, and a fact with the same beginning was written.
+
+    Then the ids that followed before are wrong.
+    """
     return isinstance(state, InFact) and bool(state.rivals) and machine.text_of(state.prefix).count(b">") == 2
 
 
-def guess(ids: NDArray[np.int64], most: int = MOST, matched: int = MATCHED) -> list[int]:
-    """At most `most` ids that may go on from `ids`, int64[n]; none if its last `matched` stand nowhere before.
+def repeat(ids: NDArray[np.int64], most: int = MOST, matched: int = MATCHED) -> list[int]:
+    """Return at most `most` ids that followed the last `matched` of `ids`, int64[n], where these came before.
 
-    >>> guess(np.array([5, 1, 2, 3, 8, 9, 1, 2, 3]))
+    >>> repeat(np.array([5, 1, 2, 3, 8, 9, 1, 2, 3]))
     [8, 9, 1, 2, 3]
     """
     if len(ids) <= matched or most < 1:
@@ -88,8 +83,8 @@ def guess(ids: NDArray[np.int64], most: int = MOST, matched: int = MATCHED) -> l
     found = np.ones(len(before) - matched + 1, np.bool_)
     for at in range(matched):
         found &= before[at : len(before) - matched + 1 + at] == ids[at - matched]
-    where = found.nonzero()[0]
-    if not len(where):
+    places = found.nonzero()[0]
+    if not len(places):
         return []
-    begin = int(where[-1]) + matched
+    begin = int(places[-1]) + matched
     return [int(number) for number in ids[begin : begin + most]]

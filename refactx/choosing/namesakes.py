@@ -1,7 +1,7 @@
-"""Who a name may mean: those that are told apart by what stands in brackets behind it, and those that have it for an alias.
+"""Namesakes: the entities that a name may mean, since it is their own name (with a parenthesis) or an alias of theirs.
 
-An alias is in the tree as facts that lead to who has it, `<JFK (alias)> <alias of> <John F. Kennedy (...)>`
-(`refactx.ingest.knowledge.aliases`). Who has more facts is meant more often.
+An alias is in the tree as facts that lead to the entity, `<JFK (alias)> <alias of> <John F. Kennedy (...)>`
+(`refactx.ingest.knowledge.aliases`). Entities with more facts are meant more often.
 """
 
 import heapq
@@ -9,46 +9,49 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 
-from refactx.choosing.answer_lines import after
-from refactx.decoding.machine import InFact, Machine
+from refactx.decoding.machine import Machine
+from refactx.decoding.states import InFact
+from refactx.engines.engine import IdPath
 from refactx.fact import ALIAS, ALIAS_OF, split_fact, unit
-from refactx.tree.children import Path
 
 SHARED_BY = 20
-"""So many of those who have an alias are looked at, each a walk through the tree; of more, the order of ids decides which."""
+"""The most entities of an alias that are looked up, each by a walk through the tree; the first ones in the order of
+ids."""
 WIDER = 4
-"""So many times the names that are wanted are looked at, since some of them may be aliases."""
+"""This many times as many names are looked up as are wanted, since some of them may be aliases."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Namesake:
-    """One of those that a name may mean: its `ids` behind where its name begins, to its closing bracket, the `state` behind
-    these, and what `share` it has of the facts of all who have the name, 0 to 1 (those that only tell of aliases left out).
-    `alias`: the one that leads to it; empty: its own name does.
+    """An entity that a name may mean.
+
+    `ids`: those of its name, up to the closing bracket; `state`: that after them; `share`: its part of the facts of all
+    entities with the name, 0 to 1, without the facts that state aliases; `alias`: the alias that leads to it; empty if
+    its own name does.
     """
 
-    ids: Path
+    ids: IdPath
     state: InFact
     share: float
     alias: str = ""
 
 
-def namesakes(machine: Machine, start: InFact, ids: Path, state: InFact, most: int) -> list[Namesake]:
-    """Of those that the name written by `ids` may mean, at most `most`, those with most facts first.
+def namesakes(machine: Machine, start: InFact, ids: IdPath, state: InFact, most: int) -> list[Namesake]:
+    """Return at most `most` of the entities that the name written by `ids` may mean, those with most facts first.
 
-    `start`: the state in front of these, in a subject; `state`: the one behind them, within the brackets that tell namesakes
-    apart, or behind the whole name.
+    `start`: the state before the ids, in a subject; `state`: that after them, within the parenthesis that tells
+    namesakes apart, or after the whole name.
     """
     if b">" in machine.text_of(state.prefix):
-        return [Namesake(ids, state, 1.0)]
-    names = dict(most_facts(machine, state, WIDER * most, lambda text: b">" in text))
-    aliases = {path: end for path, end in names.items() if _is_alias(machine, end)} | _plain_alias(machine, state)
-    whose = ((alias, name) for end in aliases.values() for alias, name in _holders(machine, end))
-    meant, alias_of = dict[Path, InFact](), dict[Path, str]()
-    for alias, name in islice(whose, SHARED_BY):
-        path = _ids_of(machine, start, name)
-        end = after(machine, start, path)
-        if path and isinstance(end, InFact):  # else it has no fact left, or the text has begun another name
+        return [Namesake(ids=ids, state=state, share=1.0)]
+    names = dict(walk_by_facts(machine, state, WIDER * most, lambda text: b">" in text))
+    aliases = {path: end for path, end in names.items() if _is_alias(machine, end)} | _find_plain_alias(machine, state)
+    holders = ((alias, name) for end in aliases.values() for alias, name in _find_holders(machine, end))
+    meant, alias_of = dict[IdPath, InFact](), dict[IdPath, str]()
+    for alias, name in islice(holders, SHARED_BY):
+        path = _ids_of_name(machine, start, name)
+        end = machine.follow(start, path)
+        if path and isinstance(end, InFact):  # else the entity has no fact left, or the text has begun another name
             meant[path], alias_of[path] = end, alias
     found = {(*ids, *path): end for path, end in names.items() if not (meant and path in aliases)} | meant
     total = state.children.total
@@ -56,16 +59,21 @@ def namesakes(machine: Machine, start: InFact, ids: Path, state: InFact, most: i
         total -= sum(end.children.total for end in aliases.values())
         total += sum(end.children.total for path, end in meant.items() if path[: len(ids)] != ids)
     best = sorted(found.items(), key=lambda one: -one[1].children.total)[:most]
-    return [Namesake(path, end, end.children.total / total, alias_of.get(path, "")) for path, end in best]
+    return [
+        Namesake(ids=path, state=end, share=end.children.total / total, alias=alias_of.get(path, ""))
+        for path, end in best
+    ]
 
 
-def most_facts(machine: Machine, state: InFact, most: int, ends: Callable[[bytes], bool]) -> list[tuple[Path, InFact]]:
-    """The ways on from a state to the first ids behind which the text `ends`, those with most facts first."""
-    heap: list[tuple[int, Path, InFact]] = [(-state.children.total, (), state)]
-    found: list[tuple[Path, InFact]] = []
+def walk_by_facts(
+    machine: Machine, state: InFact, most: int, is_end: Callable[[bytes], bool]
+) -> list[tuple[IdPath, InFact]]:
+    """Return at most `most` shortest paths from a state to texts that `is_end`, those with most facts first."""
+    heap: list[tuple[int, IdPath, InFact]] = [(-state.children.total, (), state)]
+    found: list[tuple[IdPath, InFact]] = []
     while heap and len(found) < most:
         _, path, at = heapq.heappop(heap)
-        if ends(machine.text_of(at.prefix)):
+        if is_end(machine.text_of(at.prefix)):
             found.append((path, at))
             continue
         for token, count in zip(at.children.tokens.tolist(), at.children.leaves.tolist(), strict=True):
@@ -79,10 +87,11 @@ def _is_alias(machine: Machine, state: InFact) -> bool:
     return machine.text_of(state.prefix).rstrip(b" <").endswith(f"{ALIAS}>".encode())
 
 
-def _plain_alias(machine: Machine, state: InFact) -> dict[Path, InFact]:
-    """The way on to the end of a name's plain alias, `<JFK (alias)>`, from within its bracket; none where there is none."""
+def _find_plain_alias(machine: Machine, state: InFact) -> dict[IdPath, InFact]:
+    """Return the path from within the parenthesis after a name to the end of its alias without a description, as in
+    `<JFK (alias)>`, if there is one."""
     whole = machine.text_of(state.prefix).rpartition(b" (")[0] + f"{ALIAS}>".encode()
-    running: list[tuple[Path, InFact]] = [((), state)]
+    running: list[tuple[IdPath, InFact]] = [((), state)]
     while running:
         path, at = running.pop()
         text = machine.text_of(at.prefix)
@@ -100,17 +109,18 @@ def _agree(one: bytes, other: bytes) -> bool:
     return one.startswith(other) or other.startswith(one)
 
 
-def _holders(machine: Machine, alias: InFact) -> list[tuple[str, str]]:
-    """An alias with the name of each who has it: the objects of its facts, some of very many."""
-    ends = most_facts(machine, alias, SHARED_BY, lambda text: split_fact(text.decode("utf-8", "replace")) is not None)
+def _find_holders(machine: Machine, alias: InFact) -> list[tuple[str, str]]:
+    """Return pairs of an alias and the name of an entity that has it, the object of a fact; at most `SHARED_BY`."""
+    ends = walk_by_facts(
+        machine, alias, SHARED_BY, lambda text: split_fact(text.decode("utf-8", "replace")) is not None
+    )
     facts = (split_fact(machine.text_of(end.prefix).decode("utf-8", "replace")) for _, end in ends)
     return [(fact[0].removesuffix(ALIAS), fact[2]) for fact in facts if fact is not None and fact[1] == ALIAS_OF]
 
 
-def _ids_of(machine: Machine, start: InFact, name: str) -> Path:
-    """The ids of a subject's whole name behind a state in it; none if that has begun another name."""
+def _ids_of_name(machine: Machine, start: InFact, name: str) -> IdPath:
+    """Return the ids of a subject's name after those that `start` has; empty if it has begun another name."""
     ids, begun = machine.source.tokenizer.encode_after(machine.source.trigger, f"{unit(name)} <"), start.prefix
-    closed = next(
-        (n for n, token in enumerate(ids, 1) if b">" in machine.bytes_of(token)), 0
-    )  # an id may go on behind it
+    # (An id may extend beyond the bracket.)
+    closed = next((n for n, token in enumerate(ids, 1) if b">" in machine.bytes_of(token)), 0)
     return tuple(ids[len(begun) : closed]) if tuple(ids[: len(begun)]) == tuple(begun) else ()

@@ -1,98 +1,106 @@
-"""How likely a fact makes a question: log p(question | examples, fact), by a few passes over many facts."""
+"""The likelihood of a question after facts: log p(question | examples, fact), for many facts in a few passes."""
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from refactx.choosing.continuations import behind_prefix
-from refactx.decoding.machine import InFact, Machine
-from refactx.engines.hf.prefix import Prefix
-from refactx.tree.children import Path
+from refactx.choosing.continuations import Continuations
+from refactx.decoding.machine import Machine
+from refactx.decoding.states import InFact
+from refactx.engines.engine import Engine, IdPath
 
 DESCRIBED = 4
-"""So many words of a subject's description are read: the first say what kind of thing it is, and each id costs time."""
+"""The number of words of a subject's description that are read: the first ones say what kind of thing it is, and each
+id takes time."""
 
 FIRST, RACED = 0.25, 8
-"""At least `RACED` texts are compared behind so much of the question: one pass more costs as much as some 16 ids
-(`refactx.engines.hf.chunked.PASS_IDS`)."""
+"""From `RACED` texts on, all are first compared by the share `FIRST` of the question. (The additional pass takes as
+long as some 16 ids: `refactx.engines.loop.PASS_IDS`.)"""
 
 
 class QuestionScore:
-    """Of one question. `question`: its ids, behind what introduces it; `lead`: how many of them introduce it and are not
-    scored. `examples`: facts with their questions, run through the model once.
+    """The likelihoods of one question after texts.
 
-    What the question's score is behind a text is remembered: when a text goes on with another fact, mostly of the same
-    subject, the same texts are compared again. Threads may share it.
+    `examples`: a sequence of the engine that has read facts with their questions; `question`: the ids between a text and
+    the end of the question; `lead`: how many of them introduce the question and are not scored.
+
+    Likelihoods are remembered: the next fact of a text is mostly of the same subject, and the same texts are compared
+    again. Threads may share it.
     """
 
-    def __init__(self, model: Any, examples: Prefix, question: Sequence[int], lead: int) -> None:
-        self._model, self._examples, self._question, self._lead = model, examples, tuple(question), lead
-        self._known: dict[Path, NDArray[np.float64]] = {}  # of the question's first ids, as far as read behind a text
+    def __init__(self, *, engine: Engine, examples: int, question: Sequence[int], lead: int) -> None:
+        self._engine, self._examples, self._question, self._lead = engine, examples, tuple(question), lead
+        self._known: dict[IdPath, NDArray[np.float64]] = {}  # by text: of the question's first ids, as far as read
 
     def likelihoods(
-        self, texts: Sequence[Path], besides: NDArray[np.float64] | None = None, hopeless: float = math.inf
+        self, texts: Sequence[IdPath], priors: NDArray[np.float64] | None = None, hopeless: float = math.inf
     ) -> NDArray[np.float64]:
-        """The log-probability of the question behind the examples and each of some texts: float64[len(texts)].
+        """Return the log-probability of the question after the examples and each text: float64[len(texts)].
 
-        Of many texts those that lie behind the best by more than `hopeless` once a quarter of the question is read are read no
-        further, and get minus infinity; `besides`, float64[len(texts)], is added to all for that.
+        If there are many texts, those that are more than `hopeless` below the best after a quarter of the question are
+        dropped and get minus infinity. `priors`, float64[len(texts)], are added for that comparison.
         """
         scored = len(self._question) - self._lead
         first = max(1, math.ceil(FIRST * scored)) if len(texts) >= RACED and hopeless < math.inf else scored
-        behind = behind_prefix(self._model, self._examples)
-
-        def read(some: Sequence[Path], count: int) -> None:
-            """Of the question's first `count` ids behind some texts, those that were not read yet."""
-            known = {text: self._known.get(text, np.empty(0)) for text in some}
-            missing = {text: scores for text, scores in known.items() if len(scores) < count}
-            ids = self._question[: self._lead + count]
-            found = behind.of_last([((*text, *ids), count - len(scores)) for text, scores in missing.items()])
-            for (text, scores), more in zip(missing.items(), found, strict=True):
-                self._known[text] = np.append(scores, more)  # not to what it has now: another thread may have been here
-
-        read(texts, first)
-        early = np.array([self._known[text][:first].sum() for text in texts]) + (0 if besides is None else besides)
-        left = early >= early.max(initial=-math.inf) - (hopeless if first < scored else math.inf)
-        read([text for text, goes_on in zip(texts, left, strict=True) if goes_on], scored)
+        sequence = self._engine.fork(self._examples)
+        try:
+            continuations = Continuations(self._engine.tree(sequence))
+            self._read(continuations, texts, first)
+            early = np.array([self._known[text][:first].sum() for text in texts]) + (0 if priors is None else priors)
+            left = early >= early.max(initial=-math.inf) - (hopeless if first < scored else math.inf)
+            self._read(continuations, [text for text, stays in zip(texts, left, strict=True) if stays], scored)
+        finally:
+            self._engine.drop(sequence)
         return np.array([self._known[text].sum() if n else -math.inf for text, n in zip(texts, left, strict=True)])
 
+    def _read(self, continuations: Continuations, texts: Sequence[IdPath], count: int) -> None:
+        """Read the question's first `count` scored ids after each text, except those that were read before."""
+        known = {text: self._known.get(text, np.empty(0)) for text in texts}
+        missing = {text: scores for text, scores in known.items() if len(scores) < count}
+        ids = self._question[: self._lead + count]
+        found = continuations.log_probabilities(
+            [((*text, *ids), count - len(scores)) for text, scores in missing.items()]
+        )
+        for (text, scores), more in zip(missing.items(), found, strict=True):
+            self._known[text] = np.append(scores, more)  # to `scores`: another thread may have changed `_known`
 
-def nothing(machine: Machine) -> Path:
-    """The ids of no fact, where one might stand."""
+
+def no_fact(machine: Machine) -> IdPath:
+    """Return the ids of a trigger without a fact, after which the question is scored for comparison."""
     return tuple(machine.source.tokenizer.encode(machine.source.trigger))
 
 
-def so_far(machine: Machine, state: InFact, alias: str = "") -> Path:
-    """The ids of a fact so far, from its trigger on. `state`: behind its subject; `alias`: what else to call that, if not by
-    its name.
+def fact_so_far(machine: Machine, state: InFact, alias: str = "") -> IdPath:
+    """Return the ids of a fact so far, with its trigger, as the question is scored after them.
 
-    Who asks says an alias where one led there. Of a description the first words are read. Where a fact of the text led to the
-    subject, as its object, it comes first: a question of two steps asks for both.
+    `state`: that after the subject. `alias`: the alias that led to the subject and takes the place of its name, since
+    the question uses it. A description is cut to its first words. If an earlier fact of the text has the subject as
+    object, that fact comes first: a question of two steps is about both.
     """
-    reason = _reason(machine, state)
-    before = [*nothing(machine), *reason, *machine.source.tokenizer.encode("\n")] if reason else []
-    return (*before, *nothing(machine), *_briefly(machine, state.prefix, alias))
+    reason = _fact_that_led_to(machine, state)
+    before = [*no_fact(machine), *reason, *machine.source.tokenizer.encode("\n")] if reason else []
+    return (*before, *no_fact(machine), *_shorten(machine, state.prefix, alias))
 
 
-def _briefly(machine: Machine, prefix: Sequence[int], alias: str) -> Sequence[int]:
-    """The ids of a fact so far, with the first words of its subject's description alone, and with an alias for its name."""
+def _shorten(machine: Machine, prefix: Sequence[int], alias: str) -> Sequence[int]:
+    """Return the ids of a fact so far with the first words of its subject's description, and with `alias` as the name
+    unless that is empty."""
     text = machine.text_of(prefix).decode("utf-8", "replace")
-    subject, bracket, behind = text.partition(">")
+    subject, bracket, rest = text.partition(">")
     name, opened, described = subject.partition(" (")
     words = described.split(" ") if opened and described.endswith(")") else []
     if not bracket or (not alias and len(words) <= DESCRIBED):
         return prefix
-    brief = f" <{alias}" if alias else name
+    short = f" <{alias}" if alias else name
     if words:
-        brief += f" ({' '.join(words[:DESCRIBED])}" + ")" * (len(words) > DESCRIBED)
-    return machine.source.tokenizer.encode_after(machine.source.trigger, f"{brief}>{behind}")
+        short += f" ({' '.join(words[:DESCRIBED])}" + ")" * (len(words) > DESCRIBED)
+    return machine.source.tokenizer.encode_after(machine.source.trigger, f"{short}>{rest}")
 
 
-def _reason(machine: Machine, state: InFact) -> tuple[int, ...]:
-    """The last fact that leads to the subject of this one, as its object."""
+def _fact_that_led_to(machine: Machine, state: InFact) -> tuple[int, ...]:
+    """Return the ids of the last fact whose object is the subject of this one; empty if there is none."""
     subject = machine.text_of(state.prefix).partition(b">")[0].strip()
     for fact in reversed(state.facts):
         if machine.text_of(fact.tokens).strip().removesuffix(b">").endswith(subject):

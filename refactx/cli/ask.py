@@ -1,4 +1,4 @@
-"""`refactx ask`: questions → answers, with facts of the index as proof."""
+"""`refactx ask`: answers to questions, with facts of an index as proof."""
 
 from contextlib import ExitStack
 from functools import partial
@@ -7,12 +7,16 @@ from typing import Any
 
 import click
 
+from refactx.cli.help import GroupedCommand
 from refactx.cli.options import (
+    BATCH_SIZE,
     DB,
     DEVICE,
     DTYPE,
+    GENERATION_GROUPS,
     INDEX,
     JSON,
+    MACHINE_GROUP,
     MODEL,
     PROMPT,
     generation_of,
@@ -22,25 +26,25 @@ from refactx.cli.options import (
 from refactx.errors import InputError
 
 
-@click.command()
+@click.command(cls=GroupedCommand, groups={**GENERATION_GROUPS, "Database and machine": MACHINE_GROUP})
 @click.argument("questions", nargs=-1, metavar="[QUESTION]...")
 @MODEL
 @INDEX
-@DB
-@click.option("--chat", is_flag=True, help="A conversation: each question with the turns before it.")
+@click.option("--chat", is_flag=True, help="Hold a conversation: earlier turns are context.")
 @click.option(
     "--file",
     type=click.Path(path_type=Path, allow_dash=True),
     metavar="FILE",
-    help="Questions, one a line, or JSON as `eval` reads it; - is standard input.",
+    help="Read questions, one a line or JSON; -: stdin.",
 )
-@click.option("--batch-size", default=1, show_default=True, type=click.IntRange(1), help="Questions asked at a time.")
 @PROMPT
+@click.option("--free", is_flag=True, help="Ask the model alone, without an index.")
 @generation_options
+@JSON
+@DB
+@BATCH_SIZE
 @DTYPE
 @DEVICE
-@click.option("--free", is_flag=True, help="The same model and prompt without constraint (no index is read).")
-@JSON
 def ask(
     questions: tuple[str, ...],
     model: str,
@@ -56,9 +60,10 @@ def ask(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Answer QUESTIONs with facts of the index as proof. On a terminal answers appear as they are written.
+    """Answer questions with facts of an index as proof.
 
-    Ctrl-C ends an answer: what was written is printed, and the exit code is 130 (with --chat the conversation goes on).
+    On a terminal, an answer appears while it is written. Ctrl-C ends the answer and prints it as far as it was
+    written; the exit code is then 130. With --chat, the conversation continues.
     """
     from refactx.asking.prompt import load_prompt
     from refactx.asking.prompt_check import check_prompt
@@ -66,12 +71,14 @@ def ask(
 
     generation, template = generation_of(given), load_prompt(prompt)
     if chat and (file is not None or batch_size > 1):
-        raise InputError("--chat asks one question after the other: leave out --file and --batch-size")
+        raise InputError(
+            "--chat was given with --file or --batch-size: leave them out, a conversation asks one question at a time"
+        )
     for question in questions:
-        template.messages(question)  # an empty one is told before anything is loaded
+        template.messages(question)  # reports an empty question before anything is loaded
     texts = [*questions, *(_texts(file) if file is not None else [])]
     if not texts and not chat:
-        raise InputError("there is no question: give one in quotes, or --file, or --chat")
+        raise InputError("there is no question: give one in quotes, or --file FILE, or --chat")
     with ExitStack() as stack:
         opened = None if free else stack.enter_context(open_index(index, db))
         notes = check_prompt(template, opened) if opened else []
@@ -82,9 +89,10 @@ def ask(
         from refactx.models.loading import load_model
 
         check = partial(check_tokenizer, opened) if opened else lambda tokenizer: None
-        asker = Asker(*load_model(model, device, dtype, check=check), opened, template)
-        asking = Asking(asker, generation, free, template.marker)
-        for note in notes if prompt.endswith(".toml") else []:  # ours serve any index
+        loaded, tokenizer = load_model(model, device=device, dtype=dtype, check=check)
+        asker = Asker(loaded, tokenizer, opened, template)
+        asking = Asking(asker=asker, options=generation, free=free, marker=template.marker)
+        for note in notes if prompt.endswith(".toml") else []:  # the built-in prompts go with any index
             click.echo(f"refactx: {note}", err=True)
         view = view_of(asking, as_json, asks=not chat)
         if chat:
@@ -96,16 +104,16 @@ def ask(
             return None
         failed: list[tuple[str, InputError]] = []
 
-        def tell(question: str, error: InputError) -> None:
+        def report(question: str, error: InputError) -> None:
             failed.append((question, error))
             if as_json:
                 print_json({"question": question, "error": str(error)})
 
-        if not ask_many(asking, view, texts, batch_size, tell):
+        if not ask_many(asking, view, texts, batch_size, report):
             raise click.Abort
     if failed:
         raise InputError(
-            f"{len(failed)} of {len(texts)} questions cannot be asked, such as {failed[0][0]!r}: {failed[0][1]}"
+            f"{len(failed)} of {len(texts)} questions cannot be asked; the first is {failed[0][0]!r}: {failed[0][1]}"
         )
     return None
 

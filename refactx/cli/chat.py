@@ -1,7 +1,7 @@
 """`refactx ask --chat`: a conversation, question by question.
 
-Earlier turns go into the prompt as they were, facts and all. A fact of theirs may be written again, since a new answer
-needs its own proof. A turn that was interrupted or cut off is left out, or the model would learn from half a fact.
+Earlier turns go into the prompt unchanged, with their facts. An answer may repeat a fact of an earlier turn, since each
+answer needs its own proof. A turn that was interrupted or cut off is left out: the model would imitate half a fact.
 """
 
 import sys
@@ -14,14 +14,14 @@ from refactx.asking.prompt import Example
 from refactx.cli.views import View
 from refactx.errors import RefactxError, without_password
 
-HELP = "/new begins a new conversation, /quit or Ctrl-D ends; Ctrl-C ends an answer"
+HELP = "/new begins a new conversation, /quit or Ctrl-D ends it; Ctrl-C ends an answer"
 _PROMPT = "> "
 
 
 def chat(view: View, questions: Sequence[str] = ()) -> None:
-    """Ask these questions, then those that come on standard input, each with the turns before it."""
+    """Ask `questions`, then those on standard input, each after the earlier turns."""
     with suppress(ImportError):
-        import readline  # noqa: F401  (input() then has a history and keys to edit with)
+        import readline  # noqa: F401  (gives input() a history and editing keys)
 
     waiting, history = list(questions), list[Example]()
     if sys.stdin.isatty():
@@ -50,13 +50,13 @@ def _turn(view: View, question: str, history: list[Example]) -> None:
     if answer.turns_left_out:
         del history[: answer.turns_left_out]
         turns = "1 earlier turn was" if answer.turns_left_out == 1 else f"{answer.turns_left_out} earlier turns were"
-        click.echo(f"({turns} left out: the model has no room for more)", err=True)
+        click.echo(f"({turns} left out: they exceed the context of the model)", err=True)
     if answer.finish_reason == "stop":
         history.append(Example(question, answer.text))
 
 
 def _read() -> str | None:
-    """The next line; None at the end. Ctrl-C begins the line again."""
+    """Return the next line; None at the end. Ctrl-C begins the line again."""
     while True:
         try:
             if not sys.stdin.isatty():

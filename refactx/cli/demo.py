@@ -1,4 +1,4 @@
-"""`make demo`: the whole job on the committed sample of Wikidata, with a model small enough for any machine."""
+"""`make demo`: an index of the sample of Wikidata and three answers, by a model small enough for any machine."""
 
 import os
 import sys
@@ -12,10 +12,10 @@ from refactx.asking.prompt import load_prompt
 from refactx.cli.views import Asking, view_of
 from refactx.connect import database, open_index
 from refactx.errors import IndexNotFoundError, RefactxError
-from refactx.index.index import find_index
-from refactx.models.demo import demo_model_folder
+from refactx.models import demo_model_folder
 from refactx.models.loading import load_model, load_tokenizer
 from refactx.paths import refactx_home
+from refactx.postgres.catalogue import find_index
 from refactx.postgres.database import Database
 
 INDEX = "demo"
@@ -27,11 +27,11 @@ QUESTIONS = (
 
 
 def main() -> None:
-    """Get the model, build the index if it is not there yet, and ask."""
+    """Download the model, build the index unless it exists, and ask the questions."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # see refactx.cli.main.main
     try:
         model = str(demo_model_folder())
-        # The server is held for the whole demo: it would stop and start between the steps otherwise.
+        # Open for the whole demo: otherwise the server would stop and start between the steps.
         with database() as opened:
             try:
                 find_index(opened, INDEX)
@@ -44,13 +44,19 @@ def main() -> None:
 
 
 def _ingest(database: Database, model: str) -> None:
-    from refactx.ingest.new_index import Options, ingest
+    from refactx.ingest import ingest
 
     tokenizer, _ = load_tokenizer(model)
     sample = files("refactx") / "data" / "wikidata-sample.nt.gz"
     with as_file(sample) as path:
-        options = Options(INDEX, tokenizer, "SmolLM2-135M-Instruct")
-        result = ingest([path], database, refactx_home() / "work", options)
+        result = ingest(
+            [path],
+            database,
+            index=INDEX,
+            tokenizer=tokenizer,
+            tokenizer_name="SmolLM2-135M-Instruct",
+            work=refactx_home() / "work",
+        )
     click.echo(f"Index {INDEX!r}: {result.report.facts:,} facts, {result.size / result.report.facts:.1f} bytes each.\n")
 
 
@@ -58,8 +64,11 @@ def _ask(model: str) -> None:
     click.echo("The demo model has 135 million parameters: its facts are true, its answers often are not.\n")
     with open_index(INDEX) as index:
         prompt = load_prompt()
-        asker = Asker(*load_model(model), index, prompt)
-        view = view_of(Asking(asker, Generation(max_new_tokens=120), free=False, marker=prompt.marker), as_json=False)
+        loaded, tokenizer = load_model(model)
+        asker = Asker(loaded, tokenizer, index, prompt)
+        view = view_of(
+            Asking(asker=asker, options=Generation(max_new_tokens=120), free=False, marker=prompt.marker), as_json=False
+        )
         for question in QUESTIONS:
             if view.ask(question).finish_reason == "interrupted":
                 sys.exit(130)

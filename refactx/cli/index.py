@@ -1,4 +1,4 @@
-"""`refactx index`: what there is, in figures; checked, compacted, migrated, dropped."""
+"""`refactx index`: commands on whole indexes."""
 
 import os
 import sys
@@ -6,42 +6,39 @@ from pathlib import Path
 
 import click
 
+from refactx.cli.help import OrderedGroup
 from refactx.cli.options import DB, JSON, print_json
 from refactx.cli.share import export, import_
 from refactx.cli.sources import machine_options, work_dir_of
 from refactx.errors import without_password
 
 
-@click.group()
+@click.group(cls=OrderedGroup)
 def index() -> None:
-    """List, show, verify, compact, export, import, migrate and drop indexes."""
-
-
-index.add_command(export)
-index.add_command(import_)
+    """List, check, share and maintain indexes."""
 
 
 @index.command("list")
 @DB
-@click.option("--all", "every", is_flag=True, help="Also those being built, and what killed ingests left.")
+@click.option("--all", "every", is_flag=True, help="Also list unfinished ones, of running and killed ingests.")
 @JSON
 def list_(db: str | None, every: bool, as_json: bool) -> None:
     """List the indexes."""
     from refactx.connect import database
-    from refactx.index.description import described
-    from refactx.postgres.database import list_indexes
+    from refactx.index.description import index_document
+    from refactx.postgres.catalogue import list_indexes
 
     with database(db) as opened, opened.connection() as connection:
-        found = [described(entry) for entry in list_indexes(connection, every=every)]
+        found = [index_document(entry) for entry in list_indexes(connection, every=every)]
         where = without_password(opened.url)
     if as_json:
         return print_json(found)
     if not found:
-        click.echo(f"there is no index in {where} yet: build one with `refactx ingest`", err=True)
+        click.echo(f"there is no index in {where}: build one with `refactx ingest`", err=True)
     for entry in found:
         state = "" if entry["state"] == "ready" else f"  [{entry['state']}]"
         if every and entry["unfinished"]:
-            state += "  [being changed, or a change was killed]"
+            state += "  [a change is running, or was killed]"
         click.echo(
             f"{entry['name']:<24} {entry['facts']:>14,} facts  {entry['bytes_per_fact'] or 0:>6.1f} bytes a fact"
             f"  {entry['tokenizer']}{state}"
@@ -54,12 +51,12 @@ def list_(db: str | None, every: bool, as_json: bool) -> None:
 @DB
 @JSON
 def show(name: str, db: str | None, as_json: bool) -> None:
-    """Show what an index holds and what it takes."""
+    """Show the contents and the size of an index."""
     from refactx.connect import open_index
-    from refactx.index.description import described, shape_of
+    from refactx.index.description import index_document, shape_of
 
     with open_index(name, db) as opened:
-        found = described(opened.entry) | shape_of(opened)
+        found = index_document(opened.entry) | shape_of(opened)
     if as_json:
         return print_json(found)
     for key, value in found.items():
@@ -73,7 +70,10 @@ def show(name: str, db: str | None, as_json: bool) -> None:
 @DB
 @JSON
 def verify(name: str, db: str | None, as_json: bool) -> None:
-    """Walk everything of an index; exit code 1, with the first faults, if anything is wrong."""
+    """Check everything in an index.
+
+    If it is damaged, print the first faults and exit with code 1.
+    """
     from tqdm import tqdm
 
     from refactx.connect import open_index
@@ -108,21 +108,19 @@ def verify(name: str, db: str | None, as_json: bool) -> None:
 
 @index.command()
 @click.argument("name")
-@click.option(
-    "--unfinished", is_flag=True, help="Only what a killed ingest left of it; a finished index of the name stays."
-)
+@click.option("--unfinished", is_flag=True, help="Delete only what killed ingests left of it.")
 @DB
 @JSON
 def drop(name: str, unfinished: bool, db: str | None, as_json: bool) -> None:
-    """Drop an index, and what killed ingests left of it."""
+    """Delete an index and what killed ingests left of it."""
     from refactx.connect import database
-    from refactx.postgres.building import drop as drop_index
+    from refactx.postgres.removal import drop as drop_index
 
     with database(db) as opened, opened.connection() as connection:
         drop_index(connection, name, unfinished=unfinished)
     if as_json:
         return print_json({"dropped": name})
-    click.echo(f"dropped {'what was unfinished of ' if unfinished else ''}{name}")
+    click.echo(f"dropped {'the unfinished parts of ' if unfinished else ''}{name}")
     return None
 
 
@@ -132,14 +130,14 @@ def drop(name: str, unfinished: bool, db: str | None, as_json: bool) -> None:
 @machine_options
 @JSON
 def compact(name: str, db: str | None, workers: int, work_dir: Path | None, as_json: bool) -> None:
-    """Merge what was appended and forgotten into one segment, while readers go on."""
+    """Merge all segments of an index into one. Readers continue meanwhile."""
     from refactx.connect import database
-    from refactx.ingest.compaction import CompactOptions
-    from refactx.ingest.compaction import compact as compact_index
+    from refactx.ingest import Resources
+    from refactx.ingest import compact as compact_index
 
-    os.nice(10)  # readers on this machine come first
+    os.nice(10)  # readers on this machine have priority
     with database(db) as opened:
-        done = compact_index(opened, work_dir_of(work_dir), CompactOptions(name, workers))
+        done = compact_index(opened, index=name, work=work_dir_of(work_dir), resources=Resources(workers=workers))
     if as_json:
         return print_json(done.to_json())
     if not done.seconds:
@@ -156,9 +154,12 @@ def compact(name: str, db: str | None, workers: int, work_dir: Path | None, as_j
 @DB
 @JSON
 def migrate(db: str | None, as_json: bool) -> None:
-    """Bring the indexes of an older refactx up to this one: seconds, whatever their size."""
+    """Upgrade a catalogue that an older refactx wrote.
+
+    This takes seconds, whatever the size of the indexes.
+    """
     from refactx.connect import database
-    from refactx.postgres.database import CATALOGUE_VERSION
+    from refactx.postgres.catalogue import CATALOGUE_VERSION
     from refactx.postgres.migrate import migrate as migrate_catalogue
 
     with database(db) as opened, opened.connection() as connection:
@@ -168,3 +169,7 @@ def migrate(db: str | None, as_json: bool) -> None:
     done = "nothing to do" if before == CATALOGUE_VERSION else f"was {before}"
     click.echo(f"the catalogue has version {CATALOGUE_VERSION} ({done})")
     return None
+
+
+index.add_command(export)
+index.add_command(import_)

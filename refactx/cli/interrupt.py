@@ -1,4 +1,4 @@
-"""Ctrl-C as a wish: a generation ends behind the id that is being computed, and what it wrote is kept."""
+"""Ctrl-C as a request: a generation ends after the current token, and its text is kept."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -8,20 +8,20 @@ from types import FrameType
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
-    """For the length of the block the first Ctrl-C only makes the function that this gives return True.
+    """Yield a function that returns True after the first Ctrl-C within the block.
 
-    The second one raises KeyboardInterrupt, as without the block. For the main thread.
+    The second Ctrl-C raises KeyboardInterrupt, as Ctrl-C outside the block does. Use it in the main thread only.
     """
-    wished = False
+    requested = False
 
-    def wish(number: int, frame: FrameType | None) -> None:
-        nonlocal wished
-        if wished:
+    def request(number: int, frame: FrameType | None) -> None:
+        nonlocal requested
+        if requested:
             raise KeyboardInterrupt
-        wished = True
+        requested = True
 
-    before = signal.signal(signal.SIGINT, wish)
+    before = signal.signal(signal.SIGINT, request)
     try:
-        yield lambda: wished
+        yield lambda: requested
     finally:
         signal.signal(signal.SIGINT, before)

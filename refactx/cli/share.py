@@ -1,4 +1,4 @@
-"""`refactx index export` and `refactx index import`: a finished index as one file, from one server to another."""
+"""`refactx index export` and `refactx index import`: a finished index as one file, for another server."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ from refactx.errors import InputError, RefactxError
 
 if TYPE_CHECKING:
     from refactx.postgres.database import Database
-    from refactx.share.export import Exported
+    from refactx.share.export import ExportResult
 
 FILE = click.Path(path_type=Path)
 
@@ -27,9 +27,10 @@ FILE = click.Path(path_type=Path)
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @JSON
 def export(name: str, file: Path, db: str | None, force: bool, as_json: bool) -> None:
-    """Write index NAME to FILE (- is standard output), for `refactx index import` on any server.
+    """Write an index to a file.
 
-    If an export is stopped, the same command goes on with FILE.part.
+    `refactx index import` reads it, on any server. If FILE is -, it goes to standard output. The same command continues
+    an export that was stopped, from FILE.part.
     """
     from refactx.connect import database
     from refactx.share.export import export_index
@@ -44,7 +45,7 @@ def export(name: str, file: Path, db: str | None, force: bool, as_json: bool) ->
         click.echo(done.note, err=True)
     if as_json:
         return print_json(asdict(done) | {"file": str(file)}, err=is_stream)
-    resumed = f", {done.resumed:,} of them from before" if done.resumed else ""
+    resumed = f", {done.resumed:,} of them already there" if done.resumed else ""
     click.echo(
         f"exported {name} to {file}: {done.facts:,} facts, {done.size:,} bytes{resumed}, checksum {done.checksum}",
         err=is_stream,
@@ -54,14 +55,15 @@ def export(name: str, file: Path, db: str | None, force: bool, as_json: bool) ->
 
 @click.command("import")
 @click.argument("file", type=FILE)
-@click.option("--index", metavar="NAME", help="Its name here; default: the one under which it was exported.")
+@click.option("--index", metavar="NAME", help="Its new name; default: as exported.")
 @DB
-@click.option("--replace", is_flag=True, help="Replace an index that exists; readers see the old one until then.")
+@click.option("--replace", is_flag=True, help="Replace an existing index; readers keep the old one.")
 @JSON
 def import_(file: Path, index: str | None, db: str | None, replace: bool, as_json: bool) -> None:
-    """Make an index of a FILE that `refactx index export` wrote (- is standard input).
+    """Add an index from a file of `refactx index export`.
 
-    Everything in the file is checked before it goes in. If an import is stopped, the same command goes on.
+    If FILE is -, it is read from standard input. Everything in it is checked first. The same command continues an
+    import that was stopped.
     """
     from refactx.connect import database
     from refactx.share.importing import import_index, import_stream
@@ -69,35 +71,35 @@ def import_(file: Path, index: str | None, db: str | None, replace: bool, as_jso
     with database(db) as opened, _bar("import") as progress:
         if str(file) == "-":
             if sys.stdin.isatty():
-                raise InputError("nobody types an index: give a file, or pipe one in")
+                raise InputError("refusing to read an index from a terminal: give a file or a pipe")
             done = import_stream(opened, sys.stdin.buffer, "standard input", index, replace=replace, progress=progress)
         else:
             done = import_index(opened, file, index, replace=replace, progress=progress)
     if as_json:
         return print_json(asdict(done) | {"file": str(file)})
-    resumed = f", {done.resumed:,} of them from before" if done.resumed else ""
+    resumed = f", {done.resumed:,} of them already there" if done.resumed else ""
     click.echo(
         f"imported {done.index}: {done.facts:,} facts, {done.size:,} bytes of rows{resumed}, checksum {done.checksum}"
     )
     return None
 
 
-def _export_to_stdout(database: "Database", name: str, progress: Callable[[int, int], object]) -> "Exported":
+def _export_to_stdout(database: "Database", name: str, progress: Callable[[int, int], object]) -> "ExportResult":
     from refactx.share.export import export_stream
 
     if sys.stdout.isatty():
-        raise InputError("an index is no text for a terminal: give a file, or pipe it on")
+        raise InputError("refusing to write binary data to a terminal: give a file or a pipe")
     try:
         return export_stream(database, name, sys.stdout.buffer, progress=progress)
     except RefactxError:
-        # What is still buffered for a pipe that broke would be complained about once more when Python ends.
+        # Python would report the broken pipe again at exit, for what is still buffered.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise
 
 
 @contextmanager
 def _bar(what: str) -> Iterator[Callable[[int, int], object]]:
-    """A progress bar of bytes on standard error, where that is a terminal."""
+    """Show a progress bar of bytes on standard error if that is a terminal."""
     from tqdm import tqdm
 
     with tqdm(desc=what, unit="B", unit_scale=True, disable=None) as bar:

@@ -1,4 +1,4 @@
-"""What the commands that read sources share: which files, which facts of them, and how much of the machine."""
+"""The options of the commands that read sources: which facts to take, and limits of the machine; and their reports."""
 
 import os
 import re
@@ -19,102 +19,92 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def _size(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
-    """A size as DuckDB takes it. Few facts never come to DuckDB, and a slip of the finger should not wait for many."""
+    """Return a size as DuckDB takes it. Raise InputError if it is none: an ingest of few facts does not use DuckDB."""
     if not re.fullmatch(r"\d+(\.\d+)? ?([kmgt]i?)?b|\d+(\.\d+)?%", value.strip(), re.IGNORECASE):
-        raise InputError(f"{value!r} is no size of memory: expected one such as 1GB or 512MB")
+        raise InputError(f"--memory {value!r} is not a size: give one such as 1GB, 512MB or 80%")
     return value
 
 
 _WORK_DIR = click.option(
-    "--work-dir", type=FILE, metavar="FOLDER", help="Temporary files; default: work/ in REFACTX_HOME."
+    "--work-dir", type=FILE, metavar="FOLDER", help="For temporary files; default: $REFACTX_HOME/work."
 )
 _WORKERS = click.option(
-    "--workers", default=os.cpu_count() or 2, show_default=True, type=click.IntRange(1), help="Threads."
+    "--workers",
+    default=os.cpu_count() or 2,
+    show_default=True,
+    type=click.IntRange(1),
+    metavar="N",
+    help="Number of threads.",
 )
 _OPTIONS = (
+    click.option("--limit", type=click.IntRange(1), metavar="N", help="For a trial: N subjects with all their facts."),
+    click.option("--inverse", is_flag=True, help="Add inverse facts: <A> <director of> <B>."),
+    click.option("--properties", metavar="LIST", help="Only these: P31,P569 or a file of ids."),
     click.option(
-        "--page", type=FILE, metavar="FILE", help="enwiki-...-page.sql.gz: items are called by their Wikipedia titles."
+        "--languages", default="en,mul", show_default=True, metavar="LIST", help="Languages of names, best first."
     ),
-    click.option(
-        "--page-props",
-        type=FILE,
-        metavar="FILE",
-        help="enwiki-...-page_props.sql.gz: belongs to --page; short descriptions too.",
-    ),
-    click.option("--properties", metavar="FILE_OR_LIST", help="Only claims with these: P31,P569, or a file of ids."),
-    click.option(
-        "--languages", default="en,mul", show_default=True, metavar="LIST", help="Of names and texts, the best first."
-    ),
-    click.option("--keep-external-ids", is_flag=True, help="Also properties that are identifiers elsewhere."),
-    click.option(
-        "--descriptions/--no-descriptions", default=True, help="Facts <X> <description> <...>; on by default."
-    ),
-    click.option(
-        "--limit", type=click.IntRange(1), metavar="N", help="Only N subjects, each with all its facts: a trial."
-    ),
-    click.option(
-        "--inverse", is_flag=True, help="Also inverse facts: <Danny Boyle> <director of> <Slumdog Millionaire>."
-    ),
-    click.option(
-        "--inverse-names",
-        type=FILE,
-        metavar="FILE",
-        help="Their predicates: P57<TAB>director of, a line each, or TOML.",
-    ),
+    click.option("--keep-external-ids", is_flag=True, help="Keep identifiers in other databases."),
+    click.option("--descriptions/--no-descriptions", default=True, help="<X> <description> <...>; default: on."),
+    click.option("--aliases/--no-aliases", default=None, help="<JFK (alias)> <alias of> <...>; default: as --inverse."),
+    click.option("--inverse-names", type=FILE, metavar="FILE", help="Lines of P57<TAB>director of, or TOML."),
     click.option(
         "--inverse-limit",
         default=1000,
         show_default=True,
         type=click.IntRange(1),
         metavar="N",
-        help="No inverse facts of an object with more than N subjects by a property.",
+        help="At most N per object and property.",
     ),
-    click.option(
-        "--aliases/--no-aliases",
-        default=None,
-        help="Also <JFK (alias)> <alias of> <John F. Kennedy>; with --inverse by default.",
-    ),
-    click.option("--strict", is_flag=True, help="Stop at the first malformed line instead of counting it."),
+    click.option("--page", type=FILE, metavar="FILE", help="enwiki-...-page.sql.gz: titles as names."),
+    click.option("--page-props", type=FILE, metavar="FILE", help="enwiki-...-page_props.sql.gz, with --page."),
+    click.option("--strict", is_flag=True, help="Stop at the first malformed line."),
     click.option(
         "--memory",
         default="1GB",
         show_default=True,
         metavar="SIZE",
         callback=_size,
-        help="Bound for joins and sorts.",
+        help="Memory for joins and sorts.",
     ),
     _WORKERS,
     _WORK_DIR,
 )
-IN_OPTIONS = ("strict", "memory", "workers")
-"""Those that are no part of the selection."""
+SOURCE_GROUPS = {
+    "Which facts": (
+        *("properties", "languages", "keep_external_ids", "descriptions"),
+        *("aliases", "inverse_names", "inverse_limit"),
+    ),
+    "Names from Wikipedia": ("page", "page_props"),
+    "Database and machine": ("db", "strict", "memory", "workers", "work_dir"),
+}
 
 
 def source_options(command: Command) -> Command:
-    """Give a command the options of sources."""
+    """Add the options of sources to a command."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 def machine_options(command: Command) -> Command:
-    """Give a command `--workers` and `--work-dir`."""
+    """Add `--workers` and `--work-dir` to a command."""
     return _WORKERS(_WORK_DIR(command))
 
 
 def work_dir_of(given: Path | None) -> Path:
-    """The folder for temporary files."""
+    """Return the folder for temporary files."""
     from refactx.paths import refactx_home
 
     return given or refactx_home() / "work"
 
 
-def both_dumps(page: Path | None, page_props: Path | None) -> tuple[Path, Path] | None:
+def wikipedia_dumps(page: Path | None, page_props: Path | None) -> tuple[Path, Path] | None:
+    """Return both dumps of Wikipedia, or None if neither is given. Raise InputError if only one is given."""
     if page is None and page_props is None:
         return None
     if page is None or page_props is None:
         given, missing = ("--page", "--page-props") if page_props is None else ("--page-props", "--page")
-        raise InputError(f"{given} was given without {missing}: titles need both dumps, so give both, or neither")
+        raise InputError(f"{given} was given without {missing}: give both dumps, or neither")
     return page, page_props
 
 
@@ -130,6 +120,7 @@ def selection_of(
     inverse_limit: int,
     aliases: bool | None,
 ) -> "Selection":
+    """Return the selection that the options describe. Raise InputError if a value or a file cannot be used."""
     from refactx.ingest.knowledge.inverse_labels import read_inverse_names
     from refactx.ingest.selection import Selection, languages_of, properties_of
 
@@ -146,16 +137,16 @@ def selection_of(
     )
 
 
-def print_lines(report: "Report") -> None:
-    """What became of the lines of the sources."""
+def print_report(report: "Report") -> None:
+    """Print how many lines of the sources were kept, and how many were left out for each reason."""
     named = ", ".join(f"{count:,} {rule}" for rule, count in report.names.items())
     if named:
         click.echo(f"entities: {report.entities:,}, named by {named}; {report.collisions:,} names collided")
     click.echo(f"lines: {report.lines_read:,} read, {report.kept:,} kept")
     for reason, count in report.dropped.items():
         click.echo(f"  {count:>12,} dropped: {reason}")
-    for line in (*report.malformed, *report.notes):
-        click.echo(f"  {line}")
+    for text in (*report.malformed, *report.notes):
+        click.echo(f"  {text}")
     for reason, count in report.not_inverted.items():
         if count:
             click.echo(f"  {count:>12,} claims got no inverse fact: {reason}")
@@ -164,5 +155,5 @@ def print_lines(report: "Report") -> None:
 
 
 def print_seconds(seconds: dict[str, float]) -> None:
-    """How long each step took."""
+    """Print how long each step took."""
     click.echo("  " + ", ".join(f"{step} {each:.1f} s" for step, each in seconds.items()))

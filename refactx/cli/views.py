@@ -1,6 +1,6 @@
-"""Asking so that somebody sees it: on a terminal, as plain lines, or as JSON lines.
+"""Views of answers: on a terminal, as plain lines, or as JSON lines.
 
-Results go to standard output. What has come so far goes to standard error where that is a terminal.
+Answers go to standard output, progress to standard error if that is a terminal.
 """
 
 import sys
@@ -20,16 +20,15 @@ from refactx.asking.prompt import Example
 from refactx.cli.interrupt import interruptible
 from refactx.cli.options import print_json
 from refactx.cli.plain import plain
-from refactx.decoding.partial import shown
-from refactx.decoding.stream import Piece
-from refactx.errors import InputError
+from refactx.decoding.stream import TextPiece
+from refactx.errors import InputError, RefactxError, without_password
 
-_COUNTED = 0.5  # seconds between two counts of a beam's facts, which reads the whole text again
+_COUNT_INTERVAL = 0.5  # seconds: each count of a beam's facts reads the whole text again
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """Whom is asked, and how; `marker`: what the model writes in front of its answer."""
+    """An asker and how to ask it. `free`: without facts; `marker`: the text before the final answer (`Answer:`)."""
 
     asker: Asker
     options: Generation
@@ -38,11 +37,11 @@ class Asking:
 
     @property
     def streams(self) -> bool:
-        """Whether the text can be shown as it comes."""
+        """Whether the text can be shown while it is written: beams may change what was written."""
         return self.options.num_beams == 1
 
     def ask(self, question: str, history: Sequence[Example], view: "Reader") -> Answer:
-        """Ask, with a view that reads along; Ctrl-C ends the generation."""
+        """Ask, and pass the text to `view` while it is written; Ctrl-C ends the generation."""
         streamer = self.asker.stream(view.add, self.free) if self.streams and view.reads else None
         counter = _BeamFacts(self, view)
 
@@ -60,35 +59,35 @@ class Asking:
 
 
 class Reader(Protocol):
-    """Reads a text along as it is written. `reads`: whether anybody looks; `tokens`, `facts`: how many there are so far."""
+    """A receiver of text while it is written. `reads`: whether it wants the text; `tokens`, `facts`: counts so far."""
 
     reads: bool
     tokens: int
     facts: int
 
-    def add(self, piece: Piece) -> None:
-        """The next piece of the text."""
+    def add(self, piece: TextPiece) -> None:
+        """Take the next piece of the text."""
         ...
 
 
 class View(Protocol):
-    """Asks, and shows what comes of it."""
+    """A way to ask questions and to show answers."""
 
     def ask(self, question: str, history: Sequence[Example] = ()) -> Answer:
-        """One question."""
+        """Ask a question and show its answer."""
         ...
 
     def show(self, answer: Answer) -> None:
-        """An answer that is there already."""
+        """Show a finished answer."""
         ...
 
     def show_so_far(self, answer: Answer, error: str) -> None:
-        """What there is of an answer that an error broke off."""
+        """Show an answer that `error` ended early."""
         ...
 
 
 class _BeamFacts:
-    """Counts the facts of the first beam now and then."""
+    """The count of the facts in the first beam, at intervals."""
 
     def __init__(self, asking: Asking, view: Reader) -> None:
         self._asking, self._view = asking, view
@@ -98,11 +97,11 @@ class _BeamFacts:
         self._prompt_length = self._prompt_length or ids.shape[1] - 1
         if self._view.reads and not self._asking.free and time.monotonic() > self._next:
             self._view.facts = self._asking.asker.count_facts(ids[0].tolist(), self._prompt_length)
-            self._next = time.monotonic() + _COUNTED
+            self._next = time.monotonic() + _COUNT_INTERVAL
 
 
 class _Bar:
-    """Tokens and facts so far, on standard error."""
+    """A progress bar of tokens and facts, on standard error."""
 
     def __init__(self, bar: Any) -> None:
         self._bar, self._tokens, self.facts = bar, 0, 0
@@ -118,7 +117,7 @@ class _Bar:
         self._bar.update(count - self._tokens)
         self._tokens = count
 
-    def add(self, piece: Piece) -> None:
+    def add(self, piece: TextPiece) -> None:
         self.facts += piece.completes
 
 
@@ -129,7 +128,7 @@ class LineView:
         self._asking, self._as_json = asking, as_json
 
     def ask(self, question: str, history: Sequence[Example] = ()) -> Answer:
-        """Ask, and print the answer."""
+        """Ask a question and print its answer."""
         with shown(self.show_so_far), tqdm(unit=" tokens", disable=None, leave=False) as bar:
             answer = self._asking.ask(question, history, _Bar(bar))
         self.show(answer)
@@ -143,7 +142,7 @@ class LineView:
             click.echo(plain(answer))
 
     def show_so_far(self, answer: Answer, error: str) -> None:
-        """Print it; as JSON with the error beside it."""
+        """Print an answer that `error` ended early; JSON has the error as a field."""
         if self._as_json:
             print_json(answer.to_json() | {"error": error})
         else:
@@ -151,7 +150,7 @@ class LineView:
 
 
 class TerminalView:
-    """For people at a terminal. `asks`: whether the question is shown too."""
+    """Answers on a terminal. `asks`: whether to show each question too."""
 
     def __init__(self, asking: Asking, asks: bool = True) -> None:
         from refactx.cli.terminal import terminal
@@ -159,13 +158,13 @@ class TerminalView:
         self._asking, self._asks, self._console = asking, asks, terminal()
 
     def ask(self, question: str, history: Sequence[Example] = ()) -> Answer:
-        """Ask, and show the answer as it comes."""
+        """Ask a question and show its answer while it is written."""
         from refactx.cli.terminal import TerminalText, print_answer, print_question
 
         if self._asks:
             print_question(self._console, question)
         text = TerminalText(self._console, self._asking.marker)
-        with shown(self._behind_the_text), text.live():
+        with shown(self._show_rest), text.live():
             answer = self._asking.ask(question, history, text)
         print_answer(self._console, answer, self._asking.marker, was_streamed=self._asking.streams)
         return answer
@@ -178,17 +177,18 @@ class TerminalView:
         print_answer(self._console, answer, self._asking.marker, was_streamed=False)
 
     def show_so_far(self, answer: Answer, error: str) -> None:
-        """Show it; the error comes behind it."""
+        """Show an answer that `error` ended early; the command line prints the error after it."""
         self.show(answer)
 
-    def _behind_the_text(self, answer: Answer, error: str) -> None:
+    def _show_rest(self, answer: Answer, error: str) -> None:
+        """Show what follows the text of an answer that was shown while it was written."""
         from refactx.cli.terminal import print_answer
 
         print_answer(self._console, answer, self._asking.marker, was_streamed=self._asking.streams)
 
 
 def view_of(asking: Asking, as_json: bool, asks: bool = True) -> View:
-    """The view that suits standard output."""
+    """Return the view for standard output: JSON or plain lines, or a `TerminalView` if it is a terminal."""
     if not as_json and sys.stdout.isatty():
         return TerminalView(asking, asks)
     return LineView(asking, as_json)
@@ -197,9 +197,9 @@ def view_of(asking: Asking, as_json: bool, asks: bool = True) -> View:
 def ask_many(
     asking: Asking, view: View, questions: Sequence[str], batch_size: int, on_error: Callable[[str, InputError], object]
 ) -> bool:
-    """Ask in batches and show the answers in order, as they come. `on_error`: for a question that cannot be asked.
+    """Ask in batches and show the answers in order. Call `on_error` for a question that cannot be asked.
 
-    Returns whether all were asked: Ctrl-C ends the batch, which is shown, and leaves out the rest.
+    Returns whether all were asked: Ctrl-C ends the current batch, shows it, and leaves out the later ones.
     """
     with (
         shown(view.show_so_far),
@@ -217,7 +217,7 @@ def ask_many(
 
         answers = asking.asker.ask_all(questions, asking.options, batch_size=batch_size, free=asking.free, until=until)
         for question, answer in zip(questions, _until(answers, interrupted, batch_size), strict=False):
-            with _beside(bar):
+            with _above(bar):
                 if isinstance(answer, InputError):
                     on_error(question, answer)
                 else:
@@ -228,7 +228,7 @@ def ask_many(
 
 
 def _until(answers: Iterator[Any], interrupted: Callable[[], bool], batch_size: int) -> Iterator[Any]:
-    """The answers up to the end of the batch in which Ctrl-C came."""
+    """Yield the answers up to the end of the batch in which Ctrl-C was pressed."""
     for number, answer in enumerate(answers, 1):
         yield answer
         if interrupted() and number % batch_size == 0:
@@ -236,7 +236,18 @@ def _until(answers: Iterator[Any], interrupted: Callable[[], bool], batch_size: 
 
 
 @contextmanager
-def _beside(bar: Any) -> Iterator[None]:
-    """Print something while a bar is there."""
+def _above(bar: Any) -> Iterator[None]:
+    """Hide the bar while the block prints."""
     with bar.external_write_mode():
         yield
+
+
+@contextmanager
+def shown(show: Callable[[Answer, str], object]) -> Iterator[None]:
+    """If an error leaves the block, call `show` for each answer that it ended early, with the text of the error."""
+    try:
+        yield
+    except RefactxError as error:
+        for answer in error.partial.answers if error.partial else ():
+            show(answer, without_password(str(error)))
+        raise

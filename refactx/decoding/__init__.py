@@ -1,1 +1,34 @@
-"""Decoding as a state machine: which token ids may follow a text so that every fact in it is one of the tree."""
+"""The state machine of decoding: which token ids may follow a text so that every fact in it is a fact of the index.
+
+| names | what they are |
+|---|---|
+| `Machine`, `Constraint` | the states of sequences and the ids that may follow; the protocol of such a grammar |
+| `State` | a union of `Free`, `InFact`, `InTerminator`, `Closing` and `Dead` |
+| `Written`, `FactLimit` | a fact that a sequence has completed; a limit on their number |
+| `FactSource` | the protocol of an index |
+| `FactStream`, `TextPiece` | a streamer for `generate`, and the pieces of text that it passes on |
+| `Partial` | the output so far of a generation that an error ended |
+"""
+
+from refactx.decoding.constraint import Constraint
+from refactx.decoding.machine import Machine
+from refactx.decoding.partial import Partial
+from refactx.decoding.states import Closing, Dead, FactLimit, FactSource, Free, InFact, InTerminator, State, Written
+from refactx.decoding.stream import FactStream, TextPiece
+
+__all__ = [
+    "Closing",
+    "Constraint",
+    "Dead",
+    "FactLimit",
+    "FactSource",
+    "FactStream",
+    "Free",
+    "InFact",
+    "InTerminator",
+    "Machine",
+    "Partial",
+    "State",
+    "TextPiece",
+    "Written",
+]

@@ -1,13 +1,13 @@
-"""Where a fact begins and ends in text, for a tokenizer that cuts text as it likes.
+"""The markers of a fact in text, its trigger and its terminator, for any tokenization of them.
 
-The *trigger* (`Fact:`) is found in bytes, never in ids: it may come as `Fact` + `:`, as ` Fact:`, or with a white space
-behind it in one token (Qwen's `:\\n`). It counts when no word goes on into it (`inFact:` is not one) and nothing but
-white space follows it in the token that completes it: behind `Fact:\\n` the next token is a fact's first, since
-otherwise a model could write what looks like a fact and is none; `Fact:**` is ordinary text.
+The *trigger* (`Fact:`) is recognised by its bytes, not by ids: it may be written as `Fact` + `:`, as ` Fact:`, or with
+white space after it in the same token (Qwen's `:\\n`). It counts unless it is the end of a longer word (`inFact:` is no
+trigger) or the token that completes it has anything but white space after it. So the token after `Fact:\\n` is the
+first of a fact: otherwise a model could write text that looks like a fact and is none. `Fact:**` is ordinary text.
 
-The *terminator* (` .`) is not in the tree. A table says which tokens begin it, go on with it, or complete it with
-nothing but white space behind it: with Qwen ` .` before a newline is the single token ` .\\n`, and an index that
-forces the token ` .` makes the model stop there.
+The *terminator* (` .`) is not in the tree. A table lists the tokens that begin, continue and complete it, the last with
+nothing but white space after it: in Qwen's vocabulary, ` .` before a line end is the single token ` .\\n`, and a model
+on which the token ` .` is forced ends its text there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,47 +23,48 @@ _LONGEST_CHARACTER = 4  # bytes, in UTF-8
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """The text that starts a fact, as UTF-8 bytes; not empty.
+    """The text that starts a fact, as UTF-8 bytes, not empty.
 
     >>> trigger = Trigger(b"Fact:")
-    >>> trigger.completed(b"so: Fa", b"ct:\\n"), trigger.completed(b"", b"inFact:"), trigger.completed(b"Fact", b":**")
-    (True, False, False)
+    >>> trigger.is_completed(b"so: Fa", b"ct:\\n"), trigger.is_completed(b"", b"inFact:")
+    (True, False)
+    >>> trigger.is_completed(b"Fact", b":**")
+    False
     """
 
     text: bytes
 
     def tail(self, data: bytes) -> bytes:
-        """The end of `data` that decides whether a trigger is complete later on."""
+        """Return the end of `data` that is needed to decide whether later tokens complete a trigger."""
         return data[-(len(self.text) - 1 + _LONGEST_CHARACTER) :]
 
-    def completed(self, tail: bytes, piece: bytes) -> bool:
-        """Whether `piece` (the bytes of one token) completes the trigger behind the text that ends in `tail`."""
+    def is_completed(self, tail: bytes, piece: bytes) -> bool:
+        """Return whether `piece` (the bytes of one token) completes the trigger after the text that ends in `tail`."""
         if self.text[-1] not in piece:  # nearly every token: the trigger has to end inside the piece
             return False
         data = tail + piece
         at = data.rfind(self.text, max(0, len(tail) - len(self.text) + 1))
-        return at >= 0 and self.counts(data[:at], data[at + len(self.text) :])
+        return at >= 0 and self.is_delimited(data[:at], data[at + len(self.text) :])
 
-    def counts(self, before: bytes, behind: bytes) -> bool:
-        """Whether the trigger's text between `before` and `behind` (the rest of its last token) is a trigger."""
-        if behind and not behind.isspace():
+    def is_delimited(self, before: bytes, rest: bytes) -> bool:
+        """Return whether the trigger's text between `before` and `rest` (the end of its last token) is a trigger."""
+        if rest and not rest.isspace():
             return False
         character = before[-_LONGEST_CHARACTER:].decode("utf-8", "replace")[-1:]
         return not (_in_word(character) and _in_word(self.text.decode()[:1]))
 
 
 def _in_word(character: str) -> bool:
-    # Caseless scripts (Chinese, Arabic) need no space before a Latin word, so no boundary is asked behind them.
+    # Caseless scripts (Chinese, Arabic) need no space before a Latin word, so a trigger may follow them directly.
     return character == "_" or character.isdigit() or character.lower() != character.upper()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Terminator:
-    """The tokens that write the terminator, by how many of its bytes are written.
+    """The tokens that write the terminator, by `done`, the number of its bytes that are written: 0 to `size - 1`.
 
-    `steps[done]`: token id to the number of terminator bytes written after it (`size`: complete); `tokens[done]`: its
-    keys as int32[n], ascending. `done` runs from 0 to `size - 1`. A token that only begins the terminator is listed
-    where some token can go on with it.
+    `steps[done]`: for each token id that may follow, the number of terminator bytes that are written after it (`size`:
+    all); `tokens[done]`: these ids as int32[n], ascending. Tokens after which no token can continue are not listed.
     """
 
     size: int
@@ -72,9 +73,9 @@ class Terminator:
 
     @classmethod
     def of(cls, text: bytes, token_bytes: Sequence[bytes]) -> "Terminator":
-        """The table for `text` (not empty) and the bytes of each id.
+        """Return the table for `text` (not empty) and the bytes of each id.
 
-        Raises ModelError where no tokens of the vocabulary write the terminator.
+        Raises ModelError if no tokens of the vocabulary write the terminator.
 
         >>> table = Terminator.of(b" .", [b"", b" ", b".", b" .", b" .\\n", b" .x", b".\\n "])
         >>> table.steps[0], table.steps[1]
@@ -82,7 +83,7 @@ class Terminator:
         """
         size = len(text)
         steps: list[dict[int, int]] = [{} for _ in text]
-        for done in reversed(range(size)):  # from the end: whether a token can be gone on with is known by then
+        for done in reversed(range(size)):  # from the end, since a token is listed only if others can continue it
             rest = text[done:]
             for token, piece in enumerate(token_bytes):
                 if piece[:1] != rest[:1]:
@@ -93,7 +94,7 @@ class Terminator:
                     steps[done][token] = done + len(piece)
         if not steps[0]:
             raise ModelError(
-                f"no tokens of this tokenizer write the terminator {text.decode()!r}, so no fact could end; "
+                f"no tokens of this tokenizer write the terminator {text.decode()!r}, so no fact could end: "
                 "build the index with another terminator"
             )
         tokens = [np.array(sorted(step), np.int32) for step in steps]

@@ -1,17 +1,21 @@
-"""The text of one generation as it comes, told apart into free text and facts."""
+"""The stream of the text of one generation, split into free text and facts."""
 
 import codecs
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from refactx.decoding.machine import Free, InFact, InTerminator, Machine, State
+from refactx.decoding.machine import Machine
+from refactx.decoding.states import Free, InFact, InTerminator, State
 from refactx.tokenizer import FactTokenizer
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A piece of text. `in_fact`: it stands between a trigger and the end of the fact's terminator, and `completes` it."""
+class TextPiece:
+    """A piece of text.
+
+    `in_fact`: it is part of a fact or of its terminator; `completes`: it is the end of the terminator.
+    """
 
     text: str
     in_fact: bool = False
@@ -19,19 +23,21 @@ class Piece:
 
 
 class FactStream:
-    """A Transformers streamer (`generate(streamer=...)`) that hands on pieces of text, in order, for one generation.
+    """A Transformers streamer (`generate(streamer=...)`) for one generation, which calls `on_piece` for each piece.
 
-    `machine`: None where there are no facts. Bytes that are no character yet are kept until they are one.
+    `machine`: None if there are no facts. Bytes of an incomplete character wait for the rest of it.
     """
 
-    def __init__(self, tokenizer: FactTokenizer, machine: Machine | None, on_piece: Callable[[Piece], object]) -> None:
+    def __init__(
+        self, tokenizer: FactTokenizer, machine: Machine | None, on_piece: Callable[[TextPiece], object]
+    ) -> None:
         self._tokenizer, self._machine, self._on_piece = tokenizer, machine, on_piece
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._state: State = Free()
-        self._position: int | None = None  # None: the prompt has not come
+        self._position: int | None = None  # of the next id; None: the prompt is missing
 
     def put(self, value: Any) -> None:
-        """The prompt's ids, int64[1, length], at first; then each id, int64[1]."""
+        """Take the ids of the prompt, int64[1, length], in the first call; then each id, int64[1]."""
         ids: list[int] = value.flatten().tolist()
         if self._position is None:
             self._position = len(ids)
@@ -42,27 +48,27 @@ class FactStream:
             self._next(token)
 
     def end(self) -> None:
-        """The generation is over: hand on what is left."""
-        self._say(b"", final=True)
+        """End the text: pass on the bytes that are left."""
+        self._emit(b"", final=True)
 
     def _next(self, token: int) -> None:
         table = self._tokenizer.token_bytes
         piece = table[token] if token < len(table) else b""
         if self._machine is None or self._position is None:
-            return self._say(piece)
+            return self._emit(piece)
         before = self._state
         self._state = self._machine.advance(before, token, self._position)
         self._position += 1
         if not isinstance(before, InFact | InTerminator):
-            return self._say(piece)
+            return self._emit(piece)
         if len(self._state.facts) == len(before.facts):
-            return self._say(piece, in_fact=True)
+            return self._emit(piece, in_fact=True)
         done = before.done if isinstance(before, InTerminator) else 0
         end = self._machine.terminator.size - done
-        self._say(piece[:end], in_fact=True, completes=True)
-        return self._say(piece[end:])
+        self._emit(piece[:end], in_fact=True, completes=True)
+        return self._emit(piece[end:])
 
-    def _say(self, data: bytes, in_fact: bool = False, completes: bool = False, final: bool = False) -> None:
+    def _emit(self, data: bytes, in_fact: bool = False, completes: bool = False, final: bool = False) -> None:
         text = self._decoder.decode(data, final)
         if text or completes:
-            self._on_piece(Piece(text, in_fact, completes))
+            self._on_piece(TextPiece(text, in_fact, completes))

@@ -1,34 +1,35 @@
-"""A final answer as a set of items, and when an item is a gold answer.
+"""Final answers as sets of items, and the comparison of items with gold answers.
 
-**Splitting.** An answer is cut at line ends, `;`, `|`, `•`, `/` with spaces around it, `and`, `&`, and at commas; never
-inside parentheses, a date or a number (`1,234`, `one hundred and five`). Where neighbouring parts together are a known
-name (a gold answer, or a part of a fact that the answer rests on), they are one item: `Trinidad and Tobago`,
-`Washington, D.C.`.
+**Splitting.** An answer is split at line ends, `;`, `|`, `•`, `/` with spaces around it, `and`, `&`, and commas, but not
+inside parentheses, a date or a number (`1,234`, `one hundred and five`). If neighbouring parts together are a known
+name (a gold answer, or a part of a fact in the text), they are one item: `Trinidad and Tobago`, `Washington, D.C.`.
 
-**Equality.** An item is a gold answer if its normal form (`refactx.eval.normalise`) is that of the gold answer or of
-one of its aliases. A qualifier, text in parentheses at the end, counts only where both have one: `Bern (capital of
-Switzerland)` is `Bern`, and is not `Bern (Indiana)`. A number with a unit is the bare number, and not another unit's.
+**Equality.** An item equals a gold answer if its normal form (`refactx.eval.normalise`) is that of the gold answer or of
+one of its aliases. A qualifier (text in parentheses at the end) counts only if both have one: `Bern (capital of
+Switzerland)` equals `Bern`, but not `Bern (Indiana)`. A number with a unit equals the bare number, but not the number
+with another unit.
 """
 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from refactx.eval.normalise import AND_IN_NUMBER, Tokens, agrees, fold, is_quantity, normalise, with_iso_dates
+from refactx.eval.normalise import Tokens, agrees, fold, is_quantity, normalise, with_iso_dates
+from refactx.eval.quantities import AND_IN_NUMBER
 
 _SEPARATOR = re.compile(
     r"\s*(?:[;\n|•]|,(?!\d{3}(?!\d)))\s*(?:(?:and\b|&)\s*)?"
     rf"|(?!{AND_IN_NUMBER})\s+(?:and|&|/)\s+"
 )
 _WIDEST = 8
-"""So many neighbouring parts are tried as one name; `the London School of Economics, Political Science and ...`."""
+"""The most neighbouring parts that may be one name: `the London School of Economics, Political Science and ...`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gold:
     """An answer that counts as right: its text, other names of it, and its id in the knowledge base if known.
 
-    `text` is empty where a data set gives only an id; then the aliases are what counts.
+    `text` is empty if the data set has only an id; then the aliases are compared.
     """
 
     text: str
@@ -37,12 +38,12 @@ class Gold:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every name of it that has any visible text."""
+        """The text and the aliases, those with visible text."""
         return tuple(name for name in (self.text, *self.aliases) if normalise(name))
 
 
 def unqualified(text: str) -> str:
-    """A name without the text in parentheses at its end, if something else is left.
+    """Return a name without the text in parentheses at its end, if anything else is left.
 
     >>> unqualified("Bern (capital (of Switzerland))"), unqualified("(What) (x)"), unqualified("(x)")
     ('Bern', '(What)', '(x)')
@@ -54,7 +55,7 @@ def unqualified(text: str) -> str:
 
 
 def _parentheses(text: str) -> list[tuple[int, int]]:
-    """Where the outermost pairs of parentheses begin and end; one that is never closed is no pair.
+    """Return where the outermost pairs of parentheses begin and end; one that is never closed is ignored.
 
     >>> _parentheses("a (b (c)) (d")
     [(2, 9)]
@@ -73,7 +74,7 @@ def _parentheses(text: str) -> list[tuple[int, int]]:
 
 
 def same(gold: str, said: str) -> bool:
-    """Whether an item of an answer is a gold answer.
+    """Return whether an item of an answer equals the name of a gold answer.
 
     >>> same("Bern", "Bern (capital of Switzerland)"), same("Bern (Indiana)", "Bern (capital of Switzerland)")
     (True, False)
@@ -88,7 +89,7 @@ def same(gold: str, said: str) -> bool:
 
 
 def _peeled(name: str) -> list[str]:
-    """A name without its last qualifier, without the last two, and so on.
+    """Return a name without its last qualifier, without the last two, and so on.
 
     >>> _peeled("Wake Up (Hilary Duff song) (2005 single)")
     ['Wake Up (Hilary Duff song)', 'Wake Up']
@@ -111,10 +112,10 @@ def _agree(gold: Tokens, said: Tokens) -> bool:
 
 
 def contains(gold: str, said: str) -> bool:
-    """Whether a gold answer stands in a longer text, in whole tokens, one behind the other.
+    """Return whether a longer text contains the name of a gold answer as consecutive whole tokens.
 
-    Text in parentheses counts only for a gold answer that has parentheses itself, since the names of a knowledge base
-    explain themselves there.
+    Text in parentheses counts only if the gold answer has parentheses too, since names of a knowledge base have
+    explanations there.
 
     >>> contains("Bern", "The capital is Bern."), contains("Bern", "Bernard"), contains("Switzerland", "Bern (in Switzerland)")
     (True, False, False)
@@ -127,13 +128,13 @@ def contains(gold: str, said: str) -> bool:
 
 
 def without_parentheses(text: str) -> str:
-    """`text` without what stands in parentheses, unless nothing is left."""
+    """Return `text` without the parts in parentheses, unless nothing is left."""
     left = _with_parentheses_as(text, " ")
     return left if normalise(left) else text
 
 
 def _with_parentheses_as(text: str, sign: str) -> str:
-    """`text`, as long as before, with `sign` for every character in parentheses."""
+    """Return `text` with every character in parentheses replaced by `sign`, in the same length."""
     for start, end in _parentheses(text):
         text = text[:start] + sign * (end - start) + text[end:]
     return text
@@ -145,7 +146,7 @@ def _within(gold: Tokens, said: Tokens) -> bool:
 
 
 def items(answer: str, known: Iterable[str] = ()) -> list[str]:
-    """The items of an answer, in order, each once (by its normal form). `known`: names that are not cut.
+    """Return the distinct items of an answer (by their normal forms), in order. `known`: names that are not split.
 
     >>> items("Finnish and Swedish (North Germanic, spoken in Finland)")
     ['finnish', 'swedish (north germanic, spoken in finland)']
@@ -158,7 +159,7 @@ def items(answer: str, known: Iterable[str] = ()) -> list[str]:
 
 
 def without_known(answer: str, known: Iterable[str]) -> str:
-    """An answer, folded, without the items that are known names: what may still hold a name and words around it.
+    """Return an answer, folded, without the items that are known names: the rest may have a name and words around it.
 
     >>> without_known("West Virginia and the city of Bern", ["West Virginia (state)"])
     '; and the city of bern'
@@ -172,12 +173,12 @@ def without_known(answer: str, known: Iterable[str]) -> str:
 
 
 def _forms(known: Iterable[str]) -> set[Tokens]:
-    """The normal forms of names, with and without qualifiers."""
+    """Return the normal forms of names, with and without qualifiers."""
     return {normalise(form) for name in known for form in (name, *_peeled(name))}
 
 
 def _cut(answer: str, names: set[Tokens]) -> tuple[str, list[tuple[int, int]]]:
-    """An answer, folded, and where in it its items are."""
+    """Return an answer, folded, and where its items begin and end in it."""
     text = with_iso_dates(fold(answer))
     masked = _with_parentheses_as(text, "x")
     spans, start = [], 0
@@ -199,7 +200,7 @@ def _known(text: str, names: set[Tokens]) -> bool:
 
 
 def distinct(golds: Sequence[Gold]) -> list[Gold]:
-    """The gold answers without those that repeat another's normal form, and without those that have no name."""
+    """Return the gold answers without those that have the normal form of an earlier one, or no name."""
     kept: dict[Tokens, Gold] = {}
     for gold in golds:
         if gold.names:

@@ -1,4 +1,4 @@
-"""`refactx eval`: questions, run, judge and report put together."""
+"""The evaluation of `refactx eval`: questions, run, judge and report."""
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -13,28 +13,30 @@ from refactx.asking.options import GREEDY, Generation
 from refactx.asking.prompt import Prompt, load_prompt
 from refactx.errors import InputError
 from refactx.eval.judge import Case, Reply, judge_all, load_judge_prompt, local_judge, remote_judge
-from refactx.eval.log import write_whole
-from refactx.eval.names import holders_of, possible_aliases, with_aliases
-from refactx.eval.questions import Question, Split, chosen, read_questions, with_names
+from refactx.eval.log import write_atomically
+from refactx.eval.names import find_holders, possible_aliases, with_aliases
+from refactx.eval.question import Question, Split
+from refactx.eval.questions import choose_questions, read_questions, with_names
 from refactx.eval.render import html, markdown
 from refactx.eval.report import report
-from refactx.eval.results import Result, result
+from refactx.eval.results import QuestionResult, make_result
 from refactx.eval.run import (
     FILES,
     Ask,
     ask_all,
+    count_missing,
     fingerprint,
-    missing,
+    load_holders,
+    load_names,
     open_run,
     read_answers,
-    stored_holders,
-    stored_names,
 )
+from refactx.extras import require
 
 
-@dataclass(frozen=True)
-class Options:
-    """What `refactx eval` is asked for. `out`: None for `refactx-eval/QUESTIONS-MODEL` in the current folder."""
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions:
+    """The options of `refactx eval`. `out`: the run's folder, by default `refactx-eval/QUESTIONS-MODEL`."""
 
     questions: Path
     model: str
@@ -55,35 +57,38 @@ class Options:
 
     @property
     def folder(self) -> Path:
-        """Where the run is kept."""
+        """The folder of the run."""
         model = Path(self.model).name or "model"
         return self.out or Path("refactx-eval") / f"{self.questions.stem}-{model}"
 
     @property
     def ways(self) -> tuple[str, ...]:
-        """How each question is asked."""
+        """The ways in which each question is asked: `grounded`, and maybe `free`."""
         return tuple(FILES) if self.free else ("grounded",)
 
 
-def evaluate(options: Options) -> dict[str, Any]:
-    """Ask what has not been asked yet, judge, and write report.json, report.md and report.html into the run's folder.
+def evaluate(options: EvaluationOptions) -> dict[str, Any]:
+    """Ask the questions that have no answer yet, judge, and write report.json, report.md and report.html.
 
-    Returns the report. Raises InputError for options or files that can't be used, and what asking raises;
-    KeyboardInterrupt leaves the answers so far, and the same call goes on.
+    Returns the report. Raises InputError for options or files that cannot be used, and whatever asking raises. After an
+    error or KeyboardInterrupt, the answers so far are in the run's folder, and the same call continues.
     """
     if options.judge_url and not options.judge:
-        raise InputError("--judge-url says where the judge is; give its model's name with --judge too")
-    questions = chosen(read_questions(options.questions), options.split, options.kinds, options.limit)
+        raise InputError("--judge-url was given without --judge: give the name of the judge's model with --judge")
+    require("matplotlib", "eval")  # before hours of work: the report is written last
+    if options.judge_url:
+        require("openai", "eval")
+    questions = choose_questions(read_questions(options.questions), options.split, options.kinds, options.limit)
     prompt, folder = load_prompt(options.prompt), options.folder
     settings = _settings(options, questions, prompt)
     open_run(folder, settings)
     named = _asked(options, folder, questions, prompt)
     records = {way: read_answers(folder, questions, way) for way in options.ways}
 
-    def results(verdicts: dict[str, bool | None]) -> dict[str, list[Result]]:
+    def results(verdicts: dict[str, bool | None]) -> dict[str, list[QuestionResult]]:
         return {
             way: [
-                result(
+                make_result(
                     question,
                     record,
                     grounded=way == "grounded",
@@ -100,18 +105,18 @@ def evaluate(options: Options) -> dict[str, Any]:
 
 
 def write_reports(
-    folder: Path, settings: dict[str, Any], runs: dict[str, list[Result]], judge: str | None
+    folder: Path, settings: dict[str, Any], runs: dict[str, list[QuestionResult]], judge: str | None
 ) -> dict[str, Any]:
-    """Write the report in its three forms; returns it."""
+    """Write the report in its three forms, and return it."""
     document = report(settings, runs, judge)
-    write_whole(folder / "report.json", document)
+    write_atomically(folder / "report.json", document)
     (folder / "report.md").write_text(markdown(document), encoding="utf-8")
     seconds = {way: [result.seconds for result in results] for way, results in runs.items()}
     (folder / "report.html").write_text(html(document, seconds), encoding="utf-8")
     return document
 
 
-def _settings(options: Options, questions: Sequence[Question], prompt: Prompt) -> dict[str, Any]:
+def _settings(options: EvaluationOptions, questions: Sequence[Question], prompt: Prompt) -> dict[str, Any]:
     return {
         "questions": options.questions.name,
         "questions_fingerprint": fingerprint(questions),
@@ -129,12 +134,12 @@ def _settings(options: Options, questions: Sequence[Question], prompt: Prompt) -
     }
 
 
-def _asked(options: Options, folder: Path, questions: Sequence[Question], prompt: Prompt) -> list[Question]:
-    """Ask what is left; the questions with what the index calls their answers, by aliases too.
+def _asked(options: EvaluationOptions, folder: Path, questions: Sequence[Question], prompt: Prompt) -> list[Question]:
+    """Ask the questions that have no answer. Return all questions with the index's names and aliases of gold answers.
 
-    Opens index and model only if need be.
+    The index and the model are opened only if they are needed.
     """
-    left = missing(folder, questions, options.ways)
+    left = count_missing(folder, questions, options.ways)
     with ExitStack() as stack:
 
         def opened() -> Any:
@@ -145,21 +150,21 @@ def _asked(options: Options, folder: Path, questions: Sequence[Question], prompt
         index = opened() if left else None
 
         def look_up() -> dict[str, tuple[str, ...]]:
-            from refactx.eval.gold_names import gold_names
+            from refactx.eval.names import gold_names
 
             ids = {gold.id for q in questions for gold in q.answers if gold.id} | {
                 i for q in questions for i in q.answer_ids
             }
             return gold_names(index or opened(), ids)
 
-        names = stored_names(folder, look_up)
+        names = load_names(folder, look_up)
         if left:
             ask_all(folder, questions, _asks(options, index, prompt), options.batch_size)
         lines = zip(*(read_answers(folder, questions, way) for way in options.ways), strict=True)
         said = [_possible_aliases(records) for records in lines]
-        holders = stored_holders(folder, set().union(*said), lambda texts: holders_of(index or opened(), texts))
+        holders = load_holders(folder, set().union(*said), lambda texts: find_holders(index or opened(), texts))
     named = [with_names(question, names) for question in questions]
-    # its own answers' aliases alone: what one question counts must not hang on what is said to another
+    # With the aliases in its own answers alone: its score must not depend on the answers to other questions.
     return [with_aliases(q, {t: holders[t] for t in texts}, names) for q, texts in zip(named, said, strict=True)]
 
 
@@ -168,7 +173,7 @@ def _possible_aliases(records: Iterable[dict[str, Any]]) -> set[str]:
     return {text for answer in answers for text in possible_aliases(answer)}
 
 
-def _asks(options: Options, index: Any, prompt: Prompt) -> dict[str, Ask]:
+def _asks(options: EvaluationOptions, index: Any, prompt: Prompt) -> dict[str, Ask]:
     from functools import partial
 
     from refactx.asking.asker import Asker
@@ -177,10 +182,12 @@ def _asks(options: Options, index: Any, prompt: Prompt) -> dict[str, Ask]:
     from refactx.models.loading import load_model
 
     notes = check_prompt(prompt, index)
-    loaded = load_model(options.model, options.device, options.dtype, check=partial(check_tokenizer, index))
-    for note in notes if options.prompt.endswith(".toml") else []:  # ours serve any index
+    model, tokenizer = load_model(
+        options.model, device=options.device, dtype=options.dtype, check=partial(check_tokenizer, index)
+    )
+    for note in notes if options.prompt.endswith(".toml") else []:  # the built-in prompts go with any index
         print(f"refactx: {note}", file=sys.stderr)
-    asker = Asker(*loaded, index, prompt)
+    asker = Asker(model, tokenizer, index, prompt)
     ask = partial(asker.ask_all, batch_size=options.batch_size)
     asks = {
         "grounded": partial(ask, options=options.generation),
@@ -189,13 +196,15 @@ def _asks(options: Options, index: Any, prompt: Prompt) -> dict[str, Ask]:
     return {way: asks[way] for way in options.ways}
 
 
-def _verdicts(options: Options, folder: Path, runs: dict[str, list[Result]]) -> dict[str, bool | None]:
+def _verdicts(
+    options: EvaluationOptions, folder: Path, runs: dict[str, list[QuestionResult]]
+) -> dict[str, bool | None]:
     cases = [
         Case(
-            f"{way}:{result.question.key}",
-            result.question.text,
-            tuple(next(iter(gold.names), "") for gold in result.question.answers if gold.names),
-            result.answer,
+            key=f"{way}:{result.question.key}",
+            question=result.question.text,
+            golds=tuple(next(iter(gold.names), "") for gold in result.question.answers if gold.names),
+            answer=result.answer,
         )
         for way, results in runs.items()
         for result in results

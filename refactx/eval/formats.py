@@ -1,6 +1,6 @@
-"""Published question sets, told apart by what is in them.
+"""The formats of published question sets, recognised by their content.
 
-| format | file | told by | kind |
+| format | file | recognised by | kind |
 |---|---|---|---|
 | ReFactX's own | one object a line, `id, source, question, answers, answer_ids, kind, sparql` | `answers`, a list | `kind` |
 | Mintaka | list, `id, question, answer: {answerType, answer, mention}, complexityType` | `complexityType` | that |
@@ -8,9 +8,10 @@
 | WebQSP | `{"Version", "Questions": [{QuestionId, RawQuestion, Parses}]}` | `Questions` | relations in the chain |
 | QALD 9, 10 | `{"dataset": {"id"}, "questions": [{id, question, query, answers}]}` | `questions` | the SPARQL query |
 
-Gold answers are the English labels where the set has them, else ids, which `refactx.eval.questions.with_names` turns
-into names. WebQSP's are the union over all parses. A count in Mintaka is its number (`answerNum`), not what is counted.
-2WikiMultiHopQA's other names of an answer are in `id_aliases.json`, read if it lies beside the file.
+Gold answers are English labels if the set has them, else ids, for which `refactx.eval.questions.with_names` adds names.
+WebQSP's are the union over all parses. The answer to a count in Mintaka is the number (`answerNum`), not the entities
+that are counted. The file `id_aliases.json` of 2WikiMultiHopQA, with other names of answers, is read if it is in the
+same folder.
 """
 
 import json
@@ -22,13 +23,13 @@ from urllib.parse import unquote
 
 from refactx.errors import InputError
 from refactx.eval.answers import Gold
-from refactx.eval.questions import Question
+from refactx.eval.question import Question
 
 _EXPECTED = "expected Mintaka, 2WikiMultiHopQA, WebQSP, QALD, or one object a line with id, question and answers"
 _ENTITY = re.compile(r"https?://www\.wikidata\.org/entity/([QPL]\d+)")
 _RESOURCE = re.compile(r"https?://(?:[a-z]+\.)?dbpedia\.org/resource/(.+)")
 _MID = re.compile(r"[mg]\.[0-9a-z_]+")
-_PATTERN = re.compile(  # what names a property, in short or in full
+_PATTERN = re.compile(  # a property, as a prefixed name or as an IRI
     r"\b(?:wdt|p|ps|dbo|dbp|rdf):[A-Za-z]\w*"
     r"|<https?://(?:dbpedia\.org/(?:ontology|property)|www\.wikidata\.org/prop(?:/direct|/statement)?)/[^<>\s/]+>"
     r"|<http://www\.w3\.org/1999/02/22-rdf-syntax-ns#type>"
@@ -36,8 +37,11 @@ _PATTERN = re.compile(  # what names a property, in short or in full
 
 
 def questions_of(document: Any, path: Path) -> list[Question]:
-    """The questions of a JSON document, those without gold answers too. Raises InputError, naming the record at fault."""
-    reader, records = _sniffed(document, path)
+    """Return the questions of a JSON document, also those without gold answers.
+
+    Raises InputError for an unknown format, or with the number of the first record that is not in it.
+    """
+    reader, records = _recognised(document, path)
     questions = []
     for number, record in enumerate(records, 1):
         try:
@@ -45,12 +49,12 @@ def questions_of(document: Any, path: Path) -> list[Question]:
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             what = f"it has no {error}" if isinstance(error, KeyError) else str(error)
             name = reader.__name__.removeprefix("_")
-            raise InputError(f"{path}: record {number} is not as in {_NAMES[name]}: {what}") from error
+            raise InputError(f"{path}: record {number} is not in the format of {_NAMES[name]}: {what}") from error
     return questions
 
 
 _NAMES = {
-    "own": "ReFactX's format",
+    "own": "ReFactX",
     "mintaka": "Mintaka",
     "two_wiki": "2WikiMultiHopQA",
     "webqsp": "WebQSP",
@@ -58,7 +62,8 @@ _NAMES = {
 }
 
 
-def _sniffed(document: Any, path: Path) -> tuple[Callable[[Any, Path], Question], list[Any]]:
+def _recognised(document: Any, path: Path) -> tuple[Callable[[Any, Path], Question], list[Any]]:
+    """Return the reader of a document's format, and its records. Raise InputError if the format is unknown."""
     if isinstance(document, dict):
         for field, reader in (("Questions", _webqsp), ("questions", _qald)):
             if isinstance(document.get(field), list):
@@ -73,7 +78,7 @@ def _sniffed(document: Any, path: Path) -> tuple[Callable[[Any, Path], Question]
         if "_id" in first:
             aliases = _aliases(path.with_name("id_aliases.json"))
             return _with_aliases(aliases), document
-        raise InputError(f"{path} has records with {', '.join(sorted(map(str, first))[:8])}: {_EXPECTED}")
+        raise InputError(f"{path} has records with the fields {', '.join(sorted(map(str, first))[:8])}: {_EXPECTED}")
     raise InputError(f"{path} has no questions: {_EXPECTED}")
 
 
@@ -116,7 +121,7 @@ def _mintaka_gold(answer: Any) -> Gold:
 def _with_aliases(aliases: dict[str, tuple[str, ...]]) -> Callable[[Any, Path], Question]:
     def two_wiki(record: Any, path: Path) -> Question:
         number = record.get("answer_id")
-        answer = record.get("answer")  # the test set comes without
+        answer = record.get("answer")  # the test set has none
         gold = Gold(_text(answer), number, aliases.get(number, ())) if answer is not None else Gold("")
         return Question(
             id=_text(record["_id"]),
@@ -130,7 +135,7 @@ def _with_aliases(aliases: dict[str, tuple[str, ...]]) -> Callable[[Any, Path], 
 
 
 def _aliases(path: Path) -> dict[str, tuple[str, ...]]:
-    """By id, from lines such as `{"Q_id": "Q1", "aliases": [...], "demonyms": [...]}`."""
+    """Return aliases by id, from lines such as `{"Q_id": "Q1", "aliases": [...], "demonyms": [...]}`."""
     if not path.is_file():
         return {}
     try:
@@ -139,7 +144,7 @@ def _aliases(path: Path) -> dict[str, tuple[str, ...]]:
         return {record["Q_id"]: (*record["aliases"], *record.get("demonyms", ())) for record in records}
     except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
         raise InputError(
-            f"{path} is not 2WikiMultiHopQA's file of aliases ({error}): mend it or move it away"
+            f"{path} is not 2WikiMultiHopQA's file of aliases ({error}): repair it or move it away"
         ) from error
 
 
@@ -195,7 +200,8 @@ def _qald_gold(value: str) -> Gold:
 
 
 def kind_of(sparql: str) -> str:
-    """How a SPARQL query asks: `ask`, `count`, `superlative`, `single` (one triple pattern) or `multi`; `all` without one.
+    """Return the kind of a SPARQL query: `ask`, `count`, `superlative`, `single` (one triple pattern) or `multi`; `all`
+    if it is empty.
 
     >>> kind_of("SELECT DISTINCT ?x WHERE { wd:Q761383 wdt:P138 ?x. }"), kind_of("ASK { wd:Q1 wdt:P1 wd:Q2 }")
     ('single', 'ask')
@@ -217,13 +223,13 @@ def kind_of(sparql: str) -> str:
 
 
 def _golds(golds: Iterable[Gold]) -> tuple[Gold, ...]:
-    """Each gold answer once, without those that have neither text nor id."""
+    """Return the distinct gold answers, without those that have neither text nor id."""
     return tuple(dict.fromkeys(gold for gold in golds if gold.text.strip() or gold.id))
 
 
 def _text(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise TypeError(f"{value!r} stands where a text is expected")
+        raise TypeError(f"expected a text, found {value!r}")
     return str(value)
 
 

@@ -1,9 +1,9 @@
-"""Figures with 95% intervals: Wilson's for proportions, the bootstrap's for means and ratios.
+"""Estimates with 95% intervals: Wilson's for proportions, bootstrap intervals for means and ratios.
 
 Wilson's interval for k of n (E. B. Wilson, 1927), z = 1.96, p = k/n:
-(p + z²/2n ± z·sqrt(p(1-p)/n + z²/4n²)) / (1 + z²/n). Unlike the usual p ± z·sqrt(p(1-p)/n) it holds for small n and
-for p near 0 or 1. The bootstrap draws questions with replacement and takes the 2.5th and 97.5th percentile of what it
-finds; its seed is fixed, so that a report says the same each time it is made.
+(p + z²/2n ± z·sqrt(p(1-p)/n + z²/4n²)) / (1 + z²/n). Unlike the usual p ± z·sqrt(p(1-p)/n), it holds for small n and
+for p near 0 or 1. The bootstrap samples questions with replacement and takes the 2.5th and 97.5th percentile of the
+results; its seed is fixed, so that a report is reproducible.
 """
 
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 Z = NormalDist().inv_cdf(0.975)
 RESAMPLES = 10_000
 _CELLS = 4_000_000
-"""So many drawn numbers are held at once (32 MB)."""
+"""The most random numbers in memory at a time (32 MB)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A figure over `of` questions with its 95% interval; all None where there is nothing to take it from."""
+    """An estimate over `of` questions with its 95% interval from `low` to `high`; all None if it is not defined."""
 
     value: float | None
     low: float | None
@@ -30,7 +30,7 @@ class Estimate:
     of: int
 
     def to_json(self) -> dict[str, float | int | None]:
-        """Rounded to four places."""
+        """Return the estimate as a JSON document, rounded to four places."""
         rounded = {
             name: None if (x := getattr(self, name)) is None else round(x, 4) for name in ("value", "low", "high")
         }
@@ -38,7 +38,7 @@ class Estimate:
 
 
 def proportion(successes: int, of: int) -> Estimate:
-    """`successes`/`of` with Wilson's interval.
+    """Return `successes`/`of` with Wilson's interval.
 
     >>> half = proportion(5, 10)
     >>> round(half.low, 4), round(half.high, 4)
@@ -47,15 +47,15 @@ def proportion(successes: int, of: int) -> Estimate:
     True
     """
     if of == 0:
-        return Estimate(None, None, None, 0)
+        return Estimate(value=None, low=None, high=None, of=0)
     p, zz = successes / of, Z * Z
     middle, reach = p + zz / (2 * of), Z * sqrt(p * (1 - p) / of + zz / (4 * of * of))
     low, high = (middle - reach) / (1 + zz / of), (middle + reach) / (1 + zz / of)
-    return Estimate(p, max(0.0, low), min(1.0, high), of)
+    return Estimate(value=p, low=max(0.0, low), high=min(1.0, high), of=of)
 
 
 def mean(values: Sequence[float], seed: int = 0) -> Estimate:
-    """The mean with a bootstrap interval.
+    """Return the mean with a bootstrap interval.
 
     >>> mean([1.0, 1.0])
     Estimate(value=1.0, low=1.0, high=1.0, of=2)
@@ -64,17 +64,17 @@ def mean(values: Sequence[float], seed: int = 0) -> Estimate:
 
 
 def ratio(above: Sequence[float], below: Sequence[float], seed: int = 0) -> Estimate:
-    """The sum of `above` by the sum of `below`, two values a question drawn together, with a bootstrap interval.
+    """Return the sum of `above` divided by the sum of `below`, with a bootstrap interval over pairs of values.
 
     >>> ratio([2.0, 4.0], [1.0, 2.0])
     Estimate(value=2.0, low=2.0, high=2.0, of=2)
     """
     top, bottom = np.asarray(above, np.float64), np.asarray(below, np.float64)
     if len(top) == 0 or bottom.sum() == 0:
-        return Estimate(None, None, None, len(top))
+        return Estimate(value=None, low=None, high=None, of=len(top))
     drawn = _resampled(top, bottom, np.random.default_rng(seed))
     low, high = np.percentile(drawn, [2.5, 97.5]) if len(drawn) else (np.nan, np.nan)
-    return Estimate(float(top.sum() / bottom.sum()), float(low), float(high), len(top))
+    return Estimate(value=float(top.sum() / bottom.sum()), low=float(low), high=float(high), of=len(top))
 
 
 def _resampled(

@@ -1,7 +1,8 @@
-"""One line a question, kept whatever happens: the file that a run writes and goes on with.
+"""The log of a run: a file with one line for each question, so that a run that was stopped can continue.
 
-A line is a JSON object with a `key`. It is on the disk before the next question is asked. What a killed process left of
-a line is dropped when the file is opened again. One process at a time may have a file open.
+A line is a JSON object with a `key`, and is on the disk before the next question is asked. If a process was killed
+while it wrote a line, the incomplete line is removed when the file is opened again. One process at a time may have a
+file open.
 """
 
 import fcntl
@@ -15,9 +16,9 @@ from refactx.errors import InputError
 
 
 class AnswerLog:
-    """The lines of a file by their keys, and a way to add one. Use it in a `with` block.
+    """The records of a log by their keys (`records`). Use it in a `with` block.
 
-    Raises InputError if another process has the file open, or if a whole line of it is no record.
+    Raises InputError if another process has the file open, or if a complete line of it is not a record.
     """
 
     def __init__(self, path: Path) -> None:
@@ -43,19 +44,19 @@ class AnswerLog:
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
             self._file.truncate(whole)
-        return parsed(content[:whole], self.path)
+        return parse_records(content[:whole], self.path)
 
     def add(self, key: str, record: dict[str, Any]) -> None:
         """Write a record and wait until it is on the disk."""
         record = {"key": key, **record}
-        # ASCII, so that no text of a model can be anything but one line
+        # (In ASCII: a text of a model may have other line ends, but a record is one line.)
         self._file.write(json.dumps(record).encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
         self.records[key] = record
 
     def close(self) -> None:
-        """Let others write."""
+        """Close the file, so that another process may open it."""
         self._file.close()
 
     def __enter__(self) -> "AnswerLog":
@@ -67,8 +68,9 @@ class AnswerLog:
         self.close()
 
 
-def parsed(content: bytes, path: Path) -> dict[str, dict[str, Any]]:
-    """The records of whole lines by their keys. Raises InputError, naming the line that is none."""
+def parse_records(content: bytes, path: Path) -> dict[str, dict[str, Any]]:
+    """Return the records of complete lines by their keys. Raise InputError, which names the line, if one is not a
+    record."""
     records = {}
     for number, line in enumerate(content.splitlines(), 1):
         try:
@@ -76,13 +78,13 @@ def parsed(content: bytes, path: Path) -> dict[str, dict[str, Any]]:
             records[record["key"]] = record
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(
-                f"{path}: line {number} is no record of a run: delete that line, or give another --out"
+                f"{path}: line {number} is not a record of a run: delete that line, or give another --out"
             ) from error
     return records
 
 
-def write_whole(path: Path, document: Any) -> None:
-    """Write a JSON file such that it is there complete or not at all."""
+def write_atomically(path: Path, document: Any) -> None:
+    """Write a JSON file by a rename, so that it is never incomplete."""
     part = path.with_name(path.name + ".part")
     with part.open("w", encoding="utf-8") as file:
         json.dump(document, file, ensure_ascii=False, indent=2)

@@ -1,24 +1,24 @@
-"""How right an answer is, and how right a run is.
+"""The metrics of an answer and of a run.
 
-Of one answer with the items P (`refactx.eval.answers`) to a question with the gold answers G:
+For an answer with the items P (`refactx.eval.answers`) to a question with the gold answers G:
 
 | metric | formula | edge cases |
 |---|---|---|
-| hit | some g in G is an item of P, or stands in the answer in whole tokens | not in parentheses, nor in a fact's name |
-| exact | every item of P is in G and every g in G is among P | order, repetition and form don't matter |
-| F1 | 2pr / (p + r), p = items of P that are in G / P, r = gold answers found / G | 0 where nothing is found |
+| hit | some g in G is in P, or is in the answer as whole tokens | not in parentheses, nor in a name of a fact |
+| exact | every item of P is in G, and every g of G is in P | order, repetition and spelling do not matter |
+| F1 | 2pr / (p + r), p = items of P that are in G / P, r = gold answers found / G | 0 if nothing is found |
 
-A question whose gold answer is yes or no has one item, the answer's first word if that is yes, no, true or false, unless
-a word with a capital follows at once, as in the title `No Country for Old Men`.
-An answer that is not *given* has hit and exact false and F1 0. Given is what is not: empty; the prompt's "I don't
-know." (also with more behind it, or `unknown`); cut off, i.e. the last that was written before the limit of tokens.
+If the gold answer is yes or no, the answer has one item: its first word, if that is yes, no, true or false, unless a
+word with a capital follows directly, as in the title `No Country for Old Men`.
+An answer that is not *given* has hit and exact false and F1 0. An answer is given unless it is empty, is or begins with
+the prompt's "I don't know." (or is `unknown`), or was cut off by the limit of tokens.
 
 Of a run over n questions, the paper's equations 6a and 6b:
 
     accuracy  = correct / n               precision = correct / given
 
-with correct counted by hit, by exact match or by a judge. Precision has no value if no answer is given. F1 is the mean
-over all n questions. Proportions have Wilson's interval, F1 a bootstrap interval (`refactx.eval.intervals`).
+where an answer is correct by hit, by exact match or by a judge. Precision is not defined if no answer is given. F1 is
+the mean over all n questions. Proportions have Wilson's interval, F1 a bootstrap interval (`refactx.eval.intervals`).
 """
 
 import re
@@ -31,17 +31,17 @@ from refactx.eval.intervals import Estimate, proportion
 from refactx.eval.normalise import normalise
 
 Outcome = Literal["given", "unknown", "none", "cut off", "failed"]
-"""`unknown`: "I don't know."; `none`: the text ended without a final answer; `failed`: the question couldn't be asked."""
+"""The outcome of a question. `unknown`: "I don't know."; `none`: no final answer; `failed`: it could not be asked."""
 
 _TRUTH = {"yes": "yes", "true": "yes", "no": "no", "false": "no"}
 _SECOND = re.compile(r"\W*\w+[^\S\n]+(?!I\b)(\w)")
-"""How the second word begins, if nothing but space is between it and the first."""
+"""The first letter of the second word, if nothing but space is between it and the first word."""
 _UNKNOWN = ("i dont know", "i do not know", "unknown", "dont know", "not known")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """How right one answer is: `f1` from 0 to 1, with its precision and recall over items."""
+    """The metrics of one answer: `f1` from 0 to 1, with its precision and recall over items."""
 
     hit: bool
     exact: bool
@@ -50,14 +50,14 @@ class Score:
     recall: float
 
 
-NOTHING = Score(False, False, 0.0, 0.0, 0.0)
+NOTHING = Score(hit=False, exact=False, f1=0.0, precision=0.0, recall=0.0)
 
 
 def outcome(answer: str, at_limit: bool, unknown: str = "I don't know.", golds: Iterable[Gold] = ()) -> Outcome:
-    """What came of a question. `at_limit`: the last token allowed was used; `answer`: the final answer, or empty.
+    """Return the outcome of a question, given its final answer (empty if there is none).
 
-    `at_limit` should be true only if what was being written then is the answer itself, or comes before it. `golds`: their
-    names are answers whatever they say.
+    `at_limit`: whether the limit of tokens cut off the answer, or the text before it; not the text after it. `golds`:
+    names of theirs always count as given.
 
     >>> outcome("Bern", False), outcome("I don’t know", False), outcome("", False), outcome("", True)
     ('given', 'unknown', 'none', 'cut off')
@@ -81,7 +81,7 @@ def outcome(answer: str, at_limit: bool, unknown: str = "I don't know.", golds: 
 
 
 def score(answer: str, golds: Sequence[Gold], names: Iterable[str] = ()) -> Score:
-    """How right a given answer is. `names`: what an item may be called, such as the parts of the facts it rests on.
+    """Return the metrics of a given answer. `names`: names that an answer may have, such as the parts of its facts.
 
     >>> score("Finnish and Danish", [Gold("Finnish"), Gold("Swedish"), Gold("Sámi")])
     Score(hit=True, exact=False, f1=0.4, precision=0.5, recall=0.3333333333333333)
@@ -93,7 +93,7 @@ def score(answer: str, golds: Sequence[Gold], names: Iterable[str] = ()) -> Scor
         return NOTHING
     if all(_truth(gold.text) for gold in golds):
         right = _truth(answer, first=True) == _truth(golds[0].text)
-        return Score(True, True, 1.0, 1.0, 1.0) if right else NOTHING
+        return Score(hit=True, exact=True, f1=1.0, precision=1.0, recall=1.0) if right else NOTHING
     names = tuple(names)
     said = items(answer, [*(name for gold in golds for name in gold.names), *names])
     found = [any(same(name, item) for name in gold.names for item in said) for gold in golds]
@@ -102,7 +102,7 @@ def score(answer: str, golds: Sequence[Gold], names: Iterable[str] = ()) -> Scor
     around = without_known(answer, names)  # West Virginia is another state than Virginia
     hit = any(found) or any(contains(name, around) for gold in golds for name in gold.names)
     f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
-    return Score(hit, all(found) and all(wanted), f1, precision, recall)
+    return Score(hit=hit, exact=all(found) and all(wanted), f1=f1, precision=precision, recall=recall)
 
 
 def _truth(text: str, first: bool = False) -> str | None:
@@ -113,7 +113,7 @@ def _truth(text: str, first: bool = False) -> str | None:
 
 
 def accuracy(correct: Sequence[bool]) -> Estimate:
-    """Equation 6a: correct answers by questions.
+    """Return the accuracy, by equation 6a: correct answers / questions.
 
     >>> accuracy([True, False, False, False]).value
     0.25
@@ -122,7 +122,7 @@ def accuracy(correct: Sequence[bool]) -> Estimate:
 
 
 def precision(correct: Sequence[bool], given: Sequence[bool]) -> Estimate:
-    """Equation 6b: correct answers by answers given.
+    """Return the precision, by equation 6b: correct answers / given answers.
 
     >>> precision([True, False, False, False], [True, True, False, False]).value
     0.5

@@ -1,15 +1,16 @@
-"""The normal form of an answer: words that mean the same become the same tokens.
+"""The normal form of an answer: texts with the same meaning become the same tokens.
 
-`normalise` folds case, accents and look-alike signs; writes dates as `1956-10-20`, numbers without thousands separators
-and small number words as digits, units by their symbols; and drops punctuation and, where a word follows, the articles
-`a`, `an`, `the`. Two tokens that are not equal may still agree: a gold year agrees with a date in that year, and a gold
+`normalise` folds case, accents and look-alike signs; writes dates as `1956-10-20`, numbers without thousands separators,
+small number words as digits, and units as their symbols; and removes punctuation and, before a word, the articles `a`,
+`an`, `the`. Two tokens that are not equal may still agree: a gold year agrees with a date in that year, and a gold
 1 January with its bare year, since a truthy Wikidata dump writes a year as its 1 January (`agrees`).
 """
 
 import re
 import unicodedata
-from decimal import Decimal, InvalidOperation
 from functools import lru_cache
+
+from refactx.eval.quantities import NUMBER, UNITS, join_number_words, plain_number, shorten_units
 
 Tokens = tuple[str, ...]
 
@@ -29,7 +30,7 @@ _MONTHS = [
 ]
 _MONTH = "|".join(f"{month}|{month[:3]}" if month != "may" else month for month in _MONTHS) + "|sept"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
-_OF_ERA = r"\d{1,4}(?:ad|bce)"  # a year as `with_iso_dates` first writes it; without era it needs more digits
+_OF_ERA = r"\d{1,4}(?:ad|bce)"  # a year with an era, as `with_iso_dates` writes it; without era it needs more digits
 _DATES = (
     re.compile(rf"\b{_DAY}(?:\s+of)?\s+(?P<month>{_MONTH})\b\.?,?\s+(?P<year>\d{{3,4}}|{_OF_ERA})\b"),
     re.compile(rf"\b(?P<month>{_MONTH})\b\.?\s+{_DAY},?\s+(?P<year>\d{{3,4}}|{_OF_ERA})\b"),
@@ -47,91 +48,25 @@ _INITIALS = re.compile(r"\b[^\W\d_]\.(?:\s?[^\W\d_]\.)+|\b(?:[^\W\d_]\.)+[^\W\d_
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
 _BARE_FRACTION = re.compile(r"(?<!\S)([-+]?)\.(?=\d)")
 _WITH_UNIT = re.compile(r"(?<![\w.-])(\d+(?:\.\d+)?)(km2?|m2?|cm|mm|mi|ft|ha|kg|lbs?)\b")
-"""Without those that names have too: `iPhone 5s`, `5G`."""
+"""A number joined to a unit, without units that may be part of a name: `iPhone 5s`, `5G`."""
 _SPACED_THOUSANDS = re.compile("(?<=\\d)[\u00a0\u2009\u202f](?=\\d{3}(?!\\d))")
 _TOKEN = re.compile(
     r"\d+-\d\d(?:-\d\d)?(?:bce)?(?!\w)|\d+bce\b|utc[+-]\d+(?::\d\d)?"  # dates, years, time zones
     r"|(?<![\w-])[-+]?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![\w.]*\w)|\d+\.\d+"  # numbers
     r"|[^\W_]+[+#]*|%"
 )
-_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
-_DATE = re.compile(  # `1939-45` is none; a year of less than four digits has a month only before Christ
+_DATE = re.compile(  # not `1939-45`; a year of fewer than four digits has a month only before Christ
     r"(?P<year>\d{4}|\d{1,3}(?=$|.*bce$))(?:-(?P<month>0[1-9]|1[0-2])(?:-(?P<day>\d\d))?)?(?P<bce>bce)?"
 )
 _ARTICLES = frozenset(("a", "an", "the"))
 _SIGNS = str.maketrans(dict.fromkeys("‐‑‒–—−", "-") | dict.fromkeys("‘’ʼʻʾʿ`´", "'") | {"&": " and ", "_": " "})
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ð": "d", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th"})
-"""Letters that Unicode doesn't take apart, as they are written without them; ß is ss already by its case."""
-
-_SMALL = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-]
-_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-_WORDS = {word: number for number, word in enumerate(_SMALL)} | {w: 10 * n for n, w in enumerate(_TENS, 2)}
-_SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-_LONGEST_NUMBER = 20
-"""Words of a number that is read as one."""
-_JOINING = frozenset(("and", *_SCALES))
-"""A number word behind one of these goes on with the number."""
-_WORDS_BEHIND = rf"\s+and(?=(?:[\s-]+(?:{'|'.join(_WORDS)}))+\b(?!\s+(?:%s)\b))"
-AND_IN_NUMBER = "(?:{}|(?:{}){})".format(
-    "(?<=hundred)" + _WORDS_BEHIND % "hundred",
-    "|".join(f"(?<={scale})" for scale in _SCALES if scale != "hundred"),
-    _WORDS_BEHIND % "|".join(_SCALES),
-)
-"""A regular expression for the `and` of a number in words, of a folded text."""
-
-_UNITS = {
-    "%": "percent",
-    "km": "kilometre kilometres kilometer kilometers kms",
-    "m": "metre metres meter meters",
-    "cm": "centimetre centimetres centimeter centimeters",
-    "mm": "millimetre millimetres millimeter millimeters",
-    "mi": "mile miles",
-    "ft": "foot feet",
-    "in": "inch inches",
-    "km2": "",
-    "m2": "",
-    "ha": "hectare hectares",
-    "kg": "kilogram kilograms kilogramme kilogrammes kgs",
-    "g": "gram grams gramme grammes",
-    "t": "tonne tonnes",
-    "lb": "pound pounds lbs",
-    "s": "second seconds sec",
-    "min": "minute minutes mins",
-    "h": "hour hours hrs",
-    "day": "days",
-    "month": "months",
-    "year": "years",
-    "usd": "dollar dollars",
-    "eur": "euro euros",
-    "people": "inhabitants persons person residents",
-}
-_UNIT_OF = {name: unit for unit, names in _UNITS.items() for name in (unit, *names.split())}
-_SQUARE = {("square", "km"): "km2", ("sq", "km"): "km2", ("square", "m"): "m2", ("sq", "m"): "m2"}
+"""Plain forms of letters that Unicode does not decompose; case folding already makes ß into ss."""
 
 
 def fold(text: str) -> str:
-    """`text` without case, accents (of Latin, Greek and Cyrillic), and with plain letters, dashes, quotes and spaces.
+    """Return `text` without case and accents (of Latin, Greek and Cyrillic), with plain letters, dashes, quotes and
+    spaces.
 
     >>> fold("Élan – São Tomé’s"), fold("ŁÓDŹ, Hawaiʻi")
     ("elan - sao tome's", "lodz, hawai'i")
@@ -143,7 +78,7 @@ def fold(text: str) -> str:
 
 
 def with_iso_dates(text: str) -> str:
-    """A folded text with its dates as `1956-10-20`, `1956-10`, and years before the common era as `200bce`.
+    """Return a folded text with dates as `1956-10-20` or `1956-10`, and years before the common era as `200bce`.
 
     A year with a sign is astronomical, as in XSD 1.1: 0000 is 1 BCE.
 
@@ -175,7 +110,7 @@ def _iso(match: re.Match[str]) -> str:
 
 @lru_cache(1 << 14)  # the same names are compared with many items
 def normalise(text: str) -> Tokens:
-    """The normal form of an answer: its tokens; empty if nothing but punctuation is left.
+    """Return the normal form of an answer, its tokens; empty if it has nothing but punctuation.
 
     >>> normalise("The “Rhône”, 1,234.50 km & 5 million people")
     ('rhone', '1234.5', 'km', 'and', '5000000', 'people')
@@ -191,9 +126,9 @@ def normalise(text: str) -> Tokens:
     text = _INITIALS.sub(lambda m: re.sub(r"[.\s]", "", m[0]), _ZONE.sub(_zone, text)).replace("'", "")
     text = _THOUSANDS.sub(lambda m: m[0].replace(",", ""), text).replace("per cent", "percent")
     text = _WITH_UNIT.sub(r"\1 \2", _BARE_FRACTION.sub(r"\g<1>0.", text))
-    tokens = _numbers([_plain_number(token) for token in _TOKEN.findall(text)])
-    tokens = _units(tokens)
-    # what nothing follows is no article: `Serie A`, `The The`
+    tokens = join_number_words([plain_number(token) for token in _TOKEN.findall(text)])
+    tokens = shorten_units(tokens)
+    # The last word is not an article: `Serie A`, `The The`.
     return tuple(t for n, t in enumerate(tokens, 1) if t not in _ARTICLES or n == len(tokens))
 
 
@@ -204,96 +139,17 @@ def _zone(match: re.Match[str]) -> str:
     return f"utc{'-' if sign == '-' else '+'}{int(hours)}{f':{minutes}' if int(minutes or 0) else ''}"
 
 
-def _plain_number(token: str) -> str:
-    """A number without plus sign, exponent and trailing zeros; leading zeros stay, since postal codes have them."""
-    if not _NUMBER.fullmatch(token) or not any(sign in token for sign in "+.e"):
-        return token
-    try:
-        number = Decimal(token)
-    except InvalidOperation:  # an exponent out of all bounds
-        return token
-    if abs(number.adjusted()) > 40:
-        return token
-    written = f"{number:f}"
-    return written.rstrip("0").rstrip(".") if "." in written else written
-
-
-def _numbers(tokens: list[str]) -> list[str]:
-    """Number words as digits, and scales multiplied out: `twenty one` 21, `5.3 million` 5300000."""
-    written: list[str] = []
-    behind = 0
-    for at, token in enumerate(tokens):
-        if at < behind:
-            continue
-        value, width = _spelt(tokens[at : at + _LONGEST_NUMBER])
-        if width:
-            written.append(str(value))
-            behind = at + width
-        elif token in _SCALES and written and _NUMBER.fullmatch(written[-1]) and len(written[-1]) <= 40:
-            written[-1] = _plain_number(f"{Decimal(written[-1]) * _SCALES[token]:f}")
-        else:
-            written.append(token)
-    return written
-
-
-def _spelt(tokens: list[str]) -> tuple[int, int]:
-    """The number that tokens begin with in words, and how many of them it takes: none if it is no number.
-
-    >>> _spelt("two thousand five hundred and twenty one nights".split()), _spelt("a million".split()), _spelt(["a"])
-    ((2521, 7), (1000000, 2), (0, 0))
-    """
-    whole = part = width = 0  # part: what is below the last thousand or million
-    before = ""
-    for at, word in enumerate(tokens):
-        value = _WORDS.get(word)
-        if value is not None and (at == 0 or before in _JOINING or (before in _TENS and 0 < value < 10)):
-            part += value
-        elif word == "a" and at == 0 and set(tokens[1:2]) & _SCALES.keys():
-            part = 1
-        elif word == "hundred":
-            if not 0 < part < 100:
-                break
-            part *= 100
-        elif word in _SCALES and at:
-            whole, part = whole + part * _SCALES[word] if part else whole * _SCALES[word], 0
-        elif not (word == "and" and before in _SCALES and _goes_on(before, tokens[at + 1 :])):
-            break
-        before, width = word, at + 1
-    return whole + part, width
-
-
-def _goes_on(scale: str, tokens: list[str]) -> bool:
-    """Whether tokens behind a scale and `and` are of the same number: not in `one thousand and two thousand`."""
-    words = next((n for n, token in enumerate(tokens) if token not in _WORDS), len(tokens))
-    others = ["hundred"] if scale == "hundred" else _SCALES
-    return words > 0 and not set(tokens[words : words + 1]) & set(others)
-
-
-def _units(tokens: list[str]) -> list[str]:
-    """The units right behind numbers by their symbols (`5 kilometres` 5 km); other words stay as they are."""
-    written: list[str] = []
-    for token in tokens:
-        unit = _UNIT_OF.get(token)
-        if unit and written and _NUMBER.fullmatch(written[-1]):
-            written.append(unit)
-        elif unit and len(written) > 1 and (written[-1], unit) in _SQUARE and _NUMBER.fullmatch(written[-2]):
-            written[-1] = _SQUARE[written[-1], unit]
-        else:
-            written.append(token)
-    return written
-
-
 def is_quantity(tokens: Tokens) -> bool:
-    """Whether the tokens are a number and a unit.
+    """Return whether the tokens are a number and a unit.
 
     >>> is_quantity(normalise("170 cm")), is_quantity(normalise("3 Idiots"))
     (True, False)
     """
-    return len(tokens) == 2 and _NUMBER.fullmatch(tokens[0]) is not None and tokens[1] in _UNITS
+    return len(tokens) == 2 and NUMBER.fullmatch(tokens[0]) is not None and tokens[1] in UNITS
 
 
 def agrees(gold: str, said: str) -> bool:
-    """Whether a token of an answer says what a token of a gold answer does.
+    """Return whether a token of an answer agrees with a token of a gold answer.
 
     >>> [agrees("1956", "1956-10-20"), agrees("1956-01-01", "1956"), agrees("1956-10-20", "1956"), agrees("195", "1956")]
     [True, True, False, False]

@@ -1,7 +1,7 @@
 """The report's plots as SVG texts that take their colours from the page.
 
-matplotlib draws with colours that stand for roles; in the SVG they become CSS variables (`var(--ink)`, ...), so that
-one plot fits a light page and a dark one. There is no script in them, and text stays text.
+matplotlib draws with placeholder colours, which become CSS variables in the SVG (`var(--ink)`, ...), so that a plot fits
+a light page and a dark one. A plot has no script, and its text stays text.
 """
 
 import re
@@ -15,12 +15,13 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from refactx.eval.run import LABELS
+
 LIGHT = "--ink:#1d2127;--muted:#5f6771;--rule:#dfe3e8;--grounded:#1f5fbf;--free:#c2571a;"
 DARK = "--ink:#e6e8eb;--muted:#9aa3ad;--rule:#343a43;--grounded:#6ea8fe;--free:#f0955a;"
 _ROLES = {"#010101": "--ink", "#020202": "--muted", "#030303": "--rule", "#040404": "--grounded", "#050505": "--free"}
 _INK, _MUTED, _RULE, _GROUNDED, _FREE = _ROLES
 COLOURS = {"grounded": _GROUNDED, "free": _FREE}
-LABELS = {"grounded": "with facts", "free": "free"}
 _STYLE = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",
@@ -53,7 +54,7 @@ _METRICS = {
 
 
 def metrics_plot(runs: Mapping[str, Any]) -> str:
-    """Each metric of each run, with its interval."""
+    """Return a plot of each metric of each run, with its interval."""
     shown = [
         m
         for m in _METRICS
@@ -64,7 +65,7 @@ def metrics_plot(runs: Mapping[str, Any]) -> str:
 
 
 def groups_plot(runs: Mapping[str, Any], by: str) -> str:
-    """The accuracy of each group of questions (`by_kind` or `by_source`) in each run, with its interval."""
+    """Return a plot of the accuracy of each group of questions (`by_kind` or `by_source`) in each run, with intervals."""
     groups = list(next(iter(runs.values()))[by])
     values = {way: [run[by][group]["accuracy"] for group in groups] for way, run in runs.items()}
     counts = [next(iter(runs.values()))[by][group]["questions"] for group in groups]
@@ -73,7 +74,7 @@ def groups_plot(runs: Mapping[str, Any], by: str) -> str:
 
 
 def failures_plot(runs: Mapping[str, Any]) -> str:
-    """How often each reason occurs in each run, as bars, the commonest on top."""
+    """Return a bar plot of the number of failures in each run by reason, the most frequent on top."""
     counts = {way: {f["reason"]: f["count"] for f in run["failures"]} for way, run in runs.items()}
     reasons = sorted({r for c in counts.values() for r in c}, key=lambda r: -max(c.get(r, 0) for c in counts.values()))
     with rc_context(_STYLE):  # type: ignore[arg-type]
@@ -99,7 +100,7 @@ def failures_plot(runs: Mapping[str, Any]) -> str:
 
 
 def seconds_plot(seconds: Mapping[str, Sequence[float]]) -> str:
-    """The share of questions that took at most so many seconds, in each run."""
+    """Return a plot of the share of questions that took at most x seconds, in each run."""
     with rc_context(_STYLE):  # type: ignore[arg-type]
         figure = Figure(figsize=(5.6, 2.9), layout="constrained")
         axes = figure.add_subplot()
@@ -114,7 +115,7 @@ def seconds_plot(seconds: Mapping[str, Sequence[float]]) -> str:
 
 
 def throughput_plot(curves: Mapping[str, Sequence[tuple[int, float]]]) -> str:
-    """Seconds by tokens written: `curves` has (tokens, seconds) points by way."""
+    """Return a plot of seconds against tokens written; `curves`: (tokens, seconds) points by way of asking."""
     with rc_context(_STYLE):  # type: ignore[arg-type]
         figure = Figure(figsize=(5.6, 3.4), layout="constrained")
         axes = figure.add_subplot()
@@ -130,7 +131,7 @@ def throughput_plot(curves: Mapping[str, Sequence[tuple[int, float]]]) -> str:
 
 
 def standalone(svg: str) -> str:
-    """An SVG that is a file of its own: with its colours, light or dark as the reader's system is."""
+    """Return the content of an SVG file: a plot with its colours, light or dark as in the reader's settings."""
     media = f"@media(prefers-color-scheme:dark){{:root{{{DARK}background:#15181d}}}}"
     style = f"<style>:root{{{LIGHT}background:#fff}}{media}</style>"
     return '<?xml version="1.0" encoding="utf-8"?>\n' + svg.replace(">", f">{style}", 1)
@@ -186,15 +187,15 @@ def _legend(figure: Figure, axes: Axes, runs: int) -> None:
 
 def _svg(figure: Figure, name: str) -> str:
     file = StringIO()
-    with rc_context({"svg.hashsalt": name}):  # ids that don't clash with another plot's, the same every time
+    with rc_context({"svg.hashsalt": name}):  # ids that are reproducible, and differ from those of other plots
         canvas: Any = FigureCanvasSVG(figure)  # its print_svg has no types
         canvas.print_svg(file, metadata={"Date": None, "Creator": None})
     svg = re.sub(r"<metadata>.*?</metadata>", "", file.getvalue(), flags=re.DOTALL)
     svg = svg[svg.index("<svg") :]
     for colour, role in _ROLES.items():
         svg = svg.replace(colour, f"var({role})")
-    svg = re.sub(r"<g id=\"patch_1\">.*?</g>", "", svg, count=1, flags=re.DOTALL)  # the white behind the figure
-    svg = re.sub(r"<g id=\"patch_2\">.*?</g>", "", svg, count=1, flags=re.DOTALL)  # the white behind the axes
+    svg = re.sub(r"<g id=\"patch_1\">.*?</g>", "", svg, count=1, flags=re.DOTALL)  # the figure's white background
+    svg = re.sub(r"<g id=\"patch_2\">.*?</g>", "", svg, count=1, flags=re.DOTALL)  # the axes' white background
     svg = re.sub(r'(?<=font: )([^"]*?px) [^";]*', r"\1 system-ui, sans-serif", svg)
     head, rest = svg.split(">", 1)
     head = re.sub(r' (?:width|height)="[^"]*"', "", head)

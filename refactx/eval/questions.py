@@ -1,91 +1,49 @@
-"""Questions with their gold answers, and which of them a run asks.
+"""The questions of a run: those of a file, with gold answers, and the choice among them.
 
-**The split.** A question belongs to `tune` if the last bit of the SHA-256 of its id (UTF-8) is 0, else to `report`: each
-half is the same on every machine, whatever the file's order and whatever else is in the file. Ideas are tried on `tune`
-alone. **The order** is that of the same hash, so that `--limit 200` always takes the same 200 questions of a half.
+**The split.** A question belongs to `tune` if the last bit of the SHA-256 of its id (UTF-8) is 0, else to `report`:
+each half is the same on every machine, for any order of the file and whatever other questions it has. Experiments use
+`tune` alone. **The order** is that of the same hash, so that `--limit 200` always takes the same 200 questions of a
+half.
 """
 
 import json
 import sys
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from hashlib import sha256
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from refactx.errors import InputError
-from refactx.eval.answers import Gold, same
+from refactx.eval.answers import same
+from refactx.eval.question import Question, Split, assign_keys, half_of, hash_of
 
-Split = Literal["all", "tune", "report"]
 MAX_BYTES = 2 << 30
-"""No published set is larger: 2WikiMultiHopQA's training file, with its paragraphs, has some 700 MB."""
+"""More than any published set has: 2WikiMultiHopQA's training file, with its paragraphs, has some 700 MB."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A question and what counts as its answer.
-
-    `kind`: how the data set sorts it (`single`, `multi`, `count`, ...). `answer_ids`: ids of the answers in no order,
-    for those whose `Gold` has none. `sparql`: the gold query, "" if there is none. `key` tells it from all others of a
-    run: the id, or `source/id` where an id occurs twice (see `keyed`).
-    """
-
-    id: str
-    source: str
-    text: str
-    answers: tuple[Gold, ...]
-    kind: str = "all"
-    answer_ids: tuple[str, ...] = ()
-    sparql: str = ""
-    key: str = ""
-
-
-def hash_of(question: Question) -> bytes:
-    """What order and split go by: the SHA-256 of the id."""
-    return sha256(question.id.encode()).digest()
-
-
-def half_of(question: Question) -> Split:
-    """The half that a question belongs to.
-
-    >>> half_of(Question("WebQTrn-13", "wwq/train", "Which countries border the US?", ()))
-    'report'
-    """
-    return "tune" if hash_of(question)[-1] % 2 == 0 else "report"
-
-
-def chosen(
+def choose_questions(
     questions: Sequence[Question], split: Split = "all", kinds: Collection[str] = (), limit: int | None = None
 ) -> list[Question]:
-    """The questions of that half and those kinds (none given: all), in the order of their hashes, `limit` at most.
+    """Return at most `limit` questions of a half and of some kinds (none given: all), in the order of their hashes.
 
-    Raises InputError if none is left.
+    Raises InputError for an unknown kind, or if no question is left.
     """
     unknown = sorted(set(kinds) - {question.kind for question in questions})
     if unknown:
         there = ", ".join(f"{kind} ({n})" for kind, n in Counter(q.kind for q in questions).most_common())
-        raise InputError(f"there are no questions of kind {', '.join(unknown)}; there are: {there}")
+        raise InputError(f"there are no questions of kind {', '.join(unknown)}: give some of {there}")
     kept = [q for q in questions if split in ("all", half_of(q)) and (not kinds or q.kind in kinds)]
     if not kept:
         raise InputError("no question is left: give another --split or --kinds")
     return sorted(kept, key=lambda q: (hash_of(q), q.key))[:limit]
 
 
-def keyed(questions: Sequence[Question]) -> list[Question]:
-    """The questions with their keys. Raises InputError where two have the same source and id."""
-    ids = Counter(question.id for question in questions)
-    named = [replace(q, key=q.id if ids[q.id] == 1 else f"{q.source}/{q.id}") for q in questions]
-    twice = [key for key, n in Counter(q.key for q in named).items() if n > 1]
-    if twice:
-        raise InputError(f"{len(twice)} ids occur twice, such as {twice[0]!r}: each question needs an id of its own")
-    return named
-
-
 def with_names(question: Question, names: dict[str, tuple[str, ...]]) -> Question:
-    """The question with what the knowledge base calls its answers, by id, as aliases of them.
+    """Return the question with the knowledge base's names of its answers, which `names` has by id, as their aliases.
 
-    An id in `answer_ids` goes to the answer that has one of its names; if one id and one answer are left, to each other.
+    An id in `answer_ids` belongs to the answer that has one of its names; if one id and one answer are left, they
+    belong together.
     """
     golds = [replace(g, aliases=(*g.aliases, *names.get(g.id, ()))) if g.id else g for g in question.answers]
     ids = [number for number in question.answer_ids if number in names]
@@ -105,9 +63,10 @@ def with_names(question: Question, names: dict[str, tuple[str, ...]]) -> Questio
 
 
 def read_questions(path: Path) -> list[Question]:
-    """The questions of a file, in its order; those without a gold answer are left out.
+    """Return the questions of a file, in its order, without those that have no gold answer.
 
-    The format is told by what is in the file, see `refactx.eval.formats`. Raises InputError.
+    The format is recognised by the content, see `refactx.eval.formats`. Raises InputError if the file cannot be read or
+    has no such question.
     """
     from refactx.eval.formats import questions_of
 
@@ -115,15 +74,16 @@ def read_questions(path: Path) -> list[Question]:
     asked = [question for question in questions if question.answers]
     if not asked:
         raise InputError(
-            f"{path} has {len(questions)} questions and no gold answer: give a published train or dev file"
+            f"{path} has {len(questions)} questions but no gold answers: give a train or dev file, which has them"
         )
-    return keyed(asked)
+    return assign_keys(asked)
 
 
 def read_texts(path: Path) -> list[str]:
-    """The questions of a file as texts alone, without their answers, if it has any; `-`: standard input.
+    """Return the texts of the questions in a file; `-`: standard input.
 
-    One a line, or one JSON object with a `question` a line, or any format that `read_questions` knows. Raises InputError.
+    A line is a question, or a JSON object with a `question`; or the file is in a format that `read_questions` reads.
+    Raises InputError if the file cannot be read or has no questions.
     """
     from refactx.eval.formats import questions_of
 
@@ -137,23 +97,23 @@ def read_texts(path: Path) -> list[str]:
         if len(texts) < len(records) or not all(isinstance(text, str) and text.strip() for text in texts):
             texts = [question.text for question in questions_of(document, path)]
     if not texts:
-        raise InputError(f"{path} has no questions: give one a line, or one JSON object with a question a line")
+        raise InputError(f"{path} has no questions: write one a line, or one JSON object with a question a line")
     return texts
 
 
 def _content(path: Path) -> str:
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise InputError(f"{path} is larger than {MAX_BYTES >> 30} GiB: give a file of questions")
+            raise InputError(f"{path} has more than {MAX_BYTES >> 30} GiB: give a file of questions")
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InputError(f"cannot read the questions in {path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not a file of questions: it is not UTF-8 text") from error
+        raise InputError(f"{path} is not UTF-8 text: give a file of questions") from error
 
 
 def _documents(text: str, path: Path) -> Any:
-    """The JSON document of a file, or the list of those in its lines."""
+    """Return the JSON document in a text, or the list of the documents in its lines."""
     try:
         return json.loads(text)
     except (json.JSONDecodeError, RecursionError) as whole:

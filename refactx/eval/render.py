@@ -1,7 +1,7 @@
-"""The report as Markdown and as one HTML page that needs nothing else: no script, no font, no picture from elsewhere.
+"""The report as Markdown and as one self-contained HTML page, without scripts, fonts or pictures from elsewhere.
 
-Everything that a model, a knowledge base or a data set wrote is escaped by the template (HTML) or stands in an indented
-block or a cell without markup (Markdown), and loses what could steer a terminal.
+Text from a model, a knowledge base or a data set is escaped by the template (HTML), or put into an indented block or a
+cell without markup (Markdown). Control characters are removed from it.
 """
 
 import re
@@ -11,18 +11,18 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from refactx.cli.plain import visible
-from refactx.eval.plots import DARK, LABELS, LIGHT, failures_plot, groups_plot, metrics_plot, seconds_plot
+from refactx.eval.run import LABELS
+from refactx.fact import visible
 
 METRICS = (
-    ("accuracy", "Accuracy", "at least one gold answer in the final answer, of all questions"),
-    ("precision", "Precision", "the same, of the answers given"),
-    ("f1", "Answer-set F1", "items of the answer against the gold answers"),
-    ("exact_accuracy", "Accuracy, exact", "all gold answers and nothing else, of all questions"),
-    ("exact_precision", "Precision, exact", "the same, of the answers given"),
-    ("judge_accuracy", "Accuracy, judge", "right by the judge, of all questions"),
-    ("judge_precision", "Precision, judge", "the same, of the answers given"),
-    ("answered", "Answered", "answers given, of all questions"),
+    ("accuracy", "Accuracy", "share of all questions with at least one gold answer in the final answer"),
+    ("precision", "Precision", "the same as a share of the given answers"),
+    ("f1", "Answer-set F1", "items of the answer compared with the gold answers"),
+    ("exact_accuracy", "Accuracy, exact", "share of all questions with all gold answers and nothing else"),
+    ("exact_precision", "Precision, exact", "the same as a share of the given answers"),
+    ("judge_accuracy", "Accuracy, judge", "share of all questions that the judge found right"),
+    ("judge_precision", "Precision, judge", "the same as a share of the given answers"),
+    ("answered", "Answered", "share of all questions with a given answer"),
 )
 COSTS = (
     ("tokens", "Tokens", 1),
@@ -35,12 +35,14 @@ _MARKUP = re.compile(r"([\\`*_{}\[\]#|~])")
 
 
 def markdown(report: Mapping[str, Any]) -> str:
-    """The report as Markdown."""
+    """Return the report as Markdown."""
     return _environment().get_template("report.md.j2").render(_context(report)).strip() + "\n"
 
 
 def html(report: Mapping[str, Any], seconds: Mapping[str, Sequence[float]]) -> str:
-    """The report as one HTML page. `seconds`: those of each question by run, for their plot."""
+    """Return the report as one HTML page. `seconds`: those of each question by run, for a plot. Needs matplotlib."""
+    from refactx.eval.plots import DARK, LIGHT, failures_plot, groups_plot, metrics_plot, seconds_plot
+
     runs = report["runs"]
     plots = {
         "metrics": metrics_plot(runs),
@@ -49,23 +51,23 @@ def html(report: Mapping[str, Any], seconds: Mapping[str, Sequence[float]]) -> s
         "failures": failures_plot(runs),
         "seconds": seconds_plot(seconds),
     }
-    drawn = {name: Markup(plot) for name, plot in plots.items()}  # noqa: S704 - matplotlib escapes what it writes
+    drawn = {name: Markup(plot) for name, plot in plots.items()}  # noqa: S704 - matplotlib escapes texts
     context = _context(report) | {"plots": drawn, "light": LIGHT, "dark": DARK}
     return _environment().get_template("report.html.j2").render(context)
 
 
 def lines(report: Mapping[str, Any]) -> list[str]:
-    """The report in a few lines, for a terminal."""
-    told = [f"{report['questions']} questions"]
+    """Return the report as a few lines for a terminal."""
+    shown = [f"{report['questions']} questions"]
     for way, run in report["runs"].items():
-        told.append(f"{LABELS[way]}:")
+        shown.append(f"{LABELS[way]}:")
         for name, label, _ in METRICS:
             if run["overall"][name] is not None:
-                told.append(f"  {label:<18} {_estimate(run['overall'][name]):>6}  {_interval(run['overall'][name])}")
+                shown.append(f"  {label:<18} {_estimate(run['overall'][name]):>6}  {_interval(run['overall'][name])}")
         for name, label, digits in COSTS:
-            told.append(f"  {label:<18} {_estimate(run['overall'][name], digits):>6}")
-        told += [f"  {failure['count']:>5}  {failure['reason']}" for failure in run["failures"]]
-    return told
+            shown.append(f"  {label:<18} {_estimate(run['overall'][name], digits):>6}")
+        shown += [f"  {failure['count']:>5}  {failure['reason']}" for failure in run["failures"]]
+    return shown
 
 
 def _context(report: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,23 +105,23 @@ def _interval(estimate: Mapping[str, Any] | None, digits: int = 2) -> str:
 
 
 def _pieces(text: str, facts: Sequence[Mapping[str, Any]]) -> list[tuple[str, bool]]:
-    """A text in pieces, and whether each is one of the facts, which come in this order.
+    """Return the pieces of a text, each with whether it is one of `facts`, which are in the order of the text.
 
     >>> _pieces("a <s> <p> <o> . b", [{"text": "<s> <p> <o> ."}])
     [('a ', False), ('<s> <p> <o> .', True), (' b', False)]
     """
-    text, pieces, behind = visible(text), [], 0
+    text, pieces, end = visible(text), [], 0  # `end`: of the last fact
     for fact in facts:
         shown = visible(str(fact["text"]))
-        start = text.find(shown, behind) if shown else -1
+        start = text.find(shown, end) if shown else -1
         if start >= 0:
-            pieces += [(text[behind:start], False), (shown, True)]
-            behind = start + len(shown)
-    return [piece for piece in (*pieces, (text[behind:], False)) if piece[0]]
+            pieces += [(text[end:start], False), (shown, True)]
+            end = start + len(shown)
+    return [piece for piece in (*pieces, (text[end:], False)) if piece[0]]
 
 
 def _cell(text: str) -> str:
-    """A text in a line or cell of Markdown, without markup.
+    """Return a text for a line or a cell of Markdown, without markup.
 
     >>> _cell("a|b\\n<i>*c*")
     'a\\\\|b &lt;i>\\\\*c\\\\*'
@@ -129,10 +131,10 @@ def _cell(text: str) -> str:
 
 
 def _block(text: str) -> str:
-    """A text as an indented block of Markdown: nothing in it is markup."""
+    """Return a text as an indented block of Markdown, in which nothing is markup."""
     return "\n".join(f"    {line}" for line in visible(text).replace("\t", " ").splitlines()) or "    (nothing)"
 
 
 def _https(url: Any) -> str | None:
-    """An address that may stand in a link; None for any other."""
+    """Return a URL if it may be in a link; None for any other."""
     return url if isinstance(url, str) and url.startswith("https://") else None

@@ -1,12 +1,12 @@
-"""A run in figures: one JSON document that the page, the Markdown and the plots are made from.
+"""The report on a run: one JSON document, from which the HTML page, the Markdown and the plots are made.
 
     {"settings": {...}, "questions": n, "judge": name or null,
      "runs": {"grounded": {"overall": S, "by_kind": {kind: S}, "by_source": {source: S}, "failures": [F]}, "free": ...},
      "comparison": {...} or null, "results": [...]}
 
-S has the metrics of `refactx.eval.metrics` and the means of tokens, forward passes, seconds and facts an answer, each
-`{"value", "low", "high", "of"}`. F is a reason of `refactx.eval.results` with its count and a few transcripts.
-`comparison`: what facts change, question by question (grounded minus free; for times grounded by free).
+S has the metrics of `refactx.eval.metrics`, and the means over answers of tokens, forward passes, seconds and facts,
+each `{"value", "low", "high", "of"}`. F is a reason of `refactx.eval.results` with its count and some transcripts.
+`comparison`: the effect of facts over pairs of answers to a question (grounded - free; for times grounded / free).
 """
 
 from collections import Counter, defaultdict
@@ -15,16 +15,17 @@ from typing import Any
 
 from refactx.eval.intervals import Estimate, mean, proportion, ratio
 from refactx.eval.metrics import accuracy, precision
-from refactx.eval.results import REASONS, Result
+from refactx.eval.results import REASONS, QuestionResult
 
 TRANSCRIPTS = 5
-"""So many of each reason are shown; all are in answers.jsonl."""
+"""The number of transcripts for each reason; answers.jsonl has all."""
 
 
 def report(
-    settings: Mapping[str, Any], runs: Mapping[str, Sequence[Result]], judge: str | None = None
+    settings: Mapping[str, Any], runs: Mapping[str, Sequence[QuestionResult]], judge: str | None = None
 ) -> dict[str, Any]:
-    """The document. `runs`: results by way, `grounded` and perhaps `free`, of the same questions in the same order."""
+    """Return the document. `runs`: results by way of asking (`grounded`, and maybe `free`), of the same questions in the
+    same order; `judge`: the judge's name, if there was one."""
     ways = list(runs)
     return {
         "settings": dict(settings),
@@ -36,7 +37,7 @@ def report(
     }
 
 
-def _run(results: Sequence[Result], judged: bool) -> dict[str, Any]:
+def _run(results: Sequence[QuestionResult], judged: bool) -> dict[str, Any]:
     return {
         "overall": summary(results, judged),
         "by_kind": _groups(results, judged, lambda result: result.question.kind),
@@ -45,15 +46,15 @@ def _run(results: Sequence[Result], judged: bool) -> dict[str, Any]:
     }
 
 
-def _groups(results: Sequence[Result], judged: bool, name: Callable[[Result], str]) -> dict[str, Any]:
-    groups: dict[str, list[Result]] = defaultdict(list)
+def _groups(results: Sequence[QuestionResult], judged: bool, name: Callable[[QuestionResult], str]) -> dict[str, Any]:
+    groups: dict[str, list[QuestionResult]] = defaultdict(list)
     for result in results:
         groups[name(result)].append(result)
     return {key: summary(groups[key], judged) for key in sorted(groups, key=lambda key: (-len(groups[key]), key))}
 
 
-def summary(results: Sequence[Result], judged: bool = False) -> dict[str, Any]:
-    """The figures of a group of results. `judged`: there were verdicts."""
+def summary(results: Sequence[QuestionResult], judged: bool = False) -> dict[str, Any]:
+    """Return the metrics of a group of results. `judged`: whether there was a judge."""
     given = [result.given for result in results]
     hit, exact = [result.score.hit for result in results], [result.score.exact for result in results]
     figures: dict[str, Estimate | None] = {
@@ -71,22 +72,22 @@ def summary(results: Sequence[Result], judged: bool = False) -> dict[str, Any]:
         "seconds_per_token": ratio([result.seconds for result in results], [result.tokens for result in results]),
         "facts": mean([len(result.facts) for result in results]),
     }
-    unparseable = None
+    without_verdict = None
     if judged:
         right = [result.verdict is True for result in results]
         figures |= {"judge_accuracy": accuracy(right), "judge_precision": precision(right, given)}
-        unparseable = sum(result.given and result.verdict is None for result in results)
+        without_verdict = sum(result.given and result.verdict is None for result in results)
     return {
         "questions": len(results),
         "outcomes": dict(Counter(result.outcome for result in results).most_common()),
         **{name: None if estimate is None else estimate.to_json() for name, estimate in figures.items()},
-        "judge_without_verdict": unparseable,
+        "judge_without_verdict": without_verdict,
     }
 
 
-def _failures(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """The reasons that occur, the commonest first."""
-    found: dict[str, list[Result]] = defaultdict(list)
+def _failures(results: Sequence[QuestionResult]) -> list[dict[str, Any]]:
+    """Return the reasons that occur, the most frequent first."""
+    found: dict[str, list[QuestionResult]] = defaultdict(list)
     for result in results:
         if result.reason is not None:
             found[result.reason].append(result)
@@ -101,7 +102,7 @@ def _failures(results: Sequence[Result]) -> list[dict[str, Any]]:
     ]
 
 
-def _transcript(result: Result) -> dict[str, Any]:
+def _transcript(result: QuestionResult) -> dict[str, Any]:
     question = result.question
     return {
         "key": question.key,
@@ -119,7 +120,7 @@ def _transcript(result: Result) -> dict[str, Any]:
     }
 
 
-def _line(way: str, result: Result) -> dict[str, Any]:
+def _line(way: str, result: QuestionResult) -> dict[str, Any]:
     return {
         "run": way,
         "key": result.question.key,
@@ -132,7 +133,7 @@ def _line(way: str, result: Result) -> dict[str, Any]:
     }
 
 
-def _comparison(grounded: Sequence[Result], free: Sequence[Result]) -> dict[str, Any]:
+def _comparison(grounded: Sequence[QuestionResult], free: Sequence[QuestionResult]) -> dict[str, Any]:
     pairs = list(zip(grounded, free, strict=True))
     differences = {
         "accuracy": [float(g.score.hit) - float(f.score.hit) for g, f in pairs],

@@ -1,21 +1,21 @@
-"""What came of each question, and why it failed if it did.
+"""The results of questions, with the reason if an answer is not exact.
 
-The reasons, the first that holds:
+The reason is the first of these that holds:
 
-| reason | when |
+| reason | condition |
 |---|---|
-| not asked | the question could not be put to the model, being too long, say |
+| not asked | the question could not be asked, for example since it is too long |
 | cut off | the limit of tokens came before the end of the final answer |
-| I don't know | the model said so |
+| I don't know | the answer says so |
 | no final answer | the text ended without one |
-| list incomplete | right, but gold answers are missing |
-| more than asked | right, with other items or words around it |
-| fact not used | a gold answer is part of a fact, and is not in the final answer in any form that is known |
-| no fact | an answer without a fact, where facts could be written |
+| list incomplete | it is right, but gold answers are missing |
+| more than asked | it is right, with other items or words |
+| fact not used | a gold answer is part of a fact, but under no known name in the final answer |
+| no fact | the answer has no fact, although facts could be written |
 | wrong subject | no fact is about an entity of the gold query |
-| wrong predicate | facts about such an entity, none with a property of the gold query |
+| wrong predicate | facts are about such an entity, but none has a property of the gold query |
 | wrong object | both are right, the answer is not |
-| wrong answer | there are no ids to compare: no gold query, no ids in the knowledge base, or no facts by design |
+| wrong answer | there are no ids to compare: no gold query, no ids in the knowledge base, or free text |
 """
 
 import re
@@ -25,7 +25,7 @@ from typing import Any
 
 from refactx.eval.answers import same
 from refactx.eval.metrics import NOTHING, Outcome, Score, outcome, score
-from refactx.eval.questions import Question
+from refactx.eval.question import Question
 
 REASONS = (
     "not asked",
@@ -51,12 +51,12 @@ _ENTITY = re.compile(r"\bwd:(Q\d+)|/entity/(Q\d+)>")
 _PROPERTY = re.compile(r"\b(?:wdt|p|ps|wdtn|psv):(P\d+)|/prop/(?:\w+/)*(P\d+)>")
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One question asked in one way, and how right the answer is.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionResult:
+    """The result of one question, asked in one way.
 
     `answer`: the final answer; `text`: all that the model wrote; `facts`: as `refactx ask --json` prints them;
-    `verdict`: the judge's, None where it gave none or was not asked; `reason`: None where the answer is exact.
+    `verdict`: the judge's, None if it gave none or there is none; `reason`: None if the answer is exact.
     """
 
     question: Question
@@ -73,29 +73,41 @@ class Result:
 
     @property
     def given(self) -> bool:
-        """Whether it counts for precision."""
+        """Whether an answer was given, which counts for precision."""
         return self.outcome == "given"
 
 
-def result(
+def make_result(
     question: Question,
     record: Mapping[str, Any],
     *,
     grounded: bool,
     unknown: str,
     verdict: bool | None = None,
-) -> Result:
-    """The result of a line of `answers.jsonl` or `free.jsonl`. `grounded`: facts could be written."""
+) -> QuestionResult:
+    """Return the result of a record of `answers.jsonl` or `free.jsonl`. `grounded`: whether facts could be written."""
     answer = record.get("answer")
     if answer is None:
-        return Result(question, "", record.get("error", ""), (), "failed", NOTHING, "not asked", None, 0, 0, 0.0)
+        return QuestionResult(
+            question=question,
+            answer="",
+            text=record.get("error", ""),
+            facts=(),
+            outcome="failed",
+            score=NOTHING,
+            reason="not asked",
+            verdict=None,
+            tokens=0,
+            forward_passes=0,
+            seconds=0.0,
+        )
     said, text, facts = answer["answer"], answer["text"], tuple(answer["facts"])
-    # the end of the text is the answer itself, or nothing was answered: what the limit cut is the answer
+    # The limit cut off the answer if the text ends with the answer, or has none.
     at_limit = answer["finish_reason"] != "stop" and (not said or text.endswith(said))
     came = outcome(said, at_limit, unknown, question.answers)
     parts = [name for fact in facts for _, name in _parts(fact)]
     scored = score(said, question.answers, parts) if came == "given" else NOTHING
-    return Result(
+    return QuestionResult(
         question=question,
         answer=said,
         text=text,
@@ -143,7 +155,7 @@ def _holds_gold(question: Question, facts: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def _parts(fact: Mapping[str, Any]) -> list[tuple[str | None, str]]:
-    """Id and text of a fact's subject and object."""
+    """Return the id and the text of a fact's subject and object."""
     found = []
     for part in (fact.get("subject"), fact.get("object")):
         if isinstance(part, Mapping):

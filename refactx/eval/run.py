@@ -1,9 +1,9 @@
-"""Asking the questions of a set, so that it can be stopped at any time and gone on with.
+"""The run of an evaluation: a folder with the answers to the questions of a set, which can be stopped and continued.
 
-A run is a folder: `run.json` (what was asked of which model, and how), `names.json` (what the index calls the gold
-answers), `answers.jsonl` (with facts) and `free.jsonl` (without constraint), one line a question, and `aliases.json` (whose
-aliases the answers have). With both, each
-question is asked in both ways, one right behind the other, so that what else the machine does slows both alike.
+The folder has `run.json` (the options), `names.json` (the index's names of gold answers), `aliases.json` (the entities
+that have texts of answers as aliases), and with one line for each question `answers.jsonl` (with facts) and `free.jsonl`
+(without constraint). For both of these, each question is asked in one way directly after the other, so that other
+processes on the machine slow both equally.
 """
 
 import json
@@ -17,26 +17,29 @@ from tqdm import tqdm
 
 from refactx.asking.answer import Answer
 from refactx.errors import InputError
-from refactx.eval.log import AnswerLog, write_whole
-from refactx.eval.questions import Question
+from refactx.eval.log import AnswerLog, write_atomically
+from refactx.eval.question import Question
 
 FILES = {"grounded": "answers.jsonl", "free": "free.jsonl"}
 """The ways of asking, and the file of each."""
 
+LABELS = {"grounded": "with facts", "free": "free"}
+"""The names of the ways of asking in reports and plots."""
+
 Ask = Callable[[Sequence[str]], Iterable[Answer | InputError]]
-"""Some questions' answers, in order, or why one cannot be asked: `Asker.ask_all`."""
+"""A function that answers questions in order, with an error for one that cannot be asked: `Asker.ask_all`."""
 
 
 def fingerprint(questions: Sequence[Question]) -> str:
-    """Which questions these are, in which order, with which gold answers: 16 hexadecimal digits of a SHA-256."""
+    """Return 16 hexadecimal digits of the SHA-256 of the questions, their order and their gold answers."""
     whole = [[q.key, q.text, [[g.text, g.id, *g.aliases] for g in q.answers]] for q in questions]
     return sha256(json.dumps(whole).encode()).hexdigest()[:16]
 
 
 def open_run(folder: Path, settings: dict[str, Any]) -> None:
-    """Make the run's folder, or see that what is there is a run with the same settings.
+    """Make the run's folder, or check that the run in it has the same settings.
 
-    Raises InputError, naming what differs.
+    Raises InputError if the folder cannot be used, or if settings differ; the message names them.
     """
     path = folder / "run.json"
     try:
@@ -48,38 +51,38 @@ def open_run(folder: Path, settings: dict[str, Any]) -> None:
         left = [name for name in FILES.values() if (folder / name).exists()]
         if left:
             raise InputError(f"{folder} has {left[0]} but no run.json: give another --out")
-        write_whole(path, settings)
+        write_atomically(path, settings)
     elif recorded != settings:
         names = sorted(recorded.keys() | settings.keys()) if isinstance(recorded, dict) else []
         differ = [
             f"{n} {recorded.get(n)!r}, now {settings.get(n)!r}" for n in names if recorded.get(n) != settings.get(n)
         ]
         raise InputError(
-            f"{folder} holds a run with other options ({'; '.join(differ) or 'run.json is no object'}): "
-            "give the same ones to go on with it, or another --out"
+            f"{folder} has a run with other options ({'; '.join(differ) or 'run.json is not an object'}): "
+            "give the same options to continue it, or another --out"
         )
 
 
 Names = dict[str, tuple[str, ...]]
-"""Several names by one key."""
+"""Names by key."""
 
 
-def stored_names(folder: Path, look_up: Callable[[], Names]) -> Names:
-    """The names of the gold answers from the run's folder; looked up and kept there the first time."""
+def load_names(folder: Path, look_up: Callable[[], Names]) -> Names:
+    """Return the names of the gold answers from the run's folder; the first time, look them up and store them."""
     path = folder / "names.json"
     if not path.exists():
-        write_whole(path, look_up())
+        write_atomically(path, look_up())
     return _read_names(path)
 
 
-def stored_holders(folder: Path, texts: Collection[str], look_up: Callable[[Collection[str]], Names]) -> Names:
-    """Who has each text for an alias, from the run's folder; what it lacks is looked up and kept there."""
+def load_holders(folder: Path, texts: Collection[str], look_up: Callable[[Collection[str]], Names]) -> Names:
+    """Return the entities that have each text as an alias from the run's folder; look up and store missing texts."""
     path = folder / "aliases.json"
     known = _read_names(path) if path.exists() else {}
     lacking = set(texts) - known.keys()
     if lacking:
         known |= look_up(lacking)
-        write_whole(path, known)
+        write_atomically(path, known)
     return {text: known[text] for text in sorted(texts)}
 
 
@@ -87,11 +90,11 @@ def _read_names(path: Path) -> Names:
     try:
         return {key: tuple(names) for key, names in json.loads(path.read_text(encoding="utf-8")).items()}
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} cannot be read ({error}): delete it, and it is made again") from error
+        raise InputError(f"{path} cannot be read ({error}): delete it, so that it is made again") from error
 
 
-def missing(folder: Path, questions: Sequence[Question], ways: Sequence[str]) -> int:
-    """How many answers the run still lacks."""
+def count_missing(folder: Path, questions: Sequence[Question], ways: Sequence[str]) -> int:
+    """Return how many answers are missing in the run."""
     count = 0
     for way in ways:
         with AnswerLog(folder / FILES[way]) as log:
@@ -100,10 +103,10 @@ def missing(folder: Path, questions: Sequence[Question], ways: Sequence[str]) ->
 
 
 def ask_all(folder: Path, questions: Sequence[Question], asks: Mapping[str, Ask], batch_size: int = 1) -> None:
-    """Ask what has no line yet, `batch_size` questions at a time. `asks`: how to ask, by way (`grounded`, `free`).
+    """Ask the questions that have no answer yet, `batch_size` at a time. `asks`: functions by way of asking.
 
-    A question that cannot be asked (it is too long for the model, say) gets a line that says so. Anything that is raised,
-    KeyboardInterrupt too, leaves what is there: the next call goes on.
+    A question that cannot be asked, for example since it is too long, gets a line with the error. After any exception,
+    also KeyboardInterrupt, the answers so far are stored, and the next call continues.
     """
     with ExitStack() as stack:
         logs = {way: stack.enter_context(AnswerLog(folder / FILES[way])) for way in asks}
@@ -123,9 +126,9 @@ def ask_all(folder: Path, questions: Sequence[Question], asks: Mapping[str, Ask]
 
 
 def read_answers(folder: Path, questions: Sequence[Question], way: str) -> list[dict[str, Any]]:
-    """The lines of the questions, in their order. Raises InputError if one is missing."""
+    """Return the records of the questions, in their order. Raise InputError if one is missing."""
     with AnswerLog(folder / FILES[way]) as log:
         lacking = [question.key for question in questions if question.key not in log.records]
         if lacking:
-            raise InputError(f"{log.path} has no answer to {len(lacking)} questions: run the same command again")
+            raise InputError(f"{log.path} lacks the answers to {len(lacking)} questions: run the same command again")
         return [log.records[question.key] for question in questions]

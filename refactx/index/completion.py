@@ -1,4 +1,4 @@
-"""What may follow a text: a walk of the tree by bytes, since a prefix that a person types may end inside a token."""
+"""Completions of a text: a search of the tree by bytes, since a prefix that a person types may end inside a token."""
 
 import heapq
 import re
@@ -10,22 +10,22 @@ from refactx.tree.children import FactTree, Path
 
 
 def normalise_prefix(text: str) -> str:
-    """The beginning of a fact as the tree spells it: one space in front and between, Unicode NFC.
+    """Return the beginning of a fact as the tree spells it: one space before it and between words, Unicode NFC.
 
     >>> normalise_prefix("<Danny  Boyle> <")
     ' <Danny Boyle> <'
     """
-    text = text.encode("utf-8", "replace").decode()  # what a shell passed that is no UTF-8
-    # Bracket by bracket: NFC joins a bracket with a mark behind it.
+    text = text.encode("utf-8", "replace").decode()  # a shell may have passed bytes that are not UTF-8
+    # Bracket by bracket: NFC would join a bracket with a combining mark after it.
     parts = [unicodedata.normalize("NFC", part) for part in re.split("([<>])", text)]
     return " " + re.sub(r"\s+", " ", "".join(parts)).lstrip()
 
 
 def completions(tree: FactTree, tokenizer: FactTokenizer, prefix: str) -> Iterator[tuple[str, int]]:
-    """The texts that begin with `prefix` (normalised) and end where its next part ends, with their leaf counts, most first.
+    """Yield the texts that begin with `prefix` (normalised) and end with the next part, with their numbers of facts.
 
-    The search always opens the node with the most leaves; as no node has more than its parent, the ends of parts come
-    up in falling order, and a caller that takes the first twenty costs no more than those.
+    Texts with more facts come first: the search always opens the node with the most leaves, and no node has more than
+    its parent. So the first twenty cost no more than the search for those.
     """
     table, wanted = tokenizer.token_bytes, prefix.encode()
     heap: list[tuple[int, bool, Path, bytes]] = []
@@ -44,7 +44,7 @@ def completions(tree: FactTree, tokenizer: FactTokenizer, prefix: str) -> Iterat
 
 
 def _matching(tree: FactTree, table: list[bytes], wanted: bytes) -> Iterator[tuple[Path, bytes, int]]:
-    """The shortest paths whose text begins with `wanted`, and their leaves."""
+    """Yield the shortest paths whose text begins with `wanted`: ids, text and leaves."""
     waiting: list[tuple[Path, bytes, int]] = [((), b"", tree.children(()).total)]
     while waiting:
         path, text, leaves = waiting.pop()

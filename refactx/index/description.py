@@ -1,32 +1,54 @@
-"""An index in figures: what `refactx index list` and `show` print."""
+"""The figures of an index that `refactx index list` and `show` print, as JSON documents."""
 
 from typing import Any
 
 import numpy as np
 
 from refactx.index.index import Index
+from refactx.postgres.catalogue_entry import CatalogueEntry
 from refactx.tree.piece import TERMINAL
 
 
-def described(entry: dict[str, Any]) -> dict[str, Any]:
-    """A catalogue entry with its sizes: `bytes` is the tree with B-tree and TOAST; the names beside it are `names_bytes`."""
-    size = entry["table_bytes"] + entry["index_bytes"] + entry["toast_bytes"]
+def index_document(entry: CatalogueEntry) -> dict[str, Any]:
+    """Return the JSON document of a catalogue entry, as `refactx index list --json` prints it.
+
+    `bytes`: the size of the tree with B-tree and TOAST; `names_bytes`: that of the names, which have tables of their
+    own.
+    """
+    size = entry.tree_bytes
     return {
-        **{key: entry[key] for key in ("name", "state", "facts", "tokens", "segments", "unfinished", "levels")},
+        "name": entry.name,
+        "state": entry.state,
+        "facts": entry.facts,
+        "tokens": entry.tokens,
+        "segments": entry.segments,
+        "unfinished": entry.unfinished,
+        "levels": entry.levels,
         "bytes": size,
-        **{key: entry[key] for key in ("table_bytes", "index_bytes", "toast_bytes", "names_bytes")},
-        "bytes_per_fact": round(size / entry["facts"], 3) if entry["facts"] else None,
-        **{key: entry[key] for key in ("tokenizer", "fingerprint", "vocabulary_size", "trigger", "terminator")},
-        **{key: entry[key] for key in ("format", "knowledge_base")},
-        "source": entry["source"],
-        "created": entry["created"].isoformat(timespec="seconds"),
-        "report": entry["report"],
+        "table_bytes": entry.table_bytes,
+        "index_bytes": entry.index_bytes,
+        "toast_bytes": entry.toast_bytes,
+        "names_bytes": entry.names_bytes,
+        "bytes_per_fact": round(size / entry.facts, 3) if entry.facts else None,
+        "tokenizer": entry.tokenizer,
+        "fingerprint": entry.fingerprint,
+        "vocabulary_size": entry.vocabulary_size,
+        "trigger": entry.trigger,
+        "terminator": entry.terminator,
+        "format": entry.format,
+        "knowledge_base": entry.knowledge_base,
+        "source": list(entry.source),
+        "created": entry.created.isoformat(timespec="seconds"),
+        "report": entry.report,
     }
 
 
 def shape_of(index: Index) -> dict[str, Any]:
-    """Rows, depth and fan-out: `rows_by_level` from the facts up; tokens of a fact and children of the root and of the widest
-    node that is kept in a root piece."""
+    """Return the rows, depth and fan-out of an index as a JSON document.
+
+    `depth_mean`: tokens of a fact; `fan_out_root`, `fan_out_widest`: children of the root, and of the widest node in
+    the root pieces.
+    """
     rows = sum(source.count() for source in index.rows)
     widest = 0
     for _, tree in index.segments:

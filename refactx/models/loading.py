@@ -1,7 +1,7 @@
 """Models and tokenizers by name: a Hugging Face id, a folder, a GGUF file, or `demo` (see `refactx.models.demo`).
 
-A tokenizer alone is read by the `tokenizers` library where a `tokenizer.json` is there; Transformers, which takes
-seconds to import, only comes in where it must. Whatever goes wrong is a ModelError of one sentence.
+If there is a `tokenizer.json`, the `tokenizers` library reads a tokenizer: Transformers takes seconds to import, and is
+imported only if it is needed. Every failure is a ModelError of one sentence.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refactx.errors import ModelError
-from refactx.models.demo import demo_model_folder
+from refactx.models import demo
 from refactx.tokenizer import FactTokenizer
 
 if TYPE_CHECKING:
@@ -20,14 +20,30 @@ if TYPE_CHECKING:
 DEMO = "demo"
 AUTO = "auto"
 FLOAT32_PARAMETERS = 2_000_000_000
-"""Up to here (8 GB) a model runs in float32 on a CPU."""
+"""The largest model that runs in float32 on a CPU by default: it takes 8 GB."""
+
+
+def demo_model_folder() -> Path:
+    """Return the folder of the demo model, and make it first if it is missing.
+
+    That downloads 93 MB, writes 270 MB and takes a minute; progress goes to standard error. Raises ModelError if the
+    download, the disk or the conversion fails, InputError if a package for GGUF files is not installed.
+    """
+    return demo.prepare(_dequantise)
+
+
+def _dequantise(gguf: Path, folder: Path) -> None:
+    """Write the model of a GGUF file as a Hugging Face folder, in bfloat16."""
+    model, tokenizer = load_model(str(gguf), device="cpu", dtype="bfloat16")
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
 
 
 def load_tokenizer(name: str) -> tuple[FactTokenizer, str]:
-    """The tokenizer of `name`, and the name to show and to keep: a path is made absolute.
+    """Return the tokenizer of `name`, and the name to show and store: a path becomes absolute.
 
-    `name`: a Hugging Face id, a folder (with only a `tokenizer.json`, say), a `tokenizer.json`, a GGUF file, or `demo`.
-    Raises ModelError.
+    `name`: a Hugging Face id, a folder (a `tokenizer.json` in it is enough), a `tokenizer.json`, a GGUF file, or
+    `demo`. Raises ModelError if there is no such tokenizer, or if it cannot be used.
     """
     path = _local(name)
     if path is None:
@@ -45,10 +61,10 @@ def load_tokenizer(name: str) -> tuple[FactTokenizer, str]:
 
 
 def _class_builds_its_own(folder: Path) -> bool:
-    """Whether the tokenizer that a model comes with is not what its tokenizer.json says.
+    """Return whether the tokenizer that Transformers makes from a model's folder may differ from its tokenizer.json.
 
-    Beside a model's config the class that it names decides, and some build another normaliser (Qwen2's always NFC); those
-    of `_AS_IN_THE_FILE` don't, and need no import of Transformers, which takes seconds.
+    In a folder with a model's config, Transformers makes the class that the tokenizer's config names. Some classes
+    build their own normaliser (Qwen2's is always NFC); those of `_AS_IN_THE_FILE` do not, and need no Transformers.
     """
     try:
         named = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))["tokenizer_class"]
@@ -62,18 +78,25 @@ _AS_IN_THE_FILE = ("TokenizersBackend", "PreTrainedTokenizerFast")
 
 def load_model(
     name: str,
+    *,
     device: str = AUTO,
     dtype: "torch.dtype | str" = AUTO,
     check: "Callable[[Any], object]" = lambda tokenizer: None,
 ) -> tuple[Any, Any]:
-    """A causal language model in evaluation mode, and its Transformers tokenizer, which has a chat template.
+    """Return a causal language model of Transformers in evaluation mode, and its tokenizer, which has a chat template.
 
-    `name`: a Hugging Face id, a folder, a GGUF file (it is dequantised), or `demo`. `device`: `auto` is `cuda` if there
-    is one, else `cpu`. `dtype`: `auto` is bfloat16 on a GPU. On a CPU it is float32 up to 2 billion parameters, else the
-    checkpoint's own: few CPUs compute in bfloat16 (SmolLM2 on 2 cores of an AMD EPYC without avx512_bf16: a prompt of 450
-    tokens takes 7.1 s in bfloat16 and 1.1 s in float32, a token after it 44 ms and 59 ms). A quantised checkpoint stays as
-    it is.
-    `check` is called with the tokenizer before the weights are loaded, and may raise. Raises ModelError.
+    `name`: a Hugging Face id, a folder, a GGUF file (it is dequantised), or `demo`.
+    `device`: a name of PyTorch's; `auto` is `cuda` if there is a GPU, else `cpu`.
+    `dtype`: `auto` is bfloat16 on a GPU; on a CPU it is float32 up to 2 billion parameters, else the checkpoint's own.
+    (Few CPUs compute in bfloat16: with SmolLM2 on 2 cores of an AMD EPYC without avx512_bf16, a prompt of 450 tokens
+    takes 7.1 s in bfloat16 and 1.1 s in float32, and a token after it 44 ms and 59 ms.) A quantised checkpoint is not
+    converted.
+    `check`: called with the tokenizer before the weights are loaded; it may raise.
+
+        model, tokenizer = refactx.load_model("Qwen/Qwen2.5-1.5B-Instruct", device="cuda")
+
+    Raises ModelError if the model cannot be found, loaded, or used for chat; InputError if a package for GGUF files is
+    needed and not installed.
     """
     path, placed = _local(name), _device(device)
     if path is not None and path.is_file() and path.suffix != ".gguf":
@@ -85,7 +108,7 @@ def load_model(
 
 
 def _device(name: str) -> str:
-    """The device of that name, which is there. Raises ModelError."""
+    """Return the name of a device that this machine has. Raise ModelError if it has no such device."""
     import torch  # seconds
 
     if name == AUTO:
@@ -93,23 +116,24 @@ def _device(name: str) -> str:
     try:
         kind, number = (found := torch.device(name)).type, found.index or 0
     except RuntimeError as error:
-        raise ModelError(f"{name!r} is no device: give cpu, cuda, cuda:1, or auto") from error
+        raise ModelError(f"{name!r} is not a device: give cpu, cuda, cuda:1 or auto") from error
     there = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
     if kind in there and number < there[kind]:
         return name
     here = [f"{kind}:{n}" if kind == "cuda" else kind for kind, count in there.items() for n in range(count)]
-    raise ModelError(f"there is no device {name} here, as PyTorch sees it: give {'; '.join(here)} or auto")
+    raise ModelError(f"PyTorch finds no device {name} on this machine: give {', '.join(here)} or auto")
 
 
 def check_chat_template(tokenizer: Any) -> None:
-    """Raise ModelError unless the (Transformers) tokenizer knows how to write a conversation."""
+    """Raise ModelError if a Transformers tokenizer has no chat template, which writes conversations."""
     if not getattr(tokenizer, "chat_template", None):
         name = getattr(tokenizer, "name_or_path", "") or "the model"
         raise ModelError(f"{name} has no chat template: choose an instruct model, such as Qwen/Qwen2.5-1.5B-Instruct")
 
 
 def _local(name: str) -> Path | None:
-    """The folder or file that `name` means; None if it can only be a Hugging Face id."""
+    """Return the folder or file called `name`, or None if it can only be a Hugging Face id. Raise ModelError if it is
+    neither."""
     if not name.strip() or "\0" in name:
         raise ModelError("the model's name is empty: give a Hugging Face id, a folder or a .gguf file")
     if name == DEMO:
@@ -118,37 +142,40 @@ def _local(name: str) -> Path | None:
     if path.exists():
         return path
     if path.is_absolute() or name[0] in ".~" or name.count("/") > 1 or path.suffix in (".gguf", ".json"):
-        raise ModelError(f"there is no folder or file {name}; give one that exists, or a Hugging Face id")
+        raise ModelError(f"there is no folder or file {name}: give one that exists, or a Hugging Face id")
     return None
 
 
 def _load(name: str, path: Path | None, load: "Callable[[str, dict[str, Any]], Any]") -> Any:
-    """Call `load` with what Transformers wants for `name`, quietly, and make its errors ours."""
+    """Call `load` with the source and options that Transformers takes for `name`. Raise its errors as ModelError."""
     if path is not None:
         source, options = _source(path)
     else:
         source, options = name, ({} if _check_hub(name) else {"local_files_only": True})
-    with _quiet(bars=path is None):  # the bars of a download stay
+    with _quiet(bars=path is None):  # downloads show progress bars
         try:
             return load(source, options)
         except ModelError:
             raise
         except MemoryError as error:
             raise ModelError(f"{name} does not fit into memory; choose a smaller model") from error
-        except Exception as error:  # Transformers raises anything from OSError to KeyError and bare Exception
+        except Exception as error:  # Transformers raises OSError, KeyError, bare Exception and others
             raise ModelError(_sentence(name, path, error)) from error
 
 
 def _source(path: Path) -> tuple[str, dict[str, Any]]:
+    """Return the source and options that Transformers takes for a folder or file."""
     if path.is_file():
+        demo.require_gguf()
         return str(path.parent), {"gguf_file": path.name}
     packed = list(path.glob("*.gguf"))
     if packed and not (path / "config.json").exists():
         if len(packed) > 1:
-            raise ModelError(f"{path} holds {len(packed)} .gguf files; give the path of one of them")
+            raise ModelError(f"{path} contains {len(packed)} .gguf files: give the path of one of them")
+        demo.require_gguf()
         return str(path), {"gguf_file": packed[0].name}
     if not any((path / file).exists() for file in ("config.json", "tokenizer.json", "tokenizer_config.json")):
-        raise ModelError(f"{path} holds no model: there is no config.json, tokenizer.json or .gguf file in it")
+        raise ModelError(f"{path} contains no model: expected a config.json, tokenizer.json or .gguf file in it")
     return str(path), {}
 
 
@@ -167,10 +194,10 @@ def _auto_model(source: str, options: dict[str, Any], device: str, dtype: "torch
         options = {**options, "quantization_config": GgufConfig(dequantize=True)}
     on_cpu = torch.device(device).type == "cpu"
     first = dtype
-    if dtype == AUTO and (packed or not on_cpu):  # a GGUF's "auto" is float32, of any size
+    if dtype == AUTO and (packed or not on_cpu):  # Transformers' "auto" for a GGUF is float32, for models of any size
         first = torch.bfloat16
     model: Any = AutoModelForCausalLM.from_pretrained(source, dtype=first, **options)
-    if packed:  # it is dequantised, a model like any other
+    if packed:  # after dequantisation, it is an unquantised model
         model.config.__dict__.pop("quantization_config", None)
         model.is_quantized, model.hf_quantizer = False, None
     quantised = getattr(model.config, "quantization_config", None) is not None
@@ -180,9 +207,9 @@ def _auto_model(source: str, options: dict[str, Any], device: str, dtype: "torch
 
 
 def _check_hub(name: str) -> bool:
-    """Whether the Hugging Face hub can be asked; if so it has `name`. Raises ModelError if it says no.
+    """Return whether the Hugging Face hub can be reached. Raise ModelError if it can and has no model `name`.
 
-    One request without retries: Transformers would try for most of a minute to reach a hub that isn't there.
+    This is one request without retries: without a network, Transformers would retry for most of a minute.
     """
     from huggingface_hub import HfApi  # seconds
     from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
@@ -190,27 +217,30 @@ def _check_hub(name: str) -> bool:
     try:
         HfApi().model_info(name, timeout=10)
     except HFValidationError as error:
-        raise ModelError(f"{name!r} is neither a folder or file here nor a Hugging Face id") from error
+        raise ModelError(
+            f"{name!r} is neither a folder or file on this machine nor a Hugging Face id: check the spelling"
+        ) from error
     except GatedRepoError as error:
         raise ModelError(
-            f"{name} asks for consent: accept its terms on huggingface.co and run: hf auth login"
+            f"{name} is a gated model: accept its terms on huggingface.co, then run: hf auth login"
         ) from error
     except RepositoryNotFoundError as error:
         raise ModelError(
-            f"there is no folder {name} here and no public model {name} on Hugging Face; check the spelling"
+            f"there is no folder {name} on this machine and no public model {name} on Hugging Face: check the spelling"
         ) from error
-    except Exception:  # no network, no certificate, offline mode, a proxy's page, ...
+    except Exception:  # no network, no certificate, offline mode, the page of a proxy, ...
         return False
     return True
 
 
 def _sentence(name: str, path: Path | None, error: Exception) -> str:
+    """Return one sentence for an error that Transformers raised."""
     said = " ".join(str(error).split())
     if "Unrecognized configuration class" in said:
-        return f"{name} is not a causal language model; choose a decoder-only instruct model"
+        return f"{name} is not a causal language model: choose a decoder-only instruct model"
     if path is None and ("connect to" in said or "offline" in said.lower()):
         return (
-            f"there is no folder {name} here, and Hugging Face can't be reached to look for a model {name}; "
+            f"there is no folder {name} on this machine, and Hugging Face cannot be reached to find a model {name}: "
             "check the network, or give a folder, a .gguf file or demo"
         )
     said = said if len(said) <= 200 else said[:200] + "..."
@@ -219,7 +249,7 @@ def _sentence(name: str, path: Path | None, error: Exception) -> str:
 
 @contextmanager
 def _quiet(bars: bool) -> Iterator[None]:
-    """Transformers without warnings, and without its progress bars unless `bars`; its settings are put back."""
+    """Silence the warnings of Transformers during the block, and its progress bars unless `bars`."""
     from transformers.utils import logging as module  # seconds
 
     logging: Any = module  # it has no types

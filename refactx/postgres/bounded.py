@@ -1,4 +1,4 @@
-"""A connection that does not wait for ever: for a server that is frozen, which does not mind its own statement timeout."""
+"""A connection with a time limit of its own: a frozen server does not apply its statement timeout."""
 
 import select
 import time
@@ -13,18 +13,21 @@ Value = TypeVar("Value")
 
 
 class BoundedConnection(psycopg.Connection[Any]):
-    """A connection on which waiting for the server ends after `answer_seconds` (None: never) with an OperationalError."""
+    """A connection that raises OperationalError if the server does not answer for `answer_seconds` (None: no limit)."""
 
     answer_seconds: float | None = None
 
     def wait(self, gen: PQGen[Value], interval: float = 0.1, timeout: float | None = None) -> Value:
-        """As `psycopg.Connection.wait`, which all that waits goes through. (`timeout`: of psycopg 3.3 and later.)"""
+        """Wait as `psycopg.Connection.wait` does, which every method of psycopg calls, within the limit.
+
+        `timeout` is an argument of psycopg 3.3 and later.
+        """
         own = {} if timeout is None else {"timeout": timeout}
-        bounded = gen if self.answer_seconds is None else _until(gen, self.answer_seconds)
+        bounded = gen if self.answer_seconds is None else _bound(gen, self.answer_seconds)
         return super().wait(bounded, interval, **own)
 
     def result(self) -> pq.abc.PGresult | None:
-        """The result of what was sent by `pgconn`, None if there is none: the same for libpq's own interface."""
+        """Return the result of a command that was sent through `pgconn`, within the limit; None if there is none."""
         pgconn = self.pgconn
         poll = None
         while pgconn.is_busy():
@@ -35,13 +38,13 @@ class BoundedConnection(psycopg.Connection[Any]):
                 raise _no_answer(self.answer_seconds)
             pgconn.consume_input()
         result = pgconn.get_result()
-        while pgconn.get_result() is not None:  # to the end: the connection is free again
+        while pgconn.get_result() is not None:  # after the last result the connection is free
             pass
         return result
 
 
-def _until(gen: PQGen[Value], seconds: float) -> Generator[Any, Any, Value]:
-    """The same generator, until nothing was ready for so long."""
+def _bound(gen: PQGen[Value], seconds: float) -> Generator[Any, Any, Value]:
+    """Run a generator of psycopg's. Raise OperationalError if nothing is ready for `seconds`."""
     deadline = time.monotonic() + seconds
     try:
         state = next(gen)
@@ -59,4 +62,4 @@ def _until(gen: PQGen[Value], seconds: float) -> Generator[Any, Any, Value]:
 
 
 def _no_answer(seconds: float | None) -> psycopg.OperationalError:
-    return psycopg.OperationalError(f"the server gives no answer, since {seconds:g} s")
+    return psycopg.OperationalError(f"the server has not answered for {seconds:g} s")

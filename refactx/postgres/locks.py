@@ -1,7 +1,7 @@
-"""Who may write: one session an index's name, and one a knowledge base.
+"""The locks of writers: at most one session writes an index of a name, or changes a knowledge base.
 
-Advisory locks of a session: PostgreSQL frees them when the session ends, however it ends. None waits for another: what is
-taken is told at once.
+They are advisory locks, which PostgreSQL releases when the session ends, however it ends. They do not wait: if another
+session holds a lock, that is an error at once.
 """
 
 import time
@@ -16,15 +16,15 @@ from refactx.errors import IndexExistsError
 Connection = psycopg.Connection[Any]
 
 PATIENCE = 5.0
-"""Seconds for which tables that are to be dropped are waited for."""
+"""The seconds to wait for readers of tables that are to be dropped."""
 
 _WAIT_MILLISECONDS = 100
 
 
 @contextmanager
 def name_lock(connection: Connection, name: str) -> Iterator[None]:
-    """Hold a name for writing. Raises IndexExistsError at once if another session holds it."""
-    with _held(
+    """Hold the name of an index for writing. Raises IndexExistsError at once if another session holds it."""
+    with _advisory_lock(
         connection,
         ("hashtext('refactx')", "hashtext(%s)", name),
         f"another process is writing index {name!r}: wait for it, or choose another --index",
@@ -34,11 +34,11 @@ def name_lock(connection: Connection, name: str) -> Iterator[None]:
 
 @contextmanager
 def knowledge_base_lock(connection: Connection, number: int) -> Iterator[None]:
-    """Hold a knowledge base: its names, and what is read from its indexes to write another, stay as they are.
+    """Hold a knowledge base: no other session changes its names or indexes.
 
     Raises IndexExistsError at once if another session holds it.
     """
-    with _held(
+    with _advisory_lock(
         connection,
         ("hashtext('refactx knowledge base')", "%s", number),
         "another process is changing an index of the same knowledge base: wait for it",
@@ -46,11 +46,11 @@ def knowledge_base_lock(connection: Connection, number: int) -> Iterator[None]:
         yield
 
 
-def when_unread(connection: Connection, drop: Callable[[], object], patience: float = PATIENCE) -> bool:
-    """Drop tables, in a transaction of its own, once nobody is in one of them; False if somebody was for all of `patience`
-    seconds (an export reads in one transaction).
+def drop_when_unread(connection: Connection, drop: Callable[[], object], patience: float = PATIENCE) -> bool:
+    """Drop tables in a transaction of its own, when no session uses them. Return whether that succeeded.
 
-    Whoever comes after a session that waits for a table waits too, so it is tried again and again, for a tenth of a second.
+    It fails if a session uses one of them for all of `patience` seconds (an export reads in one transaction). Readers
+    queue after a session that waits for a table, so each attempt waits for a tenth of a second only.
     """
     deadline = time.monotonic() + patience
     while True:
@@ -65,7 +65,7 @@ def when_unread(connection: Connection, drop: Callable[[], object], patience: fl
 
 
 @contextmanager
-def _held(connection: Connection, key: tuple[str, str, object], taken: str) -> Iterator[None]:
+def _advisory_lock(connection: Connection, key: tuple[str, str, object], taken: str) -> Iterator[None]:
     space, number, value = key
     row = connection.execute(f"SELECT pg_try_advisory_lock({space}, {number})".encode(), [value]).fetchone()
     if row != (True,):
@@ -73,5 +73,6 @@ def _held(connection: Connection, key: tuple[str, str, object], taken: str) -> I
     try:
         yield
     finally:
-        with suppress(psycopg.Error):  # gone, or busy with what Ctrl-C came upon: the end of the session frees it
+        # The connection may be lost, or still busy after Ctrl-C: then the end of the session releases the lock.
+        with suppress(psycopg.Error):
             connection.execute(f"SELECT pg_advisory_unlock({space}, {number})".encode(), [value])

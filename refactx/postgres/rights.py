@@ -1,7 +1,8 @@
-"""Which rights a writer lacks, asked of PostgreSQL before a source is read or anything is changed.
+"""The rights of a writer, checked before a source is read or anything is changed.
 
-Reading needs USAGE on the schema and SELECT on its tables. Writing needs to own the tables, since it adds and drops some;
-and CREATE on the schema, or on the database where the schema is not there yet. docs/database.md has the GRANTs.
+Reading needs USAGE on the schema and SELECT on its tables. Writing needs the ownership of the tables, since it adds and
+drops some, and CREATE on the schema, or on the database if the schema does not exist. docs/how-to/roles-and-limits.md
+has the GRANTs.
 """
 
 from typing import Any
@@ -20,7 +21,7 @@ WHERE i.name = %s"""
 def check_rights(connection: psycopg.Connection[Any], index: str | None = None) -> None:
     """Raise DatabaseError, with the GRANT that helps, unless the connection's role may write.
 
-    `index`: the name of the index that is made, changed or dropped, whose tables it must own too if they are there.
+    `index`: the name of an index to make, change or drop. The role must own its tables too, if there are any.
     """
     rights = _rights(connection, [])
     _check(rights)
@@ -43,19 +44,20 @@ def _check(rights: dict[str, Any]) -> None:
     role, database = rights["role"], rights["database"]
     if rights["standby"]:
         raise DatabaseError(
-            f"database {database} is a standby, which can only be read: give the address of its primary server with --db"
+            f"database {database} is a standby, which can only be read: give the address of its primary server "
+            "with --db"
         )
     if rights["read_only"]:
         raise DatabaseError(
-            f"role {role} has read-only transactions in database {database}: write as another role, or have "
-            f"ALTER ROLE {role} SET default_transaction_read_only = off run"
+            f"role {role} has read-only transactions in database {database}: write as another role, or have an "
+            f"administrator run ALTER ROLE {role} SET default_transaction_read_only = off"
         )
-    if not rights["schema_exists"] and not rights["may_make_schema"]:
+    if not rights["schema_exists"] and not rights["may_create_schema"]:
         raise DatabaseError(
-            f"role {role} may not make the schema refactx in database {database}: have its owner run "
+            f"role {role} may not create the schema refactx in database {database}: have its owner run "
             f"GRANT CREATE ON DATABASE {database} TO {role}, or CREATE SCHEMA refactx AUTHORIZATION {role}"
         )
-    # Before the right to make tables, which is of no use to who may not change these.
+    # Before the right to create tables, which does not help a role that may not change these.
     if rights["foreign_table"] is not None:
         table, owner = rights["foreign_table"], rights["foreign_owner"]
         helps = (
@@ -65,21 +67,21 @@ def _check(rights: dict[str, Any]) -> None:
             f"({_as_role(rights['foreign_role'])} at the end of --db)"
         )
         raise DatabaseError(f"role {role} may not write here: table {table} belongs to role {owner}, so {helps}")
-    if rights["schema_exists"] and not rights["may_make_tables"]:
+    if rights["schema_exists"] and not rights["may_create_tables"]:
         raise DatabaseError(
-            f"role {role} may not make tables in the schema refactx of database {database}: have the schema's owner run "
-            f"GRANT USAGE, CREATE ON SCHEMA refactx TO {role}, or write as that owner"
+            f"role {role} may not create tables in the schema refactx of database {database}: have the schema's owner "
+            f"run GRANT USAGE, CREATE ON SCHEMA refactx TO {role}, or write as that owner"
         )
-    if rights["other_owner"] is not None:  # whose default privileges would not be those of a new table
+    if rights["other_owner"] is not None:  # new tables would not have the default privileges of that owner
         owner = rights["other_owner"]
         raise DatabaseError(
-            f"the tables of schema refactx belong to role {owner}, and those that {role} makes would be its own, which the "
-            f"readers of the others could not read: write as that role ({_as_role(owner)} at the end of --db)"
+            f"the tables of schema refactx belong to role {owner}, and readers of those could not read tables of role "
+            f"{role}: write as role {owner} ({_as_role(owner)} at the end of --db)"
         )
 
 
 def _as_role(role: str) -> str:
-    """What of a database's address has all be done as another role.
+    """Return the parameter of a database's address that sets another role.
 
     >>> _as_role("kb writer")
     '?options=-c%20role%3Dkb%5C%20writer'

@@ -1,4 +1,4 @@
-"""A writer's session with the database: one connection, which holds the locks, and errors that say what failed where."""
+"""The session of a writer: one connection, which holds the locks, and its errors."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,16 +7,17 @@ from pathlib import Path
 import psycopg
 
 from refactx.errors import DatabaseError, RefactxError, without_password
-from refactx.postgres.database import Database, open_session
+from refactx.postgres.database import Database
 from refactx.postgres.locks import Connection
 from refactx.postgres.rights import check_rights
+from refactx.postgres.sessions import open_session
 
 
 @contextmanager
 def writing(database: Database, index: str, work: Path) -> Iterator[Connection]:
-    """A connection in autocommit and without limits of time, not the pool's, to write an index with files in `work`.
+    """Open a connection, in autocommit mode and without time limits, to write an index with files in `work`.
 
-    Raises DatabaseError where the role lacks a right or PostgreSQL refuses, and RefactxError where `work` can't be written.
+    Raises DatabaseError if the role lacks a right or PostgreSQL refuses, and RefactxError if `work` cannot be written.
     """
     try:
         with open_session(database.url) as connection:
@@ -25,8 +26,8 @@ def writing(database: Database, index: str, work: Path) -> Iterator[Connection]:
     except psycopg.Error as error:
         reason = without_password(" ".join(str(error).split()))
         raise DatabaseError(
-            f"PostgreSQL could not take index {index!r}: {reason.rstrip('.')}. Nothing is half-written: "
-            "the same command can be run again"
+            f"PostgreSQL could not store index {index!r}: {reason.rstrip('.')}. Readers see no "
+            "incomplete change: run the same command again"
         ) from error
     except OSError as error:
         raise RefactxError(

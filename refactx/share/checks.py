@@ -1,8 +1,8 @@
-"""What an import asks of a file beyond its form: a tokenizer that is the one it claims to be, rows that a reader can
-read, and as many facts as the header says.
+"""The checks of an import on the contents of a file: its tokenizer, every row, and the number of facts.
 
-Each row is unpacked as a reader would (`refactx.tree.codec`, `refactx.tree.piece`, `refactx.index.names`). Whether pieces agree with each
-other is for `refactx index verify`, which walks the whole tree; a reader checks it on its way, too.
+Each row is unpacked as a reader would (`refactx.tree.codec`, `refactx.tree.piece`, `refactx.index.names`). Whether
+pieces agree with each other is checked by `refactx index verify`, which walks the whole tree, and by readers for the
+pieces that they read.
 """
 
 import json
@@ -12,22 +12,22 @@ import numpy as np
 import zstandard
 
 from refactx.errors import CorruptIndexError, ModelError
-from refactx.index.index import unpack_tokenizer
 from refactx.index.names import check_block
-from refactx.share.blocks import Row, damaged
+from refactx.share.blocks import KeyedRow, damage_error
 from refactx.share.header import ShareHeader
-from refactx.share.reader import Part
-from refactx.tokenizer import FactTokenizer
+from refactx.share.reader import MemberBlock
+from refactx.tokenizer import FactTokenizer, unpack_tokenizer
 from refactx.tree.codec import RowCodec, shared_seed
-from refactx.tree.piece import MAX_KEY, TERMINAL, from_members, row_key
+from refactx.tree.piece import MAX_KEY, TERMINAL, row_key
+from refactx.tree.piece_members import from_members
 from refactx.tree.token_codes import frequent_tokens
 
 MAX_DICTIONARY_BYTES = 1 << 22
-"""Of a dictionary: 40 times as large as those that are trained."""
+"""40 times the size of the dictionaries that an ingest trains."""
 
 
 def read_tokenizer(packed: bytes, header: ShareHeader, source: str) -> FactTokenizer:
-    """The tokenizer in a file, if its fingerprint and vocabulary are those that the header claims; else InputError."""
+    """Return the tokenizer of a file. Raises InputError unless it is the one that the header describes."""
     try:
         text = unpack_tokenizer(packed)
         _check_ids(json.loads(text))
@@ -42,14 +42,14 @@ def read_tokenizer(packed: bytes, header: ShareHeader, source: str) -> FactToken
         RecursionError,
         ModelError,
     ) as error:
-        raise damaged(source, f"its tokenizer cannot be read ({error})") from error
+        raise damage_error(source, f"its tokenizer cannot be read ({error})") from error
     if (fingerprint, vocabulary_size) != (header.fingerprint, header.vocabulary_size):
-        raise damaged(source, "its tokenizer is not the one that its header claims")
+        raise damage_error(source, "its tokenizer is not the one that its header describes")
     return tokenizer
 
 
 def _check_ids(form: Any) -> None:
-    """Raise ValueError where most ids have no token: the tokenizers library lists the holes, however many there are."""
+    """Raise ValueError if most ids have no token: the tokenizers library lists all of those, however many there are."""
     vocabulary = form["model"]["vocab"]
     ids = list(vocabulary.values()) if isinstance(vocabulary, dict) else list(range(len(vocabulary)))
     ids += [entry["id"] for entry in form.get("added_tokens") or []]
@@ -58,7 +58,10 @@ def _check_ids(form: Any) -> None:
 
 
 class Checks:
-    """Checks parts in their order. `counted` is what to go on from later: facts and roots seen, a pair for each segment."""
+    """The checks of one import, for parts in their order.
+
+    `counted`: the facts and roots so far, a pair for each segment. An import that is resumed continues from them.
+    """
 
     def __init__(self, header: ShareHeader, source: str) -> None:
         self._header, self._source = header, source
@@ -66,12 +69,12 @@ class Checks:
         self._codec = self._names_codec = RowCodec()
         self.counted = [[0, 0] for _ in header.segments]
 
-    def go_on_from(self, counted: list[list[int]]) -> None:
-        """Take over what an earlier run had counted."""
+    def resume(self, counted: list[list[int]]) -> None:
+        """Continue from the counts of an earlier run."""
         self.counted = counted
 
-    def add(self, part: Part, is_known: bool) -> None:
-        """Check one part; of one that is known, only take in what later ones depend on. Raises InputError."""
+    def add(self, part: MemberBlock, is_known: bool) -> None:
+        """Check one part. Of a part that is known, only read what later parts depend on. Raises InputError."""
         kind, number = part.member
         try:
             if kind == "codes":
@@ -85,17 +88,17 @@ class Checks:
             elif kind == "names" and not is_known:
                 self._check_names(part)
         except CorruptIndexError as error:
-            raise damaged(self._source, f"{kind} {number}: {error.__cause__ or error}") from error
+            raise damage_error(self._source, f"{kind} {number}: {error.__cause__ or error}") from error
         except (ValueError, OverflowError, zstandard.ZstdError) as error:
-            raise damaged(self._source, f"{kind} {number}: {error}") from error
+            raise damage_error(self._source, f"{kind} {number}: {error}") from error
 
     def finish(self) -> None:
-        """Raise InputError unless all facts that the header announces have come."""
+        """Raise InputError unless the parts had as many facts as the header says."""
         for number, ((facts, roots), segment) in enumerate(zip(self.counted, self._header.segments, strict=True)):
             if (facts, roots) != (segment.facts, 1):
-                raise damaged(
+                raise damage_error(
                     self._source,
-                    f"tree {number} has {facts:,} facts and {roots} roots where its header says {segment.facts:,} and 1",
+                    f"tree {number} has {facts:,} facts and {roots} roots, but its header says {segment.facts:,} and 1",
                 )
 
     def _segment_codec(self, dictionary: bytes) -> RowCodec:
@@ -105,7 +108,7 @@ class Checks:
         codec.prepare()
         return codec
 
-    def _count_piece(self, number: int, row: Row) -> None:
+    def _count_piece(self, number: int, row: KeyedRow) -> None:
         key, packed = row
         segment, counted = self._header.segments[number], self.counted[number]
         where = f"row {key[:40].hex()}"
@@ -118,9 +121,9 @@ class Checks:
             counted[0] += int(np.count_nonzero(piece.kinds == TERMINAL))
         if key[0] == segment.levels - 1:
             if key != row_key(segment.levels - 1, []) or piece.total() != segment.facts:
-                raise ValueError(f"{where} is no root of {segment.facts:,} facts")
+                raise ValueError(f"{where} is not a root of {segment.facts:,} facts")
             counted[1] += 1
 
-    def _check_names(self, part: Part) -> None:
+    def _check_names(self, part: MemberBlock) -> None:
         for key, packed in part.rows:
             check_block(key, packed, self._names_codec, f"block of names {key[:40]!r}")

@@ -1,7 +1,7 @@
-"""The first block of a shared index: its catalogue entry, and what the blocks behind it will be, as JSON.
+"""The header of a shared index: the catalogue entry and the sizes of the tables, as JSON in the first block.
 
-A header from a file is taken apart value by value: whatever has another type than it should, is larger than anything
-that we write, or could not be stored or printed, is a ValueError before anything is made of it.
+A header from a file is checked value by value before it is used. A wrong type, a value larger than any that an export
+writes, or a text that cannot be stored or printed is a ValueError.
 """
 
 import json
@@ -18,29 +18,29 @@ from refactx.tree.token_codes import MAX_TOKEN
 
 MAX_HEADER_BYTES = 16 << 20
 MAX_TABLES = 10_000
-"""Segments, or tables of names, of one index: far more than a reader could bear."""
+"""The most segments, or name tables, of one index: far more than a reader could use."""
 
 ROWS = ("tree", "names")
-"""Members with rows, in as many blocks as they take; every other is a single block."""
+"""Members with rows, in as many blocks as they need. Every other member is one block."""
 
-_MOST = 1 << 50  # more facts, tokens, rows or bytes than there can be
-_DEEPEST = 20  # JSON nested in an account
+_MOST = 1 << 50  # more facts, tokens, rows or bytes than any index has
+_DEEPEST = 20  # levels of JSON in an account
 _LEVELS = 64
-_SHORT, _NAME, _LONG = 64, 500, 4096  # characters; a name is a key of a B-tree, of up to 2,704 bytes
+_SHORT, _NAME, _LONG = 64, 500, 4096  # characters; a name is a key in a B-tree, which takes at most 2,704 bytes
 
 Member = tuple[str, int]
-"""A part of the file: the kind of its blocks, and which segment or table of names it belongs to."""
+"""A part of the file: the kind of its blocks, and the number of the segment or name table that it belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedRows:
-    """A table: how many rows, and how many bytes their keys and values take."""
+    """The size of a table: the number of its rows, and the bytes of their keys and values."""
 
     rows: int
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SharedSegment:
     """A segment: its catalogue entry and its rows."""
 
@@ -52,9 +52,9 @@ class SharedSegment:
     rows: SharedRows
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShareHeader:
-    """An index on its way. `created` and `origin` (numbers in the catalogue it comes from) tell one export from another."""
+    """A header. `created` and `origin` (ids in the catalogue it comes from) distinguish two states of an index."""
 
     format: int
     name: str
@@ -71,7 +71,7 @@ class ShareHeader:
     names: tuple[SharedRows, ...]
 
     def members(self) -> Iterator[Member]:
-        """Everything behind the header, in its order: tokenizer, segments, names, end."""
+        """Yield the members after the header in their order: tokenizer, segments, names, end."""
         yield "tokens", 0
         for number in range(len(self.segments)):
             for kind in ("codes", "dict", "tree"):
@@ -81,33 +81,33 @@ class ShareHeader:
         yield "end", 0
 
     def rows_of(self, member: Member) -> SharedRows:
-        """What a member with rows has to have."""
+        """Return the size that a member with rows must have."""
         kind, number = member
         return self.segments[number].rows if kind == "tree" else self.names[number]
 
     @property
     def facts(self) -> int:
-        """How many facts the index has."""
+        """The number of facts in the index."""
         return sum(segment.sign * segment.facts for segment in self.segments)
 
     @property
     def size(self) -> int:
-        """Bytes of all rows."""
+        """The bytes of all rows."""
         return sum(table.size for table in (*(segment.rows for segment in self.segments), *self.names))
 
     def to_bytes(self) -> bytes:
-        """As it stands in the file; the same for the same index."""
+        """Return the payload of the header's block. It is the same for the same index."""
         return json.dumps(asdict(self), ensure_ascii=False, sort_keys=True).encode()
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> "ShareHeader":
-        """From a file. Raises ValueError that says what is wrong with it, InputError if it is newer than this program."""
+        """Read a payload. Raises ValueError if something in it is wrong, InputError if its format is too new."""
         if len(payload) > MAX_HEADER_BYTES:
             raise ValueError(f"its header has {len(payload):,} bytes, more than {MAX_HEADER_BYTES:,}")
         try:
-            form = _Form(json.loads(payload.decode(), parse_constant=_refused))
+            form = _Form(json.loads(payload.decode(), parse_constant=_refuse_constant))
         except RecursionError:
-            raise ValueError("its header is nested too deep") from None
+            raise ValueError("its header is nested too deeply") from None
         if form.integer("format", 1, _MOST) > FORMAT_VERSION:
             newer = form.values["format"]
             raise InputError(f"its rows have format version {newer} (this is {FORMAT_VERSION}): upgrade refactx")
@@ -130,9 +130,9 @@ class ShareHeader:
         return header
 
     def _check(self) -> None:
-        """Raise ValueError where values contradict each other or mean nothing."""
+        """Raise ValueError if values contradict each other or have no meaning."""
         if not re.fullmatch("[0-9a-f]{64}", self.fingerprint):
-            raise ValueError("the fingerprint in its header is no SHA-256")
+            raise ValueError("the fingerprint in its header is not a SHA-256")
         if any(character < " " and character not in "\n\t" for character in self.trigger + self.terminator):
             raise ValueError("the trigger or terminator in its header has control characters")
         datetime.fromisoformat(self.created)
@@ -141,11 +141,11 @@ class ShareHeader:
 
 
 class _Form:
-    """A JSON object whose values are taken out with their type and bounds."""
+    """A JSON object whose values are checked for type and bounds when they are read."""
 
     def __init__(self, value: Any) -> None:
         if not isinstance(value, dict):
-            raise ValueError("a value of its header is no object")
+            raise ValueError("a value in its header is not an object")
         self.values: dict[str, Any] = value
 
     def integer(self, name: str, low: int, high: int) -> int:
@@ -157,20 +157,22 @@ class _Form:
     def array(self, name: str) -> list[Any]:
         value = self.values.get(name)
         if not isinstance(value, list) or len(value) > MAX_TABLES:
-            raise ValueError(f"{name!r} in its header is no list of at most {MAX_TABLES:,}")
+            raise ValueError(f"{name!r} in its header is not a list of at most {MAX_TABLES:,}")
         return value
 
     def object(self, name: str) -> dict[str, Any]:
         value = self.values.get(name)
         if not isinstance(value, dict):
-            raise ValueError(f"{name!r} in its header is no object")
+            raise ValueError(f"{name!r} in its header is not an object")
         check_plain(value)
         return value
 
 
 def check_plain(value: Any) -> None:
-    """Raise ValueError unless PostgreSQL can keep the value as JSON: no NUL or half of a surrogate pair in a text, no
-    boundless number, nothing nested deeper than any account of ours.
+    """Raise ValueError unless PostgreSQL can store the value as JSON.
+
+    A text may not contain NUL or half of a surrogate pair, a number must be finite, and there are at most 20 levels,
+    more than any account of an ingest has.
 
     >>> check_plain({"facts": 3, "notes": ["a", None]})
     >>> check_plain(["\\0"])
@@ -182,7 +184,7 @@ def check_plain(value: Any) -> None:
 
 def _check_plain(value: Any, deep: int) -> None:
     if deep == 0:
-        raise ValueError("its account is nested too deep")
+        raise ValueError("its account is nested too deeply")
     if isinstance(value, str):
         if "\0" in value or not _is_unicode(value):
             raise ValueError("a text in its account cannot be stored")
@@ -215,18 +217,18 @@ def _rows(value: Any) -> SharedRows:
 
 def _integer(name: str, value: Any, low: int, high: int) -> int:
     if type(value) is not int or not low <= value <= high:
-        raise ValueError(f"{name!r} in its header is no number from {low:,} to {high:,}")
+        raise ValueError(f"{name!r} in its header is not a number from {low:,} to {high:,}")
     return value
 
 
 def _text(name: str, value: Any, most: int) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= most or "\0" in value or not _is_unicode(value):
-        raise ValueError(f"{name!r} in its header is no text of 1 to {most:,} characters")
+        raise ValueError(f"{name!r} in its header is not a text of 1 to {most:,} characters")
     return value
 
 
 def _printable(text: str) -> str:
-    # A path may hold anything; `refactx index list` shows it, and must not drive the terminal by it.
+    # A path may contain anything. `refactx index list` prints it, and must not send control characters to the terminal.
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
@@ -238,5 +240,5 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _refused(constant: str) -> NoReturn:
-    raise ValueError(f"its header holds {constant}")
+def _refuse_constant(constant: str) -> NoReturn:
+    raise ValueError(f"its header contains {constant}")

@@ -1,43 +1,46 @@
-"""A shared index, read from its file block by block: in the order it must have, with the rows it must have.
+"""The reader of a shared index: its header, then its parts block by block, each checked for order and size.
 
-What is checked here holds for every file: magic, version, checksums, the header's values, which members come in which order,
-that keys ascend, that rows and bytes are as many as announced, and that nothing follows the end. What rows mean is for
-whoever reads them (`refactx.share.importing`).
+These checks hold for every file: magic, version, checksums, the header's values, the order of members, ascending keys,
+as many rows and bytes as the header says, and nothing after the end. `refactx.share.checks` checks the contents of
+rows.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
 from refactx.errors import InputError
-from refactx.share.blocks import Block, Row, TruncatedFileError, damaged, read_blocks, unpack_rows
+from refactx.share.blocks import FileBlock, KeyedRow, TruncatedFileError, damage_error, read_blocks, unpack_rows
 from refactx.share.header import ROWS, Member, ShareHeader
 
+ByteProgress = Callable[[int, int], object]
+"""Called with the bytes of rows since its last call, and the bytes of rows of the whole index."""
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One block behind the header: its rows (of a member with rows), or its payload. `index` counts blocks from 1."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberBlock:
+    """One block after the header. `index`: its number, from 1. `rows`: empty if its member is one without rows."""
 
     index: int
     member: Member
-    block: Block
-    rows: tuple[Row, ...]
+    block: FileBlock
+    rows: tuple[KeyedRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SharedIndex:
-    """A file that has been opened: its header, the header's block, and the parts behind it, which can be read once."""
+    """An open file: its header, the header's block, and the parts after it, which can be read once."""
 
     header: ShareHeader
-    head: Block
-    parts: Iterator[Part]
+    head: FileBlock
+    parts: Iterator[MemberBlock]
 
 
 def open_shared(file: BinaryIO, name: str) -> SharedIndex:
-    """Read the header of a file; the rest as `parts` are taken.
+    """Read the header of a file. The rest is read as `parts` is iterated.
 
-    Both raise InputError, which begins with `name`, where the file is not one of ours, too new or damaged, and
-    TruncatedFileError where it ends early.
+    Both raise InputError if the file is damaged, too new, or not an export, and TruncatedFileError if it ends early.
+    The messages begin with `name`.
     """
     blocks = read_blocks(file, name)
     first = next(blocks, None)
@@ -48,13 +51,13 @@ def open_shared(file: BinaryIO, name: str) -> SharedIndex:
             raise ValueError(f"it begins with {first.kind!r} instead of a header")
         header = ShareHeader.from_bytes(first.payload)
     except ValueError as error:
-        raise damaged(name, str(error)) from None
+        raise damage_error(name, str(error)) from None
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
     return SharedIndex(header, first, _parts(header, blocks, name))
 
 
-def _parts(header: ShareHeader, blocks: Iterator[Block], name: str) -> Iterator[Part]:
+def _parts(header: ShareHeader, blocks: Iterator[FileBlock], name: str) -> Iterator[MemberBlock]:
     members = header.members()
     member = next(members)
     count = _Count()
@@ -64,11 +67,11 @@ def _parts(header: ShareHeader, blocks: Iterator[Block], name: str) -> Iterator[
                 count.check_complete(header, member)
                 member, count = next(members), _Count()
             if (block.kind, block.number) != member:
-                raise ValueError(f"{block.kind} {block.number} stands where {member[0]} {member[1]} belongs")
+                raise ValueError(f"expected {member[0]} {member[1]}, found {block.kind} {block.number}")
             rows = count.add(block.payload) if member[0] in ROWS else ()
         except ValueError as error:
-            raise damaged(name, str(error)) from None
-        yield Part(index, member, block, rows)
+            raise damage_error(name, str(error)) from None
+        yield MemberBlock(index=index, member=member, block=block, rows=rows)
         if member[0] == "end":
             break
         if member[0] not in ROWS:
@@ -80,20 +83,20 @@ def _parts(header: ShareHeader, blocks: Iterator[Block], name: str) -> Iterator[
     except InputError:
         more = True
     if more:
-        raise damaged(name, "it goes on behind its end")
+        raise damage_error(name, "it continues after its end")
 
 
 class _Count:
-    """What has been read of a member with rows."""
+    """The rows and bytes of a member that have been read."""
 
     def __init__(self) -> None:
         self._rows = self._bytes = 0
         self._last: bytes | None = None
 
-    def add(self, payload: bytes) -> tuple[Row, ...]:
+    def add(self, payload: bytes) -> tuple[KeyedRow, ...]:
         rows = tuple(unpack_rows(payload))
         if not rows:
-            raise ValueError("a block of it has no rows")
+            raise ValueError("one of its blocks has no rows")
         for key, value in rows:
             if self._last is not None and key <= self._last:
                 raise ValueError(f"its keys do not ascend: {key[:40].hex()} follows {self._last[:40].hex()}")
@@ -106,6 +109,6 @@ class _Count:
         expected = header.rows_of(member)
         if (self._rows, self._bytes) != (expected.rows, expected.size):
             raise ValueError(
-                f"{member[0]} {member[1]} has {self._rows:,} rows of {self._bytes:,} bytes where its header says "
+                f"{member[0]} {member[1]} has {self._rows:,} rows of {self._bytes:,} bytes, but its header says "
                 f"{expected.rows:,} of {expected.size:,}"
             )

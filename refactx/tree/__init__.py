@@ -1,1 +1,26 @@
-"""Prefix trees of token ids with exact leaf counts, in memory or in the rows of an index."""
+"""Prefix trees of token ids with exact leaf counts, in memory or in the rows of an index.
+
+| names | what they are |
+|---|---|
+| `FactTree`, `Children` | the protocol: which tokens may follow a prefix, and how many facts each leads to |
+| `MemoryTree` | a tree in memory, for tests and small graphs |
+| `SignedSum`, `SummedTree` | several trees as one, the latter with a cache |
+| `StoredTree`, `RowSource` | the tree in the rows of one segment, and the source of these rows |
+
+The package does not depend on PostgreSQL, on tokenizers or on models.
+"""
+
+from typing import TYPE_CHECKING
+
+from refactx.exports import lazy_exports
+
+if TYPE_CHECKING:
+    from refactx.tree.children import Children, FactTree, MemoryTree, SignedSum
+    from refactx.tree.stored import RowSource, StoredTree
+    from refactx.tree.summed import SummedTree
+
+__all__ = ["Children", "FactTree", "MemoryTree", "RowSource", "SignedSum", "StoredTree", "SummedTree"]
+__getattr__ = lazy_exports(
+    __name__,
+    {"children": "Children FactTree MemoryTree SignedSum", "stored": "RowSource StoredTree", "summed": "SummedTree"},
+)

@@ -1,8 +1,4 @@
-"""Vectorised arithmetic on many token sequences at once.
-
-A *run* of n sequences is their token ids one after another (`tokens`, int32) and where each begins (`offsets`,
-int64[n + 1]). Everything here is numpy over whole runs: a Python loop over tokens would take longer than the tokenizer.
-"""
+"""Ragged arrays: sequences of different lengths in one flat array, with the offsets at which they begin."""
 
 from typing import TypeVar
 
@@ -10,15 +6,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.tree.children import Tokens
-from refactx.tree.ragged import Offsets, offsets_of, ragged
 
-__all__ = ["Offsets", "frontier_depths", "offsets_of", "ragged", "select", "shared_lengths"]
+Offsets = NDArray[np.int64]
+
+
+def ragged(starts: Offsets, lengths: Offsets) -> Offsets:
+    """Return the positions `starts[i], ..., starts[i] + lengths[i] - 1` for every i, one after another.
+
+    >>> ragged(np.array([10, 50]), np.array([2, 3])).tolist()
+    [10, 11, 50, 51, 52]
+    """
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.repeat(starts - (ends - lengths), lengths) + np.arange(total)
+
+
+def offsets_of(lengths: Offsets) -> Offsets:
+    """Return where each sequence begins in the flat array, and where the last one ends: int64[n + 1].
+
+    >>> offsets_of(np.array([2, 3])).tolist()
+    [0, 2, 5]
+    """
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
 
 Integer = TypeVar("Integer", bound=np.integer)
 
 
 def select(tokens: Tokens, offsets: Offsets, chosen: Offsets) -> tuple[Tokens, Offsets]:
-    """Some of the sequences of a run, as a run.
+    """Return the sequences `chosen` (their numbers) of a ragged array, as a ragged array.
 
     >>> select(np.array([1, 2, 3], np.int32), np.array([0, 2, 3]), np.array([1]))
     (array([3], dtype=int32), array([0, 1]))
@@ -28,7 +46,7 @@ def select(tokens: Tokens, offsets: Offsets, chosen: Offsets) -> tuple[Tokens, O
 
 
 def shared_lengths(tokens: Tokens, offsets: Offsets) -> NDArray[np.int32]:
-    """How many leading tokens each sequence has in common with the one before: int32[n]; 0 for the first.
+    """Return how many leading tokens each sequence shares with the one before: int32[n]; 0 for the first.
 
     >>> shared_lengths(np.array([1, 2, 1, 2, 3, 1, 4], np.int32), np.array([0, 2, 5, 7])).tolist()
     [0, 2, 1]
@@ -41,39 +59,10 @@ def shared_lengths(tokens: Tokens, offsets: Offsets) -> NDArray[np.int32]:
     shorter = np.minimum(lengths[1:], lengths[:-1])
     still_equal = np.arange(1, count)
     depth = 0
-    while len(still_equal):  # one step a depth, over the pairs that agree so far
+    while len(still_equal):  # one step for each depth, over the pairs that are equal so far
         still_equal = still_equal[shorter[still_equal - 1] > depth]
         same = tokens[offsets[still_equal] + depth] == tokens[offsets[still_equal - 1] + depth]
         still_equal = still_equal[same]
         depth += 1
         shared[still_equal] = depth
     return shared
-
-
-def frontier_depths(shared: NDArray[np.int32], capacity: int) -> NDArray[np.int32]:
-    """For each of n sorted sequences the depth of the deepest node above it that has more than `capacity` of them.
-
-    A node at depth d with more than `capacity` sequences is a window of capacity + 1 neighbours that all share d tokens, so
-    the answer is a sliding maximum over sliding minima of `shared`; -1 where not even the root has that many.
-
-    >>> frontier_depths(np.array([0, 3, 3, 0], np.int32), 2).tolist()
-    [3, 3, 3, 0]
-    """
-    count = len(shared)
-    if count <= capacity:
-        return np.full(count, -1, np.int32)
-    window = _sliding(shared[1:], capacity, np.minimum)
-    padding = np.full(capacity, -1, np.int32)
-    return _sliding(np.concatenate([padding, window, padding]), capacity + 1, np.maximum)
-
-
-def _sliding(values: NDArray[np.int32], width: int, reduce: np.ufunc) -> NDArray[np.int32]:
-    """The minimum or maximum of every window of `width` values, in log2(width) passes (it is idempotent)."""
-    done, span = values, 1
-    while span * 2 <= width:
-        done = reduce(done[:-span], done[span:])
-        span *= 2
-    if span < width:
-        last = len(values) - width + 1
-        done = reduce(done[:last], done[width - span : width - span + last])
-    return done

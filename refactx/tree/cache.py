@@ -1,4 +1,4 @@
-"""A cache bounded in bytes, cheap to read, safe to share between threads."""
+"""A cache with a bound in bytes, cheap to read, safe to share between threads."""
 
 import threading
 from collections.abc import Hashable
@@ -6,6 +6,8 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Sized(Protocol):
+    """A value that a cache can hold."""
+
     @property
     def nbytes(self) -> int:
         """Bytes of memory that the value takes."""
@@ -16,10 +18,11 @@ Value = TypeVar("Value", bound=Sized)
 
 
 class ByteCache(Generic[Value]):
-    """Two generations, an approximation of least-recently-used: what is read in the old one moves to the young one; when
-    the young one holds half of `limit` bytes it becomes the old one, and what was left in that is forgotten.
+    """A cache of at most `limit` bytes in two generations, an approximation of least recently used.
 
-    A read of a young entry is one dictionary look-up without a lock. Another `limit` holds from the next `put` on.
+    An entry of the old generation moves to the young one when it is read. When the young one has half of `limit`
+    bytes, it becomes the old one, and the entries that are left in the old one are dropped. Reading a young entry is
+    one dictionary lookup without a lock. If `limit` is set, the next `put` uses it.
     """
 
     def __init__(self, limit: int) -> None:
@@ -30,7 +33,7 @@ class ByteCache(Generic[Value]):
         self._young_bytes = self._old_bytes = 0
 
     def get(self, key: Hashable) -> Value | None:
-        """The value, or None."""
+        """Return the value under a key, or None."""
         value = self._young.get(key)
         if value is None:
             value = self._old.get(key)
@@ -39,7 +42,7 @@ class ByteCache(Generic[Value]):
         return value
 
     def put(self, key: Hashable, value: Value) -> None:
-        """Keep a value, unless it alone would take more than half of the cache."""
+        """Store a value, unless it would take more than half of the cache by itself."""
         size = value.nbytes
         if 2 * size > self.limit:
             return
@@ -53,12 +56,12 @@ class ByteCache(Generic[Value]):
             self._young_bytes += size
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all values."""
         with self._lock:
             self._young, self._old = {}, {}
             self._young_bytes = self._old_bytes = 0
 
     @property
     def nbytes(self) -> int:
-        """Bytes held now (an entry that moved up counts in both generations)."""
+        """Bytes of memory that the values take (an entry that moved counts in both generations)."""
         return self._young_bytes + self._old_bytes

@@ -1,15 +1,17 @@
-"""One row of an index, safely: `header | zstd(pickle)`.
+"""The codec of the rows of an index, `header | zstd(pickle)`, which reads hostile rows safely.
 
-A row holds a pickle (protocol 5) of one tuple of ints and bytes. A checksum is no proof of origin, and a nine-byte pickle
-can ask for gigabytes, so a row from a database is read in steps that each bound the next one:
+A row holds a pickle (protocol 5) of one tuple of ints and bytes. A checksum is no proof of origin, and a nine-byte
+pickle can ask for gigabytes, so a row from a database is read in steps, each of which bounds the next:
 
-1. the header: magic, format version, CRC-32 over key and payload, size of the pickle (at most `MAX_PICKLE_BYTES`);
-2. zstd into exactly that size;
-3. the opcodes of the pickle against an allow-list: ints, bytes, one tuple; no globals, no memo, no lengths beyond the end;
-4. an unpickler whose `find_class` always raises;
-5. the shape: a tuple.
+1. check the header: magic, format version, CRC-32 over key and payload, size of the pickle (at most
+   `MAX_PICKLE_BYTES`);
+2. decompress the payload into exactly that size;
+3. compare the opcodes of the pickle with an allow-list: ints, bytes, one tuple; no globals, no memo, no lengths beyond
+   the end;
+4. unpickle it with a `find_class` that always raises;
+5. check the shape: a tuple.
 
-A hostile row is a `CorruptIndexError`, nothing more. Whoever reads the tuple checks what its members mean.
+A hostile row raises CorruptIndexError and does nothing else. The caller checks the meaning of the tuple's members.
 """
 
 import io
@@ -24,13 +26,13 @@ import zstandard
 from refactx.errors import CorruptIndexError, RefactxError
 
 FORMAT_VERSION = 1
-"""Of the rows; an index of a newer one is refused with the advice to upgrade."""
+"""The version of the format of rows. For rows of a newer version, the error advises to upgrade."""
 
 MAX_PICKLE_BYTES = 1 << 26
 """64 MiB, far above any piece that the builder writes (a root of a million children has some 10 MB)."""
 
 MAX_OPCODES = 64
-"""A piece needs fewer than 20. Small values without number would take many times their announced size in memory."""
+"""A piece needs fewer than 20. Very many small values would take several times the announced size in memory."""
 
 Member = int | bytes
 _MEMBERS = {int, bytes}
@@ -38,7 +40,7 @@ _MEMBERS = {int, bytes}
 _HEADER = struct.Struct(">2sBxII")  # magic, version, pad, CRC-32, pickle size
 _MAGIC = b"RX"
 
-# Opcodes whose argument has a fixed size, and those that carry a length in front of their bytes.
+# Opcodes whose argument has a fixed size, and those that carry a length before their bytes.
 # Source: CPython, Lib/pickletools.py.
 _FIXED = {
     pickle.PROTO[0]: 1,
@@ -64,12 +66,14 @@ _DAMAGE = (
 
 
 class _BuiltinsOnly(pickle.Unpickler):
+    """An unpickler that refuses every class and function."""
+
     def find_class(self, module: str, name: str) -> NoReturn:
         raise pickle.UnpicklingError(f"asks for {module}.{name}")
 
 
 def dump(members: tuple[Member, ...]) -> bytes:
-    """The pickle of a tuple of ints and bytes, without memo opcodes."""
+    """Return the pickle of a tuple of ints and bytes, without memo opcodes."""
     out = io.BytesIO()
     pickler = pickle.Pickler(out, protocol=5)
     pickler.fast = True  # no memo: the reader's allow-list has no opcode for it
@@ -78,7 +82,7 @@ def dump(members: tuple[Member, ...]) -> bytes:
 
 
 def check_opcodes(pickled: bytes) -> None:
-    """Raise ValueError unless the pickle is made of allowed opcodes only and ends where it should.
+    """Raise ValueError unless the pickle has allowed opcodes only and ends with the first STOP.
 
     >>> check_opcodes(dump((1, b"two", 3, b"")))
     >>> check_opcodes(pickle.dumps([1], 5))
@@ -104,10 +108,10 @@ def check_opcodes(pickled: bytes) -> None:
 
 
 class RowCodec:
-    """Packs tuples into rows and back, with a zstd dictionary shared by all rows of a segment (empty for none).
+    """A codec of tuples as rows, with a zstd dictionary that all rows of a segment share (empty for none).
 
-    `seed` begins every checksum: what rows depend on beside their bytes goes in there (`shared_seed`). Safe to share
-    between threads.
+    `seed`: the initial value of every checksum, made from what rows depend on besides their own bytes
+    (`shared_seed`). Safe to share between threads.
 
     >>> codec = RowCodec()
     >>> codec.unpack(b"key", codec.pack(b"key", (7, b"tokens")), where="row of a test")
@@ -120,13 +124,13 @@ class RowCodec:
         self._local = threading.local()  # zstandard's (de)compressors are not thread-safe
 
     def prepare(self) -> None:
-        """Take in the dictionary now, for this thread, rather than with the first row (it costs as much as a lookup)."""
+        """Load the dictionary for this thread now instead of with the first row: it takes as long as a lookup."""
         self._decompressor().decompress(_EMPTY_FRAME, max_output_size=1)
 
     def _compressor(self) -> zstandard.ZstdCompressor:
         if not hasattr(self._local, "compressor"):
             options: dict[str, Any] = {"dict_data": self._dictionary} if self._dictionary else {}
-            # Size, checksum and dictionary id stand in our own header, or once per segment.
+            # Size and checksum are in our own header, and a segment has one dictionary.
             self._local.compressor = zstandard.ZstdCompressor(
                 level=self._level, write_content_size=False, write_checksum=False, write_dict_id=False, **options
             )
@@ -141,7 +145,10 @@ class RowCodec:
         return decompressor
 
     def pack(self, key: bytes, members: tuple[Member, ...]) -> bytes:
-        """The row for a tuple under a key (the key goes into the checksum: a row moved to another key is found)."""
+        """Return the row that holds a tuple under a key. The checksum covers the key, so that a moved row is found.
+
+        Raises RefactxError if the pickle has more than `MAX_PICKLE_BYTES`.
+        """
         pickled = dump(members)
         if len(pickled) > MAX_PICKLE_BYTES:
             raise RefactxError(f"a piece of the tree has {len(pickled):,} bytes, more than {MAX_PICKLE_BYTES:,}")
@@ -149,26 +156,29 @@ class RowCodec:
         return _HEADER.pack(_MAGIC, FORMAT_VERSION, self._checksum(key, payload), len(pickled)) + payload
 
     def unpack(self, key: bytes, row: bytes, where: object) -> tuple[Any, ...]:
-        """The tuple in a row. Raises CorruptIndexError that begins with `where`, as text, if it is not one that `pack` made."""
+        """Return the tuple in a row.
+
+        Raises CorruptIndexError if `pack` did not make the row for this key; the message begins with `str(where)`.
+        """
         try:
             magic, version, checksum, size = _HEADER.unpack_from(row)
             if magic != _MAGIC:
                 raise ValueError("it does not begin with RX")
             if version > FORMAT_VERSION:
                 raise CorruptIndexError(
-                    f"{where} has format version {version} (this is {FORMAT_VERSION}): upgrade refactx"
+                    f"{where} has format version {version}, this refactx reads up to {FORMAT_VERSION}: upgrade refactx"
                 )
             payload = row[_HEADER.size :]
             if checksum != self._checksum(key, payload):
                 raise ValueError("its checksum is wrong")
             if size > MAX_PICKLE_BYTES:
                 raise ValueError(f"it claims {size:,} bytes, more than {MAX_PICKLE_BYTES:,}")
-            # A frame that states its own size would have that much allocated, whatever our limit says.
+            # For a frame that states its size, zstandard allocates that much memory, whatever our limit is.
             if zstandard.get_frame_parameters(payload).content_size not in (0, zstandard.CONTENTSIZE_UNKNOWN):
-                raise ValueError("its frame states a size of its own")
+                raise ValueError("its zstd frame states a size")
             pickled = self._decompressor().decompress(payload, max_output_size=size)
             if len(pickled) != size:
-                raise ValueError(f"it has {len(pickled):,} bytes where {size:,} were announced")
+                raise ValueError(f"it has {len(pickled):,} bytes, and its header states {size:,}")
             check_opcodes(pickled)
             members = _BuiltinsOnly(io.BytesIO(pickled)).load()
             if not (isinstance(members, tuple) and _MEMBERS.issuperset(map(type, members))):
@@ -184,5 +194,5 @@ class RowCodec:
 
 
 def shared_seed(codes: bytes, dictionary: bytes) -> int:
-    """The seed of a segment's checksums: a changed table of token codes or dictionary makes every row wrong."""
+    """Return the seed of a segment's checksums: if its token codes or dictionary change, no checksum is right."""
     return zlib.crc32(dictionary, zlib.crc32(codes))

@@ -1,20 +1,21 @@
-"""One segment as a `FactTree`, read piece by piece from wherever rows are kept.
+"""The tree in the rows of one segment, read piece by piece from any source of rows.
 
-A walk reads one row a level (docs/design.md, "The tree in rows"). Pieces and the nodes that were asked for stay in a
-cache bounded in bytes; a node that is still there costs one dictionary look-up.
+A walk reads one row of each level (docs/explanation/tree.md, "The tree in rows"). A cache with a bound in bytes holds
+pieces and nodes; a node in it takes one dictionary lookup.
 """
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from refactx.errors import CorruptIndexError
 from refactx.tree.cache import ByteCache
 from refactx.tree.children import NO_LEAVES, NO_TOKENS, OFF_TREE, Children, Counts, Tokens
 from refactx.tree.codec import RowCodec
-from refactx.tree.piece import TERMINAL, Piece, from_members, prefix_of, row_key
+from refactx.tree.node import Node
+from refactx.tree.piece import TERMINAL, Piece, prefix_of, row_key
+from refactx.tree.piece_members import from_members
 from refactx.tree.token_codes import TokenCodes
 
 _ONE: Counts = np.ones(1, np.int64)
@@ -22,23 +23,23 @@ _ONE.setflags(write=False)
 
 
 LONGEST_FACT = 16_384
-"""No fact has as many tokens: three parts of 1,000 characters, of at most 4 bytes each."""
+"""More tokens than any fact has: three parts of 1,000 characters, of at most 4 bytes each."""
 
 
 class RowSource(Protocol):
-    """Where the rows of one segment are kept."""
+    """A source of the rows of one segment."""
 
     def fetch(self, key: bytes) -> bytes | None:
-        """The row under a key, or None; one round trip."""
+        """Return the row under a key, or None if there is none; in one round trip."""
         ...
 
     def fetch_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Those of the rows under some keys that there are; one round trip."""
+        """Return the rows under some keys, those that exist; in one round trip."""
         ...
 
 
-class _Row(NamedTuple):
-    """How errors call a row: made into text only where there is one."""
+class _RowName(NamedTuple):
+    """A row as errors name it, which becomes text only if there is an error."""
 
     name: str
     key: bytes
@@ -47,35 +48,12 @@ class _Row(NamedTuple):
         return f"index {self.name!r}: row {self.key.hex()} (level {self.key[0]}, prefix {prefix_of(self.key)})"
 
 
-class _Node:
-    """A prefix in its piece: the entries `low` to `bounds[-1] - 1`, of which `bounds` are where its children begin.
-
-    `path` (int32) is the suffix of entry `low`, from depth `base` on: on it lie the tokens of the first child, and, down to
-    depth `forks`, of all that follow. (A plain class: one is made for every token of a walk.)
-    """
-
-    __slots__ = ("base", "bounds", "children", "forks", "nbytes", "path", "piece_key")
-
-    def __init__(
-        self, children: Children, piece_key: bytes, bounds: NDArray[np.int64], path: Tokens, base: int, forks: int
-    ) -> None:
-        self.children, self.piece_key, self.bounds = children, piece_key, bounds
-        self.path, self.base, self.forks = path, base, forks
-        self.nbytes = 700 + 20 * len(children.tokens)
-
-    def on_path(self, depth: int) -> "_Node":
-        """The node at a depth below this one and above `forks`: all entries under this one lie under it too."""
-        position = depth - self.base
-        below = Children(self.path[position : position + 1], self.children.leaves, 0)
-        return _Node(below, self.piece_key, self.bounds, self.path, self.base, self.forks)
-
-
 class StoredTree:
-    """The tree in the rows of one segment. Safe to share between threads.
+    """The tree in the rows of one segment: a `FactTree`. Safe to share between threads.
 
-    `levels` and `facts`: how many levels and facts the segment has; `name`: how errors call it; `cache_bytes`: bound of
-    the cache.
-    Every method may raise CorruptIndexError, which names the row, and what `rows.fetch` raises.
+    `levels` and `facts`: the numbers of levels and facts of the segment; `name`: that of its index, for errors;
+    `cache_bytes`: the bound of the cache. Methods that read rows raise CorruptIndexError, which names the row, if one
+    is missing or damaged, and whatever `rows` raises.
     """
 
     def __init__(
@@ -83,6 +61,7 @@ class StoredTree:
         rows: RowSource,
         codec: RowCodec,
         codes: TokenCodes,
+        *,
         levels: int,
         facts: int,
         name: str,
@@ -91,10 +70,10 @@ class StoredTree:
         self.facts = facts
         self._rows, self.codec, self.codes, self.name = rows, codec, codes, name
         self.root_key = row_key(levels - 1, [])
-        self._cache: ByteCache[_Node | Piece] = ByteCache(cache_bytes)
+        self._cache: ByteCache[Node | Piece] = ByteCache(cache_bytes)
 
     def children(self, prefix: Sequence[int]) -> Children:
-        """What may follow `prefix`; `OFF_TREE` if no fact starts with it."""
+        """Return what may follow `prefix`; `OFF_TREE` if no fact starts with it."""
         key = tuple(prefix)
         node = self._cache.get(key)
         if node is None:
@@ -104,17 +83,17 @@ class StoredTree:
         return node.children  # type: ignore[union-attr]  # tuples are keys of nodes, bytes of pieces
 
     def only_path(self, prefix: tuple[int, ...]) -> Tokens:
-        """The tokens that follow a prefix without an alternative or an end: int32[n], as far as is known without reading a row.
+        """Return the tokens that follow a prefix as long as there is no alternative and no end: int32[n].
 
-        Nothing is known where `children` was not asked for the prefix before.
+        It reads no row: the result is empty if the cache does not hold the prefix, and may be shorter than the path.
         """
         node = self._cache.get(prefix)
-        if not isinstance(node, _Node) or node.forks <= len(prefix):
+        if not isinstance(node, Node) or node.forks <= len(prefix):
             return NO_TOKENS
         return node.path[len(prefix) - node.base : node.forks - node.base]
 
     def piece(self, key: bytes) -> Piece:
-        """The piece under a row key."""
+        """Return the piece under a row key."""
         cached = self._cache.get(key)
         if isinstance(cached, Piece):
             return cached
@@ -124,13 +103,16 @@ class StoredTree:
         return self._unpacked(key, row)
 
     def load(self, keys: Sequence[bytes]) -> None:
-        """Read the pieces under some keys ahead, in one round trip, as far as the cache has room for them."""
+        """Read the pieces under some keys into the cache in one round trip, without those that it holds already."""
         missing = [key for key in keys if self._cache.get(key) is None]
         for key, row in self._rows.fetch_many(missing).items() if missing else ():
             self._unpacked(key, row)
 
     def members(self, keys: Sequence[bytes]) -> list[tuple[Any, ...]]:
-        """What the rows under some keys hold, in one round trip and past the cache: intact, but of any meaning."""
+        """Return the tuples in the rows under some keys, in one round trip and without the cache.
+
+        Checksums and types are checked, the meaning of the members is not.
+        """
         rows = self._rows.fetch_many(keys)
         for key in keys:
             if key not in rows:
@@ -149,7 +131,7 @@ class StoredTree:
         return piece
 
     def bound_cache(self, cache_bytes: int) -> None:
-        """Give the cache another bound."""
+        """Change the bound of the cache, in bytes."""
         self._cache.limit = cache_bytes
 
     @property
@@ -157,33 +139,34 @@ class StoredTree:
         """Bytes of memory that the cache holds."""
         return self._cache.nbytes
 
-    def _where(self, key: bytes) -> _Row:
-        return _Row(self.name, key)
+    def _where(self, key: bytes) -> _RowName:
+        return _RowName(self.name, key)
 
     def _missing(self, key: bytes) -> CorruptIndexError:
         return CorruptIndexError(f"{self._where(key)} is missing. Ingest the index again")
 
     def damaged(self, key: bytes, what: str) -> CorruptIndexError:
-        """The error that says what is wrong with a row."""
+        """Return the error for a damaged row; `what` says what is wrong with it."""
         return CorruptIndexError(f"{self._where(key)} is damaged: {what}. Ingest the index again")
 
-    def _walk(self, key: tuple[int, ...]) -> _Node | None:
+    def _walk(self, key: tuple[int, ...]) -> Node | None:
+        """Return the node of a prefix, from its nearest ancestor in the cache; None if no fact starts with it."""
         depth = len(key)
         if depth > LONGEST_FACT:
             return None
         node = None
-        while depth:  # the nearest ancestor that is still known: while decoding it is the parent
+        while depth:  # the nearest ancestor in the cache: while decoding it is the parent
             depth -= 1
             node = self._cache.get(key[:depth])
             if node is not None:
                 break
-        if not isinstance(node, _Node):
+        if not isinstance(node, Node):
             root = self.piece(self.root_key)
             node = self._node(self.root_key, root, 0, len(root), ())
             depth = 0
         while depth < len(key):
             skipped = min(node.forks, len(key)) - 1
-            if depth < skipped:  # on the only path: nothing between is asked for
+            if depth < skipped:  # on the only path: nobody needs the nodes between
                 if node.path[depth - node.base : skipped - node.base].tolist() != list(key[depth:skipped]):
                     return None
                 node, depth = node.on_path(skipped), skipped
@@ -193,14 +176,14 @@ class StoredTree:
             node, depth = below, depth + 1
         return node
 
-    def _step(self, node: _Node, prefix: tuple[int, ...]) -> _Node | None:
-        """The node one token below `node`."""
+    def _step(self, node: Node, prefix: tuple[int, ...]) -> Node | None:
+        """Return the child of `node` at `prefix`, which is one token longer; None if there is none."""
         tokens, token = node.children.tokens, prefix[-1]
         if len(tokens) == 1:
             if tokens[0] != token:
                 return None
             at, depth = 0, len(prefix)
-            if depth < node.forks:  # on the only path: nothing to look up
+            if depth < node.forks:  # on the only path: no piece is needed
                 new = node.on_path(depth)
                 self._cache.put(prefix, new)
                 return new
@@ -222,7 +205,11 @@ class StoredTree:
         prefix: tuple[int, ...],
         path: Tokens | None = None,
         base: int = 0,
-    ) -> _Node:
+    ) -> Node:
+        """Return the node of entries [low, high) of a piece, or of the piece below that has them all; cache it.
+
+        `path` and `base`: the suffix of entry `low` and the depth at which it begins, if they are known.
+        """
         depth = len(prefix)
         try:
             if path is None:
@@ -233,12 +220,13 @@ class StoredTree:
             terminal = 0
             if base + len(path) == depth:
                 if piece.level and piece.kinds[low] != TERMINAL:
-                    raise ValueError("a subtree of it overlaps another")
+                    raise ValueError("two of its subtrees overlap")
                 terminal, low = 1, low + 1
                 if low < high:
                     path, base = self._path(key, piece, low)
             if low == high:
-                node = _Node(Children(NO_TOKENS, NO_LEAVES, terminal), key, np.array([low]), path, base, 0)
+                below = Children(NO_TOKENS, NO_LEAVES, terminal)
+                node = Node(below, key, np.array([low]), path=path, base=base, forks=0)
             else:
                 node = self._inner_node(key, piece, low, high, depth, terminal, path, base)
         except (ValueError, IndexError) as error:
@@ -248,11 +236,11 @@ class StoredTree:
 
     def _inner_node(
         self, key: bytes, piece: Piece, low: int, high: int, depth: int, terminal: int, path: Tokens, base: int
-    ) -> _Node:
-        """The node of entries [low, high), none of which ends at `depth`."""
+    ) -> Node:
+        """Return the node of entries [low, high), none of which ends at `depth`."""
         first = path[depth - base : depth - base + 1]
         if not len(first):
-            raise ValueError("an entry of it ends too early")
+            raise ValueError("one of its entries ends too early")
         forks = piece.branch_depth(low, high)
         if forks > depth:
             bounds, tokens = np.array([low, high]), first
@@ -264,11 +252,12 @@ class StoredTree:
             tokens.setflags(write=False)
         leaves = _ONE if piece.level == 0 and high - low == 1 else piece.leaves_between(bounds)
         leaves.setflags(write=False)
-        # The path ends with its entry, where a fact may end or the walk go on in a lower piece.
-        return _Node(Children(tokens, leaves, terminal), key, bounds, path, base, min(forks, base + len(path)))
+        # The path ends with its entry: a fact may end there, or the walk continues in a lower piece.
+        forks = min(forks, base + len(path))
+        return Node(Children(tokens, leaves, terminal), key, bounds, path=path, base=base, forks=forks)
 
     def _path(self, key: bytes, piece: Piece, entry: int) -> tuple[Tokens, int]:
-        """The suffix of an entry of the piece under `key`, and the depth at which it begins."""
+        """Return the suffix of an entry of the piece under `key`, and the depth at which it begins."""
         try:
             path = np.array(piece.suffix(entry, self.codes), np.int32)
         except ValueError as error:
@@ -277,14 +266,17 @@ class StoredTree:
         return path, int(piece.lcp[entry])
 
     def _descend(self, key: bytes, piece: Piece, entry: int, prefix: tuple[int, ...]) -> tuple[bytes, Piece, int, int]:
-        """From the entry of a subtree to its entries in the piece below, checking that both tell the same."""
+        """Return the key and the piece below that have the subtree of an entry, and the range of its entries there.
+
+        Raises ValueError if the two pieces contradict each other.
+        """
         begins, low = piece.lower_piece(entry)
         if begins is None:
             below_key = piece.carried_key
         else:
             below_key = row_key(piece.level - 1, piece.sequence(begins, self.codes, entry, prefix))
         if below_key[:1] != bytes([piece.level - 1]):
-            raise ValueError("it leads to no row of the level below")
+            raise ValueError("it refers to a row that is not of the level below")
         below = self.piece(below_key)
         high = low + int(piece.items[entry])
         leaves = int(piece.leaves[entry])
@@ -296,5 +288,5 @@ class StoredTree:
             or below.lcp[low + 1 : high].min(initial=len(prefix)) < len(prefix)
             or tuple(self._path(below_key, below, low)[0][: len(prefix) - shared].tolist()) != prefix[shared:]
         ):
-            raise ValueError(f"it does not agree with {self._where(below_key)}")
+            raise ValueError(f"it contradicts {self._where(below_key)}")
         return below_key, below, low, high

@@ -1,8 +1,10 @@
-"""The signed sum of several segments, added up once a prefix: what `refactx.tree.children.SignedSum` gives, as fast as one segment.
+"""The signed sum of several segments with a cache: the results of `refactx.tree.children.SignedSum`, as fast as one
+segment.
 
-Sums are kept by their prefix, bounded in bytes, so a warm walk is one dictionary look-up a token. With each sum it is kept
-which segments go on below it: few prefixes are in more than one, so a walk soon reads one segment alone. And it is kept how far
-all of these go on with the same tokens and nothing else: so far the sum stays what it is, and no segment is asked.
+The cache, with a bound in bytes, holds sums by prefix, so that a warm walk takes one dictionary lookup a token. A sum
+also records which segments have facts below it: few prefixes are in more than one, so a walk soon reads one segment
+alone. And it records the tokens with which all of these continue without an alternative: the sum does not change along
+them, and no segment is read.
 """
 
 from collections.abc import Sequence
@@ -15,11 +17,13 @@ from refactx.tree.children import NO_TOKENS, OFF_TREE, Children, FactTree, Token
 
 
 class PathTree(FactTree, Protocol):
-    """A tree that knows how far there is no alternative."""
+    """A tree that knows for how many tokens there is no alternative."""
 
     def only_path(self, prefix: tuple[int, ...]) -> Tokens:
-        """The tokens that follow a prefix, `children` of which was asked for, without an alternative or an end: int32[n], maybe
-        fewer than there are."""
+        """Return the tokens that follow a prefix as long as there is no alternative and no end: int32[n].
+
+        Call `children` for the prefix before. The result may be shorter than the path.
+        """
         ...
 
 
@@ -27,8 +31,8 @@ SignedTrees = tuple[tuple[int, PathTree], ...]
 
 
 class _Sum:
-    """The sum at a prefix, and the trees that have something below it; `path`, the only tokens in all of these from the depth
-    `base` on, which is that of the prefix or above."""
+    """The sum at a prefix. `live`: the trees that have facts below it; `path`: the tokens with which all of these
+    continue from depth `base` (at most that of the prefix) without an alternative."""
 
     __slots__ = ("base", "children", "live", "nbytes", "path")
 
@@ -38,7 +42,7 @@ class _Sum:
 
 
 class SummedTree:
-    """Several trees as one. Safe to share between threads, if they are.
+    """Several trees as one, with a cache of sums. Safe to share between threads if the trees are.
 
     >>> from refactx.tree.children import MemoryTree
     >>> kept = SummedTree([(+1, MemoryTree([(1, 2), (1, 3)])), (-1, MemoryTree([(1, 3)]))])
@@ -51,14 +55,15 @@ class SummedTree:
         self._cache: ByteCache[_Sum] = ByteCache(cache_bytes)
 
     def children(self, prefix: Sequence[int]) -> Children:
-        """What may follow `prefix` in the sum; `OFF_TREE` if nothing does."""
+        """Return the continuations of `prefix` in the sum; `OFF_TREE` if no fact starts with it."""
         key = tuple(prefix)
         node = self._cache.get(key)
         return self._add_up(key) if node is None else node.children
 
     def _add_up(self, key: tuple[int, ...]) -> Children:
+        """Return the sum at a prefix that is not in the cache, and cache it."""
         live, depth = self._trees, len(key)
-        while depth:  # the nearest ancestor that is still known: while decoding it is the parent
+        while depth:  # the nearest ancestor in the cache: while decoding it is the parent
             depth -= 1
             above = self._cache.get(key[:depth])
             if above is not None:
@@ -71,7 +76,7 @@ class SummedTree:
                     self._cache.put(key, _Sum(on_path, live, above.path, above.base))
                     return on_path
                 break
-        if len(live) == 1 and live[0][0] > 0:  # from here on one segment: what most of a walk is
+        if len(live) == 1 and live[0][0] > 0:  # one segment alone has facts below: most steps of a walk
             children = live[0][1].children(key)
             if len(children.tokens) or children.terminal:
                 self._cache.put(key, _Sum(children, live, live[0][1].only_path(key), len(key)))
@@ -88,7 +93,7 @@ class SummedTree:
 
 
 def _common_path(key: tuple[int, ...], trees: SignedTrees) -> Tokens:
-    """How far all of some trees go on with the same tokens and nothing else."""
+    """Return the tokens with which all trees continue, as long as there is no alternative."""
     path = trees[0][1].only_path(key)
     for _, tree in trees[1:]:
         if not len(path):

@@ -1,8 +1,8 @@
-"""Token ids as bytes: frequent tokens in one byte, the next 16,256 in two, the rest in three.
+"""Token codes: token ids as bytes, the 128 most frequent in one byte, the next 16,256 in two, the rest in three.
 
 Each id becomes a number, small if the token is frequent in the segment, and the number is written as LEB128 (DWARF 5,
 section 7.6: seven bits a byte, low bits first, high bit set on all but the last byte). Against ids in their own
-order this saves a seventh of an index even behind zstd, since zstd models bytes (docs/benchmarks.md).
+order this saves a seventh of an index even after zstd, since zstd models bytes (docs/results/benchmarks.md).
 """
 
 from functools import cached_property
@@ -13,37 +13,38 @@ from numpy.typing import NDArray
 from refactx.tree.children import Tokens
 
 FREQUENT = 1 << 14
-"""Ids with a number of one or two bytes: all that two LEB128 bytes can count."""
+"""The most ids with a code of one or two bytes: two LEB128 bytes have 14 bits."""
 
 MAX_TOKEN = 1 << 24
-"""Ids are below this: a row's key has three bytes for each. No vocabulary has a tenth as many."""
+"""Ids must be below this: a row's key has three bytes for each. No vocabulary is a tenth as large."""
 
-_FEW = 12
-"""So many ids are decoded one by one in less time than numpy takes to start (a cold walk has a dozen such nodes)."""
+_DECODED_ONE_BY_ONE = 12
+"""At most this many ids are decoded without numpy, which takes longer to start: a cold walk has a dozen such nodes.
+With numpy, a token of a cold walk takes 1.2 µs longer (of some 95, with PostgreSQL), and 2.3 µs in four segments."""
 
 Bytes = NDArray[np.uint8]
 
 
 def frequent_tokens(codes: bytes, vocabulary_size: int) -> Tokens:
-    """The token ids that a segment has short codes for, from the bytes that the catalogue keeps (int32 little-endian).
+    """Return the token ids with short codes in a segment, from the bytes in the catalogue (little-endian int32).
 
-    Raises ValueError where they are no distinct ids of the vocabulary.
+    Raises ValueError if they are not distinct ids of the vocabulary.
     """
     if len(codes) % 4:
-        raise ValueError("its table of token codes has half an id")
+        raise ValueError("its table of token codes ends within an id")
     frequent = np.frombuffer(codes, "<i4").astype(np.int32)
     known = ((frequent >= 0) & (frequent < vocabulary_size)).all()
     # (`np.unique` of nothing but values imports `numpy.ma`: 11 ms of opening an index.)
     if not known or np.bincount(frequent).max(initial=0) > 1:
-        raise ValueError("its table of token codes holds what is no id, or one twice")
+        raise ValueError("its table of token codes has an id twice, or one that is not in the vocabulary")
     return frequent
 
 
 class TokenCodes:
-    """The numbering of token ids in one segment.
+    """The numbering of token ids in one segment, and their codes.
 
-    `frequent`: int32[at most FREQUENT], token ids by falling frequency; token `frequent[n]` has number n, any other token t
-    has number `len(frequent) + t`.
+    `frequent`: int32[at most FREQUENT], token ids in descending order of frequency; token `frequent[n]` has number n,
+    any other token t has number `len(frequent) + t`.
 
     >>> codes = TokenCodes(np.array([700, 3], np.int32))
     >>> data, sizes = codes.encode(np.array([3, 700, 1000], np.int32))
@@ -57,20 +58,20 @@ class TokenCodes:
         if len(frequent) and not 0 <= int(frequent.min()) <= int(frequent.max()) < MAX_TOKEN:
             raise ValueError(f"a token id is not below {MAX_TOKEN:,}")
         self.frequent = frequent
-        # The number of each id up to the highest that is frequent.
+        # The number of each id up to the highest frequent one.
         self._numbers = np.arange(int(frequent.max(initial=-1)) + 1) + len(frequent)
         self._numbers[frequent] = np.arange(len(frequent))
         self._tokens: list[int] = frequent.tolist()
 
     @classmethod
     def from_sample(cls, tokens: Tokens) -> "TokenCodes":
-        """The numbering that is shortest for a sample of the tokens that will be written."""
+        """Return the numbering with the shortest codes for a sample of the tokens to encode."""
         counts = np.bincount(tokens)
         present = np.flatnonzero(counts)
         return cls(present[np.argsort(-counts[present], kind="stable")][:FREQUENT].astype(np.int32))
 
     def encode(self, tokens: Tokens) -> tuple[Bytes, Bytes]:
-        """The bytes of int32[n] tokens one after another, and uint8[n] how many bytes each took (1 to 5)."""
+        """Return the codes of int32[n] tokens one after another, and uint8[n], how many bytes each has (1 to 5)."""
         numbers = self._numbered(tokens)
         sizes = _sizes(numbers)
         starts = np.cumsum(sizes, dtype=np.int64) - sizes
@@ -82,7 +83,7 @@ class TokenCodes:
         return out, sizes
 
     def sizes(self, tokens: Tokens) -> Bytes:
-        """How many bytes `encode` makes of each of some tokens: uint8[n]."""
+        """Return how many bytes the code of each token has: uint8[n]."""
         if int(tokens.max(initial=-1)) < len(self._numbers):
             return self._known_sizes[tokens]
         return _sizes(self._numbered(tokens))
@@ -100,7 +101,10 @@ class TokenCodes:
         return numbers
 
     def decode(self, data: bytes) -> list[int]:
-        """The token ids in a short run of bytes. Raises ValueError if it ends within an id."""
+        """Return the token ids of the codes in `data`, which is short: a loop in Python.
+
+        Raises ValueError if `data` ends within a code, or if a code has more than five bytes or too high an id.
+        """
         frequent, known = self._tokens, len(self._tokens)
         tokens, number, shift = [], 0, 0
         for byte in data:
@@ -119,9 +123,9 @@ class TokenCodes:
         return tokens
 
     def decode_all(self, data: bytes) -> tuple[Tokens, NDArray[np.int64]]:
-        """The ids in a long run of bytes: int32[n], and int64[n] where the code of each begins.
+        """Return the ids of the codes in `data`, which may be long: int32[n], and int64[n] where each code begins.
 
-        Raises ValueError where `decode` does.
+        Raises ValueError as `decode` does.
         """
         array = np.frombuffer(data, np.uint8)
         ends = (array < 0x80).nonzero()[0]
@@ -134,8 +138,11 @@ class TokenCodes:
         return self.tokens_at(array, starts), starts
 
     def decode_at(self, data: bytes, starts: NDArray[np.signedinteger]) -> Tokens:
-        """The ids whose codes begin at `starts`: int32[len(starts)]. Raises ValueError or IndexError where `decode` would."""
-        if len(starts) > _FEW:
+        """Return the ids whose codes begin at `starts`: int32[len(starts)].
+
+        Raises ValueError or IndexError if `decode` would raise ValueError.
+        """
+        if len(starts) > _DECODED_ONE_BY_ONE:
             return self.tokens_at(np.frombuffer(data, np.uint8), starts)
         frequent, known = self._tokens, len(self._tokens)
         tokens = []
@@ -153,14 +160,17 @@ class TokenCodes:
         return np.array(tokens, np.int32)
 
     def tokens_at(self, data: Bytes, starts: NDArray[np.integer]) -> Tokens:
-        """The ids whose codes begin at `starts`, of any number: int32[len(starts)]; no code may have more than five bytes."""
+        """Return the ids whose codes begin at `starts`, with numpy: int32[len(starts)].
+
+        No code may have more than five bytes: that is not checked here. Raises ValueError if an id is too high.
+        """
         numbers = data[starts].astype(np.int64)
         more = (numbers >= 0x80).nonzero()[0]
         for position in range(1, 5):
             if not len(more):
                 break
             byte = data[starts[more] + position].astype(np.int64)
-            # The bit that announced this byte goes, and its own comes one place higher.
+            # Subtract the high bit, which announced this byte, and add this byte's bits at its place.
             numbers[more] += (byte << 7 * position) - (1 << 7 * position)
             more = more[byte >= 0x80]
         known = len(self._tokens)
@@ -176,7 +186,7 @@ class TokenCodes:
 
 
 def _sizes(numbers: NDArray[np.int64]) -> Bytes:
-    """How many bytes of seven bits each number takes."""
+    """Return how many bytes of seven bits each number needs: uint8[n]."""
     sizes = np.ones(len(numbers), np.uint8)
     for bits in (7, 14, 21, 28):
         sizes += numbers >= 1 << bits

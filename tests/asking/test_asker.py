@@ -1,43 +1,22 @@
-"""From a question to an answer with its facts, and how people see it."""
+"""Answers of an asker with their facts, and their forms as JSON and as text."""
 
 import json
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.tiny_model import MemoryIndex, tiny_fact_tokenizer, tiny_model, tiny_tokenizer
-from transformers import GenerationConfig, PreTrainedTokenizerFast, TextStreamer
+from support.tiny_asker import ANSWER, BERN, FACTS, WIKI, YEAR, LinkedIndex, tiny_asker
+from support.tiny_model import tiny_model, tiny_tokenizer
+from transformers import GenerationConfig, TextStreamer
 
 from refactx.asking.answer import Answer, final_answer
 from refactx.asking.asker import Asker
-from refactx.asking.prompt import Prompt
 from refactx.cli.plain import plain
 from refactx.errors import InputError, ModelError
 from refactx.fact import Fact
-from refactx.index.links import Link, LinkedFact
 from refactx.models.loading import load_model
 from refactx.tokenizer import FactTokenizer
-
-FACTS = ("<Ann> <p> <b>", "<Ann> <p> <c>", "<Bé> <p> <in>")
-
-
-class LinkedIndex(MemoryIndex):
-    """An index in memory that knows ids: Q1 for every subject, P1 for every predicate, objects are literals."""
-
-    def links(self, fact: Fact) -> LinkedFact:
-        return LinkedFact(Link(fact.subject, "Q1"), Link(fact.predicate, "P1"), fact.object)
-
-
-def tiny_asker(model: Any = None, facts: Iterable[str] | None = FACTS) -> Asker:
-    """A random model; its chat template ends right behind the question, so one that ends in `Fact:` begins a fact."""
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=tiny_tokenizer().backend_tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
-    )
-    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] + ' ' }}{% endfor %}"
-    index = None if facts is None else LinkedIndex(tiny_fact_tokenizer(), facts)
-    return Asker(model or tiny_model(), tokenizer, index, Prompt("Be true."))
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
@@ -69,7 +48,7 @@ def test_forward_passes_and_tokens_are_counted_and_the_model_is_left_as_it_was()
     asker = tiny_asker(model)
     answer = asker.ask("Fact:", max_new_tokens=20)
     assert answer.tokens == 20
-    assert answer.forward_passes < 20  # what is forced in a fact needs none
+    assert answer.forward_passes < 20  # forced ids need none
     assert asker.ask("Fact:", max_new_tokens=20).forward_passes == answer.forward_passes
     free = asker.ask("Fact:", max_new_tokens=20, free=True)
     assert free.tokens == free.forward_passes == 20
@@ -91,7 +70,7 @@ def test_generation_stops_at_the_end_of_sequence_of_the_tokenizer_too() -> None:
 
 
 def test_an_index_without_facts_answers_nothing() -> None:
-    """All that the model wrote behind a trigger would be its own."""
+    """All text after a trigger would be the model's own."""
     with pytest.raises(InputError, match="no facts to answer with: add some"):
         tiny_asker(facts=[])
 
@@ -110,13 +89,13 @@ def test_fact_beams_find_facts_of_the_index_and_go_with_greedy_text_only() -> No
     assert {fact.text for fact in answer.facts} <= {f"{fact} ." for fact in FACTS}
     assert answer.facts
     for options in ({"num_beams": 2}, {"free": True}):
-        with pytest.raises(InputError, match="fact beams"):
+        with pytest.raises(InputError, match=r"fact[ _]beams"):
             asker.ask("Fact:", fact_beams=3, **options)
 
 
 @pytest.mark.parametrize("options", [{}, {"free": True}, {"num_beams": 2}, {"fact_beams": 2}])
-def test_the_beginning_that_prompts_share_is_computed_once(options: dict[str, Any]) -> None:
-    """The second question costs the model only what is its own, and the answer is that of an asker of its own."""
+def test_the_common_prefix_of_prompts_is_computed_once(options: dict[str, Any]) -> None:
+    """The model reads only the other ids of the second question, and the answer is that of a new asker."""
     model, asked = tiny_model(), []
     asker = tiny_asker(model)
     asker.ask("hello", max_new_tokens=4, **options)
@@ -129,14 +108,14 @@ def test_the_beginning_that_prompts_share_is_computed_once(options: dict[str, An
     assert (second.text, second.facts) == (alone.text, alone.facts)
 
 
-def test_a_streamer_gets_the_text_as_it_comes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_streamer_gets_the_text_while_it_is_written(capsys: pytest.CaptureFixture[str]) -> None:
     asker = tiny_asker()
     streamer = TextStreamer(asker._tokenizer, skip_prompt=True, skip_special_tokens=True)
     answer = asker.ask("Fact:", max_new_tokens=20, streamer=streamer)
     assert capsys.readouterr().out.strip() == answer.text
 
 
-def test_what_cannot_be_asked_is_refused() -> None:
+def test_questions_that_cannot_be_asked_are_refused() -> None:
     asker = tiny_asker()
     for options in ({"num_beams": 0}, {"max_new_tokens": 0}, {"num_beams": 2, "streamer": object()}):
         with pytest.raises(InputError):
@@ -151,7 +130,7 @@ def test_what_cannot_be_asked_is_refused() -> None:
         Asker(tiny_model(), tiny_tokenizer(), None)
 
 
-def test_the_final_answer_is_what_follows_the_last_marker() -> None:
+def test_the_final_answer_is_the_text_after_the_last_marker() -> None:
     fact = Fact("Answer: x", "p", "o", "<Answer: x> <p> <o> .", (0, 1))
     assert final_answer("Answer: a\nAnswer:  b \nmore", "Answer:") == "b"
     assert final_answer("**Answer**: a\n", "Answer:") == ""
@@ -161,7 +140,7 @@ def test_the_final_answer_is_what_follows_the_last_marker() -> None:
     assert final_answer("Answer:\nnext line", "Answer:") == ""
 
 
-def test_smollm2_writes_the_fact_that_it_is_asked_for(smollm2_folder: Path) -> None:
+def test_smollm2_writes_the_fact_that_answers_the_question(smollm2_folder: Path) -> None:
     model, tokenizer = load_model(str(smollm2_folder))
     country = "<Switzerland (country in Central Europe)>"
     facts = [f"{country} <capital> <Bern (capital of Switzerland)>", f"{country} <inception> <1291-08-01>"]
@@ -170,24 +149,6 @@ def test_smollm2_writes_the_fact_that_it_is_asked_for(smollm2_folder: Path) -> N
     answer = Asker(model, tokenizer, index).ask("What is the capital of Switzerland?", max_new_tokens=40)
     assert answer.facts[0].text == f"{facts[0]} ."
     assert "<|" not in answer.text
-
-
-BERN = Fact("Switzerland", "capital", "Bern", "<Switzerland> <capital> <Bern> .", (3, 9))
-YEAR = Fact("Switzerland", "inception", "1291", "<Switzerland> <inception> <1291> .", (12, 18))
-ANSWER = Answer(
-    question="What\x1b[2J is it?",
-    answer="Bern\x07",
-    text="I look.\nFact: <Switzerland> <capital> <Bern> .\nFact: <Switzerland> <inception> <1291> .\nAnswer: Bern\x07",
-    facts=(BERN, YEAR),
-    links=(
-        LinkedFact(Link("Switzerland", "Q39"), Link("capital", "P36"), Link("Bern", "Q70")),
-        LinkedFact(Link("Switzerland", "Q39"), Link("inception"), "1291", inverse=True),
-    ),
-    tokens=30,
-    forward_passes=20,
-    seconds=1.23456,
-)
-WIKI = "https://www.wikidata.org/wiki/"
 
 
 def test_the_json_of_an_answer() -> None:
@@ -220,7 +181,7 @@ def test_the_json_of_an_answer() -> None:
     }
 
 
-def test_plainly_each_fact_is_a_line_of_its_own() -> None:
+def test_in_plain_output_each_fact_has_its_own_line() -> None:
     assert plain(ANSWER) == (
         "Question: What[2J is it?\n"
         "  I look.\n"
@@ -236,12 +197,25 @@ def test_plainly_each_fact_is_a_line_of_its_own() -> None:
     )
 
 
-def test_without_an_answer_that_is_said() -> None:
-    assert plain(Answer("Q?", "", "", (), (), 1, 1, 0.1)) == "Question: Q?\nAnswer: (none)\n"
+def test_a_missing_answer_is_shown() -> None:
+    assert (
+        plain(Answer(question="Q?", answer="", text="", facts=(), links=(), tokens=1, forward_passes=1, seconds=0.1))
+        == "Question: Q?\nAnswer: (none)\n"
+    )
 
 
-def test_plainly_too_it_is_said_why_a_text_is_not_whole() -> None:
-    cut = Answer("Q?", "", "I", (), (), 1052, 9, 0.1, finish_reason="length")
+def test_plain_output_says_why_a_text_is_incomplete() -> None:
+    cut = Answer(
+        question="Q?",
+        answer="",
+        text="I",
+        facts=(),
+        links=(),
+        tokens=1052,
+        forward_passes=9,
+        seconds=0.1,
+        finish_reason="length",
+    )
     note = "(cut off after 1,052 tokens: see --max-new-tokens)"
     assert plain(cut) == f"Question: Q?\n  I\nAnswer: (none)\n{note}\n"
     assert plain(replace(cut, finish_reason="interrupted")).endswith("Answer: (none)\n(interrupted)\n")

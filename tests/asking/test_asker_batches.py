@@ -1,11 +1,11 @@
-"""Many questions at once, conversations, sampling, and generations that are ended from outside."""
+"""Batches of questions, conversations, sampling, and generations that `until` ends."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from support.tiny_asker import tiny_asker
 from support.tiny_model import tiny_model, tiny_tokenizer
-from test_asker import tiny_asker
 
 from refactx.asking.answer import Answer
 from refactx.asking.options import Generation
@@ -21,7 +21,7 @@ def shown(answer: Answer | InputError) -> Any:
 
 
 @pytest.mark.parametrize("options", [{}, {"free": True}, {"num_beams": 2}, {"fact_beams": 2}])
-def test_answers_of_a_batch_are_those_asked_alone(options: dict[str, Any]) -> None:
+def test_answers_of_a_batch_are_those_of_single_questions(options: dict[str, Any]) -> None:
     batches = list(tiny_asker().ask_all(QUESTIONS, batch_size=3, max_new_tokens=25, **options))
     asker = tiny_asker()
     assert [shown(answer) for answer in batches] == [
@@ -29,7 +29,7 @@ def test_answers_of_a_batch_are_those_asked_alone(options: dict[str, Any]) -> No
     ]
 
 
-def test_all_batches_go_on_behind_one_computed_beginning() -> None:
+def test_all_batches_continue_one_prefix() -> None:
     model, read = tiny_model(), list[int]()
     model.register_forward_pre_hook(lambda _, args, kwargs: read.append(kwargs["input_ids"].numel()), with_kwargs=True)
     asker = tiny_asker(model)
@@ -40,7 +40,7 @@ def test_all_batches_go_on_behind_one_computed_beginning() -> None:
     assert batches == [2 * len("hello "), 2 * len("What? ")]
 
 
-def test_what_cannot_be_asked_has_its_error_in_place_of_an_answer() -> None:
+def test_a_question_that_cannot_be_asked_has_its_error_in_place_of_an_answer() -> None:
     answers = list(tiny_asker().ask_all(["a", " ", "long " * 600, "b"], batch_size=3, max_new_tokens=4))
     assert [isinstance(answer, InputError) for answer in answers] == [False, True, True, False]
     with pytest.raises(InputError, match="batches of 0"):
@@ -74,13 +74,13 @@ def test_sampling_is_repeatable_by_its_seed_alone() -> None:
         {"temperature": 1.0, "top_p": 1.5},
     ],
 )
-def test_options_that_mean_nothing_are_refused(options: dict[str, Any]) -> None:
+def test_invalid_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         Generation(**options)
 
 
 def seen(asker: Any, *turns: Example, question: str = "Fact:") -> list[Sequence[int]]:
-    """What the model reads first for a question with a history."""
+    """The prompt of a question with a history."""
     ids: list[Sequence[int]] = []
     asker.ask(question, history=turns, max_new_tokens=30, until=lambda row: ids.append(row[0].tolist()) or True)
     return ids
@@ -95,7 +95,7 @@ def test_a_history_is_part_of_the_conversation_and_its_facts_may_be_written_agai
     assert "Who? It is I. Fact:" in " ".join(text.split()), "and it cannot bring control tokens"
 
 
-def test_the_oldest_turns_go_where_there_is_no_room() -> None:
+def test_the_oldest_turns_are_left_out_if_there_is_no_room() -> None:
     asker, long = tiny_asker(), Example("q" * 60, "a" * 60)  # the model has room for 512 ids
     at_once = {"until": lambda _: True}
     assert asker.ask("Fact:", history=[long], max_new_tokens=300, **at_once).turns_left_out == 0
@@ -107,7 +107,7 @@ def test_the_oldest_turns_go_where_there_is_no_room() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"free": True}, {"num_beams": 2}, {"fact_beams": 2}])
-def test_a_generation_ends_when_it_is_told_to(options: dict[str, Any]) -> None:
+def test_until_ends_a_generation(options: dict[str, Any]) -> None:
     lengths: list[int] = []
 
     def enough(ids: Any) -> bool:
@@ -124,8 +124,8 @@ def test_a_generation_ends_when_it_is_told_to(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("pad", ["<pad>", "</s>"])
-def test_a_batch_ends_when_it_is_told_to(pad: str) -> None:
-    """Also where the end of sequence pads the rows."""
+def test_until_ends_a_batch(pad: str) -> None:
+    """Also if the end of sequence pads the rows."""
     model, calls = tiny_model(), list[int]()
     model.generation_config.pad_token_id = tiny_tokenizer().convert_tokens_to_ids(pad)
     questions = ["hello", "Fact:", "What? Fact: <B"]

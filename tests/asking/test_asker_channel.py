@@ -1,4 +1,4 @@
-"""Asking with a channel: it goes with histories, streams and batches, and is left out where it cannot be."""
+"""Askers with a channel: it works with histories, streams and batches, and is left out if it cannot work."""
 
 import logging
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from support.channel_runs import EXAMPLES, GRAPH, channel, llama
 from support.loop_runs import other_model
+from support.tiny_asker import LinkedIndex
 from support.tiny_model import (
     one_thread,  # noqa: F401
     prompts,
@@ -13,7 +14,6 @@ from support.tiny_model import (
     tiny_index,
     tiny_tokenizer,
 )
-from test_asker import LinkedIndex
 from transformers import PreTrainedTokenizerFast
 
 from refactx.asking.answer import Answer
@@ -21,9 +21,9 @@ from refactx.asking.asker import Asker
 from refactx.asking.options import Generation
 from refactx.asking.prompt import Example, Prompt
 from refactx.errors import InputError
-from refactx.grounded.model import ground
+from refactx.grounded import ground
 
-WITH_CHANNEL = Prompt("Be true.", channel=EXAMPLES)
+WITH_CHANNEL = Prompt(system="Be true.", channel=EXAMPLES)
 
 
 def asker(prompt: Prompt = WITH_CHANNEL, model: Any = None) -> Asker:
@@ -43,28 +43,28 @@ ASKED = ("Fact:", "What? Fact:", "hello", "Is it so? Fact: <B", "a Fact: <Ann>")
 
 
 class TestAsking:
-    def test_of_many_gives_the_answers_of_each_alone(self) -> None:
+    def test_many_questions_get_the_answers_of_each_alone(self) -> None:
         batches = list(asker().ask_all(ASKED, batch_size=4, max_new_tokens=25))
         assert [shown(answer) for answer in batches] == [shown(asker().ask(text, max_new_tokens=25)) for text in ASKED]
         one = asker()
         assert [shown(one.ask(text, max_new_tokens=25)) for text in ASKED] == [shown(answer) for answer in batches]
 
     @pytest.mark.parametrize("options", [{"channel": False}, {"num_beams": 2}, {"fact_beams": 2}, {"free": True}])
-    def test_without_a_channel_is_as_before(self, options: dict[str, Any]) -> None:
-        """It is left out where it is turned off, with beams and for free text, and where the prompt has no examples."""
-        without = asker(Prompt("Be true."))
+    def test_the_channel_can_be_left_out(self, options: dict[str, Any]) -> None:
+        """It is left out if it is turned off, with beams, for free text, and if the prompt has no examples."""
+        without = asker(Prompt(system="Be true."))
         plain = options if "channel" not in options else {}
         for question in ASKED[:2]:
             assert shown(asker().ask(question, max_new_tokens=30, **options)) == shown(
                 without.ask(question, max_new_tokens=30, **plain)
             )
 
-    def test_with_a_channel_is_not(self) -> None:
+    def test_the_channel_changes_answers(self) -> None:
         found, plain = (asker().ask("Fact:", max_new_tokens=50, channel=on) for on in (True, False))
         assert found.text != plain.text
         assert "\nAnswer:" in found.text or "\nFact:" in found.text
 
-    def test_goes_with_a_history_and_a_stream(self) -> None:
+    def test_works_with_a_history_and_a_stream(self) -> None:
         first, pieces = asker().ask("Fact:", max_new_tokens=40), []
         one = asker()
         again = one.ask(
@@ -75,13 +75,15 @@ class TestAsking:
         assert pieces
 
     @pytest.mark.parametrize("kind", ["sliding window", "alibi", "state space"])
-    def test_a_model_that_cannot_be_fed_in_chunks_decodes_plainly(
+    def test_a_model_that_cannot_be_fed_in_chunks_decodes_without_a_channel(
         self, kind: str, caplog: pytest.LogCaptureFixture
     ) -> None:
         with caplog.at_level(logging.WARNING, "refactx"):
             answer = asker(model=other_model(kind)).ask("Fact:", max_new_tokens=40)
         assert "the facts are not chosen by the question" in caplog.text
-        assert shown(answer) == shown(asker(Prompt("Be true."), other_model(kind)).ask("Fact:", max_new_tokens=40))
+        assert shown(answer) == shown(
+            asker(Prompt(system="Be true."), other_model(kind)).ask("Fact:", max_new_tokens=40)
+        )
 
     def test_is_for_one_row_without_beams(self) -> None:
         index = tiny_index(GRAPH)

@@ -3,22 +3,21 @@
 from collections.abc import Iterator
 
 import pytest
-from conftest import DatabaseServer
 from support.ingest.graph_twin import Line, written
+from support.ingest.quiet import QUIET
+from support.servers import DatabaseServer, database
 from support.tiny_model import tiny_fact_tokenizer, tiny_model, tiny_tokenizer
-from test_labels import database
 from transformers import PreTrainedTokenizerFast
 
 from refactx.asking.asker import Asker
 from refactx.asking.prompt import Prompt
 from refactx.connect import open_index
-from refactx.fact import Fact, split_fact
+from refactx.fact import Fact, Link, LinkedFact, split_fact
 from refactx.index.index import Index
-from refactx.index.links import Link, LinkedFact
 from refactx.index.names import Named, pack_blocks, unpack_block
 from refactx.index.verify import verify
-from refactx.ingest.new_index import Options, Result, ingest
-from refactx.ingest.selection import Selection
+from refactx.ingest import Selection, ingest
+from refactx.ingest.publish import IngestResult
 from refactx.postgres.database import Database
 from refactx.tree.codec import RowCodec
 
@@ -38,14 +37,22 @@ LINES: list[Line] = [
 @pytest.fixture(scope="module")
 def ingested(
     database_server: DatabaseServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Index, Result]]:
+) -> Iterator[tuple[Index, IngestResult]]:
     folder = tmp_path_factory.mktemp("links")
     (folder / "graph.nt").write_text("".join(written(line) + "\n" for line in LINES))
     with database(database_server, f"refactx_links_{folder.name}".replace("-", "_")) as url:
         selection = Selection(inverse=True, properties=frozenset({"P57", "P25"}))
-        options = Options("default", tiny_fact_tokenizer(), "tiny", selection, quiet=True)
         opened = Database(url)
-        result = ingest([folder / "graph.nt"], opened, folder / "work", options)
+        result = ingest(
+            [folder / "graph.nt"],
+            opened,
+            index="default",
+            tokenizer=tiny_fact_tokenizer(),
+            tokenizer_name="tiny",
+            work=folder / "work",
+            selection=selection,
+            resources=QUIET,
+        )
         opened.close()
         with open_index("default", url) as index:
             yield index, result
@@ -58,7 +65,7 @@ def linked(index: Index, text: str) -> LinkedFact:
     return index.links(Fact(*parts, text, (0, 0)))
 
 
-def test_an_inverse_fact_leads_back_to_its_property(ingested: tuple[Index, Result]) -> None:
+def test_an_inverse_fact_leads_back_to_its_property(ingested: tuple[Index, IngestResult]) -> None:
     index, _ = ingested
     slumdog, boyle = Link("Slumdog", "Q1"), Link("Boyle", "Q2")
     assert linked(index, "<Slumdog> <director> <Boyle> .") == LinkedFact(slumdog, Link("director", "P57"), boyle)
@@ -68,29 +75,31 @@ def test_an_inverse_fact_leads_back_to_its_property(ingested: tuple[Index, Resul
     )
 
 
-def test_an_inverse_fact_of_another_property_is_that_propertys(ingested: tuple[Index, Result]) -> None:
+def test_an_inverse_fact_of_another_property_is_that_propertys(ingested: tuple[Index, IngestResult]) -> None:
     index, _ = ingested
     eve, abel = Link("Eve", "Q3"), Link("Abel", "Q4")
     assert linked(index, "<Eve> <child> <Abel> .") == LinkedFact(eve, Link("child", "P40"), abel)
 
 
-def test_the_report_and_the_index_agree_and_the_index_verifies(ingested: tuple[Index, Result]) -> None:
+def test_the_report_and_the_index_agree_and_the_index_verifies(ingested: tuple[Index, IngestResult]) -> None:
     index, result = ingested
     document = result.to_json()
     assert (document["facts"], document["claims"], document["derived"]) == (5, 3, 2) == (len(index), 3, 2)
     assert document["not_inverted"] == {"hub": 0, "already a fact": 0}
     assert document["names"] == {"label": 7, "inverse": 1}
     assert document["selection"]["properties"] == ["P25", "P57"]
-    assert index.entry["report"]["derived"] == 2
+    assert index.entry.report["derived"] == 2
     assert verify(index).faults == []
 
 
-def test_an_answer_says_that_a_fact_is_inverse(ingested: tuple[Index, Result]) -> None:
+def test_an_answer_says_that_a_fact_is_inverse(ingested: tuple[Index, IngestResult]) -> None:
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=tiny_tokenizer().backend_tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
     )
     tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
-    answer = Asker(tiny_model(), tokenizer, ingested[0], Prompt("Be true.")).ask("Fact: <Boyle>", max_new_tokens=40)
+    answer = Asker(tiny_model(), tokenizer, ingested[0], Prompt(system="Be true.")).ask(
+        "Fact: <Boyle>", max_new_tokens=40
+    )
     fact = answer.to_json()["facts"][0]
     assert fact["text"] == "<Boyle> <director of> <Slumdog> ."
     assert fact["inverse"] is True

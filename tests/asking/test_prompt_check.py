@@ -1,18 +1,17 @@
-"""Whether a prompt and an index go together."""
+"""The check of a prompt against an index."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.tiny_asker import LinkedIndex
 from support.tiny_model import tiny_fact_tokenizer
-from test_asker import LinkedIndex
 
 from refactx.asking.prompt import Example, Prompt, load_prompt
 from refactx.asking.prompt_check import check_prompt
 from refactx.connect import open_index
 from refactx.errors import InputError
-from refactx.fact import Fact, split_fact
-from refactx.index.links import Link, LinkedFact
+from refactx.fact import Fact, Link, LinkedFact, split_fact
 
 
 class Known(LinkedIndex):
@@ -35,17 +34,17 @@ class Known(LinkedIndex):
 
 def prompt(*facts: str, **options: Any) -> Prompt:
     answer = "".join(f"Fact:{fact}\nSo.\n" for fact in facts) + "Answer: yes"
-    return Prompt("Be true.", (Example("Who?", "Answer: I."), Example("Is it?", answer)), **options)
+    return Prompt(system="Be true.", examples=(Example("Who?", "Answer: I."), Example("Is it?", answer)), **options)
 
 
-def test_facts_of_the_index_and_predicates_that_it_knows_are_well() -> None:
+def test_facts_of_the_index_and_known_predicates_pass() -> None:
     facts = (" <Ann> <p> <b> .", " <Bo> <known> <Fact: c> .", " <Bo> <description> <c> .")
     assert check_prompt(prompt(*facts), Known()) == []
 
 
-def test_unknown_predicates_are_told() -> None:
+def test_unknown_predicates_are_reported() -> None:
     (note,) = check_prompt(prompt(" <Ann> <p> <c> .", " <Bo> <q> <c> .", " <Bo> <p> <c> ."), Known())
-    assert "index 'people' does not know (<p>, <q>)" in note
+    assert "index 'people' does not have (<p>, <q>)" in note
 
 
 @pytest.mark.parametrize(
@@ -62,10 +61,10 @@ def test_unknown_predicates_are_told() -> None:
     ],
 )
 def test_an_example_that_is_not_in_the_form_of_the_index_is_refused(fact: str, expected: str) -> None:
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as caught:
         check_prompt(prompt(fact), Known())
-    assert str(told.value).startswith(f"example 2 of the prompt has {'Fact:' + fact!r}")
-    assert str(told.value).endswith(expected)
+    assert str(caught.value).startswith(f"example 2 of the prompt has {'Fact:' + fact!r}")
+    assert str(caught.value).endswith(expected)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +80,7 @@ def test_an_example_that_is_not_in_the_form_of_the_index_is_refused(fact: str, e
         "Fact: Ann p Question: who?",
     ],
 )
-def test_a_line_of_the_channel_that_is_no_fact_with_a_question_is_refused(line: str) -> None:
+def test_a_line_of_the_channel_that_is_not_a_fact_with_a_question_is_refused(line: str) -> None:
     channel = f"Each fact with its question.\nFact: <Ann> <p> Question: who?\n\n{line}\n"
     with pytest.raises(InputError) as caught:
         check_prompt(prompt(channel=channel), Known())
@@ -91,20 +90,20 @@ def test_a_line_of_the_channel_that_is_no_fact_with_a_question_is_refused(line: 
     )
 
 
-def test_the_lines_of_the_channel_may_have_words_of_their_own() -> None:
+def test_the_channel_may_have_lines_without_facts() -> None:
     channel = "Facts, each with what it answers.\nFact: <Ann> <p>; asked: who?\n"
     assert check_prompt(prompt(" <Ann> <p> <b> .", channel=channel, asks="; asked:"), Known()) == []
 
 
 def test_another_trigger_or_terminator_is_refused() -> None:
-    with pytest.raises(InputError, match="trigger is 'Proof:', and that of index 'people' is 'Fact:'"):
+    with pytest.raises(InputError, match="trigger is 'Proof:', but that of index 'people' is 'Fact:'"):
         check_prompt(prompt(trigger="Proof:"), Known())
     with pytest.raises(InputError, match="write 'Fact: <Ann> <p> <b> !'"):
         check_prompt(prompt(" <Ann> <p> <b> ."), Known(terminator=" !"))
 
 
-def test_a_prompt_that_shows_neither_trigger_nor_marker_is_told() -> None:
-    notes = check_prompt(Prompt("Be true."), Known())
+def test_a_prompt_that_shows_neither_trigger_nor_marker_is_reported() -> None:
+    notes = check_prompt(Prompt(system="Be true."), Known())
     assert [note.partition(",")[0] for note in notes] == [
         "the prompt never shows its trigger 'Fact:'",
         "the prompt never shows its marker 'Answer:'",
@@ -112,7 +111,7 @@ def test_a_prompt_that_shows_neither_trigger_nor_marker_is_told() -> None:
 
 
 @pytest.mark.parametrize("name", ["wikidata", "wikidata-rules"])
-def test_the_wikidata_prompts_go_with_an_index_of_wikidata(name: str, sample_url: str) -> None:
+def test_the_wikidata_prompts_fit_an_index_of_wikidata(name: str, sample_url: str) -> None:
     with open_index("default", sample_url) as index:
         assert check_prompt(load_prompt(name), index) == [], "the sample has all predicates of the examples"
 

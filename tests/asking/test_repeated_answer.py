@@ -1,4 +1,4 @@
-"""An answer that names the same thing again and again ends; one that goes on to something else does not."""
+"""An answer that repeats a name ends; one that continues with other names does not."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,10 +8,10 @@ import torch
 from support.tiny_model import MemoryIndex, one_thread, tiny_fact_tokenizer, tiny_model, tiny_tokenizer  # noqa: F401
 from transformers import PreTrainedTokenizerFast
 
-from refactx.asking.asker import Asker
-from refactx.asking.endings import AnswerLoop
+from refactx.asking.asker import Asker, unlinked
+from refactx.asking.endings import RepeatedAnswer
 from refactx.asking.prompt import Prompt
-from refactx.decoding.partial import unlinked
+from refactx.grounded.criteria import RowEnd
 
 PROMPT = "Answer: a; a; a;"
 AFTER = dict(zip("!Answer: b", "Answer: b;", strict=True)) | {";": " "}
@@ -34,18 +34,26 @@ AFTER = dict(zip("!Answer: b", "Answer: b;", strict=True)) | {";": " "}
         ("", False),
     ],
 )
-def test_ends_where_the_same_is_named_three_times_in_a_row(text: str, ends: bool) -> None:
+def test_ends_after_the_same_name_three_times_in_a_row(text: str, ends: bool) -> None:
     tokenizer = tiny_tokenizer()
     begin, rows = tokenizer.encode(PROMPT), []
-    loop = AnswerLoop(tokenizer, "Answer:", len(begin))
+    repeated = RepeatedAnswer(tokenizer, "Answer:")
+    criterion = RowEnd(repeated.is_end, len(begin))
     for row in (text, "Answer: in; b"):
         rows.append([*begin, *tokenizer.encode(row)])
     longest = max(map(len, rows))
     padded = [
         [*row[: len(begin)], *[tokenizer.pad_token_id] * (longest - len(row)), *row[len(begin) :]] for row in rows
     ]
-    assert loop(torch.tensor(padded), None).tolist() == [ends, False]
-    assert loop.rows == [padded[0]] * ends
+    assert criterion(torch.tensor(padded), None).tolist() == [ends, False]
+
+
+def test_what_comes_after_the_repetition_is_cut_off() -> None:
+    tokenizer = tiny_tokenizer()
+    repeated, text = RepeatedAnswer(tokenizer, "Answer:"), tokenizer.encode("Answer: b; b; b;")
+    for more in ([], text, [-1, -1]):
+        assert repeated.cut([*text, *more]) == text
+    assert repeated.cut(text[:-1]) == text[:-1]
 
 
 class Index(MemoryIndex):
@@ -54,7 +62,7 @@ class Index(MemoryIndex):
 
 @pytest.fixture
 def repeats_itself() -> Iterator[Any]:
-    """A model that says `Answer: b; b; b; ...` behind an exclamation mark, and goes on for ever."""
+    """A model that writes `Answer: b; b; b; ...` after an exclamation mark, without an end."""
     model, tokenizer = tiny_model(), tiny_tokenizer()
     ids = {tokenizer.encode(one)[0]: tokenizer.encode(other)[0] for one, other in AFTER.items()}
 
@@ -71,14 +79,16 @@ def repeats_itself() -> Iterator[Any]:
 
 @pytest.mark.parametrize("ends", ["</s>", None])
 @pytest.mark.parametrize("options", [{}, {"free": True}, {"num_beams": 2}])
-def test_an_asked_model_stops_naming_the_same(repeats_itself: Any, options: dict[str, Any], ends: str | None) -> None:
+def test_an_answer_of_the_asker_ends_at_a_repetition(
+    repeats_itself: Any, options: dict[str, Any], ends: str | None
+) -> None:
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=tiny_tokenizer().backend_tokenizer, bos_token="<s>", eos_token=ends, pad_token="<pad>"
     )
     tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
-    if ends is None:  # rows of a batch that are done go on then, or are filled with -1
+    if ends is None:  # finished rows of a batch then continue, or are filled with -1
         repeats_itself.generation_config.eos_token_id = repeats_itself.config.eos_token_id = None
-    asker = Asker(repeats_itself, tokenizer, Index(tiny_fact_tokenizer(), ["<b> <b> <b>"]), Prompt("b"))
+    asker = Asker(repeats_itself, tokenizer, Index(tiny_fact_tokenizer(), ["<b> <b> <b>"]), Prompt(system="b"))
     answer = asker.ask("who is b!", max_new_tokens=60, **options)
     assert answer.text == "Answer: b; b; b;"
     assert (answer.answer, answer.finish_reason) == ("b", "stop")

@@ -1,240 +1,41 @@
-"""Fact beams: the best whole fact at each trigger, and greedy or sampled text around it."""
+"""Calls of `generate` with fact beams: batches, samples, caches, forward passes, and calls that are refused."""
 
-from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from support.beam_runs import ALL, INDEX, MORE, grounded, llama
 from support.tiny_model import (
     FACTS,
     PROMPTS,
     SURPLUS,
     Eager,
-    MemoryIndex,
     Passes,
-    allowed_by_brute_force,
     check_text,
     eager,
     ids,
-    log_probabilities,
     one_thread,  # noqa: F401
     prompts,
     tiny_index,
-    tiny_model,
     tiny_tokenizer,
-    whole_facts,
 )
 from transformers import LogitsProcessorList, MistralConfig, MistralForCausalLM, StoppingCriteriaList
 
 from refactx.choosing.beam_search import MOST_GUESSED, FactBeams
 from refactx.errors import InputError, ModelError
-from refactx.grounded.model import GroundedModel, ground
-
-INDEX = tiny_index(FACTS)
-MORE = tiny_index([f"<{s}> <{p}> <{o}>" for s in ("Ann", "Bo") for p in "pq" for o in ("b", "bb", "c.")])
-ALL = len(whole_facts(MORE))
-"""As many beams as the larger tree has leaves."""
-
-
-@cache
-def llama(seed: int) -> Any:
-    return tiny_model(seed)
-
-
-@cache
-def grounded(index: MemoryIndex = INDEX, seed: int = 0) -> GroundedModel:
-    return ground(llama(seed), tiny_tokenizer(), index)
-
-
-def free_of(index: MemoryIndex, written: Sequence[int]) -> bool:
-    return allowed_by_brute_force(index, written) is None
-
-
-def score_of_each(
-    index: MemoryIndex,
-    seed: int,
-    before: Sequence[int],
-    written: Sequence[int],
-    fact: Sequence[int],
-    options: FactBeams,
-) -> float:
-    """The score of a fact's ids behind `before`, by one plain forward pass."""
-    scores = log_probabilities(llama(seed), [*before, *fact])[len(before) - 1 :]
-    total = 0.0
-    for at, number in enumerate(fact):
-        total += float(scores[at, number])
-        if options.renormalise:
-            allowed = allowed_by_brute_force(index, [*written, *fact[:at]])
-            assert allowed is not None
-            total -= float(scores[at, sorted(allowed)].logsumexp(0))
-    return total / len(fact) ** options.length_penalty
-
-
-def beam_search(
-    index: MemoryIndex, seed: int, before: Sequence[int], written: Sequence[int], options: FactBeams, room: int
-) -> tuple[int, ...]:
-    """The plain search: every hypothesis one id longer at each step, one pass each, to the last one's end.
-
-    `written`: the ids behind the prompt, up to the trigger.
-    """
-    running: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
-    finished: list[tuple[float, tuple[int, ...]]] = []
-    cut: tuple[int, ...] = ()
-    for _ in range(room):
-        grown = []
-        for total, fact in running:
-            scores = log_probabilities(llama(seed), [*before, *fact])[-1]
-            allowed = sorted(allowed_by_brute_force(index, [*written, *fact]) or ())
-            if options.renormalise:
-                scores = scores - scores[allowed].logsumexp(0)
-            grown += [(total + float(scores[number]), (*fact, number)) for number in allowed]
-        grown.sort(reverse=True)
-        done = [free_of(index, [*written, *fact]) for _, fact in grown]
-        finished += [
-            (total / len(fact) ** options.length_penalty, fact)
-            for (total, fact), ends in zip(grown, done, strict=True)
-            if ends
-        ]
-        running = [hypothesis for hypothesis, ends in zip(grown, done, strict=True) if not ends][: options.beams]
-        if not running:
-            break
-        cut = running[0][1]
-    return max(finished)[1] if finished else cut
-
-
-OPTIONS = [
-    FactBeams(1, renormalise=renormalise, length_penalty=penalty)
-    for renormalise in (False, True)
-    for penalty in (0.0, 0.5, 1.0)
-]
-
-
-def with_beams(options: FactBeams, beams: int) -> FactBeams:
-    return FactBeams(beams, options.renormalise, options.length_penalty)
-
-
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_as_many_beams_as_facts_find_the_best_of_all(options: FactBeams) -> None:
-    for seed, text in ((0, "so\nFact:"), (1, "a Fact:")):
-        inputs = prompts(text)
-        prompt = inputs["input_ids"][0].tolist()
-        scored = sorted(
-            (score_of_each(MORE, seed, prompt, ids("Fact:"), fact, options), fact) for fact in whole_facts(MORE)
-        )
-        out = grounded(MORE, seed).generate(
-            **inputs, fact_beams=with_beams(options, ALL), max_new_tokens=len(scored[-1][1]), do_sample=False
-        )
-        assert tuple(out[0, len(prompt) :].tolist()) == scored[-1][1]
-
-
-@pytest.mark.parametrize(("options", "beams"), list(zip(OPTIONS, [1, 2, 3, 3, 2, 3], strict=True)), ids=str)
-def test_each_fact_is_the_plain_searchs(options: FactBeams, beams: int) -> None:
-    for index in (INDEX, MORE):
-        inputs = prompts("a b c")
-        length = inputs["input_ids"].shape[1]
-        out = grounded(index).generate(
-            **inputs,
-            logits_processor=eager(),
-            fact_beams=with_beams(options, beams),
-            max_new_tokens=36,
-            do_sample=False,
-        )
-        (facts,) = grounded(index).facts(out)
-        row = out[0].tolist()
-        assert len(facts) > 1
-        for start, stop in (fact.token_span for fact in facts):
-            room = len(row) - start
-            expected = beam_search(index, 0, row[:start], row[length:start], with_beams(options, beams), room)
-            assert tuple(row[start:stop]) == expected
-
-
-@pytest.mark.parametrize("beams", [1, 2, 3])
-def test_where_a_fact_may_end_the_longer_ones_are_still_looked_at(beams: int) -> None:
-    """A fact that other facts go on from: its end takes no beam's place."""
-    nested = tiny_index(["<a> <b> <c>", "<a> <b> <c> <d> <e> <f>", "<a> <b> <c> <.>", "<a> <b> <c> <dd>"])
-    for options in OPTIONS[beams % 2 :: 2]:
-        prompt = prompts("so Fact:")
-        before = prompt["input_ids"][0].tolist()
-        asked = with_beams(options, beams)
-        out = ground(llama(1), tiny_tokenizer(), nested).generate(
-            **prompt, fact_beams=asked, max_new_tokens=45, do_sample=False
-        )
-        written = out[0, len(before) :].tolist()
-        expected = beam_search(nested, 1, before, ids("Fact:"), asked, 45)
-        assert tuple(written[: len(expected)]) == expected
-
-
-@settings(max_examples=10, deadline=None, derandomize=True)
-@given(
-    texts=st.lists(st.sampled_from([*PROMPTS, "in", "Fact: <Ann> <"]), min_size=1, max_size=3),
-    seed=st.integers(0, 3),
-    beams=st.integers(1, 5),
-    option=st.sampled_from(OPTIONS),
-    sampled=st.booleans(),
-    strength=st.sampled_from([1.0, 4.0]),
-    budget=st.integers(1, 60),
-)
-def test_only_facts_and_none_twice(
-    texts: list[str], seed: int, beams: int, option: FactBeams, sampled: bool, strength: float, budget: int
-) -> None:
-    inputs = prompts(*texts)
-    torch.manual_seed(seed)
-    model = grounded(INDEX, seed)
-    out = model.generate(
-        **inputs,
-        logits_processor=eager("", strength),
-        fact_beams=with_beams(option, beams),
-        max_new_tokens=budget,
-        do_sample=sampled,
-    )
-    length = inputs["input_ids"].shape[1]
-    assert out.shape == (len(texts), length + budget)
-    for row, facts in zip(out.tolist(), model.facts(out), strict=True):
-        assert len({fact.text for fact in facts}) == len(facts)
-        check_text(INDEX, row, length, facts)
-
-
-@pytest.mark.parametrize("text", ["so", "a b c"])
-def test_outside_facts_the_text_is_what_greedy_writes_behind_them(text: str) -> None:
-    inputs = prompts(text)
-    length = inputs["input_ids"].shape[1]
-    out = grounded().generate(**inputs, logits_processor=eager(), fact_beams=3, max_new_tokens=60, do_sample=False)
-    (facts,) = grounded().facts(out)
-    row, processor = out[0].tolist(), Eager(8.0, pieces=True)
-    logits = llama(0)(input_ids=out).logits.detach()
-    free = [at for at in range(length, len(row)) if free_of(INDEX, row[length:at])]
-    assert facts
-    assert len(free) > 5
-    for at in free:
-        scores: Any = logits[:, at - 1]
-        assert row[at] == int(processor(out[:, :at], scores).argmax())
-
-
-@pytest.mark.parametrize("budget", [1, 2, 5, 9, 10, 11, 12, 16])
-def test_a_budget_that_ends_inside_a_fact_takes_the_best_that_fits(budget: int) -> None:
-    inputs = prompts("a Fact:")
-    before = inputs["input_ids"][0].tolist()
-    for options in (FactBeams(2), FactBeams(3, length_penalty=1.0), FactBeams(3, renormalise=True)):
-        out = grounded().generate(**inputs, fact_beams=options, max_new_tokens=budget, do_sample=False)
-        written = tuple(out[0, len(before) :].tolist())
-        expected = beam_search(INDEX, 0, before, ids("Fact:"), options, budget)
-        assert len(written) == budget
-        assert written[: len(expected)] == expected
+from refactx.grounded import ground
 
 
 class TestCalls:
     @pytest.mark.parametrize("side", ["left", "right"])
-    def test_each_row_of_a_batch_is_what_it_is_alone(self, side: str) -> None:
+    def test_each_row_of_a_batch_has_the_ids_that_it_has_alone(self, side: str) -> None:
         options: dict[str, Any] = {"fact_beams": 2, "max_new_tokens": 30, "do_sample": False}
         inputs = prompts(*PROMPTS, side=side)
         together = grounded().generate(**inputs, logits_processor=eager(), **options)
         facts = grounded().facts(together)
         length = inputs["input_ids"].shape[1]
         for n, text in enumerate(PROMPTS):
-            # Padding on the right is read as text's end by Transformers, and so changes the text, but not from alone.
+            # Transformers takes padding on the right for an end of the text, so the text is another one, but the same alone.
             row = {name: values[n : n + 1] for name, values in inputs.items()}
             alone = grounded().generate(
                 **(prompts(text) if side == "left" else row), logits_processor=eager(), **options
@@ -250,8 +51,8 @@ class TestCalls:
         ends = ids("</s>", "<pad>")
         assert {row[-1] for row in out.tolist()} & set(ends)
         for row in out.tolist():
-            behind = row[row.index(ends[0]) + 1 :] if ends[0] in row else []
-            assert set(behind) <= {ends[1]}
+            following = row[row.index(ends[0]) + 1 :] if ends[0] in row else []
+            assert set(following) <= {ends[1]}
 
     def test_sampled_text_is_that_of_its_seed(self) -> None:
         outs = []
@@ -298,15 +99,15 @@ class TestCalls:
         assert 10 < passes.number < 45
 
     def test_the_best_fact_is_not_read_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """With one beam and no guesses there is nothing to read but the text, each id of it once."""
-        monkeypatch.setattr("refactx.choosing.guesses.another_line", lambda *given: [])
+        """With one beam and no drafts, the model reads nothing but the text, each id once."""
+        monkeypatch.setattr("refactx.choosing.beams.line_after_fact", lambda *given: [])
         with Passes(llama(0)) as passes:
             out = grounded(MORE).generate(**prompts("a Fact:"), fact_beams=1, max_new_tokens=40, do_sample=False)
         assert len(grounded(MORE).facts(out)[0]) == 1
         assert passes.ids <= out.shape[1]
 
     def test_a_search_begins_with_the_paths_of_the_last_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """That saves passes and changes nothing."""
+        """That saves passes and does not change the text."""
         given = LogitsProcessorList([Eager(8.0, pieces=False)])
         outs, numbers = [], []
         for most in (MOST_GUESSED, 0):
@@ -324,7 +125,7 @@ class TestCalls:
         assert numbers[1] < numbers[3]
 
     @pytest.mark.parametrize("cut", [3, 6, 9])
-    def test_a_text_that_is_ended_within_a_fact_may_go_on_with_its_cache(self, cut: int) -> None:
+    def test_a_text_that_ends_within_a_fact_may_continue_with_its_cache(self, cut: int) -> None:
         """The model may have read more of the fact than the text has."""
         inputs = prompts("a Fact:")
         length = inputs["input_ids"].shape[1] + cut
@@ -338,7 +139,7 @@ class TestCalls:
         assert torch.equal(again, grounded().generate(rich.sequences, past_key_values=rich.past_key_values, **on))
 
     def test_a_pass_takes_all_beams_at_once(self) -> None:
-        """A fact takes no more passes than its longest rival has ids, however many beams there are."""
+        """A fact takes no more passes than its longest rival has ids, for any number of beams."""
         for beams in (1, 3, ALL):
             with Passes(llama(0)) as passes:
                 grounded(MORE).generate(**prompts("a Fact:"), fact_beams=beams, max_new_tokens=14, do_sample=False)
@@ -369,7 +170,7 @@ class TestRefused:
         if "assistant_model" in options:
             options = {**options, "assistant_model": llama(1)}
         for texts in (["so"], ["so", "a Fact:"]):
-            with pytest.raises(InputError, match="fact beams and channels search within greedy or sampled text"):
+            with pytest.raises(InputError, match="fact beams and channels need greedy or sampled text"):
                 grounded().generate(**prompts(*texts), fact_beams=2, max_new_tokens=8, **options)
 
     @pytest.mark.parametrize(
@@ -382,7 +183,7 @@ class TestRefused:
         ],
         ids=str,
     )
-    def test_calls_that_the_search_does_not_know(self, options: dict[str, Any]) -> None:
+    def test_calls_that_the_search_cannot_do(self, options: dict[str, Any]) -> None:
         with pytest.raises(ModelError, match="fact beams need"):
             grounded().generate(**prompts("so"), fact_beams=2, max_new_tokens=8, do_sample=False, **options)
 

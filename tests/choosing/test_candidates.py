@@ -1,4 +1,4 @@
-"""The subjects that a model may mean are in the tree, the likeliest first, and none with a place among them is overlooked."""
+"""The candidates for subjects and properties are in the tree, the likeliest first, and complete within their limits."""
 
 import math
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-import torch
+from support.channel_runs import EVERY_NAME, continuations_of, found, shown
 from support.tiny_model import (
     MemoryIndex,
     log_probabilities,
@@ -16,11 +16,9 @@ from support.tiny_model import (
     tiny_model,
 )
 
-from refactx.choosing.candidates import Limits, Property, Subject, properties, subjects
-from refactx.choosing.continuations import continuations
-from refactx.decoding.machine import InFact, Machine
-from refactx.engines.hf.chunked import ChunkedModel
-from refactx.engines.hf.prefix import prefill
+from refactx.choosing.candidates import Property, Subject, SubjectLimits, find_properties
+from refactx.decoding.machine import Machine
+from refactx.decoding.states import InFact
 
 GRAPH = (
     *(f"<Bo (n)> <p> <{letter}>" for letter in "bcde"),
@@ -33,30 +31,11 @@ GRAPH = (
     "<Bé> <p> <c>",
     "<in (n) in> <p> <c>",
 )
-EVERY = Limits(99, 99, math.inf)
 
 
 @cache
 def llama(seed: int) -> Any:
     return tiny_model(seed)
-
-
-def found(index: MemoryIndex, text: str, seed: int, limits: Limits) -> tuple[list[Subject], list[int], InFact]:
-    """The subjects behind a text, its ids, and the state there."""
-    ids, machine = index.tokenizer.encode(text), Machine(index)
-    state = machine.run(ids, 0)
-    assert isinstance(state, InFact)
-    prefix = prefill(llama(seed), [ids[:-1]])
-    inputs = {"past_key_values": prefix.cache, "position_ids": torch.arange(len(ids) - 1)[None]}
-    model = ChunkedModel(llama(seed), inputs, (1, len(ids) - 1))
-    logits = model.feed([ids[-1:]])
-    some = subjects(machine, state, len(ids), continuations(model, logits[0]), limits)
-    assert model.feed([ids[-1:]]).shape == logits.shape, "the model stays where it was"
-    return some, ids, state
-
-
-def shown(index: MemoryIndex, state: InFact, some: Sequence[Subject]) -> list[str]:
-    return [index.tokenizer.decode([*state.prefix, *one.ids]).strip() for one in some]
 
 
 @pytest.mark.usefixtures("read_as")
@@ -66,7 +45,7 @@ def shown(index: MemoryIndex, state: InFact, some: Sequence[Subject]) -> list[st
 @pytest.mark.parametrize("seed", range(3))
 def test_with_room_for_all_every_subject_with_facts_left_is_found_once(text: str, seed: int) -> None:
     index = tiny_index(GRAPH)
-    some, ids, state = found(index, text, seed, EVERY)
+    some, ids, state = found(index, text, seed, EVERY_NAME)
     begun = index.tokenizer.decode(state.prefix).strip()
     expected = {fact.split("> <")[0] + ">" for fact in GRAPH if fact.startswith(begun)}
     assert sorted(shown(index, state, some)) == sorted(expected)
@@ -85,9 +64,9 @@ def test_with_room_for_all_every_subject_with_facts_left_is_found_once(text: str
 
 
 def own(index: MemoryIndex, seed: int, ids: list[int], state: InFact, one: Subject) -> float:
-    """Its name's log-probability by one plain pass: of the ids that have an alternative."""
+    """The log-probability of a name by one plain pass, of the ids that have an alternative."""
     if b"(" in index.tokenizer.decode_bytes(state.prefix):
-        return 0.0  # the name was there
+        return 0.0  # the text had the name
     steps = log_probabilities(llama(seed), [*ids, *one.ids])[len(ids) - 1 :]
     total, path = 0.0, list(state.prefix)
     done = {fact.tokens for fact in state.facts}
@@ -104,12 +83,18 @@ def own(index: MemoryIndex, seed: int, ids: list[int], state: InFact, one: Subje
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     ("limits", "most"),
-    [(Limits(1, 1), 1), (Limits(2, 1), 2), (Limits(1, 2), 2), (Limits(99, 2), 8), (Limits(99, 99, 0.0), 3)],
+    [
+        (SubjectLimits(1, 1), 1),
+        (SubjectLimits(2, 1), 2),
+        (SubjectLimits(1, 2), 2),
+        (SubjectLimits(99, 2), 8),
+        (SubjectLimits(99, 99, 0.0), 3),
+    ],
 )
-def test_limits_keep_the_best(limits: Limits, most: int, seed: int) -> None:
+def test_limits_keep_the_best(limits: SubjectLimits, most: int, seed: int) -> None:
     index = tiny_index(GRAPH)
     some, _, state = found(index, "a Fact:", seed, limits)
-    every, _, _ = found(index, "a Fact:", seed, EVERY)
+    every, _, _ = found(index, "a Fact:", seed, EVERY_NAME)
     assert 1 <= len(some) <= most
     assert set(shown(index, state, some)) <= set(shown(index, state, every))
     if limits.unlikely == 0:
@@ -132,10 +117,10 @@ PROPERTIES = (
 )
 
 
-def properties_behind(
+def properties_after(
     index: MemoryIndex, text: str, of: Sequence[str], most: int, unlikely: float
 ) -> tuple[list[Property], list[int], list[Subject]]:
-    """The properties of some subjects behind a text (of none: of the one that the text has), and the ids of the text."""
+    """The properties of some subjects (None: of the text's own) after a text, and the ids of the text."""
     ids, machine = index.tokenizer.encode(text), Machine(index)
     state = machine.run(ids, 0)
     assert isinstance(state, InFact)
@@ -144,14 +129,11 @@ def properties_behind(
         path, at = tuple(index.tokenizer.encode(f" <{name}>")), state
         for token in path:
             at = machine.advance(at, token, 0)  # type: ignore[assignment]
-        wanted.append(Subject(path, at))
-    prefix = prefill(llama(0), [ids[:-1]])
-    inputs = {"past_key_values": prefix.cache, "position_ids": torch.arange(len(ids) - 1)[None]}
-    model = ChunkedModel(llama(0), inputs, (1, len(ids) - 1))
-    logits = model.feed([ids[-1:]])
-    wanted = wanted or [Subject((), state)]
-    behind = continuations(model, logits[0])
-    return properties(machine, wanted, len(ids), behind, most, unlikely), ids, wanted
+        wanted.append(Subject(ids=path, state=at))
+    wanted = wanted or [Subject(ids=(), state=state)]
+    continuations = continuations_of(llama(0), ids)
+    found = find_properties(machine, wanted, len(ids), continuations, most=most, unlikely=unlikely)
+    return found, ids, wanted
 
 
 @pytest.mark.usefixtures("read_as")
@@ -166,9 +148,9 @@ def test_with_room_for_all_every_property_with_facts_left_is_found_with_the_mode
     left = [fact for fact in PROPERTIES if fact not in written]
     names = subject if isinstance(subject, tuple) else (subject.strip(" <>"),)
     if not all(any(fact.startswith(f"<{name}>") for fact in left) for name in names):
-        return  # no state is behind such a subject
+        return  # there is no state after such a subject
     text = "".join(f"Fact: {fact} .\n" for fact in written) + "Fact:" + (subject if isinstance(subject, str) else "")
-    found, ids, of = properties_behind(index, text, names if isinstance(subject, tuple) else (), 99, math.inf)
+    found, ids, of = properties_after(index, text, names if isinstance(subject, tuple) else (), 99, math.inf)
     decode = index.tokenizer.decode
     for number, name in enumerate(names):
         mine = [one for one in found if one.subject == number]
@@ -194,8 +176,8 @@ def test_with_room_for_all_every_property_with_facts_left_is_found_with_the_mode
 @pytest.mark.parametrize(("most", "unlikely"), [(1, math.inf), (2, math.inf), (99, 0.0), (99, 1.0)])
 def test_limits_keep_likely_properties(most: int, unlikely: float) -> None:
     index = tiny_index(PROPERTIES)
-    some, _, _ = properties_behind(index, "a Fact:", ("Ann", "Bo"), most, unlikely)
-    every, _, _ = properties_behind(index, "a Fact:", ("Ann", "Bo"), 99, math.inf)
+    some, _, _ = properties_after(index, "a Fact:", ("Ann", "Bo"), most, unlikely)
+    every, _, _ = properties_after(index, "a Fact:", ("Ann", "Bo"), 99, math.inf)
     for number in range(2):
         mine = [one for one in some if one.subject == number]
         assert 1 <= len(mine) <= most

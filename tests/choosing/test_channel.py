@@ -1,10 +1,10 @@
-"""Facts chosen by the question: what is written is still of the index, and lines are as they should be."""
+"""Facts chosen by the question: they are facts of the index, and lines have the right form."""
 
 import math
 from typing import Any
 
+import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.channel_runs import (
@@ -27,11 +27,12 @@ from support.tiny_model import (
     tiny_tokenizer,
 )
 
-from refactx.choosing.answer_lines import Lines, after
-from refactx.choosing.channel import usual_id
-from refactx.choosing.continuations import Continuations, continuations
-from refactx.decoding.machine import Free, InFact, Machine
-from refactx.engines.loop import _Run
+from refactx.choosing.answer_lines import AnswerLines
+from refactx.choosing.channel_chooser import ChannelChooser, usual_id
+from refactx.choosing.continuations import Continuations
+from refactx.decoding.machine import Machine
+from refactx.decoding.states import Free, InFact
+from refactx.engines.chooser import Reading
 
 
 class TestWhatIsWritten:
@@ -63,7 +64,7 @@ class TestWhatIsWritten:
         seed=st.integers(0, 3),
         budget=st.integers(1, 90),
         most=st.sampled_from([None, 1, 2]),
-        behind=st.sampled_from(["", "Answer:"]),
+        following=st.sampled_from(["", "Answer:"]),
     )
     def test_of_any_small_graph(
         self,
@@ -72,11 +73,11 @@ class TestWhatIsWritten:
         seed: int,
         budget: int,
         most: int | None,
-        behind: str,
+        following: str,
         **options: Any,
     ) -> None:
         index = tiny_index("<{}> <{}> <{}>".format(*fact) for fact in facts)
-        limit = {"max_facts": most, "after_facts": behind}
+        limit = {"max_facts": most, "after_facts": following}
         row, length, found = write(index, text, seed, budget, limit, **options)
         assert most is None or len(found) <= most
         if most is None:
@@ -91,7 +92,7 @@ class TestWhatIsWritten:
             check_text(index, row, length, facts)
 
     @pytest.mark.parametrize("cut", range(1, 10))
-    def test_goes_on_with_a_fact_that_the_prompt_left_unfinished(self, cut: int) -> None:
+    def test_continues_a_fact_that_the_prompt_left_unfinished(self, cut: int) -> None:
         index = tiny_index(GRAPH)
         whole = "a Fact: <Bo> <q> <Ann>"
         text = tiny_tokenizer().decode(tiny_tokenizer()(whole)["input_ids"][: 2 + cut])
@@ -112,74 +113,85 @@ class TestWhatIsWritten:
         assert [number for seen in streamer.seen[1:-1] for number in seen] == row[length:]
         assert streamer.seen[-1] == "end"
 
-    @pytest.mark.parametrize("behind", ["", "Answer:"])
+    @pytest.mark.parametrize("following", ["", "Answer:"])
     @pytest.mark.parametrize("seed", range(2))
-    def test_keeps_to_a_limit_of_facts(self, behind: str, seed: int) -> None:
-        """Without `after_facts` nothing that looks like a fact follows the last one either."""
+    def test_keeps_to_a_limit_of_facts(self, following: str, seed: int) -> None:
+        """Without `after_facts`, no text that looks like a fact follows the last one either."""
         index = tiny_index(GRAPH)
         row, _, facts = write(
-            index, seed=seed, budget=60, facts={"max_facts": 2, "after_facts": behind}, marker=behind, again=ALWAYS
+            index,
+            seed=seed,
+            budget=60,
+            facts={"max_facts": 2, "after_facts": following},
+            marker=following,
+            again=ALWAYS,
         )
         assert len(facts) == 2
         text = index.tokenizer.decode(row[facts[-1].token_span[1] :])
         assert "Fact: <" not in text
-        assert not behind or text.strip().startswith(behind)
+        assert not following or text.strip().startswith(following)
 
     def test_a_guess_ends_where_the_channel_chooses(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What would follow there, but for what nearly all facts begin with, has to be read again: it is chosen, and not by
-        what stood there before.
+        """The channel chooses the ids after that, so a draft of them would be wrong, except for an id with which nearly
+        all facts begin.
         """
-        index, seen, guess_of = tiny_index(GRAPH), [], _Run._guess
+        index, seen, guess_of = tiny_index(GRAPH), [], ChannelChooser.guess
 
-        def spy(run: _Run, rows: Any) -> list[int]:
-            seen.append((rows[0].state, guess_of(run, rows)))
+        def spy(chooser: ChannelChooser, state: Any, *given: Any) -> Any:
+            seen.append((state, list(guess_of(chooser, state, *given))))
             return seen[-1][1]
 
-        monkeypatch.setattr(_Run, "_guess", spy)
+        monkeypatch.setattr(ChannelChooser, "guess", spy)
         begin = " hello in hello in hello in"
         row, length, _ = write(index, begin, budget=20)
-        trigger = index.tokenizer.decode(row[length:]).partition(" <")[0]  # with what this model writes before it
+        trigger = index.tokenizer.decode(row[length:]).partition(" <")[
+            0
+        ]  # with the text that this model writes before it
         seen.clear()
         write(index, f"{begin}{trigger} <Bo> <q> <Ann> .\n{begin}", budget=40)
         machine, chosen = Machine(index), channel(llama(), index)
         cut = 0
         for state, guessed in seen:
             for count in range(len(guessed) + 1) if isinstance(state, Free | InFact) else ():
-                behind = after(machine, state, guessed[:count])
-                if isinstance(behind, InFact) and chosen.decides(machine, behind):
-                    assert guessed[count:] == usual_id(behind)
+                following = machine.follow(state, guessed[:count])
+                if isinstance(following, InFact) and chosen.decides(machine, following):
+                    assert guessed[count:] == usual_id(following)
                     cut += count > 0
-                if not isinstance(behind, Free):
+                if not isinstance(following, Free):
                     break
         assert cut, [(type(state).__name__, index.tokenizer.decode(guessed)) for state, guessed in seen]
 
     @pytest.mark.parametrize("question", QUESTIONS)
     @pytest.mark.parametrize("seed", range(2))
-    def test_is_the_same_whatever_is_guessed(self, seed: int, question: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_is_the_same_with_any_draft_tokens(self, seed: int, question: str, monkeypatch: pytest.MonkeyPatch) -> None:
         index, rows = tiny_index(GRAPH), []
         wrong = index.tokenizer.encode(" .\nFact: <Bo> <q> <in")
-        for drafts in (Lines.draft, lambda *given: [], lambda *given: wrong):
-            monkeypatch.setattr(Lines, "draft", drafts)
+        for drafts in (AnswerLines.draft, lambda *given: [], lambda *given: wrong):
+            monkeypatch.setattr(AnswerLines, "draft", drafts)
             rows.append(write(index, seed=seed, question=question, again=0.0, values=2)[0])
         assert rows[0] == rows[1] == rows[2]
 
     @pytest.mark.parametrize("question", QUESTIONS)
-    def test_is_the_same_whatever_is_read_ahead_of_a_choice(
+    def test_is_the_same_with_any_ids_read_ahead_of_a_choice(
         self, question: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         index, rows, passes, guessed = tiny_index([*GRAPH, *NAMESAKES]), [], [], 0
 
-        def ahead_and_earlier(model: Any, logits: Any, ahead: Any, earlier: Any) -> Continuations:
-            nonlocal guessed
-            guessed += len(ahead)
-            return continuations(model, logits, ahead, earlier)
+        of = Continuations.of
 
-        def ahead_alone(model: Any, logits: Any, ahead: Any, earlier: Any) -> Continuations:
-            return continuations(model, logits, ahead)
+        def ahead_and_earlier(reading: Reading, earlier: Any) -> Continuations:
+            nonlocal guessed
+            guessed += len(reading.ahead)
+            return of(reading, earlier)
+
+        def ahead_alone(reading: Reading, earlier: Any) -> Continuations:
+            return of(reading)
 
         for usual, way in ((0.99, ahead_and_earlier), (0.99, ahead_alone), (0.3, ahead_and_earlier)):
-            monkeypatch.setattr("refactx.choosing.channel.USUAL", usual)  # at 0.3, an id of many that is right or wrong
-            monkeypatch.setattr("refactx.choosing.channel.continuations", way)
+            monkeypatch.setattr(
+                "refactx.choosing.channel_chooser.USUAL", usual
+            )  # at 0.3, an id of many that is right or wrong
+            monkeypatch.setattr(Continuations, "of", way)
             with Passes(llama(0)) as counted:
                 rows.append(write(index, question=question, again=ALWAYS, values=1, meant=1)[0])
             passes.append(counted.number)
@@ -188,7 +200,7 @@ class TestWhatIsWritten:
         assert guessed
 
 
-class TestBehindAFact:
+class TestAfterAFact:
     @pytest.mark.parametrize("values", [1, 2, 3, 6])
     def test_all_values_of_its_property_follow(self, values: int) -> None:
         index = tiny_index([f"<Ann> <p> <{letter}>" for letter in "bcdefgh"] + ["<Ann> <q> <b>", "<Bo> <p> <b>"])
@@ -197,8 +209,8 @@ class TestBehindAFact:
         assert len({fact.text for fact in facts}) == len(facts)
         assert index.tokenizer.decode(row[facts[values - 1].token_span[1] :]).strip().startswith("Answer:")
 
-    def test_neither_the_terminator_nor_the_next_line_takes_a_pass(self) -> None:
-        """But for the choice of each object, which is one id here, and the channel's own."""
+    def test_the_terminator_and_the_next_line_take_no_passes(self) -> None:
+        """Passes are for the choice of each object, which is one id here, and for the channel's own."""
         index = tiny_index([f"<Ann> <p> <{letter}>" for letter in "bcdefgh"])
         begin, lines = "a Fact: <Ann> <p> <", index.tokenizer.encode("> .\nFact:")
         row, length, facts = write(index, begin, again=math.inf)
@@ -208,11 +220,11 @@ class TestBehindAFact:
         assert sum(row[n : n + len(lines)] == lines for n in range(len(row))) >= 5, "as the tokenizer writes them"
         with Passes(llama()) as passes:
             write(index, begin, budget=of_channel[-1].token_span[1] - length)
-        assert passes.number <= len(of_channel) + 2, "the examples, the prompt, and the objects behind the first"
+        assert passes.number <= len(of_channel) + 2, "the examples, the prompt, and the objects after the first"
 
     @pytest.mark.parametrize("seed", range(3))
-    def test_a_property_that_had_its_facts_is_not_chosen_again_while_there_are_others(self, seed: int) -> None:
-        """Else lists would fill the text to its end, a few facts at a time."""
+    def test_an_exhausted_property_is_not_chosen_while_there_are_others(self, seed: int) -> None:
+        """Otherwise lists would fill the text up to its end, a few facts at a time."""
         index = tiny_index([f"<Ann> <p> <{letter}>" for letter in "bcdefghi"] + ["<Ann> <q> <b>", "<Bo> <p> <b>"])
         _, _, facts = write(index, seed=seed, values=2, again=ALWAYS, budget=250)
         of_ann = [fact.text.startswith("<Ann> <p>") for fact in facts]
@@ -221,11 +233,11 @@ class TestBehindAFact:
 
     @pytest.mark.parametrize(("again", "next_"), [(ALWAYS, "Fact:"), (math.inf, "Answer:")])
     @pytest.mark.parametrize("seed", range(2))
-    def test_the_line_begins_with_another_or_the_answer(self, again: float, next_: str, seed: int) -> None:
+    def test_the_line_begins_with_another_fact_or_the_answer(self, again: float, next_: str, seed: int) -> None:
         index = tiny_index(GRAPH)
         row, length, facts = write(index, seed=seed, values=1, again=again, budget=60)
-        behind = index.tokenizer.decode(row[facts[0].token_span[1] :])
-        assert behind.lstrip().startswith(next_)
+        following = index.tokenizer.decode(row[facts[0].token_span[1] :])
+        assert following.lstrip().startswith(next_)
         assert index.tokenizer.decode(row[length : facts[0].token_span[1]]).strip() == facts[0].text
 
     def test_the_model_chooses_by_the_difference(self) -> None:
@@ -233,14 +245,14 @@ class TestBehindAFact:
         machine, encode = Machine(index), index.tokenizer.encode
         ids = encode("Fact: <Ann> <p> <b> .\n")
         state = machine.run(ids, 0)
-        logits = torch.zeros(1, 1, llama().config.vocab_size)
-        logits[0, 0, encode("Fact:")[0]] = 4.0
+        logits = np.zeros(llama().config.vocab_size, np.float32)
+        logits[encode("Fact:")[0]] = 4.0
         for again, line in ((3.9, "Fact:"), (4.1, "Answer:")):
             assert channel(llama(), index, again=again).lines.next_line(machine, state, logits) == encode(line)
 
     def test_elsewhere_lines_are_free(self) -> None:
         index = tiny_index(GRAPH)
-        machine, encode, logits = Machine(index), index.tokenizer.encode, torch.zeros(1, 1, 999)
+        machine, encode, logits = Machine(index), index.tokenizer.encode, np.zeros(999, np.float32)
         for text in (
             "a\n",
             "Fact: <Ann> <p> <b> .\nAnswer: b\n",

@@ -33,9 +33,9 @@ from support.tiny_model import (
     tiny_tokenizer,
 )
 
-from refactx.choosing.candidates import Limits
+from refactx.choosing.candidates import SubjectLimits
 from refactx.choosing.channel import ChannelOptions
-from refactx.grounded.model import ground
+from refactx.grounded import ground
 
 
 def texts_of_properties(
@@ -48,7 +48,7 @@ def texts_of_properties(
 
 
 def an_object(index: MemoryIndex, left: Iterable[Sequence[int]], begin: Sequence[int]) -> list[int]:
-    """Behind a property, to the end of the name: each step to the most facts, of as many to the lowest id."""
+    """An object after a property, up to the end of its name: each id is that with most facts, then the lowest."""
     path: list[int] = []
     while not any(end in index.tokenizer.decode_bytes(path) for end in (b">", b" (")):
         depth = len(begin) + len(path)
@@ -96,7 +96,7 @@ class TestTheChoice:
 
             for path in paths:
                 score = likely(path)
-                if options.tie:  # all of them are as near as that
+                if options.tie:  # all of them are within the tie
                     score = (score + likely((*path, *an_object(index, left, (*subject, *path))))) / 2
                 steps = log_probabilities(model, [*row[:at], *subject, *path])[at + len(subject) - 1 :]
                 for depth, number in enumerate(path):
@@ -129,7 +129,7 @@ class TestTheChoice:
         ],
     )
     @pytest.mark.parametrize("graph", [GRAPH, NAMESAKES])
-    def test_is_that_of_plain_passes_over_whole_texts(
+    def test_equals_that_of_plain_passes_over_whole_texts(
         self,
         graph: Sequence[str],
         question: str,
@@ -137,17 +137,17 @@ class TestTheChoice:
         sizes: tuple[int, int],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        for module in ("engines.hf.chunked", "choosing.continuations"):
-            monkeypatch.setattr(f"refactx.{module}.IDS_A_PASS", sizes[0])
-        monkeypatch.setattr("refactx.engines.hf.chunked.ROWS_A_PASS", sizes[1])
+        for module in ("hf.trees",):
+            monkeypatch.setattr(f"refactx.engines.{module}.IDS_A_PASS", sizes[0])
+        monkeypatch.setattr("refactx.engines.hf.trees.ROWS_A_PASS", sizes[1])
         assert self.compared(graph, "a Fact:", range(2), question, options) > 2
 
-    def test_asks_for_both_steps_where_a_fact_led_to_the_subject(self) -> None:
+    def test_scores_both_steps_if_a_fact_led_to_the_subject(self) -> None:
         chain = ("<Bé> <r> <Ann>", "<Ann> <p> <b>", "<Ann> <q> <c>", "<Ann> <pin> <Bo>", "<Bo> <q> <b>", "<Bo> <p> <c>")
         assert self.compared(chain, "a Fact: <Bé", range(3), QUESTIONS[0], {}) > 2
         assert self.reasons > 2
 
-    def test_reads_no_subject_that_is_worse_than_the_best_before_the_question(self) -> None:
+    def test_scores_no_subject_with_the_question_that_is_far_below_the_best_without_it(self) -> None:
         assert self.compared(NAMESAKES, "a Fact:", range(2), QUESTIONS[0], {"doubtful": 2.0}) > 2
         assert self.doubtful > 2
 
@@ -180,9 +180,7 @@ class TestTheChoice:
         return chosen
 
     @pytest.mark.parametrize(("prior", "subject"), [(0.5, "Bo (n)"), (-0.5, "Bo (b)")])
-    def test_of_the_subjects_of_a_name_is_that_with_more_facts_where_the_model_is_indifferent(
-        self, prior: float, subject: str
-    ) -> None:
+    def test_is_the_namesake_with_more_facts_if_the_model_is_indifferent(self, prior: float, subject: str) -> None:
         model = tiny_model()
         model.get_output_embeddings().weight.data.zero_()
         index = tiny_index(NAMESAKES)
@@ -194,14 +192,14 @@ class TestTheChoice:
     @pytest.mark.parametrize(
         "limit",
         [
-            {"candidates": Limits(1, 1)},
-            {"candidates": Limits(unlikely=0.0)},
+            {"candidates": SubjectLimits(1, 1)},
+            {"candidates": SubjectLimits(unlikely=0.0)},
             {"meant": 1},
             {"within": 0.0},
             {"properties": 1},
         ],
     )
-    def test_with_fewer_candidates_is_still_a_fact(self, limit: dict[str, Any]) -> None:
+    def test_is_a_fact_also_with_fewer_candidates(self, limit: dict[str, Any]) -> None:
         index = tiny_index(NAMESAKES)
         row, length, facts = write(index, budget=250, again=ALWAYS, **limit)
         check_text(index, row, length, facts)

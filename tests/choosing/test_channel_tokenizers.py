@@ -6,48 +6,16 @@ from typing import Any
 
 import pytest
 import torch
-from support.channel_runs import ALWAYS, GRAPH, channel
+from support.channel_runs import ALWAYS, GRAPH, channel, joining_tokenizer
 from support.tiny_model import (
     MemoryIndex,
     check_text,
     one_thread,  # noqa: F401
 )
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM
 
-from refactx.grounded.model import ground
+from refactx.grounded import ground
 from refactx.tokenizer import FactTokenizer
-
-
-def joining_tokenizer(kind: str) -> PreTrainedTokenizerFast:
-    """`byte level`: looks across white space, so that `> <` and its like are one id; `sentence piece`: that too, and puts
-    a space in front of whatever is encoded, a line break too.
-    """
-    space = "Ġ" if kind == "byte level" else "▁"
-    pairs = [
-        ("F", "a"),
-        ("c", "t"),
-        ("Fa", "ct"),
-        ("Fact", ":"),
-        (space, "Fact:"),
-        (space, "."),
-        (">", space),
-        (f">{space}", "<"),
-    ]
-    if kind == "byte level":
-        letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    else:
-        letters = [*(f"<0x{byte:02X}>" for byte in range(256)), "▁", *map(chr, range(33, 127))]
-    vocabulary = {text: n for n, text in enumerate([*letters, *("".join(pair) for pair in pairs)])}
-    backend = Tokenizer(models.BPE(vocab=vocabulary, merges=pairs, byte_fallback=kind != "byte level"))
-    if kind == "byte level":
-        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-        backend.decoder = decoders.ByteLevel()
-    else:
-        backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always", split=False)
-        backend.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
-    backend.add_special_tokens([AddedToken(text, special=True) for text in ("<s>", "</s>")])
-    return PreTrainedTokenizerFast(tokenizer_object=backend, bos_token="<s>", eos_token="</s>", pad_token="</s>")
 
 
 @pytest.mark.parametrize("kind", ["byte level", "sentence piece"])

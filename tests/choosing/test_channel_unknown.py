@@ -1,4 +1,4 @@
-"""Where no fact makes the question much likelier than none does, the answer is that nobody knows."""
+"""If no fact makes the question much likelier than it is without one, the answer is the prompt's `unknown`."""
 
 import math
 from typing import Any
@@ -17,8 +17,8 @@ from support.tiny_model import (
 )
 
 from refactx.choosing.channel import Channel, ChannelOptions
-from refactx.engines.hf.prefix import prefill
-from refactx.grounded.model import ground
+from refactx.engines.hf.engine import TransformersEngine
+from refactx.grounded import ground
 
 UNKNOWN = "hello"
 
@@ -26,12 +26,19 @@ UNKNOWN = "hello"
 def write(
     seed: int, question: str, tells: float, text: str = "a Fact:", unknown: str = UNKNOWN, **options: Any
 ) -> tuple[MemoryIndex, list[int], list[Any]]:
-    """Index, ids, and the facts in front of the answer."""
+    """Index, ids, and the facts before the answer."""
     index, model = tiny_index(GRAPH), llama(seed)
     lead, asked = (index.tokenizer.encode(part) for part in (" Question:", f" {question}"))
-    examples = prefill(model, [index.tokenizer.encode(EXAMPLES)])
-    settings = ChannelOptions(tells=tells, again=math.inf, **options)
-    channel = Channel(model, examples, [*lead, *asked], len(lead), "Answer:", settings, unknown)
+    engine = TransformersEngine(model)
+    channel = Channel(
+        engine=engine,
+        examples=engine.prefill(index.tokenizer.encode(EXAMPLES)),
+        question=[*lead, *asked],
+        lead=len(lead),
+        marker="Answer:",
+        unknown=unknown,
+        options=ChannelOptions(tells=tells, again=math.inf, **options),
+    )
     grounded, inputs = ground(model, tiny_tokenizer(), index), prompts(text)
     out = grounded.generate(
         **inputs, channel=channel, logits_processor=eager(), max_new_tokens=120, do_sample=False, eos_token_id=None
@@ -44,13 +51,13 @@ def write(
 
 
 def answer(index: MemoryIndex, row: list[int], facts: list[Any]) -> str:
-    behind = index.tokenizer.decode(row[facts[-1].token_span[1] :])
-    assert behind.lstrip().startswith("Answer:")
-    return behind.lstrip().removeprefix("Answer:")
+    following = index.tokenizer.decode(row[facts[-1].token_span[1] :])
+    assert following.lstrip().startswith("Answer:")
+    return following.lstrip().removeprefix("Answer:")
 
 
 def likely(index: MemoryIndex, seed: int, question: str, fact: list[int]) -> float:
-    """The log-probability of the question behind some ids of a fact, by one pass over the whole text."""
+    """The log-probability of the question after some ids of a fact, by one pass over the whole text."""
     lead, asked = (index.tokenizer.encode(part) for part in (" Question:", f" {question}"))
     text = [*index.tokenizer.encode(f"{EXAMPLES}Fact:"), *fact, *lead, *asked]
     of_all = log_probabilities(llama(seed), text)[-len(asked) - 1 : -1]
@@ -66,10 +73,10 @@ def test_decides_by_how_much_likelier_the_best_fact_makes_the_question(seed: int
         - likely(index, seed, question, [])
         for fact in facts
     )
-    for tells, is_told in ((-math.inf, True), (tell - 0.01, True), (tell + 0.01, False), (math.inf, False)):
+    for tells, is_answered in ((-math.inf, True), (tell - 0.01, True), (tell + 0.01, False), (math.inf, False)):
         _, row, found = write(seed, question, tells, values=2)
         assert [fact.text for fact in found] == [fact.text for fact in facts], "the facts are shown"
-        if is_told:
+        if is_answered:
             assert row == plain
         else:
             assert answer(index, row, facts).startswith(f" {UNKNOWN}")

@@ -1,4 +1,4 @@
-"""Guessed ids: greedy text is the same with them, in fewer forward passes."""
+"""Draft tokens: greedy text is the same with them, in fewer forward passes."""
 
 from typing import Any
 
@@ -10,16 +10,17 @@ from hypothesis import strategies as st
 from support.tiny_model import FACTS, Passes, eager, prompts, tiny_index, tiny_model, tiny_tokenizer
 from transformers import LogitsProcessor, LogitsProcessorList
 
-from refactx.choosing.guesses import MOST, _has_another_object, another_line, behind_fact, guess
-from refactx.decoding.machine import InFact, Machine
-from refactx.grounded.model import ground
+from refactx.choosing.guesses import MOST, end_of_fact, has_other_object, line_after_fact, repeat
+from refactx.decoding.machine import Machine
+from refactx.decoding.states import InFact
+from refactx.grounded import ground
 
 CYCLE = [40, 41, 42, 43, 44]
 TOKENS = 60
 
 
 class Cycle(LogitsProcessor):
-    """Makes a model write the same five ids again and again, but for one other id at some places."""
+    """Makes a model repeat the same five ids, with another id at some places."""
 
     def __init__(self, others: tuple[int, ...] = ()) -> None:
         self.others = others
@@ -33,12 +34,10 @@ class Cycle(LogitsProcessor):
 
 
 @given(st.lists(st.integers(0, 3), max_size=40), st.integers(0, 10), st.integers(1, 7))
-def test_a_guess_is_what_followed_the_last_place_where_the_latest_ids_stood(
-    ids: list[int], most: int, matched: int
-) -> None:
+def test_a_draft_has_the_ids_that_followed_the_latest_ids_before(ids: list[int], most: int, matched: int) -> None:
     places = [n for n in range(len(ids) - matched) if ids[n : n + matched] == ids[-matched:]]
     expected = ids[places[-1] + matched :][:most] if places else []
-    assert guess(np.array(ids, np.int64), most, matched) == expected
+    assert repeat(np.array(ids, np.int64), most, matched) == expected
 
 
 def written(others: tuple[int, ...], **options: Any) -> tuple[Any, int]:
@@ -50,7 +49,7 @@ def written(others: tuple[int, ...], **options: Any) -> tuple[Any, int]:
     return out, passes.number
 
 
-def test_text_that_repeats_itself_takes_a_fraction_of_the_passes_also_where_a_guess_is_wrong() -> None:
+def test_text_that_repeats_itself_takes_a_fraction_of_the_passes_also_with_wrong_drafts() -> None:
     start = prompts("hello")["input_ids"].shape[1]
     for others in ((), (start + 20, start + 37, start + TOKENS - 1)):
         out, passes = written(others)
@@ -59,8 +58,8 @@ def test_text_that_repeats_itself_takes_a_fraction_of_the_passes_also_where_a_gu
         assert passes < (TOKENS if others else TOKENS / 2) * 2 / 3  # each wrong one costs five more
 
 
-def test_the_cache_that_comes_back_holds_nothing_but_the_text() -> None:
-    """Whatever was guessed and wrong is gone: going on from the cache is going on from the text."""
+def test_the_returned_cache_has_nothing_but_the_text() -> None:
+    """Wrong draft tokens are gone: the text continues from the cache as it does from its ids."""
     start = prompts("hello")["input_ids"].shape[1]
     out, _ = written((start + 20, start + TOKENS - 1), return_dict_in_generate=True)
     cache, ids = out.past_key_values, out.sequences
@@ -90,7 +89,7 @@ def test_a_streamer_gets_each_id_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "behind"),
+    ("text", "following"),
     [
         ("a Fact: <Ann> <p> <b>", " .\n"),
         ("a Fact: <Ann> <p> <b", ""),
@@ -102,15 +101,15 @@ def test_a_streamer_gets_each_id_once() -> None:
         ("Fact: <Ann> <p> <b> .so", ""),
     ],
 )
-def test_behind_a_whole_fact_comes_its_terminator(text: str, behind: str) -> None:
+def test_the_draft_after_a_whole_fact_is_its_terminator(text: str, following: str) -> None:
     machine = Machine(tiny_index(FACTS))
     encode = machine.source.tokenizer.encode
     ids = encode(text)
-    assert behind_fact(machine, machine.run(ids, 0), np.array(ids)) == encode(behind)
+    assert end_of_fact(machine, machine.run(ids, 0), np.array(ids)) == encode(following)
 
 
 @pytest.mark.parametrize(
-    ("text", "behind"),
+    ("text", "following"),
     [
         ("a Fact: <Ann> <p> <b>", ""),
         ("a Fact: <Ann> <p> <b> .", "\nFact:"),
@@ -119,15 +118,15 @@ def test_behind_a_whole_fact_comes_its_terminator(text: str, behind: str) -> Non
         ("hello", ""),
     ],
 )
-def test_right_behind_a_fact_comes_what_stands_behind_the_one_before(text: str, behind: str) -> None:
+def test_the_draft_after_a_fact_has_the_ids_after_the_fact_before(text: str, following: str) -> None:
     machine = Machine(tiny_index(FACTS))
     ids = machine.source.tokenizer.encode(text)
-    found = another_line(machine, machine.run(ids, 0), np.array(ids))
-    assert found == machine.source.tokenizer.encode(behind)[:MOST]
+    found = line_after_fact(machine, machine.run(ids, 0), np.array(ids))
+    assert found == machine.source.tokenizer.encode(following)[:MOST]
 
 
 class Prefers(LogitsProcessor):
-    """Makes a model write an id wherever it may."""
+    """Makes a model write an id whenever it is allowed."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -138,13 +137,13 @@ class Prefers(LogitsProcessor):
         return out  # type: ignore[return-value]
 
 
-def test_with_the_terminator_guessed_a_text_of_facts_takes_a_pass_less_for_each() -> None:
+def test_drafts_of_terminators_save_a_pass_for_each_fact() -> None:
     grounded = ground(tiny_model(), tiny_tokenizer(), tiny_index(FACTS))
     (end,) = grounded.machine.source.tokenizer.encode(" .")
     numbers, outs = [], []
-    for drafts in (lambda *given: [], behind_fact):
+    for drafts in (lambda *given: [], end_of_fact):
         with pytest.MonkeyPatch.context() as patch, Passes(grounded._model) as passes:
-            patch.setattr("refactx.choosing.guesses.behind_fact", drafts)
+            patch.setattr("refactx.choosing.plain.end_of_fact", drafts)
             options = {"max_new_tokens": 20, "do_sample": False}
             processors = LogitsProcessorList([*eager(), Prefers(end)])
             outs.append(grounded.generate(**prompts("a Fact:"), logits_processor=processors, **options))
@@ -154,8 +153,8 @@ def test_with_the_terminator_guessed_a_text_of_facts_takes_a_pass_less_for_each(
     assert 0 < len(facts) <= numbers[0] - numbers[1]
 
 
-def test_no_object_is_guessed_that_the_same_subject_and_property_have_had() -> None:
-    """It stood there before, and cannot stand there again."""
+def test_no_object_is_drafted_that_the_subject_and_property_have_had() -> None:
+    """It has been written, and cannot be written again."""
     machine = Machine(tiny_index(FACTS))
     run = machine.source.tokenizer.encode
     for text, has in (
@@ -167,4 +166,4 @@ def test_no_object_is_guessed_that_the_same_subject_and_property_have_had() -> N
     ):
         state = machine.run(run(text), 0)
         assert isinstance(state, InFact) is not text.endswith(".")
-        assert _has_another_object(machine, state) is has, text
+        assert has_other_object(machine, state) is has, text

@@ -1,4 +1,5 @@
-"""How likely facts make a question: what plain passes over whole texts say, also where hopeless rows are given up."""
+"""The likelihood of a question after facts equals that of plain passes over whole texts, also if hopeless texts are
+dropped."""
 
 import math
 from collections import Counter
@@ -15,11 +16,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.tiny_model import log_probabilities, one_thread, read_as, tiny_index, tiny_model  # noqa: F401
 
-from refactx.choosing.question_score import FIRST, QuestionScore, nothing, so_far
-from refactx.decoding.machine import InFact, Machine
+from refactx.choosing.question_score import FIRST, QuestionScore, fact_so_far, no_fact
+from refactx.decoding.machine import Machine
+from refactx.decoding.states import InFact
+from refactx.engines.engine import IdPath
 from refactx.engines.hf.chunked import ChunkedModel
-from refactx.engines.hf.prefix import prefill
-from refactx.tree.children import Path
+from refactx.engines.hf.engine import TransformersEngine
 
 LONG = "one two three four five (six) seven (1900-1999)"
 GRAPH = ("<Ann> <p> <b>", "<Bo (n)> <q> <c>", f"<Cy ({LONG})> <p> <Ann>", "<Ann> <r> <Bo (n)>")
@@ -37,7 +39,9 @@ def encode(text: str) -> list[int]:
 
 
 def of_ids(lead: Sequence[int], question: Sequence[int]) -> QuestionScore:
-    return QuestionScore(llama(), prefill(llama(), [encode(EXAMPLES)]), [*lead, *question], len(lead))
+    engine = TransformersEngine(llama())
+    examples = engine.prefill(encode(EXAMPLES))
+    return QuestionScore(engine=engine, examples=examples, question=[*lead, *question], lead=len(lead))
 
 
 def of_question(question: str) -> QuestionScore:
@@ -51,30 +55,30 @@ def at(text: str, written: Sequence[str] = ()) -> InFact:
     return state
 
 
-def plainly(before: str, path: Path, question: str) -> torch.Tensor:
-    """Of each id of the question, float[ids], by one pass over the whole text."""
+def plainly(before: str, path: IdPath, question: str) -> torch.Tensor:
+    """The log-probability of each id of the question, float[ids], by one pass over the whole text."""
     asked = encode(question)
     text = [*encode(EXAMPLES), *encode(before), *path, *encode(LEAD), *asked]
     return log_probabilities(llama(), text)[-len(asked) - 1 : -1].gather(1, torch.tensor(asked)[:, None])[:, 0]
 
 
-def told(fact: str, alias: str = "", written: Sequence[str] = ()) -> Path:
-    return so_far(Machine(INDEX), at(f" {fact}", written), alias)
+def fact_ids(fact: str, alias: str = "", written: Sequence[str] = ()) -> IdPath:
+    return fact_so_far(Machine(INDEX), at(f" {fact}", written), alias)
 
 
-def expected(before: str, path: Path, question: str) -> float:
+def expected(before: str, path: IdPath, question: str) -> float:
     return float(plainly(before, path, question).sum())
 
 
 @pytest.mark.usefixtures("read_as")
 @pytest.mark.parametrize("question", [" b?", " who is it that Ann was?", "?"])
-def test_is_that_of_plain_passes(question: str) -> None:
+def test_equals_that_of_plain_passes(question: str) -> None:
     score, names = of_question(question), ("<Ann>", "<Bo (n)>")
-    paths: list[tuple[int, Path]] = [(0, ()), (0, tuple(encode(" <p>"))), (1, tuple(encode(" <q> <c>")))]
-    texts = [(*told(names[n]), *path) for n, path in paths]
+    paths: list[tuple[int, IdPath]] = [(0, ()), (0, tuple(encode(" <p>"))), (1, tuple(encode(" <q> <c>")))]
+    texts = [(*fact_ids(names[n]), *path) for n, path in paths]
     plain = [expected(f"Fact: {names[n]}", path, question) for n, path in paths]
     assert score.likelihoods(texts) == pytest.approx(plain, abs=1e-3)
-    assert score.likelihoods([nothing(Machine(INDEX))])[0] == pytest.approx(expected("Fact:", (), question), abs=1e-3)
+    assert score.likelihoods([no_fact(Machine(INDEX))])[0] == pytest.approx(expected("Fact:", (), question), abs=1e-3)
 
 
 @pytest.mark.usefixtures("read_as")
@@ -84,14 +88,14 @@ def test_is_that_of_plain_passes(question: str) -> None:
     lead=st.sampled_from(["", LEAD]),
     ids_a_pass=st.sampled_from([1, 7, 256]),
 )
-def test_texts_that_begin_alike_or_go_on_in_one_another_get_what_each_gets_alone(
-    rows: list[Path], lead: str, ids_a_pass: int
+def test_texts_with_common_beginnings_get_the_scores_that_each_gets_alone(
+    rows: list[IdPath], lead: str, ids_a_pass: int
 ) -> None:
-    question, begin = encode(" b in b?"), told("<Ann>")
+    question, begin = encode(" b in b?"), fact_ids("<Ann>")
     texts = [(*begin, *row) for row in rows]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("refactx.choosing.continuations.IDS_A_PASS", ids_a_pass)
-        patch.setattr("refactx.engines.hf.chunked.IDS_A_PASS", ids_a_pass)
+        patch.setattr("refactx.engines.hf.trees.IDS_A_PASS", ids_a_pass)
+        patch.setattr("refactx.engines.hf.trees.IDS_A_PASS", ids_a_pass)
         together = of_ids(encode(lead), question).likelihoods(texts)
     alone = [of_ids(encode(lead), question).likelihoods([text])[0] for text in texts]
     assert together == pytest.approx(alone, abs=1e-3)
@@ -105,12 +109,12 @@ def test_texts_that_begin_alike_or_go_on_in_one_another_get_what_each_gets_alone
     known=st.booleans(),
     seed=st.integers(0, 9),
 )
-def test_gives_up_what_is_far_behind_once_a_quarter_is_read_and_nothing_else(
-    rows: list[Path], question: str, hopeless: float, known: bool, seed: int
+def test_drops_only_texts_far_below_the_best_after_a_quarter_of_the_question(
+    rows: list[IdPath], question: str, hopeless: float, known: bool, seed: int
 ) -> None:
-    besides, texts = np.random.default_rng(seed).normal(size=len(rows)), [(*told("<Ann>"), *path) for path in rows]
+    besides, texts = np.random.default_rng(seed).normal(size=len(rows)), [(*fact_ids("<Ann>"), *path) for path in rows]
     score = of_question(question)
-    if known:  # what is remembered, of the whole question or a part of it, changes nothing
+    if known:  # scores from before, of the whole question or a part of it, change nothing
         score.likelihoods(texts[::2], besides[::2], hopeless)
         score.likelihoods(texts[:1])
     with pytest.MonkeyPatch.context() as patch:
@@ -121,22 +125,22 @@ def test_gives_up_what_is_far_behind_once_a_quarter_is_read_and_nothing_else(
     early = np.array([float(one[:first].sum()) for one in of_ids]) + besides
     raced = len(rows) >= 4 and first < len(of_ids[0])
     for n, one in enumerate(of_ids):
-        behind = early.max() - early[n]
-        if raced and behind > hopeless + 1e-3:
+        gap = early.max() - early[n]
+        if raced and gap > hopeless + 1e-3:
             assert found[n] == -math.inf
-        elif not raced or behind < hopeless - 1e-3 or behind == 0:
+        elif not raced or gap < hopeless - 1e-3 or gap == 0:
             assert found[n] == pytest.approx(float(one.sum()), abs=1e-3)
 
 
-def test_what_was_read_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    score, texts = of_question(" who was it?"), [(*told("<Ann>"), *encode(f" <{name}>")) for name in "pqr"]
+def test_ids_that_were_read_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    score, texts = of_question(" who was it?"), [(*fact_ids("<Ann>"), *encode(f" <{name}>")) for name in "pqr"]
     first = score.likelihoods(texts)
-    monkeypatch.setattr("refactx.engines.hf.chunked.ChunkedModel.feed_seeing", None)
+    monkeypatch.setattr("refactx.engines.hf.chunked.ChunkedModel.feed_masked", None)
     assert score.likelihoods(texts[::-1]).tolist() == first.tolist()[::-1]
 
 
-def test_threads_that_share_it_count_no_id_twice() -> None:
-    texts = [(*told("<Ann>"), *encode(f" <{name}>")) for name in "pqr"]
+def test_threads_may_share_it() -> None:
+    texts = [(*fact_ids("<Ann>"), *encode(f" <{name}>")) for name in "pqr"]
     alone, both = of_question(" who was it?").likelihoods(texts), Barrier(2)
     score = of_question(" who was it?")
 
@@ -150,13 +154,13 @@ def test_threads_that_share_it_count_no_id_twice() -> None:
             assert found == pytest.approx(alone, abs=1e-3)
 
 
-def test_each_id_is_read_once_whatever_goes_on_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    question, begin = encode(" who was it?"), told("<Ann>")
+def test_each_id_is_read_once_for_all_continuations(monkeypatch: pytest.MonkeyPatch) -> None:
+    question, begin = encode(" who was it?"), fact_ids("<Ann>")
     texts = [(*begin, 7, 8), (*begin, 7, 9), begin]
     read = Counter[int]()
-    feed = ChunkedModel.feed_seeing
+    feed = ChunkedModel.feed_masked
     monkeypatch.setattr(
-        ChunkedModel, "feed_seeing", lambda self, ids, *more: (read.update(ids), feed(self, ids, *more))[1]
+        ChunkedModel, "feed_masked", lambda self, ids, *more: (read.update(ids), feed(self, ids, *more))[1]
     )
     of_ids(encode(LEAD), question).likelihoods(texts)
     assert read == Counter(begin) + Counter([7, 8, 9]) + Counter([*encode(LEAD), *question[:-1]] * 3)
@@ -164,7 +168,7 @@ def test_each_id_is_read_once_whatever_goes_on_behind_it(monkeypatch: pytest.Mon
 
 def test_of_a_long_description_the_first_words_are_read() -> None:
     question, path = " who was it?", tuple(encode(" <p>"))
-    found = of_question(question).likelihoods([(*told(f"<Cy ({LONG})>"), *path)])[0]
+    found = of_question(question).likelihoods([(*fact_ids(f"<Cy ({LONG})>"), *path)])[0]
     brief, whole = (expected(f"Fact: <Cy ({words})>", path, question) for words in ("one two three four", LONG))
     assert found == pytest.approx(brief, abs=1e-3)
     assert abs(brief - whole) > 0.01
@@ -172,15 +176,15 @@ def test_of_a_long_description_the_first_words_are_read() -> None:
 
 def test_a_fact_that_led_to_the_subject_comes_first() -> None:
     question, path = " who was it?", tuple(encode(" <q>"))
-    texts = [told("<Bo (n)>", "", [fact]) for fact in ("<Ann> <r> <Bo (n)>", "<Ann> <p> <b>")]
+    texts = [fact_ids("<Bo (n)>", "", [fact]) for fact in ("<Ann> <r> <Bo (n)>", "<Ann> <p> <b>")]
     chain, alone = of_question(question).likelihoods([(*text, *path) for text in texts])
     led = expected("Fact: <Ann> <r> <Bo (n)> .\nFact: <Bo (n)>", path, question)
     assert chain == pytest.approx(led, abs=1e-3)
     assert alone == pytest.approx(expected("Fact: <Bo (n)>", path, question), abs=1e-3)
 
 
-def test_who_is_found_by_an_alias_is_called_by_it() -> None:
+def test_a_subject_found_by_an_alias_has_the_alias_as_its_name() -> None:
     question, path = " who was it?", tuple(encode(" <p>"))
     names = {"<Ann>": "<in>", "<Bo (n)>": "<in (n)>", f"<Cy ({LONG})>": "<in (one two three four)>"}
-    found = of_question(question).likelihoods([(*told(name, "in"), *path) for name in names])
+    found = of_question(question).likelihoods([(*fact_ids(name, "in"), *path) for name in names])
     assert found == pytest.approx([expected(f"Fact: {called}", path, question) for called in names.values()], abs=1e-3)

@@ -1,4 +1,4 @@
-"""What people see on a terminal, looked at on a screen: facts blue and underlined, the answer bold, a table of links."""
+"""An answer on a terminal of pyte: facts blue and underlined, the answer bold, the facts grouped with their links."""
 
 import io
 import re
@@ -8,15 +8,17 @@ from typing import Any
 import pyte
 import pytest
 from rich.console import Console
-from test_asker import ANSWER, BERN, WIKI, tiny_asker
+from support.tiny_asker import ANSWER, BERN, WIKI, tiny_asker
 
 from refactx.asking.answer import Answer
+from refactx.cli.fact_tree import fact_tree
 from refactx.cli.terminal import TerminalText, print_answer, print_question, terminal
-from refactx.decoding.stream import Piece
+from refactx.decoding.stream import TextPiece
+from refactx.fact import Link, LinkedFact
 
 
 class Screen:
-    """A terminal in memory. `written`: all that it got, escape codes and all."""
+    """A terminal in memory. `written`: everything sent to it, with escape codes."""
 
     def __init__(self, width: int = 90) -> None:
         self._file, self._width = io.StringIO(), width
@@ -37,7 +39,7 @@ class Screen:
         return [row.rstrip() for row in self.look().display]
 
     def style(self, text: str) -> tuple[str, bool, bool]:
-        """Colour, underlined, bold: of the last place where the text stands, all of it alike."""
+        """Colour, underlined and bold of the last occurrence of the text, which has one style."""
         screen = self.look()
         rows = [n for n, row in enumerate(screen.display) if text in row]
         start = screen.display[rows[-1]].index(text)
@@ -48,10 +50,10 @@ class Screen:
 
 def pieces(text: TerminalText, *parts: str) -> None:
     for part in parts:
-        text.add(Piece(part, in_fact="<" in part or part == " .", completes=part == " ."))
+        text.add(TextPiece(part, in_fact="<" in part or part == " .", completes=part == " ."))
 
 
-def test_a_fact_is_blue_from_when_it_is_complete() -> None:
+def test_a_fact_is_blue_once_it_is_complete() -> None:
     screen = Screen()
     text = TerminalText(screen.console, "Answer:")
     with text.live():
@@ -76,7 +78,7 @@ def test_a_fact_is_blue_from_when_it_is_complete() -> None:
     assert screen.style("Answer: Bern") == ("default", False, True)
 
 
-def test_the_facts_stand_in_a_table_with_their_pages() -> None:
+def test_subject_and_property_come_once_above_their_values() -> None:
     screen = Screen()
     print_question(screen.console, ANSWER.question)
     print_answer(screen.console, ANSWER, "Answer:", was_streamed=False)
@@ -88,35 +90,100 @@ def test_the_facts_stand_in_a_table_with_their_pages() -> None:
         "Fact: <Switzerland> <inception> <1291> .",
         "Answer: Bern",
         "",
-        "   subject                predicate                       object",
-        "1  Switzerland            capital                         Bern",
-        "   wikidata.org/wiki/Q39  wikidata.org/wiki/Property:P36  wikidata.org/wiki/Q70",
-        "2  Switzerland            inception (inverse)             1291",
-        "   wikidata.org/wiki/Q39",
+        "Switzerland  wikidata.org/wiki/Q39",
+        "  capital    wikidata.org/wiki/Property:P36",
+        "    Bern     wikidata.org/wiki/Q70",
+        "  inception (inverse)",
+        "    1291",
         "",
         "",
         "",
     ]
     for fact in ANSWER.facts:
         assert screen.style(fact.text) == ("blue", True, False)
-    assert f";{WIKI}Property:P36\x1b\\" in screen.written, "the whole address is behind the short one"
+    assert f";{WIKI}Property:P36\x1b\\" in screen.written, "the link leads to the whole address"
     assert "\x07" not in screen.written
 
 
-def test_where_there_is_no_room_for_addresses_the_ids_lead_to_the_pages() -> None:
-    screen = Screen(70)
+BOYLE, DIRECTED = Link("Danny Boyle", "Q103916"), Link("director of", "P57")
+LONG = "A film with a title so long that no terminal of eighty columns shows it beside an address"
+
+
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [
+        (
+            80,
+            [
+                "Danny Boyle                                       wikidata.org/wiki/Q103916",
+                "  director of (inverse)                           wikidata.org/wiki/Property:P57",
+                "    Slumdog Millionaire                           wikidata.org/wiki/Q201674",
+                "    A film with a title so long that no terminal  wikidata.org/wiki/Q2",
+                "    of eighty columns shows it beside an address",
+                "  description",
+                "    British",
+                "Slumdog Millionaire                               wikidata.org/wiki/Q201674",
+                "  director                                        wikidata.org/wiki/Property:P57",
+                "    Danny Boyle                                   wikidata.org/wiki/Q103916",
+            ],
+        ),
+        (
+            40,
+            [
+                "Danny Boyle                      Q103916",
+                "  director of (inverse)          P57",
+                "    Slumdog Millionaire          Q201674",
+                "    A film with a title so long  Q2",
+                "    that no terminal of eighty",
+                "    columns shows it beside an",
+                "    address",
+                "  description",
+                "    British",
+                "Slumdog Millionaire              Q201674",
+                "  director                       P57",
+                "    Danny Boyle                  Q103916",
+            ],
+        ),
+    ],
+)
+def test_facts_are_grouped_in_the_order_of_their_first_appearance(width: int, expected: list[str]) -> None:
+    film = Link("Slumdog Millionaire", "Q201674")
+    facts = [
+        LinkedFact(BOYLE, DIRECTED, film, inverse=True),
+        LinkedFact(film, Link("director", "P57"), BOYLE),
+        LinkedFact(BOYLE, Link("description"), "British"),
+        LinkedFact(BOYLE, DIRECTED, Link(LONG, "Q2"), inverse=True),
+        LinkedFact(BOYLE, DIRECTED, film, inverse=True),
+    ]
+    screen = Screen(width)
+    screen.console.print(fact_tree(facts, width))
+    assert [row for row in screen.lines if row] == expected
+
+
+def test_namesakes_are_two_subjects() -> None:
+    screen = Screen(60)
+    facts = [LinkedFact(Link("Springfield", id_), Link("in"), "x") for id_ in ("Q1", "Q2")]
+    screen.console.print(fact_tree(facts, 60))
+    assert [row.split() for row in screen.lines if "Springfield" in row] == [
+        ["Springfield", "Q1"],
+        ["Springfield", "Q2"],
+    ]
+
+
+def test_ids_replace_addresses_on_a_narrow_terminal() -> None:
+    screen = Screen(60)
     print_answer(screen.console, ANSWER, "Answer:", was_streamed=True)
     assert screen.lines[1:6] == [
-        "   subject      predicate            object",
-        "1  Switzerland  capital              Bern",
-        "   Q39          P36                  Q70",
-        "2  Switzerland  inception (inverse)  1291",
-        "   Q39",
+        "Switzerland  Q39",
+        "  capital    P36",
+        "    Bern     Q70",
+        "  inception (inverse)",
+        "    1291",
     ]
     assert f";{WIKI}Property:P36\x1b\\" in screen.written
 
 
-def test_behind_a_streamed_text_nothing_is_said_twice() -> None:
+def test_a_streamed_text_is_not_repeated() -> None:
     screen = Screen()
     print_answer(screen.console, replace(ANSWER, answer="Bern", text="Answer: Bern"), "Answer:", was_streamed=True)
     assert "Bern" not in screen.lines[0]
@@ -132,16 +199,26 @@ def test_behind_a_streamed_text_nothing_is_said_twice() -> None:
         ("interrupted", "", "(interrupted)"),
     ],
 )
-def test_how_an_answer_ended_is_told(reason: Any, answer: str, expected: str) -> None:
+def test_an_answer_says_how_it_ended(reason: Any, answer: str, expected: str) -> None:
     screen = Screen()
-    ended = Answer("Q?", answer, "Answer: Bern\nAnd so on", (), (), 9, 9, 0.1, finish_reason=reason)
+    ended = Answer(
+        question="Q?",
+        answer=answer,
+        text="Answer: Bern\nAnd so on",
+        facts=(),
+        links=(),
+        tokens=9,
+        forward_passes=9,
+        seconds=0.1,
+        finish_reason=reason,
+    )
     print_answer(screen.console, replace(ended, text="So") if not answer else ended, "Answer:", was_streamed=True)
     assert [row for row in screen.lines if row] == [expected]
 
 
 @pytest.mark.parametrize("free", [False, True])
 def test_the_pieces_of_a_stream_are_the_text(free: bool) -> None:
-    asker, got = tiny_asker(), list[Piece]()
+    asker, got = tiny_asker(), list[TextPiece]()
     answer = asker.ask("Fact:", max_new_tokens=60, free=free, streamer=asker.stream(got.append, free))
     assert "".join(piece.text for piece in got).strip() == answer.text
     facts = "".join(piece.text + "\n" * piece.completes for piece in got if piece.in_fact)

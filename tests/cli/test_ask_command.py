@@ -19,8 +19,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from support.command import complains
+from support.ingest.quiet import QUIET
 from support.tiny_model import tiny_model, tiny_tokenizer
-from test_cli import complains
 from transformers import PreTrainedTokenizerFast
 
 from refactx.cli.main import cli
@@ -30,7 +31,7 @@ from refactx.tokenizer import FactTokenizer
 
 REFACTX = str(Path(sys.executable).with_name("refactx"))
 SHORT = ("--max-new-tokens", 20)
-LONG = 20_000  # tokens, which the tiny model writes for a minute
+LONG = 20_000  # tokens, which take the tiny model a minute
 
 
 @pytest.fixture(scope="module")
@@ -51,14 +52,22 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def url(db_url: str, tmp_path: Path, tiny_folder: Path) -> str:
     """A database with three facts for the tiny model."""
-    from refactx.ingest.new_index import Options, ingest
+    from refactx.ingest import ingest
 
     facts = tmp_path / "facts.txt"
     facts.write_text("<Ann> <p> <b> .\n<Ann> <p> <c> .\n<Bé> <p> <in> .\n")
     database = Database(db_url)
     try:
         tokenizer = FactTokenizer.from_file(tiny_folder / "tokenizer.json")
-        ingest([facts], database, tmp_path / "work", Options("default", tokenizer, "tiny", quiet=True))
+        ingest(
+            [facts],
+            database,
+            index="default",
+            tokenizer=tokenizer,
+            tokenizer_name="tiny",
+            work=tmp_path / "work",
+            resources=QUIET,
+        )
     finally:
         database.close()
     return db_url
@@ -70,13 +79,13 @@ def in_process(*arguments: object, **options: Any) -> Result:
 
 
 class Shown:
-    """What comes out of a terminal."""
+    """The output of a terminal."""
 
     def __init__(self, terminal: int) -> None:
         self._terminal, self._seen = terminal, ""
 
     def wait_for(self, pattern: str, seconds: float = 120) -> str:
-        """What it shows from the last pattern to this one."""
+        """The output from the last pattern to this one."""
         end = time.monotonic() + seconds
         while (found := re.search(pattern, self._seen)) is None:
             assert time.monotonic() < end, f"no {pattern!r} in {self._seen[-2000:]!r}"
@@ -88,7 +97,7 @@ class Shown:
         os.write(self._terminal, text.encode())
 
     def press(self, key: str, pattern: str) -> str:
-        """Type a key, and again while nothing is shown: a signal may come before the prompt waits for one."""
+        """Type a key, again and again until something is shown: a signal may come before the prompt waits for one."""
         for _ in range(20):
             self.type(key)
             with suppress(AssertionError):
@@ -108,7 +117,7 @@ def new_terminal() -> tuple[int, int]:
     return outer, inner
 
 
-# Jobs in the background of a shell, the tests themselves among them, may have been started with Ctrl-C ignored.
+# Jobs in the background of a shell, such as these tests, may have been started with Ctrl-C ignored.
 TAKE_THE_TERMINAL = (
     "import fcntl, os, signal, sys, termios; signal.signal(signal.SIGINT, signal.SIG_DFL); "
     "fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
@@ -144,7 +153,7 @@ def test_ctrl_c_ends_an_answer_and_keeps_the_conversation(url: str, tiny_folder:
         chat.type("\x03")
         shown += chat.wait_for(INTERRUPTED)
         assert "\x1b[4;34m<" in shown, "blue and underlined"
-        assert "predicate" in shown
+        assert re.search(r"\n\x1b\[1m(Ann|Bé)\x1b\[0m\r\n  p\r\n", shown), "the facts, by subject"
         chat.type("hello\r")
         chat.wait_for(r"\d{3,} tokens, \d facts?, \d+ s")
         chat.type("\x03")
@@ -156,7 +165,7 @@ def test_ctrl_c_ends_an_answer_and_keeps_the_conversation(url: str, tiny_folder:
         assert running.wait(30) == 0
 
 
-def test_without_a_conversation_ctrl_c_prints_what_is_there_and_exits_with_130(url: str, tiny_folder: Path) -> None:
+def test_without_a_conversation_ctrl_c_prints_the_answer_so_far_and_exits_with_130(url: str, tiny_folder: Path) -> None:
     outer, inner = new_terminal()
     command = [REFACTX, "ask", "Fact:", "never asked", "--model", str(tiny_folder), "--db", url, "--json"]
     with subprocess.Popen([*command, "--max-new-tokens", str(LONG)], stdout=subprocess.PIPE, stderr=inner) as running:
@@ -172,14 +181,14 @@ def test_without_a_conversation_ctrl_c_prints_what_is_there_and_exits_with_130(u
     assert 100 <= answer["tokens"] < LONG
 
 
-def test_questions_of_a_file_are_answered_in_order_and_one_that_cannot_be_is_told(
+def test_questions_of_a_file_are_answered_in_order_and_one_that_cannot_be_asked_is_reported(
     url: str, tiny_folder: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "questions.jsonl"
     asked = ["Fact:", "</s>", "What? Fact:", "hello"]
     file.write_text("".join(json.dumps({"question": text}) + "\n" for text in asked))
     done = in_process("ask", "--file", file, "--batch-size", 3, "--model", tiny_folder, "--db", url, "--json", *SHORT)
-    assert "1 of 4 questions cannot be asked, such as '</s>'" in str(done.exception)
+    assert "1 of 4 questions cannot be asked; the first is '</s>'" in str(done.exception)
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert [answer["question"] for answer in answers] == asked
     assert "the question is empty" in answers[1]["error"]
@@ -195,27 +204,27 @@ def test_a_conversation_takes_its_questions_from_a_pipe_too(url: str, tiny_folde
     assert done.exit_code == 0
 
 
-def test_a_prompt_that_does_not_go_with_the_index_is_told(url: str, tmp_path: Path) -> None:
+def test_a_prompt_that_does_not_fit_the_index_is_reported(url: str, tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('system = "S"\ntrigger = "Proof:"\n')
     said = complains("ask", "Who?", "--model", "demo", "--db", url, "--prompt", file)
-    assert "the prompt's trigger is 'Proof:', and that of index 'default' is 'Fact:'" in said
+    assert "the prompt's trigger is 'Proof:', but that of index 'default' is 'Fact:'" in said
 
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
         ((), "there is no question"),
-        (("a", "--chat", "--file", "q"), "--chat asks one question after the other"),
+        (("a", "--chat", "--file", "q"), "--chat was given with --file or --batch-size"),
         (("a", "--top-k", 5), "give a temperature above 0"),
         (("a", "--num-beams", 2, "--fact-beams", 2), "leave out num_beams"),
         (("--file", "/none/such"), "cannot read the questions in /none/such"),
         (("a", "--prompt", "none.toml"), "there is no prompt none.toml"),
-        (("a", "--free", "--device", "cuda:7"), "there is no device cuda:7 here"),
-        (("a", "--free", "--device", "gpu"), "'gpu' is no device"),
+        (("a", "--free", "--device", "cuda:7"), "PyTorch finds no device cuda:7"),
+        (("a", "--free", "--device", "gpu"), "'gpu' is not a device"),
     ],
 )
-def test_what_cannot_be_is_told_before_anything_is_read(arguments: tuple[object, ...], expected: str) -> None:
+def test_wrong_options_are_reported_before_anything_is_read(arguments: tuple[object, ...], expected: str) -> None:
     done = in_process("ask", *arguments, "--model", "demo", "--db", "postgresql://nobody@127.0.0.1:1/none")
     assert isinstance(done.exception, RefactxError)
     assert expected in str(done.exception)

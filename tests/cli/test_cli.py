@@ -6,7 +6,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from click.testing import CliRunner
-from conftest import run_refactx
+from support.command import complains, run_refactx
 
 from refactx.cli.main import cli
 
@@ -27,17 +27,6 @@ def facts_file(tmp_path: Path) -> Path:
     return file
 
 
-def complains(*arguments: object) -> str:
-    """What a command says on standard error, given that it fails as it should: one line, exit code 2, nothing printed."""
-    done = run_refactx(*arguments)
-    assert done.returncode == 2, (done.stdout, done.stderr)
-    assert done.stdout == ""
-    lines = done.stderr.strip().splitlines()
-    assert len(lines) == 1, lines
-    assert "Traceback" not in done.stderr
-    return lines[0]
-
-
 def test_version() -> None:
     assert run_refactx("--version").stdout.startswith("refactx, version 0.")
 
@@ -55,7 +44,7 @@ def test_ingest_prints_one_document_whose_totals_add_up(db_url: str, smollm2_fol
     assert report["seconds"] > 0
 
 
-def test_facts_shows_what_may_follow_also_inside_a_token(db_url: str, smollm2_folder: Path, facts_file: Path) -> None:
+def test_facts_shows_continuations_also_inside_a_token(db_url: str, smollm2_folder: Path, facts_file: Path) -> None:
     assert run_refactx("ingest", facts_file, "--tokenizer", smollm2_folder, "--db", db_url).returncode == 0
 
     def follow(prefix: str) -> list[tuple[str, int]]:
@@ -92,11 +81,11 @@ def test_index_list_show_verify_drop(db_url: str, smollm2_folder: Path, facts_fi
     assert run_refactx("index", "list", "--all", "--db", db_url).stdout == ""
     with psycopg.connect(db_url) as connection:
         tables = connection.execute("SELECT relname FROM pg_class WHERE relname ~ '^(pieces|names)_'").fetchall()
-    assert tables == [], "nothing is left behind"
+    assert tables == [], "nothing is left"
 
 
-def said(*arguments: object) -> str:
-    """What a command that succeeds prints, run in this process."""
+def output_of(*arguments: object) -> str:
+    """The output of a command that succeeds, run in this process."""
     done = CliRunner().invoke(cli, [str(argument) for argument in arguments])
     assert done.exit_code == 0, (done.output, done.exception)
     return done.stdout
@@ -107,39 +96,42 @@ def test_an_index_lives_append_forget_compact_and_a_second_tokenizer(
 ) -> None:
     more = tmp_path / "more.txt"
     more.write_text(facts_file.read_text().splitlines()[0] + "\n<Cy Roe> <occupation> <poet> .\n")
-    assert said("ingest", facts_file, "--tokenizer", smollm2_folder, "--db", db_url).startswith(
+    assert output_of("ingest", facts_file, "--tokenizer", smollm2_folder, "--db", db_url).startswith(
         "index default: 4 facts"
     )
-    shown = said("ingest", more, "--append", "--db", db_url)
+    shown = output_of("ingest", more, "--append", "--db", db_url)
     assert shown.startswith("index default: 1 facts appended, 1 were already there; it has 5 now\n")
-    assert "<Cy Roe>" in said("facts", "<", "--db", db_url)
-    shown = said("forget", facts_file, "--db", db_url, "--json")
+    assert "<Cy Roe>" in output_of("facts", "<", "--db", db_url)
+    shown = output_of("forget", facts_file, "--db", db_url, "--json")
     assert {key: json.loads(shown)[key] for key in ("facts", "passed_over", "total")} == {
         "facts": 4,
         "passed_over": 0,
         "total": 1,
     }
-    compacted = said("index", "compact", "default", "--db", db_url)
+    compacted = output_of("index", "compact", "default", "--db", db_url)
     assert compacted.startswith("index default: 1 facts, of 3 segments and 1 tables of names, in ")
-    assert "nothing to do" in said("index", "compact", "default", "--db", db_url)
+    assert "nothing to do" in output_of("index", "compact", "default", "--db", db_url)
     second = ("ingest", "--kb", "default", "--tokenizer", smollm2_folder, "--index", "second", "--db", db_url)
-    assert said(*second).startswith("index second: 1 facts")
+    assert output_of(*second).startswith("index second: 1 facts")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--kb", "one", "--append"], "--kb one was given with --append: it reads the facts of that index"),
+        (
+            ["--kb", "one", "--append"],
+            "--kb one was given with --append: leave --append out, --kb takes the facts of that index",
+        ),
         (["--kb", "one", "facts.txt"], "--kb one was given with sources"),
         (["facts.txt", "--append", "--replace"], "--append and --replace were both given: choose one"),
         (["facts.txt"], "Missing option '--tokenizer'"),
         (["--tokenizer", "demo"], "Missing argument 'SOURCE...'"),
         (["--kb", "one"], "Missing option '--tokenizer'"),
-        (["--kb", "one", "--tokenizer", "demo", "--limit", "5"], "--limit is for sources, and --kb takes all facts"),
-        (["facts.txt", "--tokenizer", "demo", "--memory", "5apples"], "'5apples' is no size of memory"),
+        (["--kb", "one", "--tokenizer", "demo", "--limit", "5"], "--limit was given with --kb, which takes all facts"),
+        (["facts.txt", "--tokenizer", "demo", "--memory", "5apples"], "--memory '5apples' is not a size"),
     ],
 )
-def test_what_an_ingest_cannot_do_at_once_is_told(arguments: list[str], message: str) -> None:
+def test_options_that_exclude_each_other_are_reported(arguments: list[str], message: str) -> None:
     done = CliRunner().invoke(cli, ["ingest", *arguments])
     assert done.exit_code != 0
     assert message in f"{done.output} {done.exception}"
@@ -160,7 +152,7 @@ def test_verify_finds_a_row_changed_by_hand(db_url: str, smollm2_folder: Path, f
     assert "row 00" in complains("facts", "<", "--db", db_url)
 
 
-def test_the_sample_holds_real_facts_that_can_be_walked(sample_url: str) -> None:
+def test_the_sample_has_real_facts(sample_url: str) -> None:
     done = run_refactx("facts", "<Alaska", "--db", sample_url, "--json")
     (subject,) = json.loads(done.stdout)["completions"][:1]
     predicates = json.loads(
@@ -194,14 +186,14 @@ def test_strict_stops_at_the_first_malformed_line(db_url: str, smollm2_folder: P
     assert "facts.txt:6" in said
 
 
-def test_a_wrong_selection_is_told_before_anything_is_read(tmp_path: Path) -> None:
+def test_a_wrong_selection_is_reported_before_anything_is_read(tmp_path: Path) -> None:
     (tmp_path / "names.tsv").write_text("P57 director of\n")
     ingest = ("ingest", tmp_path / "none.nt", "--tokenizer", tmp_path / "none")
     assert "'Q5' is neither a list of properties" in complains(*ingest, "--properties", "Q5")
     assert "names.tsv:1: 1 columns" in complains(*ingest, "--inverse", "--inverse-names", tmp_path / "names.tsv")
 
 
-def test_a_database_that_cannot_be_reached_is_told_without_its_password() -> None:
+def test_a_database_that_cannot_be_reached_is_reported_without_its_password() -> None:
     said = complains("facts", "<", "--db", "postgresql://me:secret@127.0.0.1:1/kb")
     assert "cannot reach the database postgresql://me:***@127.0.0.1:1/kb" in said
     assert "secret" not in said
@@ -218,40 +210,40 @@ def test_a_database_that_cannot_be_reached_is_told_without_its_password() -> Non
         "host=127.0.0.1 password=sec ret dbname=kb",
     ],
 )
-def test_an_address_that_cannot_be_read_is_told_without_any_of_it(address: str) -> None:
+def test_an_invalid_database_url_is_reported_without_any_part_of_it(address: str) -> None:
     said = complains("facts", "<", "--db", address)
     assert "address cannot be read" in said
     assert "sec" not in said
     assert "ret" not in said
 
 
-def test_a_quoted_password_with_a_quote_in_it_is_not_told() -> None:
+def test_a_quoted_password_with_a_quote_in_it_is_not_shown() -> None:
     said = complains("facts", "<", "--db", r"host=127.0.0.1 port=1 password='sec\'ret' dbname=kb")
     assert "cannot reach the database host=127.0.0.1 port=1 password=*** dbname=kb: " in said
     assert "ret" not in said.partition("dbname")[0]
 
 
-def test_an_unknown_index_is_told_with_those_there_are(sample_url: str) -> None:
+def test_an_unknown_index_is_reported_with_the_existing_ones(sample_url: str) -> None:
     said = complains("facts", "<", "--index", "nope", "--db", sample_url)
     assert f"no index 'nope' in {sample_url} (there are: default)" in said
     assert "no index 'nope'" in complains("index", "verify", "nope", "--db", sample_url)
     assert "no index 'nope'" in complains("index", "drop", "nope", "--db", sample_url)
 
 
-def test_a_database_without_an_index_is_told_with_its_address(db_url: str) -> None:
-    assert f"no index in {db_url} yet" in run_refactx("index", "list", "--db", db_url).stderr
+def test_a_database_without_an_index_is_reported_with_its_address(db_url: str) -> None:
+    assert f"no index in {db_url}: build one" in run_refactx("index", "list", "--db", db_url).stderr
     assert json.loads(run_refactx("index", "list", "--db", db_url, "--json").stdout) == []
 
 
-def test_a_tokenizer_that_does_not_exist_is_told(db_url: str, facts_file: Path, tmp_path: Path) -> None:
+def test_a_tokenizer_that_does_not_exist_is_reported(db_url: str, facts_file: Path, tmp_path: Path) -> None:
     assert "tokenizer" in complains("ingest", facts_file, "--tokenizer", tmp_path, "--db", db_url)
 
 
-def test_a_question_of_white_space_is_told_before_anything_is_loaded(sample_url: str) -> None:
+def test_a_question_of_white_space_is_reported_before_anything_is_loaded(sample_url: str) -> None:
     assert "question" in complains("ask", "  \n", "--model", "demo", "--db", sample_url)
 
 
-def test_ask_answers_with_facts_that_the_index_holds(sample_url: str, smollm2_folder: Path) -> None:
+def test_ask_answers_with_facts_of_the_index(sample_url: str, smollm2_folder: Path) -> None:
     command = ("ask", "What is the capital of Alaska?", "--model", smollm2_folder, "--db", sample_url)
     done = run_refactx(*command, "--max-new-tokens", 100, "--json")
     assert done.returncode == 0, done.stderr

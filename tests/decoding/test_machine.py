@@ -8,12 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tiny_model import MemoryIndex, allowed_by_brute_force, ids, tiny_fact_tokenizer, tiny_index
 
-from refactx.decoding.machine import Dead, Free, InFact, InTerminator, Machine, State
-from refactx.decoding.mask import allowed
+from refactx.decoding.machine import Machine
+from refactx.decoding.states import Dead, Free, InFact, State
 from refactx.errors import ModelError
 
 FACTS = ("<Ann> <p> <b>", "<Ann> <p> <c>", "<Ann> <q> <b>", "<Bé> <p> <b>")
+
+
 FACT_B = (" <", "Ann", ">", " <", "p", ">", " <", "b", ">")
+
+
 FACT_C = (" <", "Ann", ">", " <", "p", ">", " <", "c", ">")
 
 
@@ -27,7 +31,7 @@ def generated(machine: Machine, *pieces: str) -> State:
 
 
 def may_follow(machine: Machine, state: State) -> set[str]:
-    tokens = allowed(machine, state)
+    tokens = machine.allowed(state)
     assert tokens is not None
     return {machine.source.tokenizer.decode([number]) for number in tokens.tolist()}
 
@@ -48,10 +52,10 @@ class TestTrigger:
             (".", "Fact:"),
         ],
     )
-    def test_starts_a_fact_however_it_is_cut_into_tokens(self, pieces: Sequence[str]) -> None:
+    def test_starts_a_fact_in_any_tokenization(self, pieces: Sequence[str]) -> None:
         m = machine()
         state = generated(m, *pieces)
-        assert state == InFact((), len(pieces))
+        assert state == InFact(prefix=(), start=len(pieces))
         assert may_follow(m, state) == {" <"}
 
     @pytest.mark.parametrize(
@@ -72,21 +76,21 @@ class TestTrigger:
         m = machine()
         state = generated(m, *pieces)
         assert isinstance(state, Free)
-        assert allowed(m, state) is None
+        assert m.allowed(state) is None
 
     def test_a_letter_of_several_bytes_makes_it_part_of_a_word(self) -> None:
         m = machine()
         tokens = m.source.tokenizer.encode("é")
         assert len(tokens) == 2
         assert isinstance(m.run([*tokens, *ids("Fact:")], 0), Free)
-        assert isinstance(m.run([tokens[1], *ids("Fact:")], 0), InFact)  # half a letter is none
+        assert isinstance(m.run([tokens[1], *ids("Fact:")], 0), InFact)  # half a letter is not a letter
 
     def test_other_triggers_may_be_set(self) -> None:
         m = machine(trigger="é")
         assert isinstance(m.run(m.source.tokenizer.encode("Fact: é"), 0), InFact)
         assert isinstance(generated(m, "Fact:"), Free)
 
-    def test_ids_beyond_the_vocabulary_are_no_text(self) -> None:
+    def test_ids_beyond_the_vocabulary_have_no_text(self) -> None:
         m = machine()
         assert isinstance(m.run([*ids("Fact"), 100_000, *ids(":")], 0), InFact)
 
@@ -103,7 +107,7 @@ class TestFact:
         assert may_follow(m, generated(m, "Fact:", *FACT_B, " ")) == {".", ".\n", ".\n\n"}
 
     @pytest.mark.parametrize("terminator", [(" .",), (" ", "."), (" .\n",), (" .\n\n",), (" ", ".\n")])
-    def test_the_terminator_completes_it_and_sets_the_text_free(self, terminator: Sequence[str]) -> None:
+    def test_the_terminator_completes_it_and_free_text_follows(self, terminator: Sequence[str]) -> None:
         m = machine()
         written = ids("i", " Fact:", *FACT_B, *terminator)
         state = m.run(written, 0)
@@ -119,13 +123,13 @@ class TestFact:
         state = generated(machine(trigger="\nFact:"), "\nFact:", *FACT_B, " .\n", "Fact:")
         assert isinstance(state, InFact)  # the terminator's own line break belongs to the trigger
 
-    def test_a_text_cut_off_inside_has_only_the_complete_ones(self) -> None:
+    def test_a_text_that_is_cut_off_inside_a_fact_has_only_the_complete_facts(self) -> None:
         m = machine()
         assert m.facts(ids("Fact:", *FACT_B), 0) == []
         assert m.facts(ids("Fact:", *FACT_B, " "), 0) == []
         assert len(m.facts(ids("Fact:", *FACT_B, " .", "Fact:", " <", "B"), 0)) == 1
 
-    def test_one_that_goes_on_from_another_is_told_apart(self) -> None:
+    def test_a_fact_that_continues_another_is_distinguished(self) -> None:
         m = Machine(_PrefixIndex())
         state = generated(m, "Fact:", "a", "b")
         assert may_follow(m, state) == {"c", " ", " .", " .\n", " .\n\n"}
@@ -134,14 +138,14 @@ class TestFact:
         other = ("Fact:", "a", "b", "c", " .", "Fact:", "a", "b")
         assert may_follow(m, generated(m, *other)) == {" ", " .", " .\n", " .\n\n"}
 
-    def test_a_token_that_is_in_the_tree_and_in_the_terminator_goes_on_in_the_tree(self) -> None:
+    def test_a_token_that_is_in_the_tree_and_in_the_terminator_continues_in_the_tree(self) -> None:
         m = Machine(_PrefixIndex())
-        assert generated(m, "Fact:", "a", " ") == InFact(tuple(ids("a", " ")), 1)
+        assert generated(m, "Fact:", "a", " ") == InFact(prefix=tuple(ids("a", " ")), start=1)
         assert m.run(ids("Fact:", "a", " ", "."), 0) == Dead()
 
 
 class TestOnlyOnce:
-    def test_a_fact_already_written_is_closed_and_so_is_a_prefix_used_up(self) -> None:
+    def test_a_written_fact_and_an_exhausted_prefix_are_not_allowed(self) -> None:
         m = machine("<Ann> <p> <b>", "<Ann> <p> <c>", "<Bo> <p> <c>")
         after_one = ("Fact:", *FACT_B, " .", "Fact:")
         assert may_follow(m, generated(m, *after_one, " <", "Ann", ">", " <", "p", ">", " <")) == {"c"}
@@ -149,7 +153,9 @@ class TestOnlyOnce:
         assert may_follow(m, generated(m, *after_two, " <")) == {"B"}
         assert isinstance(generated(m, *after_two, " <", "Ann"), Dead)
 
-    def test_an_index_used_up_no_longer_constrains_and_says_so_once(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_an_exhausted_index_no_longer_constrains_and_logs_one_warning(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
         m = machine("<Ann> <p> <b>")
         with caplog.at_level(logging.WARNING):
             assert isinstance(generated(m, "Fact:", *FACT_B, " .", "Fact:"), Free)
@@ -157,25 +163,25 @@ class TestOnlyOnce:
         assert [r.levelname for r in caplog.records if "all facts" in r.message] == ["WARNING"]
 
     @pytest.mark.parametrize(
-        ("prompt", "is_told"),
+        ("prompt", "is_logged"),
         [
             (("Fact:", " <", "c"), True),
             (("Fact:", " <", "Ann", ">", " <", "a"), True),
             (("Fact:", *FACT_B, " .", " Fact:", " <", "c"), True),
-            (("Fact:", " <", "Ann", ">", " <", "p"), False),  # gone on with
+            (("Fact:", " <", "Ann", ">", " <", "p"), False),  # it continues
             (("Fact:", " <", "c", ">", " ."), False),  # whole
-            (("Fact:", " <", "c", "\n", "a"), False),  # and behind it
+            (("Fact:", " <", "c", "\n", "a"), False),  # text after it
             (("Fact:", "a"), False),
         ],
     )
-    def test_a_prompt_that_leaves_what_is_no_fact_unfinished_is_told_once(
-        self, prompt: tuple[str, ...], is_told: bool, caplog: pytest.LogCaptureFixture
+    def test_an_unfinished_text_that_begins_no_fact_is_logged_once(
+        self, prompt: tuple[str, ...], is_logged: bool, caplog: pytest.LogCaptureFixture
     ) -> None:
         m = machine()
         with caplog.at_level(logging.WARNING):
             states = [m.start(ids(*prompt)) for _ in range(3)]
-        assert ["unfinished" in record.message for record in caplog.records] == [True] * is_told
-        assert isinstance(states[0], Free) or not is_told
+        assert ["unfinished" in record.message for record in caplog.records] == [True] * is_logged
+        assert isinstance(states[0], Free) or not is_logged
 
     def test_an_empty_index_never_constrains(self) -> None:
         m = Machine(MemoryIndex(tiny_fact_tokenizer(), []))
@@ -196,86 +202,8 @@ class TestOffTheTree:
         m = machine()
         assert isinstance(generated(m, "Fact:", *FACT_B, " ", " "), Dead)
 
-    def test_facts_completed_before_are_kept(self) -> None:
+    def test_facts_completed_before_remain(self) -> None:
         assert len(machine().facts(ids("Fact:", *FACT_B, " .", "Fact:", "a"), 0)) == 1
-
-
-class TestPrompt:
-    def start(self, *pieces: str, padding: frozenset[int] | None = None) -> State:
-        return machine().start(ids(*pieces), padding)
-
-    def test_its_facts_do_not_count(self) -> None:
-        m = machine("<Ann> <p> <b>")
-        prompt = ids("Fact:", *FACT_B, " .", "\n")
-        assert isinstance(m.start(prompt), Free)
-        assert m.facts(prompt, len(prompt)) == []
-        assert isinstance(m.run([*prompt, *ids("Fact:")], len(prompt)), InFact)
-
-    @pytest.mark.parametrize(
-        ("pieces", "prefix"),
-        [
-            (("Fact:",), ()),
-            (("i", " Fact", ":\n"), ()),
-            (("Fact:", " "), ()),
-            (("Fact:", "\n", " "), ()),
-            (("<pad>", "<pad>", "<s>", "Fact:"), ()),
-            (("Fact:", "<pad>", "<pad>"), ()),
-            (("Fact:", " <", "Ann"), (" <", "Ann")),
-            (("Fact:", "\n", " <", "Ann"), (" <", "Ann")),
-            (("Fact:", *FACT_B, " .", "Fact:", " <"), (" <",)),
-            (("Fact:", "a", " Fact:", " <"), (" <",)),
-            (("Fact:", *FACT_B), FACT_B),
-        ],
-    )
-    def test_a_fact_begun_goes_on(self, pieces: Sequence[str], prefix: Sequence[str]) -> None:
-        state = self.start(*pieces)
-        assert isinstance(state, InFact)
-        assert state.prefix == tuple(ids(*prefix))
-        assert state.facts == ()
-
-    def test_a_terminator_begun_goes_on(self) -> None:
-        state = self.start("Fact:", *FACT_B, " ")
-        assert isinstance(state, InTerminator)
-        assert state.done == 1
-
-    @pytest.mark.parametrize(
-        "pieces",
-        [
-            (),
-            ("Fact:", *FACT_B, " ."),
-            ("Fact:", *FACT_B, " .\n", "a"),
-            ("Fact:", "a"),
-            ("Fact:", " <", "a"),
-            ("Fact:", " <", "\n"),
-            ("in", "Fact:"),
-            ("Fact", ":*"),
-            ("Fact:", "<s>", "a"),
-        ],
-    )
-    def test_one_finished_or_off_the_tree_does_not(self, pieces: Sequence[str]) -> None:
-        assert isinstance(self.start(*pieces), Free)
-
-    def test_special_tokens_behind_it_that_are_no_padding_end_it(self) -> None:
-        padding = frozenset(ids("<pad>"))
-        assert isinstance(self.start("Fact:", "</s>", padding=padding), Free)
-        assert isinstance(self.start("Fact:", "<pad>", padding=padding), InFact)
-
-    def test_a_trigger_inside_the_label_of_a_fact_begun_is_none(self) -> None:
-        m = machine("<see Fact: one> <p> <b>")
-        prompt = m.source.tokenizer.encode("Fact: <see Fact:")
-        state = m.start(prompt)
-        assert isinstance(state, InFact)
-        assert len(state.prefix) == len(prompt) - 2
-
-    def test_half_a_trigger_is_completed_by_the_continuation(self) -> None:
-        m = machine()
-        assert isinstance(m.run(ids("i", " Fact", ":"), 2), InFact)
-        assert isinstance(m.run(ids("in", "Fact", ":"), 2), Free)
-
-    def test_a_fact_begun_there_and_finished_behind_it_is_recorded(self) -> None:
-        written = ids("i", " Fact:", *FACT_B, " .")
-        (fact,) = machine().facts(written, 5)
-        assert fact.token_span == (2, len(written))
 
 
 class TestConstruction:
@@ -292,7 +220,7 @@ class TestConstruction:
 
 
 class _PrefixIndex(MemoryIndex):
-    """Token sequences that are prefixes of others, and one that holds a space as a token of its own."""
+    """Token sequences that are prefixes of others, and one with a space as a separate token."""
 
     def __init__(self) -> None:
         super().__init__(tiny_fact_tokenizer(), [])
@@ -301,7 +229,7 @@ class _PrefixIndex(MemoryIndex):
 
 
 class _Without(type(tiny_fact_tokenizer())):  # type: ignore[misc]
-    """The tiny tokenizer, less the tokens with a certain byte in them."""
+    """The tiny tokenizer without the tokens that have a given byte."""
 
     def __init__(self, whole: object, byte: bytes) -> None:
         super().__init__(whole.serialized)  # type: ignore[attr-defined]
@@ -309,6 +237,8 @@ class _Without(type(tiny_fact_tokenizer())):  # type: ignore[misc]
 
 
 PART = st.sampled_from(["Ann", "b", "p", "Fact:", "in", ".", "é", " "]).map(lambda part: part.strip() or "x")
+
+
 SOME_FACTS = st.sets(st.tuples(PART, PART, PART).map(lambda f: f"<{f[0]}> <{f[1]}> <{f[2]}>"), min_size=1, max_size=5)
 
 
@@ -322,9 +252,9 @@ def test_the_mask_is_the_brute_force_one_along_any_walk(facts: set[str], choices
     state: State = m.start([])
     for choice in choices:
         expected = allowed_by_brute_force(index, written)
-        tokens = allowed(m, state)
+        tokens = m.allowed(state)
         assert (None if tokens is None else set(tokens.tolist())) == expected
-        if tokens is None or (choice % 100 == stray and tokens.size):  # now and then a step off the tree
+        if tokens is None or (choice % 100 == stray and tokens.size):  # sometimes a step off the tree
             number = favourites[choice % len(favourites)]
         elif tokens.size:
             number = int(tokens[choice % len(tokens)])

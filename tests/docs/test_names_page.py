@@ -1,4 +1,4 @@
-"""Every example of docs/names.md is true."""
+"""Every example of docs/reference/names-and-values.md is true."""
 
 import re
 import shlex
@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from support.ingest.quiet import QUIET
 
 from refactx.fact import split_fact
 from refactx.ingest.knowledge.inverse_labels import inverse_of
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, build_knowledge_base
 from refactx.ingest.selection import Selection, languages_of
 
-PAGE = (Path(__file__).parent.parent.parent / "docs" / "names.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "names-and-values.md").read_text()
 PREFIXES = dict(re.findall(r"\b(\w+):\s+(http://\S+)", PAGE.partition("## Entities")[0]))
 BLOCKS = re.findall(r"```facts(.*)\n((?:.*\n)*?)```", PAGE)
 BASE = [
@@ -31,7 +32,7 @@ def table_of(heading: str) -> list[list[str]]:
 
 
 def n_triples(line: str) -> str:
-    """A line with the prefixes of the page written out, outside of literals."""
+    """A line with the page's prefixes expanded, except in literals."""
     parts = re.split(r'("(?:[^"\\]|\\.)*"|<[^>]*>)', line)
     for at in range(0, len(parts), 2):
         parts[at] = re.sub(
@@ -42,7 +43,7 @@ def n_triples(line: str) -> str:
 
 def built(folder: Path, lines: list[str], selection: Selection) -> KnowledgeBase:
     (folder / "page.nt").write_text("".join(n_triples(line) + "\n" for line in lines))
-    return build_knowledge_base([folder / "page.nt"], folder / "kb", selection=selection, strict=True, progress=False)
+    return build_knowledge_base([folder / "page.nt"], folder / "kb", selection=selection, strict=True, resources=QUIET)
 
 
 def facts_of(base: KnowledgeBase) -> set[tuple[str, str, str]]:
@@ -63,12 +64,12 @@ def test_the_facts_of_an_example(tmp_path: Path, options: str, block: str) -> No
     given = shlex.split(options)
     languages = given[given.index("--languages") + 1] if "--languages" in given else "en,mul"
     lines = [line for line in block.splitlines() if not line.startswith("→")]
-    behind = [line.removeprefix("→ ") for line in block.splitlines() if line.startswith("→")]
-    dropped = [line.removeprefix("dropped: ") for line in behind if line.startswith("dropped: ")]
+    results = [line.removeprefix("→ ") for line in block.splitlines() if line.startswith("→")]
+    dropped = [line.removeprefix("dropped: ") for line in results if line.startswith("dropped: ")]
     aliases = True if "--aliases" in given else None
     selection = Selection(languages=languages_of(languages), inverse="--inverse" in given, aliases=aliases)
     base = built(tmp_path, lines, selection)
-    assert facts_of(base) == {split_fact(line) for line in behind if line.startswith("<")}
+    assert facts_of(base) == {split_fact(line) for line in results if line.startswith("<")}
     for counts in dropped:
         assert base.report.dropped == {
             reason: int(count) for reason, _, count in (entry.rpartition(" ") for entry in counts.split(", "))

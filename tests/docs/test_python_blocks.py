@@ -1,20 +1,48 @@
-"""docs/engines.md: its example runs as it stands, and writes what Transformers' own loop writes."""
+"""Every Python block of README.md and docs/ runs as it stands. The blocks of a page share their names."""
 
+import os
 import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
+from support.doc_pages import DOCS, PAGES, blocks, name_of
 from support.tiny_model import tiny_index, tiny_model, tiny_tokenizer
 from transformers import LogitsProcessorList
 
-from refactx.engines.hf.processor import FactLogitsProcessor
+from refactx import FactLogitsProcessor
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "engines.md"
+OTHER_ENGINES = DOCS / "how-to" / "other-engines.md"
+RUN = [page for page in PAGES if blocks(page, "python") and page != OTHER_ENGINES]
 
 
-def test_the_example_writes_what_generate_writes() -> None:
-    code = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[0]
+def test_there_are_pages_with_python() -> None:
+    assert len(RUN) >= 3
+    assert all("refactx" in "".join(blocks(page, "python")) for page in RUN)
+
+
+@pytest.mark.parametrize("page", RUN, ids=name_of)
+def test_the_blocks_run(
+    page: Path,
+    sample_url: str,
+    smollm2_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("REFACTX_DB", sample_url)
+    monkeypatch.setitem(os.environ, "OMP_WAIT_POLICY", "PASSIVE")
+    names: dict[str, Any] = {}
+    for code in blocks(page, "python"):
+        exec(compile(code.replace("path/to/model", str(smollm2_folder)), name_of(page), "exec"), names)
+    printed = capsys.readouterr().out
+    assert printed.strip()
+    if "grounded.facts" in "".join(blocks(page, "python")):
+        assert re.search(r"^<Alaska \(state of the United States of America\)> <.*> \.$", printed, re.MULTILINE)
+
+
+def test_the_bare_decoder_writes_what_generate_writes() -> None:
+    (code,) = blocks(OTHER_ENGINES, "python")
     index, model = tiny_index(["<Ann> <p> <b>", "<Ann> <q> <c>", "<Bé> <p> <in>"]), tiny_model()
     prompt = tiny_tokenizer()("a Fact:")["input_ids"]
     names: dict[str, Any] = {"index": index, "model": model, "prompt": prompt}

@@ -1,4 +1,4 @@
-"""The loop with other processors, other ways to generate and other kinds of models: the ids of Transformers' own."""
+"""The loop with other processors, other modes of generation and other models: its ids are those of Transformers' own."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ OF_ROWS: dict[str, dict[str, Any]] = {
 
 
 class TestOtherProcessors:
-    """Processors that know a row's number, or follow the text id by id, still do."""
+    """Processors that depend on a row's number, or must see every id, still work."""
 
     @pytest.mark.parametrize("name", OF_ROWS)
     def test_greedy(self, name: str) -> None:
@@ -73,7 +73,7 @@ class TestOtherProcessors:
         assert ours.tolist() == theirs.tolist()
 
     def test_two_indexes_at_once(self) -> None:
-        """A processor of another index among the given ones is kept."""
+        """A processor for another index among the given ones still runs."""
         others = tiny_index(["<x> <y> <z>"], trigger="<")
         given = FactLogitsProcessor(others, tiny_tokenizer())
         inputs = prompts("hello")
@@ -106,11 +106,11 @@ FALLBACKS: dict[str, dict[str, Any]] = {
 
 
 class TestOtherWays:
-    """What the loop does not know runs in Transformers' own, and what it does know is not only Llama."""
+    """Calls that the loop cannot do run in Transformers' own, and it can do others than Llama."""
 
     @pytest.mark.parametrize("name", FALLBACKS)
     def test_the_ids_are_the_same(self, name: str) -> None:
-        inputs = prompts(*(PROMPTS if name != "prompt lookup" else PROMPTS[1:2]))  # which takes one row only
+        inputs = prompts(*(PROMPTS if name != "prompt lookup" else PROMPTS[1:2]))  # it takes a single row
         options = {**FALLBACKS[name], "max_new_tokens": 25, "do_sample": False}
         ours, theirs = both(llama(), inputs, eager(name), **options)
         sequences = [getattr(out, "sequences", out) for out in (ours, theirs)]
@@ -127,7 +127,7 @@ class TestOtherWays:
 
     @pytest.mark.parametrize("name", ["sliding window", "learnt positions", "alibi", "state space"])
     @pytest.mark.parametrize("texts", [PROMPTS[2:3], PROMPTS])
-    def test_models_of_other_kinds(self, name: str, texts: tuple[str, ...]) -> None:
+    def test_other_models(self, name: str, texts: tuple[str, ...]) -> None:
         inputs, model = prompts(*texts), other_model(name)
         given = [Eager(1.5, pieces=True, end=0.5)]
         ours, theirs = both(model, inputs, given, max_new_tokens=30, do_sample=False)

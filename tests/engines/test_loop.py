@@ -119,8 +119,8 @@ class TestGreedy:
         inputs = prompts(*PROMPTS, *PROMPTS[:2], "in", "so")
         ours, theirs = both(llama(3), inputs, given, max_new_tokens=80, do_sample=False)
         assert ours.tolist() == theirs.tolist()
-        behind = ours[:, inputs["input_ids"].shape[1] :]
-        lengths = (behind != tiny_tokenizer().pad_token_id).sum(dim=1).tolist()
+        following = ours[:, inputs["input_ids"].shape[1] :]
+        lengths = (following != tiny_tokenizer().pad_token_id).sum(dim=1).tolist()
         assert len(set(lengths)) > 2
 
     def test_a_prompt_of_the_begin_of_sequence_alone(self) -> None:
@@ -169,7 +169,7 @@ class TestPasses:
 
     def test_no_id_goes_through_the_model_twice(self) -> None:
         inputs = prompts("a Fact:")
-        with Passes(llama(0)) as passes:  # sampling guesses nothing
+        with Passes(llama(0)) as passes:  # there are no drafts in sampling
             out = grounded().generate(**inputs, logits_processor=eager(), max_new_tokens=60, do_sample=True)
         assert 10 < passes.ids < out.numel()
 
@@ -182,7 +182,7 @@ class TestSampling:
             ours, theirs = both(llama(), prompts(text), given, seed, max_new_tokens=30, **SAMPLING[how])
             assert ours.tolist() == theirs.tolist()
 
-    def test_the_generator_is_left_where_transformers_leaves_it(self) -> None:
+    def test_the_random_generator_ends_in_the_state_of_transformers_loop(self) -> None:
         states = []
         for run in (grounded().generate, lambda **options: by_transformers(llama(), {}, **options)):
             torch.manual_seed(1)
@@ -202,7 +202,7 @@ class TestSampling:
             check_text(index(), row, inputs["input_ids"].shape[1], facts)
 
     def test_batches_have_the_same_distribution(self) -> None:
-        """Every fact and terminator that is possible comes as often as the model's probabilities say (5 sigma)."""
+        """Each possible fact and terminator is as frequent as in the model's distribution (5 sigma)."""
         texts, number = ("a Fact:", "so hello Fact:"), 300
         inputs = prompts(*texts)
         torch.manual_seed(0)
@@ -222,7 +222,7 @@ class TestSampling:
 
 
 def probabilities(prompt: list[int], temperature: float) -> dict[tuple[int, ...], float]:
-    """Of each whole fact behind a prompt that ends in a trigger, by plain forward passes."""
+    """The probability of each whole fact after a prompt that ends in a trigger, by plain forward passes."""
     found = {}
     for fact in whole_facts(index()):
         scores = log_probabilities(llama(), [*prompt, *fact])[len(prompt) - 1 :] / temperature

@@ -1,4 +1,4 @@
-"""Where a text of the loop ends, and what else runs beside it: criteria, streamers, caches, the state between calls."""
+"""The end of a text of the loop, and what a call takes besides: criteria, streamers, caches, position ids."""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,13 +33,13 @@ from transformers import (
     StopStringCriteria,
 )
 
-from refactx.asking.until import Until
-from refactx.choosing.beam_search import best_fact
-from refactx.engines import loop
+from refactx.choosing import beams
+from refactx.choosing.beam_search import search_fact
+from refactx.grounded.criteria import Interrupt
 
 
 class Ends(StoppingCriteria):
-    """Ends a row at a given id, wherever it stands, or where it stands for the `times`-th time."""
+    """Ends a row at a given id, the first time or the `times`-th time that it is there."""
 
     def __init__(self, number: int, times: int = 1) -> None:
         self.number, self.times = number, times
@@ -53,7 +53,7 @@ ROUND = ids("a", "b", "c", "d", "e", "f")
 
 
 class Again(LogitsProcessor):
-    """Has some ids written one behind the other, again and again."""
+    """Makes a model repeat some ids."""
 
     def __init__(self, some: list[int]) -> None:
         self.some = some
@@ -61,8 +61,8 @@ class Again(LogitsProcessor):
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
         out = scores.clone()
         for row, last in enumerate(input_ids[:, -1].tolist()):
-            behind = self.some.index(last) + 1 if last in self.some else 0
-            out[row, self.some[behind % len(self.some)]] += 1000
+            following = self.some.index(last) + 1 if last in self.some else 0
+            out[row, self.some[following % len(self.some)]] += 1000
         return out  # type: ignore[return-value]
 
 
@@ -73,7 +73,7 @@ class TestStopping:
         [Ends(token("p>")), Ends(token(" .")), Ends(token("Ann>")), StopStringCriteria(tiny_tokenizer(), ["<p", "Bo"])],
     )
     @pytest.mark.parametrize("sampled", [False, True])
-    def test_criteria_are_asked_at_every_id(self, criterion: Any, texts: tuple[str, ...], sampled: bool) -> None:
+    def test_criteria_are_called_for_every_id(self, criterion: Any, texts: tuple[str, ...], sampled: bool) -> None:
         if sampled and len(texts) > 1:
             texts = texts[1:2]  # the same seed gives the same ids for a single row only
         criteria = StoppingCriteriaList([criterion])
@@ -88,7 +88,7 @@ class TestStopping:
             assert ours.tolist() == theirs.tolist()
         assert index().tokenizer.decode(ours[1].tolist()).endswith("<p")
 
-    def test_time_that_is_up(self) -> None:
+    def test_the_limit_of_time(self) -> None:
         for texts in (PROMPTS[:1], PROMPTS):
             inputs = prompts(*texts)
             ours, theirs = both(llama(), inputs, eager(), max_new_tokens=50, do_sample=False, max_time=0.0)
@@ -97,7 +97,7 @@ class TestStopping:
 
 
 class Limits(StoppingCriteria):
-    """Ends each row of a batch at a length of its own."""
+    """Ends each row of a batch at a different length."""
 
     def __init__(self, *lengths: int) -> None:
         self.lengths = torch.tensor(lengths)
@@ -119,7 +119,7 @@ class Calls(StoppingCriteria):
 
 class TestCriteriaOfBatches:
     @pytest.mark.parametrize("make", [lambda: Limits(20, 15, 12, 30), Calls])
-    def test_one_of_the_callers_sees_all_rows_at_once(self, make: Callable[[], StoppingCriteria]) -> None:
+    def test_a_callers_criterion_gets_all_rows_at_once(self, make: Callable[[], StoppingCriteria]) -> None:
         inputs = prompts(*PROMPTS)
         options: dict[str, Any] = {"max_new_tokens": 30, "do_sample": False}
         ours = grounded().generate(**inputs, logits_processor=eager(), stopping_criteria=[make()], **options)
@@ -127,9 +127,9 @@ class TestCriteriaOfBatches:
         assert ours.tolist() == theirs.tolist()
 
     @pytest.mark.parametrize(
-        "criterion", [StopStringCriteria(tiny_tokenizer(), ["Bo"]), MaxTimeCriteria(100.0), Until(lambda _: False)]
+        "criterion", [StopStringCriteria(tiny_tokenizer(), ["Bo"]), MaxTimeCriteria(100.0), Interrupt(lambda _: False)]
     )
-    def test_those_that_ask_each_row_alone_cost_no_passes(self, criterion: StoppingCriteria) -> None:
+    def test_criteria_for_single_rows_take_no_more_passes(self, criterion: StoppingCriteria) -> None:
         with Passes(llama()) as passes:
             options: dict[str, Any] = {"max_new_tokens": 60, "do_sample": False, "stopping_criteria": [criterion]}
             grounded().generate(**prompts(*PROMPTS), logits_processor=eager(), **options)
@@ -164,7 +164,7 @@ class TestWhatComesAndGoes:
         assert isinstance(ours.past_key_values, DynamicCache)
 
     @pytest.mark.parametrize("texts", [PROMPTS[1:2], PROMPTS])
-    def test_the_text_may_go_on_with_the_cache_returned(self, texts: Any) -> None:
+    def test_the_text_may_continue_with_the_returned_cache(self, texts: Any) -> None:
         inputs = prompts(*texts)
         common: dict[str, Any] = {"logits_processor": eager(), "do_sample": False}
         for cut in (1, 3, 7):
@@ -176,21 +176,21 @@ class TestWhatComesAndGoes:
             assert with_cache.tolist() == again.tolist()
 
     @pytest.mark.parametrize("last", ROUND)
-    def test_so_it_may_where_it_was_ended_at_an_id_that_was_guessed(self, last: int) -> None:
+    def test_a_text_that_ended_at_a_draft_token_may_continue_with_its_cache(self, last: int) -> None:
         inputs, criteria = prompts("a"), StoppingCriteriaList([Ends(last, times=3)])
         options: dict[str, Any] = {"do_sample": False, "stopping_criteria": criteria, "return_dict_in_generate": True}
         with Passes(llama()) as passes:
             first = grounded().generate(**inputs, logits_processor=[Again(ROUND)], max_new_tokens=60, **options)
         assert first.sequences[0, -1] == last
-        assert passes.number < first.sequences.shape[1] - 3  # there were guesses, and right ones
+        assert passes.number < first.sequences.shape[1] - 3  # there were right draft tokens
         assert first.past_key_values.get_seq_length() < first.sequences.shape[1]
         on: dict[str, Any] = {"input_ids": first.sequences, "max_new_tokens": 15, "do_sample": False}
         again = grounded().generate(**on)
         assert grounded().generate(**on, past_key_values=first.past_key_values).tolist() == again.tolist()
 
-    def test_no_fact_is_searched_behind_the_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_there_is_no_search_after_the_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
         searched: list[int] = []
-        monkeypatch.setattr(loop, "best_fact", lambda *args: searched.append(1) or best_fact(*args))
+        monkeypatch.setattr(beams, "search_fact", lambda *args: searched.append(1) or search_fact(*args))
         criteria = StoppingCriteriaList([Ends(token(" Fact:"), times=2)])
         options: dict[str, Any] = {"do_sample": False, "stopping_criteria": criteria, "max_new_tokens": 60}
         given = [Again([*ROUND, token(" Fact:")])]

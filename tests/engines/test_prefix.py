@@ -1,4 +1,4 @@
-"""The beginning that prompts share, computed once: nothing but the work changes."""
+"""The prefix that prompts share, computed once: it changes the work alone."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
+from support.prefix_runs import INDEX, MODES, TEXTS, grounded, llama
 from support.tiny_model import (
-    FACTS,
     SURPLUS,
     Passes,
     check_text,
@@ -24,37 +24,9 @@ from transformers import DynamicCache, MistralConfig, MistralForCausalLM
 
 from refactx.engines.hf.prefix import Prefix
 from refactx.errors import InputError, ModelError
-from refactx.grounded.model import GroundedModel, ground
+from refactx.grounded import ground
 
-INDEX = tiny_index(FACTS)
 SHARED = "Facts are good.\nFact: <Ann> <p> <b> .\nFact: <Bo> <p> <.> .\n"
-TEXTS = ("so", "a Fact:", "Fact: <Ann> <p> <c> .\nFact: <B", "hello", "Fact: <Ann> <p> <b> .\n Fact:")
-MODES: dict[str, dict[str, Any]] = {
-    "greedy": {"do_sample": False},
-    "sampling": {"do_sample": True, "temperature": 1.5},
-    "top-p": {"do_sample": True, "top_p": 0.5},
-    "several samples": {"do_sample": True, "num_return_sequences": 3},
-    "beams": {"num_beams": 3, "do_sample": False},
-    "several beams": {"num_beams": 4, "num_return_sequences": 2, "do_sample": False},
-    "beam sampling": {"num_beams": 3, "num_return_sequences": 2, "do_sample": True},
-    "fact beams": {"fact_beams": 3, "do_sample": False},
-    "fact beams in samples": {"fact_beams": 2, "do_sample": True},
-    "scores": {"do_sample": False, "output_scores": True, "return_dict_in_generate": True},
-    # Transformers cannot go on from a cache in these: they compute the prompt again.
-    "no cache": {"do_sample": False, "use_cache": False},
-    "static cache": {"do_sample": False, "cache_implementation": "static"},
-    "prompt lookup": {"do_sample": False, "prompt_lookup_num_tokens": 4},
-}
-
-
-@cache
-def llama() -> Any:
-    return tiny_model()
-
-
-@cache
-def grounded() -> GroundedModel:
-    return ground(llama(), tiny_tokenizer(), INDEX)
 
 
 def encoded(text: str) -> list[int]:
@@ -67,8 +39,8 @@ def prefix(text: str = SHARED) -> Prefix:
     return grounded().prefill(torch.tensor([encoded(text)]))
 
 
-def behind(*texts: str, shared: str = SHARED) -> dict[str, torch.Tensor]:
-    """Prompts that begin with the shared text; the padding stands behind it."""
+def after_shared(*texts: str, shared: str = SHARED) -> dict[str, torch.Tensor]:
+    """Prompts that begin with the shared text, with padding after it."""
     rows = [encoded(text) for text in texts]
     width = max(map(len, rows))
     pad = ids("<pad>")
@@ -89,8 +61,8 @@ def written(seed: int, inputs: dict[str, torch.Tensor], mode: str, budget: int =
 @pytest.mark.parametrize("mode", MODES)
 def test_the_ids_are_the_same_with_and_without(mode: str, texts: tuple[str, ...]) -> None:
     if mode == "prompt lookup":
-        texts = texts[:1]  # Transformers takes one row only
-    inputs = behind(*texts)
+        texts = texts[:1]  # Transformers takes a single row
+    inputs = after_shared(*texts)
     with_prefix, without = written(1, inputs, mode, prefix=prefix()), written(1, inputs, mode)
     assert with_prefix.tolist() == without.tolist()
     length = inputs["input_ids"].shape[1]
@@ -101,16 +73,16 @@ def test_the_ids_are_the_same_with_and_without(mode: str, texts: tuple[str, ...]
 
 
 @pytest.mark.parametrize("row", range(len(TEXTS)))
-def test_of_a_single_row_padded_behind_it_they_are_too(row: int) -> None:
-    inputs = {name: value[row : row + 1] for name, value in behind(*TEXTS).items()}
+def test_the_ids_of_a_single_padded_row_are_the_same_too(row: int) -> None:
+    inputs = {name: value[row : row + 1] for name, value in after_shared(*TEXTS).items()}
     assert written(1, inputs, "greedy", prefix=prefix()).tolist() == written(1, inputs, "greedy").tolist()
 
 
-def test_what_is_left_of_the_prompt_is_read_with_a_guess(monkeypatch: pytest.MonkeyPatch) -> None:
-    inputs = behind("so it is")
+def test_the_rest_of_the_prompt_is_read_with_draft_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = after_shared("so it is")
     truth = written(0, inputs, "greedy", 8)
     ahead = truth[0].tolist()
-    monkeypatch.setattr("refactx.choosing.guesses.guess", lambda before, most, matched: ahead[len(before) :][:most])
+    monkeypatch.setattr("refactx.choosing.guesses.repeat", lambda before, most, matched: ahead[len(before) :][:most])
     with Passes(llama()) as passes:
         out = written(0, inputs, "greedy", 8, prefix=prefix())
     assert out.tolist() == truth.tolist()
@@ -118,22 +90,22 @@ def test_what_is_left_of_the_prompt_is_read_with_a_guess(monkeypatch: pytest.Mon
 
 
 def test_an_assistant_may_help() -> None:
-    inputs = behind("a Fact:")
+    inputs = after_shared("a Fact:")
     out = written(0, inputs, "greedy", prefix=prefix(), assistant_model=tiny_model(1))
     assert out.tolist() == written(0, inputs, "greedy").tolist()
 
 
 @pytest.mark.parametrize("mode", ["greedy", "fact beams"])
-def test_each_row_of_a_batch_is_what_it_is_alone(mode: str) -> None:
-    together = written(0, behind(*TEXTS), mode, prefix=prefix())
+def test_each_row_of_a_batch_has_the_ids_that_it_has_alone(mode: str) -> None:
+    together = written(0, after_shared(*TEXTS), mode, prefix=prefix())
     for row, text in zip(together, TEXTS, strict=True):
-        alone = written(0, behind(text), mode)
+        alone = written(0, after_shared(text), mode)
         assert row[-25:].tolist() == alone[0, -25:].tolist()
 
 
 @pytest.mark.parametrize("shared", ["so Fact:", "so Fact: <", "so Fact: <B", "so Fact: <Ann> <p> <b> "])
 @pytest.mark.parametrize("mode", ["greedy", "beams"])
-def test_a_fact_may_begin_in_the_prefix_and_go_on_behind_the_padding(mode: str, shared: str) -> None:
+def test_a_fact_may_begin_in_the_prefix_and_continue_after_the_padding(mode: str, shared: str) -> None:
     fact = ids(" Fact:", " <", "B", "o", ">", " <", "p>", " <", ".", ">", " .")
     begun = encoded(shared)
     at = ["so Fact:", "so Fact: <", "so Fact: <B"].index(shared) + 1 if "Ann" not in shared else 0
@@ -150,11 +122,11 @@ def test_a_fact_may_begin_in_the_prefix_and_go_on_behind_the_padding(mode: str, 
         assert row[-25:].tolist() == written(0, alone, mode)[0, -25:].tolist()
 
 
-def test_it_may_be_used_many_times_and_never_changes() -> None:
+def test_it_may_be_used_many_times_and_does_not_change() -> None:
     own = grounded().prefill(torch.tensor([encoded(SHARED)]))
     before = [layer.keys.clone() for layer in own.cache.layers]
     modes = ("greedy", "sampling", "beams", "fact beams")
-    first, again = ([written(0, behind(*TEXTS[:3]), m, 20, prefix=own).tolist() for m in modes] for _ in range(2))
+    first, again = ([written(0, after_shared(*TEXTS[:3]), m, 20, prefix=own).tolist() for m in modes] for _ in range(2))
     assert first == again
     assert own.cache.get_seq_length() == own.ids.shape[1]
     assert all(torch.equal(layer.keys, keys) for layer, keys in zip(own.cache.layers, before, strict=True))
@@ -164,7 +136,7 @@ def test_several_threads_may_use_it_at_once() -> None:
     def run(number: int) -> Any:
         texts = TEXTS if number % 2 else TEXTS[number % len(TEXTS) :][:1]
         mode = ("greedy", "fact beams", "beams")[number % 3]
-        return written(0, behind(*texts), mode, 20, prefix=prefix()).tolist()
+        return written(0, after_shared(*texts), mode, 20, prefix=prefix()).tolist()
 
     alone = [run(number) for number in range(6)]
     with ThreadPoolExecutor(4) as pool:
@@ -172,10 +144,10 @@ def test_several_threads_may_use_it_at_once() -> None:
 
 
 def test_its_facts_may_be_written_again() -> None:
-    """What the prompt holds of facts does not count as written."""
+    """The facts of a prompt do not count as written."""
     few = ground(llama(), tiny_tokenizer(), tiny_index(["<Ann> <p> <b>", "<Bo> <p> <.>"]))
     for options in ({"do_sample": False}, {"do_sample": False, "fact_beams": 2}):
-        inputs = behind(" Fact:")
+        inputs = after_shared(" Fact:")
         out = few.generate(
             **inputs, logits_processor=eager("beam", 20.0), max_new_tokens=60, prefix=prefix(), **options
         )
@@ -184,8 +156,8 @@ def test_its_facts_may_be_written_again() -> None:
 
 @pytest.mark.parametrize("mode", ["greedy", "several samples", "beams", "fact beams", "scores"])
 @pytest.mark.parametrize("texts", [TEXTS[:1], TEXTS[1:4]])
-def test_its_ids_go_through_the_model_once(mode: str, texts: tuple[str, ...]) -> None:
-    inputs, work = behind(*texts), []
+def test_the_model_reads_its_ids_once(mode: str, texts: tuple[str, ...]) -> None:
+    inputs, work = after_shared(*texts), []
     for options in ({}, {"prefix": prefix()}):
         with Passes(llama()) as passes:
             written(0, inputs, mode, 6, **options)
@@ -198,7 +170,7 @@ def rows_of(mode: str) -> int:
 
 
 def refused() -> list[tuple[str, Callable[[], Any]]]:
-    own, inputs = prefix(), behind("so")
+    own, inputs = prefix(), after_shared("so")
     numbers = inputs["input_ids"]
     cache = DynamicCache(config=llama().config)
     return [
@@ -208,15 +180,18 @@ def refused() -> list[tuple[str, Callable[[], Any]]]:
         ("begin with the prefix", lambda: grounded().generate(**prompts(SHARED + "so", SHARED), prefix=own)),
         ("begin with the prefix", lambda: grounded().generate(prefix=own)),
         ("begin with the prefix", lambda: grounded().generate(**prompts("so", "it"), prefix=own, fact_beams=2)),
-        ("either prefix or past_key_values", lambda: grounded().generate(numbers, prefix=own, past_key_values=cache)),
-        ("one row", lambda: grounded().prefill(behind("so", "it")["input_ids"])),
+        (
+            "prefix and past_key_values were both given",
+            lambda: grounded().generate(numbers, prefix=own, past_key_values=cache),
+        ),
+        ("one row", lambda: grounded().prefill(after_shared("so", "it")["input_ids"])),
         ("one row", lambda: grounded().prefill(encoded(SHARED))),
         ("one row", lambda: grounded().prefill(torch.zeros((1, 0), dtype=torch.long))),
     ]
 
 
 @pytest.mark.parametrize("number", range(10))
-def test_what_does_not_fit_is_refused(number: int) -> None:
+def test_a_prefix_that_does_not_fit_is_refused(number: int) -> None:
     match, call = refused()[number]
     with pytest.raises(InputError, match=match):
         call()

@@ -1,4 +1,4 @@
-"""An answer by another name of a gold answer, an alias that the index has, is right; another's alias is not."""
+"""An answer by an alias of a gold answer in the index is right; another entity's alias is not."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -9,9 +9,9 @@ from support.tiny_model import tiny_index
 from refactx.errors import InputError
 from refactx.eval.answers import Gold
 from refactx.eval.metrics import score
-from refactx.eval.names import holders_of, possible_aliases, with_aliases
-from refactx.eval.questions import Question
-from refactx.eval.run import stored_holders
+from refactx.eval.names import find_holders, possible_aliases, with_aliases
+from refactx.eval.question import Question
+from refactx.eval.run import load_holders
 
 FACTS = [
     "<JFK (alias)> <alias of> <John F. Kennedy (president)>",
@@ -22,7 +22,7 @@ FACTS = [
 
 
 def question(*golds: Gold) -> Question:
-    return Question("q1", "set", "Who?", golds)
+    return Question(id="q1", source="set", text="Who?", answers=golds)
 
 
 def test_what_may_be_an_alias_in_an_answer() -> None:
@@ -34,7 +34,7 @@ def test_what_may_be_an_alias_in_an_answer() -> None:
     assert possible_aliases("word " * 50) == set(), "a sentence is no name"
 
 
-def test_only_an_article_in_front_is_left_out() -> None:
+def test_only_a_leading_article_is_left_out() -> None:
     assert possible_aliases("Santa Cruz") == {"Santa Cruz"}
     assert possible_aliases("A Santa Cruz") == {"A Santa Cruz", "Santa Cruz"}
 
@@ -48,11 +48,11 @@ def test_an_alias_is_looked_up_with_more_capitals() -> None:
     assert possible_aliases("Usa") == {"Usa", "USA"}
 
 
-def test_an_alias_in_the_index_leads_to_all_who_have_it() -> None:
-    holders = holders_of(tiny_index(FACTS), {"JFK", "USA", "nobody <here>"})
+def test_an_alias_in_the_index_leads_to_all_its_entities() -> None:
+    holders = find_holders(tiny_index(FACTS), {"JFK", "USA", "nobody <here>"})
     assert {text: set(names) for text, names in holders.items()} == {
         "JFK": {"John F. Kennedy (president)", "John F. Kennedy International Airport"},
-        "USA": set(),  # a name, and nobody's alias
+        "USA": set(),  # a name, but not an alias
         "nobody <here>": set(),
     }
 
@@ -67,9 +67,9 @@ def test_an_alias_of_a_gold_answer_is_that_answer() -> None:
     assert score("JFK", asked.answers).f1 == 0.0
     assert score("JFK", with_aliases(asked, holders, named).answers).f1 == 1.0
     assert score("UK", with_aliases(asked, holders, named).answers).f1 == 0.0
-    # an id that the index knows tells it from who is called the same
+    # An id that the index has distinguishes entities of the same name.
     assert with_aliases(question(Gold("John F. Kennedy", "Q1")), holders, named).answers[0].aliases == ()
-    # without one the name has to do
+    # Without one, the name decides.
     assert score("JFK", with_aliases(question(Gold("John F. Kennedy")), holders, {}).answers).exact
     both = with_aliases(question(Gold("John F. Kennedy"), Gold("United Kingdom")), holders, {}).answers
     assert score("the UK and JFK", both).exact
@@ -82,10 +82,10 @@ def test_the_folder_of_a_run_keeps_what_was_looked_up(tmp_path: Path) -> None:
         looked.append(set(texts))
         return {text: (f"whose {text}",) for text in texts}
 
-    assert stored_holders(tmp_path, {"a", "b"}, look_up) == {"a": ("whose a",), "b": ("whose b",)}
-    assert stored_holders(tmp_path, {"b", "c"}, look_up) == {"b": ("whose b",), "c": ("whose c",)}
-    assert stored_holders(tmp_path, {"a", "c"}, look_up).keys() == {"a", "c"}
+    assert load_holders(tmp_path, {"a", "b"}, look_up) == {"a": ("whose a",), "b": ("whose b",)}
+    assert load_holders(tmp_path, {"b", "c"}, look_up) == {"b": ("whose b",), "c": ("whose c",)}
+    assert load_holders(tmp_path, {"a", "c"}, look_up).keys() == {"a", "c"}
     assert looked == [{"a", "b"}, {"c"}]
     (tmp_path / "aliases.json").write_text("[")
     with pytest.raises(InputError, match=r"aliases\.json cannot be read .*: delete it"):
-        stored_holders(tmp_path, {"a"}, look_up)
+        load_holders(tmp_path, {"a"}, look_up)

@@ -8,8 +8,9 @@ import pytest
 from refactx.errors import InputError
 from refactx.eval.answers import Gold
 from refactx.eval.formats import kind_of
-from refactx.eval.gold_names import gold_names
-from refactx.eval.questions import Question, chosen, half_of, keyed, read_questions, with_names
+from refactx.eval.names import gold_names
+from refactx.eval.question import Question, assign_keys, half_of
+from refactx.eval.questions import choose_questions, read_questions, with_names
 from refactx.index.names import Named
 
 SETS = Path(__file__).parent / "questions"
@@ -78,7 +79,7 @@ def test_the_kind_of_a_query_with_full_iris() -> None:
     assert kind_of(f"PREFIX wdt: {wiki}prop/direct/> SELECT ?x WHERE {{ ?x wdt:P17 ?y }}") == "single"
 
 
-def test_our_own_form_and_an_id_that_occurs_twice() -> None:
+def test_our_own_format_and_an_id_that_occurs_twice() -> None:
     found = read("own.jsonl")
     assert list(found) == ["WebQTrn-13", "qald10/train/train_0", "qald7/train/train_0", "only"]
     assert golds(found["WebQTrn-13"]) == ["Canada", "Mexico"]
@@ -93,13 +94,13 @@ def test_our_own_form_and_an_id_that_occurs_twice() -> None:
         ('{"id": "1", "question": "Q?", "answers": ["a"]}\n{"id": \n', "line 2"),
         ("[]", "has no questions: expected Mintaka"),
         ("7", "has no questions"),
-        ('[{"title": "x", "paragraphs": []}]', "has records with paragraphs, title: expected Mintaka"),
+        ('[{"title": "x", "paragraphs": []}]', "has records with the fields paragraphs, title: expected Mintaka"),
         (
             '{"id": "1", "question": "Q?", "answers": ["a"]}\n{"id": "2", "answers": ["a"]}',
             "record 2 .* it has no 'question'",
         ),
         ('{"id": "1", "question": " ", "answers": ["a"]}', "record 1 .* its question is empty"),
-        ('{"id": "1", "question": "Q?", "answers": [["a"]]}', r"record 1 .* \['a'\] stands where a text"),
+        ('{"id": "1", "question": "Q?", "answers": [["a"]]}', r"record 1 .* expected a text, found \['a'\]"),
         (
             '{"questions": [{"id": 1, "question": [{"language": "de", "string": "Wer?"}]}]}',
             "no English question, only de",
@@ -110,14 +111,14 @@ def test_our_own_form_and_an_id_that_occurs_twice() -> None:
         ("[" * 100_000, "neither JSON"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_told(tmp_path: Path, content: str, expected: str) -> None:
+def test_a_file_that_cannot_be_used_is_reported(tmp_path: Path, content: str, expected: str) -> None:
     file = tmp_path / "questions.json"
     file.write_text(content)
     with pytest.raises(InputError, match=expected):
         read_questions(file)
 
 
-def test_files_that_are_not_there_or_no_text(tmp_path: Path) -> None:
+def test_missing_files_and_files_without_text(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot read the questions"):
         read_questions(tmp_path / "none.json")
     (tmp_path / "b.json").write_bytes(b"\xff\xfe\x00")
@@ -130,13 +131,16 @@ def test_files_that_are_not_there_or_no_text(tmp_path: Path) -> None:
 
 
 def many(n: int) -> list[Question]:
-    made = [Question(f"q{i}", "s", "Q?", (Gold("a"),), kind="single" if i % 3 else "multi") for i in range(n)]
-    return keyed(made)
+    made = [
+        Question(id=f"q{i}", source="s", text="Q?", answers=(Gold("a"),), kind="single" if i % 3 else "multi")
+        for i in range(n)
+    ]
+    return assign_keys(made)
 
 
 def test_the_split_is_fixed_and_takes_each_question_once() -> None:
     questions = many(200)
-    tune, report = chosen(questions, "tune"), chosen(questions, "report")
+    tune, report = choose_questions(questions, "tune"), choose_questions(questions, "report")
     assert {q.id for q in tune} | {q.id for q in report} == {q.id for q in questions}
     assert not {q.id for q in tune} & {q.id for q in report}
     assert 70 < len(tune) < 130
@@ -146,17 +150,17 @@ def test_the_split_is_fixed_and_takes_each_question_once() -> None:
 
 def test_a_limit_takes_the_same_questions_whatever_the_order_of_the_file() -> None:
     questions = many(200)
-    first = chosen(questions, "report", ("single",), 20)
-    assert first == chosen(questions[::-1], "report", ("single",), 50)[:20]
+    first = choose_questions(questions, "report", ("single",), 20)
+    assert first == choose_questions(questions[::-1], "report", ("single",), 50)[:20]
     assert {q.kind for q in first} == {"single"}
 
 
-def test_what_cannot_be_chosen_is_told() -> None:
-    with pytest.raises(InputError, match=r"no questions of kind count; there are: single \(6\), multi \(4\)"):
-        chosen(many(10), kinds=("count",))
+def test_a_choice_without_questions_is_reported() -> None:
+    with pytest.raises(InputError, match=r"no questions of kind count: give some of single \(6\), multi \(4\)"):
+        choose_questions(many(10), kinds=("count",))
     one = many(1)
     with pytest.raises(InputError, match="no question is left"):
-        chosen(one, "tune" if half_of(one[0]) == "report" else "report")
+        choose_questions(one, "tune" if half_of(one[0]) == "report" else "report")
 
 
 class Names:
@@ -182,7 +186,13 @@ def test_the_names_of_gold_answers_come_from_the_index() -> None:
 
 def test_an_id_finds_the_answer_that_has_its_name_or_the_one_that_is_left() -> None:
     names = {"Q70": ("Bern (capital)",), "Q72": ("Zürich",), "Q1": ("something else",)}
-    question = Question("1", "s", "Q?", (Gold("Zurich"), Gold("Bern"), Gold("Other")), answer_ids=("Q1", "Q70", "Q72"))
+    question = Question(
+        id="1",
+        source="s",
+        text="Q?",
+        answers=(Gold("Zurich"), Gold("Bern"), Gold("Other")),
+        answer_ids=("Q1", "Q70", "Q72"),
+    )
     assert [gold.id for gold in with_names(question, names).answers] == ["Q72", "Q70", "Q1"]
     two_left = replace(question, answers=(Gold("x"), Gold("y"), Gold("Bern")))
     assert [gold.id for gold in with_names(two_left, names).answers] == [None, None, "Q70"]

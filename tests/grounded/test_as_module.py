@@ -1,4 +1,4 @@
-"""A grounded model used as any model: moved, switched, cast (what comes back is grounded still), interrupted."""
+"""A grounded model used as any model: moved, switched, cast (the result is still grounded), interrupted."""
 
 import copy
 from collections.abc import Callable
@@ -18,7 +18,8 @@ from support.tiny_model import (
 
 from refactx.asking.inputs import PromptInputs
 from refactx.asking.prompt import Prompt
-from refactx.grounded.model import GroundedModel, ground
+from refactx.grounded import GroundedModel, ground
+from refactx.grounded.writer import TextWriter
 
 CHANGES: dict[str, Callable[[Any], Any]] = {
     "eval": lambda model: model.eval(),
@@ -35,7 +36,7 @@ def grounded() -> GroundedModel:
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_a_method_returns_for_the_model_writes_only_facts_too(change: str, grounded: GroundedModel) -> None:
+def test_a_method_that_returns_the_model_returns_the_grounded_model(change: str, grounded: GroundedModel) -> None:
     changed = CHANGES[change](grounded)
     assert changed is grounded
     options: dict[str, Any] = {
@@ -53,7 +54,7 @@ def test_the_change_is_made_to_the_model(grounded: GroundedModel) -> None:
     assert grounded.train().training
 
 
-def test_all_else_that_a_method_returns_is_the_models() -> None:
+def test_other_results_of_methods_are_the_models() -> None:
     model = tiny_model()
     grounded = ground(model, tiny_tokenizer(), tiny_index(FACTS))
     assert grounded.get_input_embeddings() is model.get_input_embeddings()
@@ -61,19 +62,20 @@ def test_all_else_that_a_method_returns_is_the_models() -> None:
     assert grounded.num_parameters() == model.num_parameters()
 
 
-def test_the_shared_beginning_is_computed_by_the_next_question_if_the_first_is_cancelled() -> None:
+def test_the_common_prefix_is_computed_with_the_next_question_if_the_first_is_interrupted() -> None:
     model, tokenizer = tiny_model(), copy.deepcopy(tiny_tokenizer())
     tokenizer.chat_template = "{% for m in messages %}{{ m['content'] + ' ' }}{% endfor %}"
-    inputs = PromptInputs(model, tokenizer, Prompt("Be true."), pad=0)
-    asked = [inputs.asked("Who?", 10, ())]
+    inputs = PromptInputs(TextWriter(model, tokenizer, None), tokenizer, Prompt(system="Be true."))
+    asked = [inputs.encode("Who?", 10, ())]
 
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
     hook = model.register_forward_pre_hook(interrupt)
     with pytest.raises(KeyboardInterrupt):
-        inputs.shared(asked)
+        inputs.batch(asked)
     hook.remove()
-    prefix = inputs.shared(asked)
+    prefix = inputs.batch(asked).prefix
+    assert prefix is not None
     assert tokenizer.decode(prefix.ids[0]) == "Be true. "
-    assert inputs.shared(asked) is prefix
+    assert inputs.batch(asked).prefix is prefix

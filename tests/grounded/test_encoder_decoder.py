@@ -1,4 +1,4 @@
-"""Encoder-decoder models: the decoder writes only facts; the encoder's text counts for nothing."""
+"""Encoder-decoder models: the decoder writes only facts; the encoder's text does not matter."""
 
 import copy
 from functools import cache
@@ -21,7 +21,7 @@ from support.tiny_model import (
 from transformers import LogitsProcessorList, T5Config, T5ForConditionalGeneration
 
 from refactx.errors import ModelError
-from refactx.grounded.model import GroundedModel, ground
+from refactx.grounded import GroundedModel, ground
 
 INDEX = tiny_index(FACTS)
 TEXTS = ("what is Ann?", "Fact: <Ann> <p> <b> .\nFact: <Ann", "so")
@@ -76,7 +76,7 @@ def test_every_mode_writes_only_facts_and_none_twice(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["greedy", "beams"])
-def test_a_batch_gives_each_text_what_it_gets_alone(mode: str) -> None:
+def test_each_text_of_a_batch_is_the_one_that_it_is_alone(mode: str) -> None:
     options = {"max_new_tokens": 40, **MODES[mode]}
     together = grounded().generate(**prompts(*TEXTS), logits_processor=triggers(), **options)
     facts = grounded().facts(together)
@@ -110,7 +110,7 @@ def test_an_assistant_changes_nothing() -> None:
     assert torch.equal(out, grounded().generate(**options, logits_processor=triggers()))
 
 
-def test_fact_beams_and_prefixes_are_for_decoders_alone() -> None:
+def test_fact_beams_and_prefixes_need_a_decoder_only_model() -> None:
     with pytest.raises(ModelError, match="fact beams"):
         grounded().generate(**prompts("so"), fact_beams=2, max_new_tokens=10)
     with pytest.raises(ModelError, match="T5ForConditionalGeneration"):

@@ -1,4 +1,4 @@
-"""Decoding with a real small model (SmolLM2) and an index in memory of real-looking facts."""
+"""Decoding with a real small model (SmolLM2) and an index in memory of realistic facts."""
 
 from itertools import product
 from pathlib import Path
@@ -10,8 +10,7 @@ from support.tiny_model import MemoryIndex
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from refactx.decoding.machine import Machine
-from refactx.decoding.mask import allowed
-from refactx.grounded.model import GroundedModel, ground
+from refactx.grounded import GroundedModel, ground
 from refactx.tokenizer import FactTokenizer
 
 PEOPLE = ("Danny Boyle", "Marie Curie", "Édith Piaf", "Ada Lovelace (mathematician)", "Akira Kurosawa (黒澤明)")
@@ -75,14 +74,14 @@ def test_it_writes_only_facts_of_the_index(
         assert begun.startswith(" " + texts[0])
 
 
-def test_a_fact_is_walked_as_the_model_would_tokenise_it(tokenizer: Any, index: MemoryIndex) -> None:
+def test_a_fact_in_the_models_own_tokenization_is_allowed(tokenizer: Any, index: MemoryIndex) -> None:
     """Every fact of the index, tokenised in one go with its trigger and terminator, is allowed token by token."""
     machine = Machine(index)
     for fact in FACTS:
         written = tokenizer(f"So. Fact: {fact} .\n\nIt is", add_special_tokens=False)["input_ids"]
         state = machine.start([])
         for position, number in enumerate(written):
-            tokens = allowed(machine, state)
+            tokens = machine.allowed(state)
             assert tokens is None or number in tokens
             state = machine.advance(state, number, position)
         assert [found.text for found in machine.facts(written, 0)] == [f"{fact} ."]
@@ -93,7 +92,7 @@ def test_a_fact_may_end_in_every_way_the_tokenizer_has(index: MemoryIndex) -> No
     state: Any = machine.begin(0)
     for number in min(index.sequences):
         state = machine.advance(state, number, 0)
-    tokens = allowed(machine, state)
+    tokens = machine.allowed(state)
     assert tokens is not None
     pieces = {index.tokenizer.decode([number]) for number in tokens.tolist()}
     assert {" ", " ."} <= pieces

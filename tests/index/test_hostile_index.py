@@ -1,7 +1,6 @@
 """A real index in PostgreSQL, changed by hand: errors of one line, and faults that verify finds."""
 
 import os
-import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,7 +11,8 @@ from urllib.parse import urlencode
 import psycopg
 import pytest
 import zstandard
-from conftest import DatabaseServer, run_refactx
+from support.command import run_refactx
+from support.complaints import complains
 from support.hostile_rows import (
     Answers,
     Prefix,
@@ -23,17 +23,20 @@ from support.hostile_rows import (
     row_with,
     with_counts,
 )
+from support.ingest.quiet import QUIET
+from support.servers import DatabaseServer
 
 from refactx.connect import open_index
 from refactx.errors import CorruptIndexError, RefactxError
 from refactx.index.index import Index
 from refactx.index.verify import verify
-from refactx.ingest.new_index import Options, ingest
-from refactx.ingest.segment.level_cutter import Shape
+from refactx.ingest import ingest
+from refactx.ingest.segment.builder import Shape
 from refactx.postgres.database import Database
 from refactx.tokenizer import FactTokenizer
 from refactx.tree.codec import FORMAT_VERSION
-from refactx.tree.piece import Piece, to_members
+from refactx.tree.piece import Piece
+from refactx.tree.piece_members import to_members
 
 
 def database_url(server: DatabaseServer, name: str) -> str:
@@ -57,7 +60,16 @@ def url(
     made = Database(database_url(database_server, name))
     tokenizer = FactTokenizer.from_file(smollm2_folder / "tokenizer.json")
     shape = Shape(facts=64, inner=64, root=64)
-    ingest([source], made, work, Options("hostile", tokenizer, "smollm2", shape=shape, quiet=True))
+    ingest(
+        [source],
+        made,
+        index="hostile",
+        tokenizer=tokenizer,
+        tokenizer_name="smollm2",
+        work=work,
+        shape=shape,
+        resources=QUIET,
+    )
     made.close()
     yield database_url(database_server, name)
     with psycopg.connect(server, autocommit=True) as connection:
@@ -73,7 +85,7 @@ def index(url: str) -> Iterator[Index]:
 
 @contextmanager
 def altered(url: str, table: str, column: str, where: str, value: object) -> Iterator[None]:
-    """One value of the database changed for the length of a block."""
+    """Change one value of the database during a block."""
     with psycopg.connect(url, autocommit=True) as connection:
 
         def write(new: object) -> None:
@@ -140,7 +152,7 @@ def test_a_wrong_count_in_the_root_is_never_a_wrong_answer(index: Index, url: st
         assert errors_of(reopened, truth, key.hex()) > 0
 
 
-def test_verify_finds_an_entry_that_shares_more_than_there_is(index: Index, url: str) -> None:
+def test_verify_finds_an_entry_that_shares_more_tokens_than_there_are(index: Index, url: str) -> None:
     key = next(key for key in upper_keys(url) if key[0] == 1)
     tree = index.segments[0][1]
     for entry in (1, 2):
@@ -165,17 +177,6 @@ def test_a_changed_numbering_or_dictionary_is_never_a_wrong_answer(index: Index,
                 assert "index 'hostile'" in str(error)
 
 
-def limited() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
-
-
-def complains(url: str, *command: object) -> str:
-    done = run_refactx(*command, "--db", url, preexec_fn=limited)
-    assert done.returncode == 2, (done.stdout, done.stderr)
-    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
-    return done.stderr
-
-
 def test_a_numbering_that_asks_for_gigabytes_is_an_error_of_one_line(index: Index, url: str) -> None:
     codes = (2**31 - 1).to_bytes(4, "little") + value_of(url, "segments", "codes")[4:]
     with altered(url, "segments", "codes", "true", codes):
@@ -195,7 +196,7 @@ def test_a_stored_tokenizer_that_is_another_is_an_error(index: Index, url: str) 
             assert "index 'hostile'" in complains(url, "facts", "<S", "--index", "hostile")
 
 
-def test_a_hostile_row_is_one_line_of_the_command_line_and_a_fault_of_verify(index: Index, url: str) -> None:
+def test_a_hostile_row_is_one_line_on_the_command_line_and_a_fault_for_verify(index: Index, url: str) -> None:
     key = index.segments[0][1].root_key
     where, row = f"key = '\\x{key.hex()}'::bytea", row_with(key, b"\x80\x05\x95" + b"\xff" * 8 + b".")
     with altered(url, "pieces_1", "piece", where, row):
@@ -205,7 +206,7 @@ def test_a_hostile_row_is_one_line_of_the_command_line_and_a_fault_of_verify(ind
     assert f"row {key.hex()}" in done.stdout
 
 
-def test_an_index_of_a_newer_format_is_told_to_upgrade(index: Index, url: str) -> None:
+def test_the_error_for_an_index_of_a_newer_format_advises_to_upgrade(index: Index, url: str) -> None:
     with altered(url, "indexes", "format", "true", FORMAT_VERSION + 1):
         with pytest.raises(RefactxError, match=r"index 'hostile' .*upgrade refactx"):
             open_index("hostile", url)

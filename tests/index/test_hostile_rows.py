@@ -1,4 +1,4 @@
-"""Rows changed by hand are errors that name index and row: never a wrong mask, and what a wrong value leads to neither."""
+"""Rows changed by hand are errors that name index and row, and never a wrong mask; so are the results of wrong values."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,11 +13,12 @@ from support.hostile_rows import (
     sample,
     with_counts,
 )
-from test_stored_tree import Sequences
+from support.stored_trees import Sequences
 
 from refactx.errors import CorruptIndexError
 from refactx.tree.codec import FORMAT_VERSION
-from refactx.tree.piece import SAME_PIECE, TERMINAL, Piece, to_members
+from refactx.tree.piece import SAME_PIECE, TERMINAL, Piece
+from refactx.tree.piece_members import to_members
 from refactx.tree.token_codes import TokenCodes
 
 
@@ -56,15 +57,15 @@ def test_exchanged_rows_are_errors(stored: Stored) -> None:
     for one, other in [(first, second), (first, root)]:
         tree = stored.tree({one: stored.rows[other], other: stored.rows[one]})
         assert errors_of(tree, stored.truth, "checksum") > 0
-    # With a checksum made anew for the wrong place as well.
+    # Also with a new checksum for the wrong key.
     assert stored.errors(first, stored.piece(second)) > 0
 
 
-def test_a_newer_format_is_told_to_upgrade(stored: Stored) -> None:
+def test_the_error_for_a_newer_format_advises_to_upgrade(stored: Stored) -> None:
     key = stored.keys(0)[0]
     row = bytearray(stored.rows[key])
     row[2] = FORMAT_VERSION + 1
-    with pytest.raises(CorruptIndexError, match=f"row {key.hex()} .*version {FORMAT_VERSION + 1} .*upgrade refactx"):
+    with pytest.raises(CorruptIndexError, match=f"row {key.hex()} .*version {FORMAT_VERSION + 1}, .*upgrade refactx"):
         stored.tree({key: bytes(row)}).piece(key)
 
 
@@ -86,7 +87,7 @@ def test_a_wrong_count_below_the_root_is_never_a_wrong_answer(stored: Stored, fi
             values = getattr(piece, field)
             for count in other_counts(int(values[entry])):
                 wrong = with_counts(piece, field, changed(values, entry, count))
-                # A fact that ends here has no items: what it says of them is not read.
+                # A fact that ends here has no items: their number is not read.
                 assert stored.errors(key, wrong) > 0 or piece.kinds[entry] == TERMINAL, (level, entry, count)
 
 
@@ -130,7 +131,7 @@ def sequences_in(piece: Piece, codes: TokenCodes) -> Sequences:
 
 
 def with_sequences(piece: Piece, sequences: Sequences, codes: TokenCodes) -> Piece:
-    """The piece with its entries spelled otherwise, front-coded again."""
+    """The piece with other entries, front-coded again."""
     lcp, rest = [0], [sequences[0]]
     for before, sequence in pairwise(sequences):
         shared = next(
@@ -157,7 +158,7 @@ def test_entries_out_of_order_are_never_a_wrong_answer(stored: Stored) -> None:
                     swapped = found.copy()
                     swapped[first], swapped[second] = found[second], found[first]
                     spelled = with_sequences(piece, swapped, stored.codes)
-                    # A key made of the wrong spelling is missing: the error names that one.
+                    # The key of a wrong entry is missing: the error names that key.
                     assert stored.errors(key, spelled, "row ") > 0, (level, first, second)
 
 
@@ -168,18 +169,18 @@ def test_a_fact_twice_is_never_a_wrong_answer(stored: Stored) -> None:
         for at in range(len(found) - 1):
             twice = found.copy()
             twice[at + 1] = found[at]
-            # The fact that is gone cannot be missed; but nothing may count double.
+            # Nothing shows that a fact is missing; but none may count twice.
             tree = stored.tree({key: stored.codec.pack(key, to_members(with_sequences(piece, twice, stored.codes)))})
             try:
                 for depth in range(len(found[at]) + 1):
                     assert tree.children(found[at][:depth]).total in (0, *range(len(stored.truth)))
                 assert tree.children(found[at]).terminal == 1
-                pytest.fail("a fact that stands twice went unnoticed")
+                pytest.fail("a fact that is there twice was not noticed")
             except CorruptIndexError as error:
                 assert key.hex() in str(error)
 
 
-def test_token_codes_that_stand_for_no_token_are_an_error(stored: Stored) -> None:
+def test_token_codes_without_a_token_are_an_error(stored: Stored) -> None:
     beyond = b"\xff\xff\xff\xff\xff\xff\xff\xff\x7f"
     for level in range(stored.levels):
         for number in (beyond, b"\xff\xff\xff\xff\x7f", b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\x7f"):

@@ -1,4 +1,4 @@
-"""An open index goes on while facts are appended and forgotten, and while the segments that it reads are compacted away."""
+"""An open index continues while facts are appended and forgotten, and while its segments are replaced by compaction."""
 
 import random
 import threading
@@ -6,14 +6,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from support.ingest.living_index import LivingIndex, linked, same, shown
-from test_segments import FIRST, MORE
+from support.ingest.living_index import FIRST, MORE, LivingIndex, linked, same, shown
 
-from refactx.decoding.machine import InFact, Machine
+from refactx.decoding.machine import Machine
+from refactx.decoding.states import InFact
 from refactx.errors import IndexChangedError, IndexNotFoundError
 from refactx.index.index import Index
-from refactx.postgres.building import drop
 from refactx.postgres.database import Database
+from refactx.postgres.removal import drop
 from refactx.tree.children import MemoryTree, SignedSum
 
 
@@ -42,18 +42,18 @@ def test_a_refreshed_index_keeps_the_rows_that_it_has(living: LivingIndex) -> No
         living.append(*MORE)
         index.refresh()
         walked = index.round_trips
-        assert walked == before, "counted on"
+        assert walked == before, "the count continues"
         same(index, living.sequences(FIRST + MORE))
         assert index.round_trips - walked < before, "only the new segment's rows are fetched"
 
 
 @pytest.mark.parametrize("cache_bytes", [0, 1 << 20])
-def test_a_compaction_under_a_reader_is_taken_up_by_itself(living: LivingIndex, cache_bytes: int) -> None:
+def test_a_reader_continues_by_itself_after_a_compaction(living: LivingIndex, cache_bytes: int) -> None:
     with living.open(cache_bytes=cache_bytes) as index:
         living.append(*MORE)
         living.forget(*FIRST[:3])
         living.compact()
-        for prefix in living.sequences(["s5 p1 o1"]):  # nothing of it was read before
+        for prefix in living.sequences(["s5 p1 o1"]):  # none of it was read before
             assert index.children(prefix).terminal == 1
         assert len(index.segments) == 1
         same(index, living.sequences([*FIRST[3:], *MORE]), living.sequences(FIRST))
@@ -61,7 +61,7 @@ def test_a_compaction_under_a_reader_is_taken_up_by_itself(living: LivingIndex, 
         assert linked(index, "<s5> <p1> <o1> .") == [None, None, None]
 
 
-def test_readers_in_many_threads_see_nothing_but_what_was_or_is(living: LivingIndex) -> None:
+def test_readers_in_many_threads_see_the_old_or_the_new_index(living: LivingIndex) -> None:
     sequences = living.sequences(FIRST + MORE)
     prefixes = sorted({sequence[:depth] for sequence in sequences for depth in range(len(sequence) + 1)})
     held = [living.sequences(FIRST)]
@@ -98,7 +98,7 @@ def test_readers_in_many_threads_see_nothing_but_what_was_or_is(living: LivingIn
         same(index, living.sequences(FIRST[2:]), sequences)
 
 
-def test_a_change_does_not_wait_for_who_still_reads_what_a_compaction_left(
+def test_a_change_does_not_wait_for_readers_of_compacted_segments(
     living: LivingIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("refactx.ingest.compaction.PATIENCE", 0.1)
@@ -110,10 +110,12 @@ def test_a_change_does_not_wait_for_who_still_reads_what_a_compaction_left(
             assert living.append(*MORE).facts == len(MORE)
             index.refresh()
             same(index, living.sequences([*FIRST[3:], *MORE]), living.sequences(FIRST))
-            assert len(export.execute("SELECT key FROM refactx.pieces_1").fetchall()) > 0, "it reads on"
+            assert len(export.execute("SELECT key FROM refactx.pieces_1").fetchall()) > 0, "it continues to read"
     living.forget("not there at")
     with psycopg.connect(living.url) as connection:
-        assert connection.execute("SELECT to_regclass('refactx.pieces_1')").fetchone() == (None,), "then it goes"
+        assert connection.execute("SELECT to_regclass('refactx.pieces_1')").fetchone() == (None,), (
+            "then the table is dropped"
+        )
 
 
 def test_a_fact_retracted_while_it_is_written_is_an_error(living: LivingIndex) -> None:
@@ -131,7 +133,7 @@ def test_a_fact_retracted_while_it_is_written_is_an_error(living: LivingIndex) -
             machine.advance(state, fact[3], 3)
 
 
-def test_a_dropped_or_replaced_index_is_told(living: LivingIndex) -> None:
+def test_a_dropped_or_replaced_index_is_reported(living: LivingIndex) -> None:
     with living.open(cache_bytes=0) as index:
         living.ingest(*MORE, replace=True)
         with pytest.raises(IndexNotFoundError, match="dropped or replaced: open it again"):
@@ -147,7 +149,7 @@ def test_a_dropped_or_replaced_index_is_told(living: LivingIndex) -> None:
             index.refresh()
 
 
-def test_a_warm_walk_of_several_segments_asks_none_of_them(living: LivingIndex) -> None:
+def test_a_warm_walk_of_several_segments_reads_none_of_them(living: LivingIndex) -> None:
     living.append(*MORE)
     living.forget(*FIRST[:3])
     with living.open() as index:
@@ -158,10 +160,10 @@ def test_a_warm_walk_of_several_segments_asks_none_of_them(living: LivingIndex) 
                 assert shown(index.children(sequence[:depth])) == shown(plain.children(sequence[:depth]))
         first = [index.children(sequence[:depth]) for sequence in sequences[4:] for depth in range(4)]
         again = [index.children(sequence[:depth]) for sequence in sequences[4:] for depth in range(4)]
-        assert all(one is other for one, other in zip(first, again, strict=True)), "kept, not added up anew"
+        assert all(one is other for one, other in zip(first, again, strict=True)), "cached, not summed again"
 
 
-def test_small_segments_cost_a_walk_no_round_trip(living: LivingIndex) -> None:
+def test_small_segments_take_no_round_trips_of_a_walk(living: LivingIndex) -> None:
     living.append(*MORE)
     living.forget(*FIRST[:3])
     with living.open() as index:

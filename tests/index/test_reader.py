@@ -1,4 +1,4 @@
-"""An open index keeps answering: through a server's restart, from many threads, after a fork, and in bounded memory."""
+"""An open index continues to answer: after a server's restart, from many threads, after a fork, in bounded memory."""
 
 import os
 import signal
@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import psycopg
 import pytest
-from conftest import new_home, remove_home, run_refactx
+from support.command import run_refactx
+from support.servers import new_home, remove_home
 
 import refactx
 from refactx.index.index import Index
@@ -18,7 +19,7 @@ from refactx.postgres.embedded import server as embedded
 
 
 def walk(index: Index, texts: list[str]) -> list[tuple[list[int], list[int], int]]:
-    """All that the index says along some facts."""
+    """The children of all prefixes of some facts."""
     seen = []
     for text in texts:
         tokens = index.tokenizer.encode_after(index.trigger, " " + text.removesuffix(index.terminator))
@@ -29,7 +30,7 @@ def walk(index: Index, texts: list[str]) -> list[tuple[list[int], list[int], int
 
 
 def kill_server(home: Path, url: str) -> None:
-    """Kill an embedded server, and wait until it answers no more."""
+    """Kill an embedded server, and wait until it no longer answers."""
     os.kill(int((home / "embedded/data/postmaster.pid").read_text().splitlines()[0]), signal.SIGKILL)
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
@@ -42,7 +43,7 @@ def kill_server(home: Path, url: str) -> None:
 
 @pytest.fixture(scope="module")
 def some_facts(sample_url: str) -> list[str]:
-    """Facts spread over the sample."""
+    """Facts from all parts of the sample."""
     with refactx.open_index(db=sample_url) as index:
         subjects = [subject for subject, _ in index.complete("<", 400)][::20]
         facts = []
@@ -53,7 +54,7 @@ def some_facts(sample_url: str) -> list[str]:
     return facts
 
 
-def test_children_are_arrays_of_the_documented_kind(sample_url: str) -> None:
+def test_children_are_arrays_of_the_documented_types(sample_url: str) -> None:
     with refactx.open_index(db=sample_url) as index:
         root = index.children([])
         assert root.tokens.dtype == np.int32
@@ -92,16 +93,16 @@ def test_a_forked_child_makes_its_own_connections(sample_url: str, some_facts: l
     with refactx.open_index(db=sample_url, cache_bytes=0) as index:
         expected = walk(index, some_facts)
         child = os.fork()
-        if child == 0:  # in the child nothing may be raised into pytest
+        if child == 0:  # the child must not raise into pytest
             try:
                 os._exit(0 if walk(index, some_facts) == expected else 1)
             except BaseException:
                 os._exit(2)
-        assert walk(index, some_facts) == expected, "the parent's connections still work beside the child's"
+        assert walk(index, some_facts) == expected, "the parent's connections still work"
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_a_server_that_restarts_in_mid_use_costs_no_answer(smollm2_folder: Path, sample: Path) -> None:
+def test_no_answer_is_lost_when_the_server_restarts(smollm2_folder: Path, sample: Path) -> None:
     home = new_home()
     try:
         with embedded.start(home) as server:
@@ -117,7 +118,9 @@ def test_a_server_that_restarts_in_mid_use_costs_no_answer(smollm2_folder: Path,
         remove_home(home)
 
 
-def test_an_index_that_is_replaced_under_a_reader_says_so(db_url: str, smollm2_folder: Path, tmp_path: Path) -> None:
+def test_an_index_that_is_replaced_while_it_is_read_is_an_error(
+    db_url: str, smollm2_folder: Path, tmp_path: Path
+) -> None:
     file = tmp_path / "facts.txt"
     file.write_text("<a> <b> <c> .\n")
     command = ("ingest", file, "--tokenizer", smollm2_folder, "--db", db_url)
@@ -129,6 +132,6 @@ def test_an_index_that_is_replaced_under_a_reader_says_so(db_url: str, smollm2_f
             index.children([])
 
 
-def test_a_bad_address_is_told_at_once(tmp_path: Path) -> None:
+def test_a_wrong_address_is_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(refactx.RefactxError, match="cannot reach the database"):
         Database(f"postgresql:///kb?host={tmp_path}")

@@ -4,43 +4,18 @@ import os
 import random
 import signal
 import subprocess
-import sys
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
-from conftest import new_home, remove_home, run_refactx
-
-FACTS = 120_000
-
-
-@pytest.fixture(scope="module")
-def many_facts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file of facts that takes some seconds to ingest."""
-    file = tmp_path_factory.mktemp("crash") / "facts.txt"
-    with file.open("w") as out:
-        for number in range(FACTS):
-            out.write(f"<subject {number // 3}> <property {number % 3}> <value {number * 7 % 1000}> .\n")
-    return file
-
-
-def start(*arguments: object, **options: Any) -> "subprocess.Popen[str]":
-    command = [str(Path(sys.executable).with_name("refactx")), *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it never happened"
+from support.command import run_refactx
+from support.crashes import kill, start, wait_for
+from support.servers import new_home, remove_home
 
 
 def state_of(url: str) -> str | None:
-    """The state of the newest index, None if there is none."""
+    """Return the state of the newest index; None if there is none."""
     with psycopg.connect(url, autocommit=True) as connection:
         if connection.execute("SELECT to_regclass('refactx.indexes')").fetchone() == (None,):
             return None
@@ -48,15 +23,10 @@ def state_of(url: str) -> str | None:
         return row[0] if row else None
 
 
-def tables(url: str) -> int:
+def count_tables(url: str) -> int:
     with psycopg.connect(url) as connection:
         row = connection.execute("SELECT count(*) FROM pg_class WHERE relname ~ '^(pieces|names)_[0-9]+$'").fetchone()
         return int(row[0]) if row else 0
-
-
-def kill(process: "subprocess.Popen[str]") -> None:
-    process.kill()
-    process.communicate()
 
 
 def test_killed_while_loading_it_leaves_no_index_and_the_next_run_finishes(
@@ -72,7 +42,7 @@ def test_killed_while_loading_it_leaves_no_index_and_the_next_run_finishes(
     done = run_refactx(*command)
     assert done.returncode == 0, done.stderr
     assert run_refactx("index", "verify", "default", "--db", db_url).returncode == 0
-    assert tables(db_url) == 2, "what the killed one left is gone"
+    assert count_tables(db_url) == 2, "what the killed one left is gone"
     assert list((session_home / "work").iterdir()) == []
 
 
@@ -85,7 +55,7 @@ def test_what_a_killed_ingest_left_can_be_dropped(db_url: str, smollm2_folder: P
         return run_refactx("index", "drop", "default", "--db", db_url).returncode == 0
 
     wait_for(dropped)
-    assert tables(db_url) == 0
+    assert count_tables(db_url) == 0
 
 
 def test_killed_while_replacing_the_old_index_stays(
@@ -101,7 +71,7 @@ def test_killed_while_replacing_the_old_index_stays(
     kill(process)
     assert "<old>" in run_refactx("facts", "<", "--db", db_url).stdout
     wait_for(lambda: run_refactx("index", "drop", "default", "--unfinished", "--db", db_url).returncode == 0)
-    assert tables(db_url) == 2
+    assert count_tables(db_url) == 2
     assert "<old>" in run_refactx("facts", "<", "--db", db_url).stdout
     assert (
         "no unfinished index 'default'"
@@ -109,7 +79,7 @@ def test_killed_while_replacing_the_old_index_stays(
     )
 
 
-# A commit that takes a second and cannot be cancelled, as that of a large index on a slow disk.
+# A commit that takes three seconds and cannot be cancelled, like that of a large index on a slow disk.
 SLOW_COMMIT = """
 CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     BEGIN PERFORM pg_sleep(3); EXCEPTION WHEN query_canceled THEN NULL; END;
@@ -135,7 +105,7 @@ def test_interrupted_in_the_commit_of_a_replacement_the_new_index_is_there(
     assert run_refactx("ingest", tmp_path / "old.txt", *command).returncode == 0
     with psycopg.connect(db_url, autocommit=True) as connection:
         connection.execute(SLOW_COMMIT)
-    # Where the tests themselves run in the background, they were told to pass over Ctrl-C.
+    # Tests that run in the background ignore Ctrl-C, and so would the process.
     interruptible = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     process = start("ingest", tmp_path / "new.txt", *command, preexec_fn=interruptible)
     wait_for(lambda: commits(db_url))
@@ -143,10 +113,10 @@ def test_interrupted_in_the_commit_of_a_replacement_the_new_index_is_there(
     process.communicate()
     assert process.returncode == 130
     assert "<new>" in run_refactx("facts", "<", "--db", db_url).stdout
-    assert tables(db_url) == 2, "what it replaced is gone"
+    assert count_tables(db_url) == 2, "what it replaced is gone"
 
 
-def test_of_two_ingests_into_one_name_one_wins_and_the_other_is_told(
+def test_of_two_ingests_into_one_name_one_wins_and_the_other_is_an_error(
     db_url: str, smollm2_folder: Path, many_facts: Path
 ) -> None:
     command = ("ingest", many_facts, "--tokenizer", smollm2_folder, "--db", db_url, "--replace")
@@ -199,5 +169,5 @@ def test_killed_at_any_moment(db_url: str, smollm2_folder: Path, many_facts: Pat
         return run_refactx(*command).returncode == 0
 
     wait_for(finished, 120)
-    assert tables(db_url) == 2
+    assert count_tables(db_url) == 2
     assert run_refactx("index", "verify", "default", "--db", db_url).returncode == 0

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from conftest import DatabaseServer, run_refactx
-from test_crash import kill, start, wait_for
-from test_labels import database
+from support.command import run_refactx
+from support.crashes import kill, start, wait_for
+from support.servers import DatabaseServer, database
 
 from refactx.connect import open_index
 from refactx.index.verify import verify
@@ -25,7 +25,7 @@ def fact(number: int) -> str:
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Facts to begin with, and more of them, of which some were there."""
+    """A file of first facts, and one of more facts, some of which are in the first."""
     folder = tmp_path_factory.mktemp("changes")
     for name, facts in (("first.txt", range(FIRST)), ("more.txt", range(FIRST - 1000, MORE))):
         (folder / name).write_text("".join(fact(number) + "\n" for number in facts))
@@ -43,29 +43,29 @@ def url(
         yield address
 
 
-def numbers(url: str, statement: str) -> int:
+def query_number(url: str, statement: str) -> int:
     with psycopg.connect(url) as connection:
         row = connection.execute(statement.encode()).fetchone()
         return int(row[0]) if row else 0
 
 
-def unfinished(url: str) -> int:
-    return numbers(url, "SELECT count(*) FROM refactx.segments WHERE NOT ready")
+def count_unfinished(url: str) -> int:
+    return query_number(url, "SELECT count(*) FROM refactx.segments WHERE NOT ready")
 
 
-def tables(url: str) -> int:
-    return numbers(url, "SELECT count(*) FROM pg_class WHERE relname ~ '^(pieces|names)_[0-9]+$'")
+def count_tables(url: str) -> int:
+    return query_number(url, "SELECT count(*) FROM pg_class WHERE relname ~ '^(pieces|names)_[0-9]+$'")
 
 
-def held(url: str) -> int:
-    """How many facts the index has, all of it sound."""
+def count_facts(url: str) -> int:
+    """Return how many facts the index has, after verifying it."""
     with open_index("default", url) as index:
         assert verify(index).faults == []
         return len(index)
 
 
 def kill_when_it_writes(url: str, process: "subprocess.Popen[str]") -> None:
-    wait_for(lambda: unfinished(url) > 0 or process.poll() is not None)
+    wait_for(lambda: count_unfinished(url) > 0 or process.poll() is not None)
     kill(process)
 
 
@@ -74,35 +74,35 @@ def test_a_killed_append_leaves_nothing_that_readers_see_and_the_next_one_finish
 ) -> None:
     command = ("ingest", sources[1], "--append", "--db", url)
     kill_when_it_writes(url, start(*command))
-    assert unfinished(url) == 1, "it was killed in time"
-    assert held(url) == FIRST
-    assert "[being changed, or a change was killed]" in run_refactx("index", "list", "--all", "--db", url).stdout
+    assert count_unfinished(url) == 1, "it was killed in time"
+    assert count_facts(url) == FIRST
+    assert "[a change is running, or was killed]" in run_refactx("index", "list", "--all", "--db", url).stdout
 
     def finished() -> bool:  # the killed session holds the name until PostgreSQL notices
         return run_refactx(*command).returncode == 0
 
     wait_for(finished)
-    assert held(url) == MORE
-    assert unfinished(url) == 0
-    assert tables(url) == 3, "what the killed one left is gone"
+    assert count_facts(url) == MORE
+    assert count_unfinished(url) == 0
+    assert count_tables(url) == 3, "what the killed one left is gone"
     assert list((session_home / "work").iterdir()) == []
 
 
-@pytest.mark.slow  # a killed append, above, is cleared away by the same code
+@pytest.mark.slow  # the same code cleans up after a killed append, above
 def test_a_killed_compaction_leaves_the_segments_and_the_next_one_finishes(
     url: str, sources: tuple[Path, Path]
 ) -> None:
     assert "were already there" in run_refactx("ingest", sources[1], "--append", "--db", url).stdout
     assert run_refactx("forget", sources[0], "--db", url).returncode == 0
     kill_when_it_writes(url, start("index", "compact", "default", "--db", url))
-    assert held(url) == MORE - FIRST
+    assert count_facts(url) == MORE - FIRST
 
     def finished() -> bool:
         return run_refactx("index", "compact", "default", "--db", url).returncode == 0
 
     wait_for(finished)
-    assert held(url) == MORE - FIRST
-    assert (tables(url), unfinished(url)) == (2, 0)
+    assert count_facts(url) == MORE - FIRST
+    assert (count_tables(url), count_unfinished(url)) == (2, 0)
 
 
 @pytest.mark.slow
@@ -119,10 +119,10 @@ def test_killed_at_any_moment(url: str, sources: tuple[Path, Path], seed: int) -
             process.communicate(timeout=chance.uniform(0.5, 4))
         except subprocess.TimeoutExpired:
             kill(process)
-        assert held(url) in (before, after)
+        assert count_facts(url) in (before, after)
         deadline = time.monotonic() + 60
         while (done := run_refactx(*command)).returncode:
             assert "another process is writing" in done.stderr
             assert time.monotonic() < deadline
-        assert held(url) == after
-    assert (tables(url), unfinished(url)) == (2, 0)
+        assert count_facts(url) == after
+    assert (count_tables(url), count_unfinished(url)) == (2, 0)

@@ -1,7 +1,8 @@
-"""Through any sequence of changes, in several indexes of a knowledge base, the inverse facts of a property stay what they were.
+"""Inverse facts keep their predicates in any sequence of changes, also of several indexes of one knowledge base.
 
-Each claim is between two entities of its own, so the model of an index is short: the two facts of each claim that it has, and
-the predicates that its inverse facts had first. What a source says of labels and pairs (P1696) is drawn anew each time.
+Each claim is between two entities of its own, so the model of an index is short: the two facts of each claim that it
+has, and the predicates that its inverse facts had first. The labels and pairs (P1696) of a source are drawn anew each
+time.
 """
 
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from refactx.index.verify import verify
 from refactx.ingest.selection import Selection
 from refactx.share.export import export_index
 from refactx.share.importing import import_index
-from refactx.tree.matrix import from_block
+from refactx.tree.matrix import from_matrix
 from refactx.tree.scan import surviving
 
 LABELS = {"P40": "child", "P25": "mother", "P22": "father"}
@@ -29,7 +30,7 @@ PROPERTIES = st.sampled_from(sorted(LABELS))
 SOME_PROPERTIES = st.lists(PROPERTIES, min_size=1, max_size=2)
 PAIRS = st.sampled_from([(), (), (("P22", "P40"),), (("P40", "P25"),), (("P22", "P40"), ("P25", "P40"))])
 SAID = st.tuples(st.frozensets(PROPERTIES), PAIRS, st.booleans())
-"""What a source says of properties: which have a label in it, which are paired, and whether P1696 itself has a label."""
+"""What a source has on properties: which have a label, which are paired, and whether P1696 itself has a label."""
 GIVEN = st.sampled_from(
     [None, None, None, None, ("P22", "child"), ("P25", "child of"), ("P40", "mother"), ("P22", "begot")]
 )
@@ -42,23 +43,23 @@ Said = tuple[frozenset[str], tuple[tuple[str, str], ...], bool]
 
 @dataclass
 class Expected:
-    """What one index should hold. `predicates`: of the facts of a property, and of its inverse facts under `-P22`."""
+    """What one index should have. `predicates`: of the facts of a property, and under `-P22` of its inverse facts."""
 
     living: LivingIndex
     facts: dict[Claim, set[str]] = field(default_factory=dict)
     predicates: dict[str, str] = field(default_factory=dict)
 
     def copy(self, living: LivingIndex) -> "Expected":
-        """The same of another index."""
+        """Return the same for another index."""
         return replace(self, living=living, facts=dict(self.facts), predicates=dict(self.predicates))
 
     def texts(self) -> set[str]:
-        """The facts that the index has, but for those of properties."""
+        """Return the facts that the index has, without those about properties."""
         with self.living.open() as index:
             assert verify(index).faults == []
             found = [
                 index.tokenizer.decode(tokens[start:end].tolist()).strip()
-                for tokens, offsets in map(from_block, surviving(index.segments))
+                for tokens, offsets in map(from_matrix, surviving(index.segments))
                 for start, end in pairwise(offsets)
             ]
         assert len(found) == len(set(found))
@@ -66,7 +67,7 @@ class Expected:
 
 
 class Inverses(RuleBasedStateMachine):
-    """Indexes that come from one ingest by `--kb`, export and import, and are changed each for itself."""
+    """Indexes that come from one ingest by `--kb`, export and import, and are changed independently."""
 
     def __init__(self, url: str, folder: Path, numbers: "count[int]") -> None:
         super().__init__()
@@ -75,10 +76,10 @@ class Inverses(RuleBasedStateMachine):
 
     @initialize(said=SAID, given=GIVEN)
     def ingest(self, said: Said, given: tuple[str, str] | None) -> None:
-        """Two indexes of one knowledge base, which has a fact of one property yet."""
+        """Make two indexes of one knowledge base, which has facts of only one property so far."""
         one, claims = Expected(self.new()), self.claims(["P40"])
         one.living.ingest_from(self.source(claims, (frozenset(LABELS), *said[1:])), selection=selection(given))
-        self.take_in(one, claims, set())
+        self.record(one, claims, set())
         self.indexes.append(one)
         self.copy_of(one, shared=True)
 
@@ -89,7 +90,7 @@ class Inverses(RuleBasedStateMachine):
         # A property that has no name yet in a knowledge base would make no fact.
         labelled = said[0] | {property_ for property_ in properties if property_ not in one.predicates}
         one.living.append_from(self.source(claims, (labelled, *said[1:])), selection=selection(given))
-        self.take_in(one, claims, before)
+        self.record(one, claims, before)
 
     @rule(data=st.data(), said=SAID)
     def forget(self, data: st.DataObject, said: Said) -> None:
@@ -100,7 +101,7 @@ class Inverses(RuleBasedStateMachine):
             st.lists(st.sampled_from(sorted(one.facts)), min_size=1, max_size=3, unique=True), label="claims"
         )
         done = one.living.forget_from(self.source(claims, said, named=False), selection=INVERSE)
-        assert done.facts >= len(claims) * 2  # those of P1696 count, too
+        assert done.facts >= len(claims) * 2  # those of P1696 count too
         for claim in claims:
             del one.facts[claim]
         self.check(one)
@@ -113,7 +114,7 @@ class Inverses(RuleBasedStateMachine):
 
     @rule(data=st.data(), shared=st.booleans())
     def copy(self, data: st.DataObject, shared: bool) -> None:
-        """One more index of the same knowledge base; or, if not `shared`, of another."""
+        """Make one more index, of the same knowledge base if `shared`, otherwise of another."""
         one = self.one_of(data)
         if len(self.indexes) < 3 and one.facts:
             self.copy_of(one, shared)
@@ -127,7 +128,7 @@ class Inverses(RuleBasedStateMachine):
     def copy_of(self, one: Expected, shared: bool) -> None:
         other = self.new()
         if shared:
-            other.ingest_knowledge_base(one.living.name)
+            other.retokenise(one.living.name)
         else:
             with opened(self.url) as database:
                 path = self.folder / f"{other.name}.refactx"
@@ -155,8 +156,8 @@ class Inverses(RuleBasedStateMachine):
         path = self.folder / f"{next(self.numbers)}.nt"
         return graph(LivingIndex(self.url, self.folder), path.name, lines)
 
-    def take_in(self, one: Expected, claims: list[Claim], before: set[str]) -> None:
-        """Of each new claim there are two facts, with the predicates that those of its property had first."""
+    def record(self, one: Expected, claims: list[Claim], before: set[str]) -> None:
+        """Record new claims: each has two facts, with the predicates that those of its property had first."""
         added = one.texts() - before
         for subject, property_, object_ in claims:
             facts = set()
@@ -191,10 +192,10 @@ def check(url: str, folder: Path, examples: int) -> None:
     )
 
 
-def test_inverse_facts_stay_through_any_sequence_of_changes(db_url: str, tmp_path: Path) -> None:
+def test_inverse_facts_keep_their_predicates_in_any_sequence_of_changes(db_url: str, tmp_path: Path) -> None:
     check(db_url, tmp_path, examples=6)
 
 
 @pytest.mark.slow
-def test_inverse_facts_stay_through_very_many_sequences_of_changes(db_url: str, tmp_path: Path) -> None:
+def test_inverse_facts_keep_their_predicates_in_very_many_sequences_of_changes(db_url: str, tmp_path: Path) -> None:
     check(db_url, tmp_path, examples=80)

@@ -1,16 +1,14 @@
-"""Through any sequence of changes, broken-off ones too, an index is what brute force says it is.
+"""In any sequence of changes, interrupted ones too, an index has what brute force expects.
 
-After every step an index opened now, and readers opened at some time and not refreshed since, are held against a `Moment`:
-children and counts along every prefix of every fact there could be, `len`, `in`, links; and of the one opened now `verify`.
+After every step, an index opened now, and readers opened at some time and not refreshed since, are compared with a
+`Moment`: children and counts along every prefix of every possible fact, `len`, `in` and links. `verify` checks the
+index opened now.
 """
 
 from collections import Counter
-from dataclasses import dataclass
-from functools import cache, lru_cache
 from itertools import count
 from pathlib import Path
 
-import psycopg
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -22,21 +20,16 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from support.broken_writes import Break, breaking, killed_at_the_break, prepare
-from support.ingest.graph_twin import Fact
-from support.ingest.living_index import LivingIndex, as_fact, linked, shown
-from support.ingest.living_steps import EVERY, LABELS, Change, Moment, run, text_of, write_source
+from support.ingest.living_index import LivingIndex
+from support.ingest.living_reader import Facts, Reader, count_tables, count_unfinished, shown_tables
+from support.ingest.living_steps import EVERY, Change, Moment, run, write_source
 from support.shared_index import opened
 
 from refactx.errors import IndexNotFoundError, RefactxError
-from refactx.index.index import Index
 from refactx.index.verify import verify
-from refactx.postgres.building import drop
-from refactx.postgres.database import list_indexes
+from refactx.postgres.catalogue import list_indexes
+from refactx.postgres.removal import drop
 from refactx.share.export import export_index
-from refactx.tree.children import MemoryTree
-
-Facts = frozenset[Fact]
-Prefix = tuple[int, ...]
 
 SUBJECTS = sorted({fact[0] for fact in EVERY})
 SOME = st.one_of(
@@ -44,70 +37,25 @@ SOME = st.one_of(
     st.sampled_from([frozenset(fact for fact in EVERY if fact[0] == subject) for subject in SUBJECTS]),
     st.just(frozenset(EVERY)),
 )
-"""A few facts, all of an entity, all there are."""
+"""A few facts, all of an entity, or all."""
 
 HOWS = ("refused", "lost", "killed")
-"""In which ways a change can be broken off."""
+"""The ways in which a change can be interrupted."""
 
 WRITES = st.integers(1, 8) | st.integers(1, 30)
-"""At which of its writes: the shortest have some eight, the longest thirty."""
+"""The write at which it is interrupted: the shortest changes have some eight, the longest thirty."""
 
 ENDS = ("ingest", "append", "forget", "merge", "export", "import", "refused", "lost", "opened", "refreshed")
-"""What must have come to pass in a run: changes done to their end (`merge`: a compaction of several segments), ways in which
-some were broken off, and what readers do."""
-
-
-@cache
-def sequence(fact: Fact) -> Prefix:
-    """A fact as the tree holds it."""
-    (tokens,) = LivingIndex("", Path()).sequences([text_of(fact)])
-    return tokens
-
-
-@lru_cache(maxsize=64)
-def children(facts: Facts) -> dict[Prefix, tuple[list[int], list[int], int]]:
-    """What follows each prefix of every fact there could be, in a tree of some facts."""
-    tree, every = MemoryTree(map(sequence, facts)), map(sequence, EVERY)
-    return {prefix: shown(tree.children(prefix)) for one in every for prefix in (one[:n] for n in range(len(one) + 1))}
-
-
-@dataclass
-class Reader:
-    """An open index, and the moment that it shows."""
-
-    index: Index
-    moment: Moment
-
-    def check(self, now: Moment) -> None:
-        """It answers as of its moment. Where its tables are gone it takes up the index as it is now, and no other.
-
-        Raises IndexNotFoundError if there is no such index any more.
-        """
-        for prefix in children(self.moment.facts):
-            rows = self.index.rows
-            seen = shown(self.index.children(prefix))
-            if self.index.rows != rows:
-                assert now.built == self.moment.built
-                assert now.compacted > self.moment.compacted, "nothing else takes tables away"
-                self.moment = now
-            assert seen == children(self.moment.facts)[prefix], prefix
-        assert len(self.index) == self.index.facts == len(self.moment.facts)
-        assert self.index.tokens == sum(map(len, map(sequence, self.moment.facts)))
-
-    def check_texts(self) -> None:
-        """Facts and their links are those of its moment."""
-        facts, index = self.moment.facts, self.index
-        for fact in EVERY:
-            text = as_fact(text_of(fact))
-            assert (text in index) == (fact in facts)
-            if fact in facts:
-                assert linked(index, text) == [part if part in LABELS else None for part in fact]
-        assert dict(index.complete("<")) == Counter(f"<{LABELS[fact[0]]}>" for fact in facts)
+"""What must have happened in a run: completed changes (`merge`: a compaction of several segments), ways in which some
+were interrupted, and what readers do."""
 
 
 class Living(RuleBasedStateMachine):
-    """One index, its readers, and files of it. `can_kill`: whether changes are also broken off by killing a process; `ended`
-    counts the steps that came to their end in all examples."""
+    """One index, its readers, and files exported from it.
+
+    `can_kill`: whether changes are also interrupted by killing a process. `ended`: counts the completed steps of all
+    examples.
+    """
 
     def __init__(self, url: str, folder: Path, example: int, can_kill: bool, ended: Counter[str]) -> None:
         super().__init__()
@@ -116,7 +64,7 @@ class Living(RuleBasedStateMachine):
         self.now = Moment()
         self.readers: list[Reader] = []
         self.files: list[tuple[Path, Moment]] = []
-        self.broken_off: Change | None = None
+        self.interrupted: Change | None = None
         self.numbers = count()
         self.ended: Counter[str] = Counter()
         self.ended_in_all = ended
@@ -129,7 +77,7 @@ class Living(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def step(self, data: st.DataObject) -> None:
-        """One of the steps there are: first those that have not come to their end yet, in any order, then whichever."""
+        """Take one of the possible steps: those that have not been completed yet come first, in any order."""
         possible = self.possible()
         new = [kind for kind in possible if not self.ended[kind]]
         kind = data.draw(st.sampled_from(new or possible), label="step")
@@ -143,10 +91,10 @@ class Living(RuleBasedStateMachine):
                 self.do(self.change("forget", facts, labelled=False), self.break_in(data))
                 self.ended[kind] += 1
             case "merge" | "compact":
-                self.do(Change("compact", self.name), self.break_in(data))
-            case "what was broken off":
-                assert self.broken_off is not None
-                self.do(self.broken_off)
+                self.do(Change(kind="compact", name=self.name), self.break_in(data))
+            case "interrupted change":
+                assert self.interrupted is not None
+                self.do(self.interrupted)
                 self.ended[kind] += 1
             case "export" | "stopped export":
                 self.export(data.draw(st.integers(1, 4), label="stop") if kind == "stopped export" else None)
@@ -158,14 +106,14 @@ class Living(RuleBasedStateMachine):
                 self.refresh(self.readers[data.draw(st.integers(0, len(self.readers) - 1), label="reader")])
 
     def possible(self) -> list[str]:
-        """The kinds of steps that make sense now."""
+        """Return the kinds of steps that are possible now."""
         segments = self.segments()
         makes_sense = {
             **dict.fromkeys(("ingest", "append", "forget", "export", "stopped export"), True),
             "forget nearly all": bool(self.now.facts),
             "merge": segments > 1,
             "compact": segments < 2,
-            "what was broken off": self.broken_off is not None,
+            "interrupted change": self.interrupted is not None,
             "import": bool(self.files),
             "opened": len(self.readers) < 3,
             "refreshed": bool(self.readers),
@@ -173,7 +121,7 @@ class Living(RuleBasedStateMachine):
         return [kind for kind, does in makes_sense.items() if does]
 
     def break_in(self, data: st.DataObject) -> Break | None:
-        """Where the change is to be broken off, if it is: first in the ways that have not come up yet."""
+        """Return where to interrupt the change, if at all; ways that have not occurred yet come first."""
         hows = HOWS if self.can_kill else HOWS[:2]
         hows = tuple(how for how in hows if not self.ended[how]) or hows
         return data.draw(st.none() | st.builds(Break, WRITES, st.sampled_from(hows)), label="break")
@@ -181,7 +129,7 @@ class Living(RuleBasedStateMachine):
     # --- Files
 
     def export(self, stop: int | None) -> None:
-        """One that was stopped is gone on with by the next one, if the index is the same by then."""
+        """Export the index. The next export continues a stopped one, if the index is still the same."""
         left = count(1)
 
         def progress(done: int, total: int) -> None:
@@ -199,14 +147,14 @@ class Living(RuleBasedStateMachine):
             assert done.facts == len(self.now.facts)
             self.files.append((path, self.now))
             self.ended["export"] += 1
-            self.ended["export gone on with"] += done.resumed > 0
+            self.ended["continued export"] += done.resumed > 0
 
     def import_of(self, data: st.DataObject) -> Change:
-        """In place of the index, or under another name, and then that is the index."""
+        """Return an import that replaces the index, or one under another name, which then is the index."""
         path, moment = self.files[data.draw(st.integers(0, len(self.files) - 1), label="file")]
         moved = data.draw(st.booleans(), label="moved")
         name = f"{self.prefix}.{next(self.numbers)}" if moved else self.name
-        return Change("import", name, path, imported=moment)
+        return Change(kind="import", name=name, path=path, imported=moment)
 
     # --- Readers
 
@@ -232,7 +180,7 @@ class Living(RuleBasedStateMachine):
             reader = Reader(index, self.now)
             reader.check(self.now)
             reader.check_texts()
-            assert index.entry["facts"] == len(self.now.facts)
+            assert index.entry.facts == len(self.now.facts)
             assert verify(index).faults == []
 
     @invariant()
@@ -250,11 +198,11 @@ class Living(RuleBasedStateMachine):
         for reader in self.readers:
             reader.index.close()
         with opened(self.url) as database, database.connection() as connection:
-            for name in {entry["name"] for entry in list_indexes(connection, every=True)}:
+            for name in {entry.name for entry in list_indexes(connection, every=True)}:
                 drop(connection, name)
-        assert tables(self.url) == (0, 0)
+        assert count_tables(self.url) == (0, 0)
 
-    # --- Doing
+    # --- Changes
 
     @property
     def living(self) -> LivingIndex:
@@ -263,31 +211,31 @@ class Living(RuleBasedStateMachine):
     def change(self, kind: str, facts: Facts, labelled: bool = True) -> Change:
         path = self.folder / f"{self.prefix}-{next(self.numbers)}.nt"
         write_source(path, facts, labelled)
-        return Change(kind, self.name, path, facts, labelled)
+        return Change(kind=kind, name=self.name, path=path, facts=facts, labelled=labelled)
 
     def do(self, change: Change, broken: Break | None = None) -> None:
-        """Do a change, which may be broken off: then all of it has come to pass, or nothing."""
-        if change.kind in ("append", "forget") and not change.taken(self.now):
-            run(self.url, self.folder, change)  # nothing to do, which is no error
+        """Make a change, which may be interrupted: then all of it has happened, or nothing."""
+        if change.kind in ("append", "forget") and not change.effective_facts(self.now):
+            run(self.url, self.folder, change)  # it is no error to have nothing to do
             return
         before, kind = shown_tables(self.url, change.name), change.kind
         if kind == "compact" and self.segments() > 1:
             kind = "merge"
-        if self.does(change, broken):
-            self.broken_off, is_done = None, True
+        if self.attempt(change, broken):
+            self.interrupted, is_done = None, True
             self.ended[kind] += 1
-            assert unfinished(self.url) == 0, "what was broken off before is gone"
+            assert count_unfinished(self.url) == 0, "what an interrupted change left is gone"
         else:
-            self.broken_off, is_done = change, shown_tables(self.url, change.name) != before
+            self.interrupted, is_done = change, shown_tables(self.url, change.name) != before
         if is_done:
             self.now = change.after(self.now)
             if change.name != self.name:
                 with opened(self.url) as database, database.connection() as connection:
                     drop(connection, self.name)
-                self.name, self.broken_off = change.name, None
+                self.name, self.interrupted = change.name, None
 
-    def does(self, change: Change, broken: Break | None) -> bool:
-        """Whether it came to its end."""
+    def attempt(self, change: Change, broken: Break | None) -> bool:
+        """Make a change, and return whether it was completed."""
         is_ended = True
         with breaking(self.url, broken):
             if broken is not None and broken.how == "killed":
@@ -303,42 +251,9 @@ class Living(RuleBasedStateMachine):
         return is_ended
 
     def segments(self) -> int:
-        """How many segments the index has."""
+        """Return how many segments the index has."""
         with opened(self.url) as database, database.connection() as connection:
-            return int(list_indexes(connection, self.name)[0]["segments"])
-
-
-def shown_tables(url: str, name: str) -> list[object]:
-    """The tables that readers of an index see, and which index it is."""
-    with psycopg.connect(url) as connection:
-        return connection.execute(
-            "SELECT i.id, s.id FROM refactx.indexes AS i LEFT JOIN refactx.segments AS s ON s.index_id = i.id AND s.ready"
-            " WHERE i.name = %s AND i.state = 'ready' ORDER BY s.id",
-            [name],
-        ).fetchall()
-
-
-def unfinished(url: str) -> int:
-    """How many segments and name tables of finished indexes readers do not see."""
-    with psycopg.connect(url) as connection:
-        row = connection.execute(
-            "SELECT (SELECT count(*) FROM refactx.indexes AS i JOIN refactx.segments AS s ON s.index_id = i.id"
-            " WHERE i.state = 'ready' AND NOT s.ready) + (SELECT count(*) FROM refactx.indexes AS i"
-            " JOIN refactx.name_tables AS n USING (knowledge_base) WHERE i.state = 'ready' AND NOT n.ready)"
-        ).fetchone()
-    assert row is not None
-    return int(row[0])
-
-
-def tables(url: str) -> tuple[int, int]:
-    """How many tables there are, and how many of them readers see."""
-    with psycopg.connect(url) as connection:
-        row = connection.execute(
-            "SELECT (SELECT count(*) FROM pg_class WHERE relname ~ '^(pieces|names)_[0-9]+$'),"
-            " (SELECT count(*) FROM refactx.segments WHERE ready) + (SELECT count(*) FROM refactx.name_tables WHERE ready)"
-        ).fetchone()
-    assert row is not None
-    return row[0], row[1]
+            return list_indexes(connection, self.name)[0].segments
 
 
 def check(url: str, folder: Path, can_kill: bool, examples: int, steps: int) -> None:
@@ -353,13 +268,13 @@ def check(url: str, folder: Path, can_kill: bool, examples: int, steps: int) -> 
             stateful_step_count=steps,
             deadline=None,
             derandomize=True,
-            phases=[Phase.generate],  # to shrink takes long, and steps are few
+            phases=[Phase.generate],  # shrinking takes long, and there are few steps
             database=None,
             suppress_health_check=list(HealthCheck),
         ),
     )
-    missing = {*ENDS, *(("killed", "export gone on with") if can_kill else ())} - set(+ended)
-    assert not missing, f"never came to pass: {sorted(missing)}; what did: {dict(ended)}"
+    missing = {*ENDS, *(("killed", "continued export") if can_kill else ())} - set(+ended)
+    assert not missing, f"did not happen: {sorted(missing)}; what did: {dict(ended)}"
 
 
 def test_any_sequence_of_changes(db_url: str, tmp_path: Path) -> None:

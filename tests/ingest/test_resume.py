@@ -1,39 +1,44 @@
-"""An ingest that was stopped goes on behind the last step it finished, if what goes in is the same."""
+"""An ingest that was stopped continues after the last finished step, if its input is the same."""
 
 import json
 import os
 import shutil
 from collections import namedtuple
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from conftest import run_refactx
+from support.command import run_refactx
+from support.crashes import kill, start, wait_for
 from support.tiny_model import tiny_tokenizer
-from test_crash import kill, many_facts, start, wait_for  # noqa: F401  # a fixture among them
 
 from refactx.errors import IndexExistsError, InputError
 from refactx.ingest import disk
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
 from refactx.ingest.manifest import first_step
-from refactx.ingest.pipeline import Steps
+from refactx.ingest.pipeline import IngestSteps
+from refactx.ingest.progress import Clock
+from refactx.ingest.resources import Resources
 from refactx.ingest.selection import Selection
 from refactx.ingest.sources.inputs import inputs_of
 from refactx.ingest.sources.source import STANDARD_INPUT, Source
 from refactx.ingest.work_folder import work_folder
 from refactx.tokenizer import FactTokenizer
 
-LIMITS: dict[str, Any] = {"memory": "200MB", "workers": 2}
+RESOURCES = Resources("200MB", workers=2, progress=False)
 
 
-class Ran(list[str]):
-    """The steps that were measured."""
+class Ran(Clock):
+    """A clock that lists the steps that it measured."""
 
-    def __call__(self, step: str) -> AbstractContextManager[None]:
-        self.append(step)
-        return nullcontext()
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[str] = []
+
+    def step(self, name: str) -> AbstractContextManager[None]:
+        self.steps.append(name)
+        return super().step(name)
 
 
 @pytest.fixture
@@ -45,41 +50,42 @@ def facts(tmp_path: Path) -> Path:
 
 def knowledge_of(folder: Path, path: Path, ran: Ran, strict: bool = False) -> KnowledgeBase:
     folder.mkdir(exist_ok=True)
-    return Steps(folder, inputs_of([path], None, 2), Selection(), strict).knowledge_base(ran, progress=False, **LIMITS)
+    steps = IngestSteps(folder, inputs_of([path], None, 2), Selection(), strict=strict)
+    return steps.knowledge_base(ran, RESOURCES)
 
 
 def test_a_finished_step_is_not_done_again(facts: Path, tmp_path: Path) -> None:
     ran = Ran()
     first = knowledge_of(tmp_path / "work", facts, ran)
-    assert ran == ["read", "join"]
+    assert ran.steps == ["read", "join"]
     again = knowledge_of(tmp_path / "work", facts, ran)
-    assert ran == ["read", "join"]
+    assert ran.steps == ["read", "join"]
     assert again == first
     assert first.report.malformed == (f"{facts}:3: not <subject> <predicate> <object> .: nonsense",)
 
 
-def test_stopped_between_reading_and_joining_it_goes_on_with_joining(facts: Path, tmp_path: Path) -> None:
+def test_stopped_between_reading_and_joining_it_continues_with_joining(facts: Path, tmp_path: Path) -> None:
     class Stopped(Ran):
-        def __call__(self, step: str) -> AbstractContextManager[None]:
-            if step == "join":
+        def step(self, name: str) -> AbstractContextManager[None]:
+            if name == "join":
                 raise KeyboardInterrupt
-            return super().__call__(step)
+            return super().step(name)
 
     ran, work = Ran(), tmp_path / "work"
     with pytest.raises(KeyboardInterrupt):
         knowledge_of(work, facts, Stopped())
     built = knowledge_of(work, facts, ran)
-    assert ran == ["join"]
+    assert ran.steps == ["join"]
     assert built.report.lines_read == 3
     assert built.report.facts == 2
-    assert not (work / "staged").exists(), "what the next step was made from is gone"
+    assert not (work / "staged").exists(), "the input of the finished step is removed"
 
 
 @pytest.mark.parametrize("change", ["content", "time", "option", "version"])
-def test_a_changed_input_option_or_version_begins_anew(facts: Path, tmp_path: Path, change: str) -> None:
+def test_a_changed_input_option_or_version_restarts_the_ingest(facts: Path, tmp_path: Path, change: str) -> None:
     ran, work = Ran(), tmp_path / "work"
     knowledge_of(work, facts, ran)
-    ran.clear()
+    ran.steps.clear()
     if change == "content":
         facts.write_text("<a> <is> <z> .\n")
     elif change == "time":
@@ -90,16 +96,16 @@ def test_a_changed_input_option_or_version_begins_anew(facts: Path, tmp_path: Pa
     if change == "option":
         with pytest.raises(InputError, match=r"facts\.txt:3"):
             knowledge_of(work, facts, ran, strict=True)
-        assert ran == ["read"]
+        assert ran.steps == ["read"]
     else:
         built = knowledge_of(work, facts, ran)
-        assert ran == ["read", "join"]
+        assert ran.steps == ["read", "join"]
         texts = pq.read_table(built.folder / "units.parquet")["text"].to_pylist()
         assert ("z" in texts) == (change == "content")
 
 
 @pytest.mark.parametrize("left", ['{"step": "jo', "null", "[]", "no result", "another's"])
-def test_a_manifest_that_was_cut_short_counts_for_nothing(facts: Path, tmp_path: Path, left: str) -> None:
+def test_a_truncated_manifest_is_ignored(facts: Path, tmp_path: Path, left: str) -> None:
     ran, work = Ran(), tmp_path / "work"
     knowledge_of(work, facts, ran)
     whole = json.loads((work / "join.json").read_text())
@@ -109,21 +115,21 @@ def test_a_manifest_that_was_cut_short_counts_for_nothing(facts: Path, tmp_path:
         left = json.dumps({**whole, **result})
     (work / "join.json").write_text(left)
     knowledge_of(work, facts, ran)
-    assert ran == ["read", "join"] * 2
+    assert ran.steps == ["read", "join"] * 2
 
 
 @pytest.mark.parametrize("size", [-1, 0])
-def test_a_file_that_was_damaged_after_its_step_begins_it_anew(facts: Path, tmp_path: Path, size: int) -> None:
-    """As a power failure leaves it: cut short, or with zeros."""
+def test_a_file_that_was_damaged_after_its_step_restarts_it(facts: Path, tmp_path: Path, size: int) -> None:
+    """A power failure may leave it truncated, or with zeros."""
     ran, work = Ran(), tmp_path / "work"
     built = knowledge_of(work, facts, ran)
     good = (built.folder / "facts.parquet").read_bytes()
     (built.folder / "facts.parquet").write_bytes(bytes(len(good) + size))
     assert (knowledge_of(work, facts, ran).folder / "facts.parquet").read_bytes() == good
-    assert ran == ["read", "join"] * 2
+    assert ran.steps == ["read", "join"] * 2
 
 
-def test_what_stands_in_the_way_in_the_work_folder_is_removed(facts: Path, tmp_path: Path) -> None:
+def test_files_and_folders_of_these_names_in_the_work_folder_are_removed(facts: Path, tmp_path: Path) -> None:
     ran, work = Ran(), tmp_path / "work"
     for name in ("read.json", "join.json", "read.new"):
         (work / name / "something").mkdir(parents=True)
@@ -131,19 +137,19 @@ def test_what_stands_in_the_way_in_the_work_folder_is_removed(facts: Path, tmp_p
         (work / name).write_text("no folder")
     knowledge_of(work, facts, ran)
     knowledge_of(work, facts, ran)
-    assert ran == ["read", "join"]
+    assert ran.steps == ["read", "join"]
 
 
-def test_a_hidden_file_of_someone_else_begins_nothing_anew(facts: Path, tmp_path: Path) -> None:
+def test_a_hidden_file_of_another_program_restarts_nothing(facts: Path, tmp_path: Path) -> None:
     ran, work = Ran(), tmp_path / "work"
     knowledge_of(work, facts, ran)
     (work / "knowledge" / ".DS_Store").write_text("where the window was")
     knowledge_of(work, facts, ran)
-    assert ran == ["read", "join"]
+    assert ran.steps == ["read", "join"]
 
 
 @pytest.mark.parametrize("left", [b"", b"PAR1", None])
-def test_a_file_that_did_not_come_to_the_disk_whole_is_made_again(
+def test_a_file_that_did_not_reach_the_disk_completely_is_made_again(
     facts: Path, tmp_path: Path, left: bytes | None
 ) -> None:
     ran, work = Ran(), tmp_path / "work"
@@ -151,7 +157,7 @@ def test_a_file_that_did_not_come_to_the_disk_whole_is_made_again(
     cut = work / "knowledge" / "facts.parquet"
     cut.unlink() if left is None else cut.write_bytes(left)
     knowledge_of(work, facts, ran)
-    assert ran == ["read", "join"] * 2
+    assert ran.steps == ["read", "join"] * 2
     assert cut.read_bytes() == whole
 
 
@@ -167,11 +173,16 @@ def test_encoded_facts_are_opened_again_as_they_were(facts: Path, tmp_path: Path
         }
     tokenizer = FactTokenizer(json.dumps(form))
     knowledge = knowledge_of(tmp_path / "work", facts, Ran())
-    steps = Steps(tmp_path / "work", inputs_of([facts], None, 2), Selection(), strict=False)
+    steps = IngestSteps(tmp_path / "work", inputs_of([facts], None, 2), Selection(), strict=False)
     done: list[str] = []
     first, again = (
         steps.encoded_facts(
-            knowledge, tokenizer, tokenizer.fingerprint, "Fact:", progress=lambda step, *_: done.append(step), **LIMITS
+            knowledge,
+            tokenizer,
+            fingerprint=tokenizer.fingerprint,
+            trigger="Fact:",
+            resources=RESOURCES,
+            advance=lambda step, *_: done.append(step),
         )
         for _ in range(2)
     )
@@ -190,7 +201,7 @@ def test_standard_input_never_counts_as_read(tmp_path: Path) -> None:
 def test_two_ingests_of_one_index_do_not_share_a_folder(tmp_path: Path) -> None:
     with work_folder(tmp_path, "host", "database", "kb") as folder:
         with (
-            pytest.raises(IndexExistsError, match="another process is at work"),
+            pytest.raises(IndexExistsError, match="another process is using"),
             work_folder(tmp_path, "host", "database", "kb"),
         ):
             pass
@@ -207,22 +218,22 @@ def test_a_folder_without_a_finished_step_is_removed_and_one_with_is_kept(tmp_pa
         assert len(list(tmp_path.iterdir())) == left
 
 
-def test_a_disk_that_is_too_small_is_told_before_anything_is_read(
+def test_a_disk_that_is_too_small_is_an_error_before_anything_is_read(
     facts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10, 9, 1))
-    with pytest.raises(InputError, match=r"needs some 0\.\d MB in .*, where 0\.0 MB are free"):
+    with pytest.raises(InputError, match=r"needs about 0\.\d MB in .*, where 0\.0 MB are free"):
         knowledge_of(tmp_path / "work", facts, Ran())
     assert disk.expected_bytes([Source(facts)]) == round(facts.stat().st_size * disk.BYTES_PER_TEXT_BYTE)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("manifest", ["read", "join", "encode"])
-def test_killed_behind_a_step_the_same_command_goes_on_there(
+def test_killed_after_a_step_the_same_command_continues_there(
     db_url: str,
     smollm2_folder: Path,
-    many_facts: Path,  # noqa: F811
+    many_facts: Path,
     tmp_path: Path,
     manifest: str,
 ) -> None:
@@ -241,7 +252,7 @@ def test_killed_behind_a_step_the_same_command_goes_on_there(
     wait_for(again, 120)
     assert done is not None
     steps = json.loads(done.stdout)["seconds_by_step"]
-    if manifest != "read":  # which is so short here that the kill may come behind the next one
+    if manifest != "read":  # reading is so short here that the kill may come after the next step
         assert "read" not in steps
     assert run_refactx("index", "verify", "default", "--db", db_url).returncode == 0
     assert list(work.iterdir()) == []

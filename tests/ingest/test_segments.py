@@ -1,24 +1,20 @@
-"""Facts appended to an index, forgotten and compacted: counts are those of an index of the facts that are left."""
+"""Facts appended to an index, forgotten and compacted: counts are those of an index of the remaining facts."""
 
 import json
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
 from support.ingest.living_graph import command, entry
-from support.ingest.living_index import LivingIndex, same
+from support.ingest.living_index import FIRST, MORE, LivingIndex, rows_of, same
 from support.tiny_model import tiny_fact_tokenizer
 
 from refactx.cli.ingest import MANY_SEGMENTS
 from refactx.errors import CorruptIndexError, IndexExistsError, IndexNotFoundError, TokenizerMismatchError
 from refactx.index.verify import verify
-from refactx.postgres.building import drop
 from refactx.postgres.database import Database
 from refactx.postgres.locks import name_lock
-
-FIRST = [f"s{subject} p{predicate} o{subject % 4}" for subject in range(9) for predicate in range(3)]
-MORE = ["s1 p1 new", "s1 p9 new", "t1 p1 o1", "a a a"]
+from refactx.postgres.removal import drop
 
 
 @pytest.fixture
@@ -35,24 +31,12 @@ def tables(url: str) -> list[str]:
         return [name for (name,) in rows]
 
 
-def rows_of(url: str) -> list[tuple[Any, ...]]:
-    """All rows of the tree of the one index with one segment, and what they share."""
-    with psycopg.connect(url) as connection:
-        (shared,) = connection.execute(
-            "SELECT id, levels, cut, facts, tokens, codes, dictionary FROM refactx.segments"
-        ).fetchall()
-        pieces = connection.execute(
-            f"SELECT key, piece FROM refactx.pieces_{shared[0]} ORDER BY key".encode()
-        ).fetchall()
-    return [shared[1:], *pieces]
-
-
 def check(living: LivingIndex, facts: list[str], ever: list[str]) -> None:
-    """The index holds exactly these facts."""
+    """Check that the index has exactly these facts."""
     with living.open() as index:
         same(index, living.sequences(facts), living.sequences(ever))
-        assert len(index) == index.facts == entry(living.url)["facts"] == len(set(facts))
-        assert index.tokens == entry(living.url)["tokens"] == sum(map(len, set(living.sequences(facts))))
+        assert len(index) == index.facts == entry(living.url).facts == len(set(facts))
+        assert index.tokens == entry(living.url).tokens == sum(map(len, set(living.sequences(facts))))
         assert verify(index).faults == []
 
 
@@ -62,13 +46,13 @@ def test_what_is_there_already_is_not_counted_twice(living: LivingIndex) -> None
     check(living, FIRST + MORE, FIRST + MORE)
 
 
-def test_where_nothing_is_new_no_segment_is_written(living: LivingIndex) -> None:
+def test_if_nothing_is_new_no_segment_is_written(living: LivingIndex) -> None:
     before = tables(living.url)
     done = living.append(*FIRST[3:6])
     assert (done.facts, done.passed_over) == (0, 3)
     assert (living.forget(*MORE).facts, living.forget(*MORE).passed_over) == (0, len(MORE))
     assert tables(living.url) == before
-    assert entry(living.url)["segments"] == 1
+    assert entry(living.url).segments == 1
 
 
 def test_a_fact_can_be_forgotten_and_appended_again(living: LivingIndex) -> None:
@@ -78,10 +62,10 @@ def test_a_fact_can_be_forgotten_and_appended_again(living: LivingIndex) -> None
     check(living, [FIRST[0], *FIRST[2:]], FIRST)
     assert living.forget(FIRST[0]).facts == 1
     check(living, FIRST[2:], FIRST)
-    assert entry(living.url)["segments"] == 4
+    assert entry(living.url).segments == 4
 
 
-def test_compacted_it_is_the_index_that_an_ingest_of_what_is_left_builds(living: LivingIndex) -> None:
+def test_compacted_it_is_the_index_that_an_ingest_of_the_remaining_facts_builds(living: LivingIndex) -> None:
     living.append(*MORE)
     living.forget(*FIRST[::3], MORE[0])
     living.append(FIRST[0])
@@ -101,7 +85,7 @@ def test_an_index_whose_facts_are_all_forgotten_is_empty_and_can_be_filled_again
     check(living, [], FIRST)
     living.compact()
     check(living, [], FIRST)
-    assert entry(living.url)["segments"] == 0
+    assert entry(living.url).segments == 0
     with living.open() as index:
         assert index.complete("<") == []
     assert living.compact().segments == 0
@@ -114,11 +98,11 @@ def test_the_account_of_an_index_has_its_changes(living: LivingIndex) -> None:
     living.forget(FIRST[0], "not there at")
     living.compact()
     found = entry(living.url)
-    changes = [(change["change"], change["facts"]) for change in found["report"]["changes"]]
+    changes = [(change["change"], change["facts"]) for change in found.report["changes"]]
     assert changes == [("append", 4), ("forget", 1), ("compact", len(FIRST) + 3)]
-    assert found["report"]["changes"][1]["passed_over"] == 1
-    assert len(found["source"]) == 2, "what was forgotten is no source"
-    assert found["report"]["facts"] == len(FIRST), "the account of the ingest stays"
+    assert found.report["changes"][1]["passed_over"] == 1
+    assert len(found.source) == 2, "what was forgotten is no source"
+    assert found.report["facts"] == len(FIRST), "the account of the ingest stays"
 
 
 def test_another_tokenizer_or_name_is_an_error(living: LivingIndex, smollm2_folder: Path) -> None:
@@ -132,7 +116,7 @@ def test_another_tokenizer_or_name_is_an_error(living: LivingIndex, smollm2_fold
         LivingIndex(living.url, living.folder, "other").append_from(source)
 
 
-def test_a_damaged_tokenizer_is_told_before_a_source_is_read(living: LivingIndex) -> None:
+def test_a_damaged_tokenizer_is_reported_before_a_source_is_read(living: LivingIndex) -> None:
     with psycopg.connect(living.url, autocommit=True) as connection:
         connection.execute("UPDATE refactx.tokenizers SET serialized = 'damaged'")
     bad = living.folder / "bad.txt"
@@ -141,7 +125,7 @@ def test_a_damaged_tokenizer_is_told_before_a_source_is_read(living: LivingIndex
         living.append_from(bad)
 
 
-def test_of_two_writers_one_is_told(living: LivingIndex) -> None:
+def test_of_two_writers_one_gets_an_error(living: LivingIndex) -> None:
     with (
         psycopg.connect(living.url, autocommit=True) as other,
         name_lock(other, "default"),
@@ -169,14 +153,14 @@ def test_a_fact_that_is_retracted_but_was_never_there_is_found(living: LivingInd
         living.compact()
 
 
-def test_of_many_segments_a_change_says_how_to_make_them_one(living: LivingIndex) -> None:
+def test_a_change_of_an_index_with_many_segments_says_how_to_merge_them(living: LivingIndex) -> None:
     for number in range(MANY_SEGMENTS - 2):
         done = command(living, "ingest", living.source([f"s p o{number}"]), "--append")
         assert "segments" not in done.stdout
     fact = living.source(["s p last"])
     done = command(living, "ingest", fact, "--append")
     assert f"it has {MANY_SEGMENTS} segments" in done.stdout
-    assert "`refactx index compact default` makes them one" in done.stdout
+    assert "`refactx index compact default` merges them" in done.stdout
     assert json.loads(command(living, "ingest", fact, "--append", "--json").stdout)["segments"] == MANY_SEGMENTS
     living.compact()
     assert json.loads(command(living, "forget", fact, "--json").stdout)["segments"] == 2

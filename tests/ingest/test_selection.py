@@ -1,4 +1,4 @@
-"""What goes into the facts: each option's effect, its account, and one sentence for each mistake."""
+"""The selection of facts: the effect of each option, its account, and the error for each mistake."""
 
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ CLAIMS = {(ANN, "likes", "Bob"), ("Eve", "likes", ANN), (ANN, "age", "7"), ("Zoe
             {"description": 1, "external identifier": 1, "other language": 3, "property datatype": 1, "unused name": 1},
         ),
         (
-            Selection(frozenset({"P2", "P99"}), descriptions=False),
+            Selection(properties=frozenset({"P2", "P99"}), descriptions=False),
             {(ANN, "age", "7"), ("Zoe", "likes", "Bob")},
             {"description": 1, "other language": 3, "other property": 3, "property datatype": 1, "unused name": 4},
         ),
@@ -98,9 +98,7 @@ def test_an_option_selects_facts_and_every_line_is_accounted_for(
         ({"aliases": True, "descriptions": False, "properties": frozenset({"P2"})}, True),
     ],
 )
-def test_aliases_come_with_inverse_facts_unless_it_is_said_otherwise(
-    tmp_path: Path, options: dict[str, Any], there: bool
-) -> None:
+def test_aliases_come_with_inverse_facts_by_default(tmp_path: Path, options: dict[str, Any], there: bool) -> None:
     lines: list[Line] = [*LINES, ("alias", "Q1", "Annie", "en")]
     built = build(tmp_path, lines, Selection(**options))
     assert (("Annie (alias)", "alias of", ANN) in facts_of(built)) is there
@@ -140,22 +138,25 @@ def test_a_redirect_leads_to_the_id_of_its_target(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         ({"properties": frozenset()}, "names no property"),
-        ({"properties": frozenset({"P1", "Q5"})}, "'Q5' is no property: expected ids such as P31"),
-        ({"languages": ()}, "is no list of languages: expected 1 to 30"),
-        ({"languages": ("en", "EN")}, "'en,en' is no list of languages"),
-        ({"languages": ("english language",)}, "is no language: expected codes"),
-        ({"languages": tuple(f"a{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(31))}, "is no list of languages"),
+        ({"properties": frozenset({"P1", "Q5"})}, "'Q5' is not a property: expected ids such as P31"),
+        ({"languages": ()}, "is not a list of languages: expected 1 to 30"),
+        ({"languages": ("en", "EN")}, "'en,en' is not a list of languages"),
+        ({"languages": ("english language",)}, "is not a language code: expected codes"),
+        (
+            {"languages": tuple(f"a{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(31))},
+            "is not a list of languages",
+        ),
         ({"limit": 0}, "a limit of 0 subjects"),
         ({"inverse": True, "inverse_limit": 0}, "an inverse limit of 0"),
         ({"inverse_names": (("P57", "director of"),)}, "add --inverse"),
     ],
 )
-def test_a_selection_that_makes_no_sense_is_told(arguments: dict[str, Any], message: str) -> None:
+def test_a_selection_that_cannot_be_used_is_an_error(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Selection(**arguments)
 
 
-def test_properties_come_in_a_list_or_a_file(tmp_path: Path) -> None:
+def test_properties_are_read_from_a_list_or_a_file(tmp_path: Path) -> None:
     file = tmp_path / "properties.txt"
     file.write_text("\ufeff# mine\nP31, P569\r\n\nP57 # director\n")
     assert properties_of(str(file)) == {"P31", "P569", "P57"}
@@ -166,18 +167,18 @@ def test_properties_come_in_a_list_or_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"P31\nQ5\n", r"p\.txt:2: 'Q5' is no property"),
+        (b"P31\nQ5\n", r"p\.txt:2: 'Q5' is not a property"),
         (b"# nothing\n", r"p\.txt names no property"),
         (b"P31\xff\n", r"p\.txt is not UTF-8"),
     ],
 )
-def test_a_bad_file_of_properties_is_told(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_bad_file_of_properties_is_an_error(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "p.txt").write_bytes(content)
     with pytest.raises(InputError, match=message):
         properties_of(str(tmp_path / "p.txt"))
 
 
 @pytest.mark.parametrize("written", ["P31,Q5", "", "no/such/file"])
-def test_what_is_neither_a_list_nor_a_file_is_told(written: str) -> None:
+def test_what_is_neither_a_list_nor_a_file_is_an_error(written: str) -> None:
     with pytest.raises(InputError, match="neither a list of properties nor a file"):
         properties_of(written)

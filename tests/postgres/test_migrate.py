@@ -1,4 +1,4 @@
-"""A database of the first catalogue (tests/catalogue_1.sql) is told apart, and brought up to date without touching a row."""
+"""A database with the first catalogue (catalogue_1.sql) is recognised, and migrated without a change to its rows."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from click.testing import CliRunner
+from support.ingest.quiet import QUIET
 from support.tiny_model import tiny_fact_tokenizer
 
 from refactx.cli.main import cli
@@ -13,28 +14,47 @@ from refactx.connect import open_index
 from refactx.errors import IndexExistsError, RefactxError
 from refactx.fact import Fact, split_fact
 from refactx.index.verify import verify
-from refactx.ingest.new_index import Options, ingest
-from refactx.postgres.building import drop
-from refactx.postgres.database import Database, list_indexes
+from refactx.ingest import ingest
+from refactx.ingest.publish import IngestResult
+from refactx.postgres.catalogue import list_indexes
+from refactx.postgres.database import Database
 from refactx.postgres.locks import name_lock
 from refactx.postgres.migrate import migrate
+from refactx.postgres.removal import drop
 
 FACT = "<Ann> <child> <Bob> ."
 _LABEL = '<http://www.wikidata.org/entity/{}> <http://www.w3.org/2000/01/rdf-schema#label> "{}"@en .\n'
-_CLAIM = "<http://www.wikidata.org/entity/Q1> <http://www.wikidata.org/prop/direct/P40> <http://www.wikidata.org/entity/Q2> .\n"
+_CLAIM = (
+    "<http://www.wikidata.org/entity/Q1> <http://www.wikidata.org/prop/direct/P40> "
+    "<http://www.wikidata.org/entity/Q2> .\n"
+)
 OLD_ID = 7
-"""Of the old index: another than its segment's, as after some ingests."""
+"""The id of the old index, which differs from that of its segment, as after some ingests."""
+
+
+def ingest_tiny(database: Database, source: Path, index: str, *, replace: bool = False) -> IngestResult:
+    """Ingest a file for the tiny tokenizer."""
+    return ingest(
+        [source],
+        database,
+        index=index,
+        tokenizer=tiny_fact_tokenizer(),
+        tokenizer_name="tiny",
+        work=source.parent / "work",
+        replace=replace,
+        resources=QUIET,
+    )
 
 
 @pytest.fixture
 def old_url(db_url: str, tmp_path: Path) -> Iterator[str]:
-    """A database as the first catalogue's refactx left it: a ready index and one whose ingest was killed."""
+    """A database with the first catalogue: a ready index, and one whose ingest was killed."""
     source = tmp_path / "graph.nt"
     source.write_text(
         "".join(_LABEL.format(*named) for named in (("Q1", "Ann"), ("Q2", "Bob"), ("P40", "child"))) + _CLAIM
     )
     database = Database(db_url)
-    ingest([source], database, tmp_path / "work", Options("people", tiny_fact_tokenizer(), "tiny", quiet=True))
+    ingest_tiny(database, source, "people")
     database.close()
     with psycopg.connect(db_url, autocommit=True) as connection:
         connection.execute("ALTER SCHEMA refactx RENAME TO built")
@@ -43,7 +63,9 @@ def old_url(db_url: str, tmp_path: Path) -> Iterator[str]:
         for number, name, state in ((OLD_ID, "people", "ready"), (OLD_ID + 1, "killed", "building")):
             connection.execute(
                 """INSERT INTO refactx.indexes OVERRIDING SYSTEM VALUE
-                SELECT %s, %s, %s, format, tokenizer, fingerprint, vocabulary_size, trigger, terminator, source, report, created
+                SELECT
+                    %s, %s, %s, format, tokenizer, fingerprint, vocabulary_size, trigger, terminator, source, report,
+                    created
                 FROM built.indexes""",
                 [number, name, state],
             )
@@ -60,7 +82,7 @@ def old_url(db_url: str, tmp_path: Path) -> Iterator[str]:
     yield db_url
 
 
-def test_any_command_on_an_old_database_names_the_one_that_migrates_it(old_url: str, tmp_path: Path) -> None:
+def test_every_command_on_an_old_database_names_the_migration(old_url: str, tmp_path: Path) -> None:
     advice = r"catalogue 1, expected 2\): run `refactx index migrate`"
     with pytest.raises(RefactxError, match=advice):
         open_index("people", old_url)
@@ -68,15 +90,13 @@ def test_any_command_on_an_old_database_names_the_one_that_migrates_it(old_url: 
     source.write_text(FACT + "\n")
     database = Database(old_url)
     with pytest.raises(RefactxError, match=advice):
-        ingest(
-            [source], database, tmp_path / "work", Options("x", tiny_fact_tokenizer(), "tiny", replace=True, quiet=True)
-        )
+        ingest_tiny(database, source, "x", replace=True)
     with pytest.raises(RefactxError, match=advice), database.connection() as connection:
         drop(connection, "people")
     database.close()
 
 
-def test_a_migrated_index_reads_as_before_and_the_next_ingest_goes_on(old_url: str, tmp_path: Path) -> None:
+def test_a_migrated_index_reads_as_before_and_can_be_ingested_again(old_url: str, tmp_path: Path) -> None:
     runner = CliRunner()
     assert "version 2 (was 1)" in runner.invoke(cli, ["index", "migrate", "--db", old_url]).output
     assert "version 2 (nothing to do)" in runner.invoke(cli, ["index", "migrate", "--db", old_url]).output
@@ -88,19 +108,18 @@ def test_a_migrated_index_reads_as_before_and_the_next_ingest_goes_on(old_url: s
         assert verify(index).faults == []
     database = Database(old_url)
     with database.connection() as connection:
-        assert [entry["name"] for entry in list_indexes(connection, every=True)] == ["killed", "people"]
+        assert [entry.name for entry in list_indexes(connection, every=True)] == ["killed", "people"]
         drop(connection, "killed")
     source = tmp_path / "facts.txt"
     source.write_text("<Eve> <child> <Bob> .\n")
-    options = Options("people", tiny_fact_tokenizer(), "tiny", replace=True, quiet=True)
-    assert ingest([source], database, tmp_path / "work", options).report.facts == 1
+    assert ingest_tiny(database, source, "people", replace=True).report.facts == 1
     with database.connection() as connection:
         left = connection.execute("SELECT relname FROM pg_class WHERE relname ~ '^(pieces|names)_[0-9]+$'").fetchall()
     database.close()
     assert len(left) == 2, "the old index's tables are gone"
 
 
-def test_a_migration_waits_for_nobody_and_leaves_nothing_half_done(old_url: str) -> None:
+def test_a_migration_does_not_wait_and_is_complete_or_absent(old_url: str) -> None:
     with psycopg.connect(old_url, autocommit=True) as writer, psycopg.connect(old_url, autocommit=True) as other:
         with (
             name_lock(writer, "people"),
@@ -115,7 +134,7 @@ def test_a_newer_catalogue_is_refused(db_url: str, tmp_path: Path) -> None:
     source = tmp_path / "facts.txt"
     source.write_text(FACT + "\n")
     database = Database(db_url)
-    ingest([source], database, tmp_path / "work", Options("x", tiny_fact_tokenizer(), "tiny", quiet=True))
+    ingest_tiny(database, source, "x")
     with database.connection() as connection:
         connection.execute("UPDATE refactx.catalogue SET version = 3")
         with pytest.raises(RefactxError, match="newer refactx"):

@@ -1,4 +1,4 @@
-"""A database's encoding does not matter: PostgreSQL's own default under the locale C, SQL_ASCII, will do."""
+"""An index works in a database of any encoding, including SQL_ASCII, PostgreSQL's default in the locale C."""
 
 import uuid
 from collections.abc import Iterator
@@ -6,18 +6,18 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from conftest import DatabaseServer
 from psycopg.conninfo import make_conninfo
 from support.ingest.living_index import LivingIndex
+from support.servers import DatabaseServer
 
-from refactx.postgres.database import open_session
+from refactx.postgres.sessions import open_session
 
 FACTS = ["Åsa född Malmö", "Ōe geboren Uchiko"]
 
 
 @pytest.fixture
 def url(database_server: DatabaseServer) -> Iterator[str]:
-    """The address of a database that knows no encoding."""
+    """The address of a database of encoding SQL_ASCII."""
     name, server = f"refactx_ascii_{uuid.uuid4().hex}", database_server
     parts = {"host": server.host, "port": server.port, "password": server.password, "user": server.user}
     admin = make_conninfo(**parts, dbname=server.maintenance_dbname)
@@ -29,7 +29,7 @@ def url(database_server: DatabaseServer) -> Iterator[str]:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
-def test_a_database_of_encoding_sql_ascii_takes_an_index_and_its_changes(url: str, tmp_path: Path) -> None:
+def test_a_database_of_encoding_sql_ascii_stores_an_index_and_its_changes(url: str, tmp_path: Path) -> None:
     living = LivingIndex(url, tmp_path, "Wörter")
     living.ingest(FACTS[0])
     living.append(FACTS[1])
@@ -40,7 +40,7 @@ def test_a_database_of_encoding_sql_ascii_takes_an_index_and_its_changes(url: st
 
 
 @pytest.mark.parametrize("by_environment", [False, True])
-def test_a_client_encoding_of_the_users_own_wins(
+def test_a_client_encoding_that_the_user_sets_takes_precedence(
     url: str, monkeypatch: pytest.MonkeyPatch, by_environment: bool
 ) -> None:
     if by_environment:

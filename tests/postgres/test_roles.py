@@ -1,4 +1,4 @@
-"""Roles: docs/database.md's SQL makes a reader that may only read and a writer that is no superuser; the rest is told."""
+"""The SQL of docs/how-to/roles-and-limits.md makes a reader that can only read, and a writer without other rights."""
 
 import json
 import re
@@ -10,19 +10,21 @@ from urllib.parse import urlencode
 
 import psycopg
 import pytest
-from conftest import DatabaseServer
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from support.ingest.quiet import QUIET
+from support.servers import DatabaseServer
 from support.tiny_model import tiny_model, tiny_tokenizer
 
 import refactx
 from refactx.errors import DatabaseError
-from refactx.ingest.new_index import Options, ingest
-from refactx.postgres.building import drop
-from refactx.postgres.database import Database, open_session
+from refactx.ingest import ingest
+from refactx.postgres.database import Database
 from refactx.postgres.migrate import migrate
+from refactx.postgres.removal import drop
+from refactx.postgres.sessions import open_session
 from refactx.tokenizer import FactTokenizer
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "database.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "roles-and-limits.md"
 FACTS = "<Ann> <p> <b> .\n<Ann> <q> <c> .\n<Bo> <p> <b> .\n"
 
 As = Callable[[str], str]
@@ -36,7 +38,7 @@ def run(url: str, *statements: str) -> None:
 
 @pytest.fixture(scope="module")
 def database(database_server: DatabaseServer) -> Iterator[As]:
-    """A database with the page's roles in it; gives its address as seen by a role ("": by the administrator)."""
+    """A database with the roles of the page: a function from a role ("": the administrator) to its address."""
     name = f"refactx_roles_{uuid.uuid4().hex}"
     parts = {"host": database_server.host, "port": database_server.port, "password": database_server.password}
     admin = make_conninfo(**parts, user=database_server.user, dbname=database_server.maintenance_dbname)
@@ -46,7 +48,7 @@ def database(database_server: DatabaseServer) -> Iterator[As]:
     try:
         run(own, before, "CREATE ROLE ann LOGIN; GRANT refactx_writer TO ann; CREATE ROLE stranger LOGIN")
         yield lambda role: make_conninfo(own, user=role) if role else own
-        run(own, after)  # it runs as it stands; which tables it helps with is told by the test of a late reader
+        run(own, after)  # the SQL for existing tables must run unchanged
     finally:
         run(admin, f"DROP DATABASE {name} WITH (FORCE)")
         run(admin, "DROP ROLE refactx_writer, refactx_reader, ann, stranger")
@@ -60,11 +62,18 @@ def facts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def write(url: str, facts: Path, index: str) -> None:
-    """Ingest as the role of an address."""
-    options = Options(index, FactTokenizer.from_transformers(tiny_tokenizer()), "tiny", quiet=True)
+    """Ingest with the role of an address."""
     opened = Database(url)
     try:
-        ingest([facts], opened, facts.parent / "work", options)
+        ingest(
+            [facts],
+            opened,
+            index=index,
+            tokenizer=FactTokenizer.from_transformers(tiny_tokenizer()),
+            tokenizer_name="tiny",
+            work=facts.parent / "work",
+            resources=QUIET,
+        )
     finally:
         opened.close()
 
@@ -77,7 +86,7 @@ def written(database: As, facts: Path) -> As:
 
 
 def command(*arguments: str) -> Any:
-    """A command in this process."""
+    """Run a command in this process."""
     from click.testing import CliRunner
 
     from refactx.cli.main import cli
@@ -85,7 +94,7 @@ def command(*arguments: str) -> Any:
     return CliRunner().invoke(cli, list(arguments))
 
 
-def test_the_reader_reads_every_index_also_those_of_later_ingests(written: As, facts: Path) -> None:
+def test_the_reader_reads_every_index_including_later_ones(written: As, facts: Path) -> None:
     write(written("refactx_writer"), facts, "later")
     reader = written("refactx_reader")
     for name in ("first", "later"):
@@ -102,7 +111,7 @@ def test_the_reader_reads_every_index_also_those_of_later_ingests(written: As, f
     assert [entry["name"] for entry in listed] == ["first", "later"]
 
 
-def test_the_reader_cannot_write_and_is_told_before_a_source_is_read(written: As, tmp_path: Path) -> None:
+def test_the_reader_cannot_write_which_is_an_error_before_a_source_is_read(written: As, tmp_path: Path) -> None:
     damaged = tmp_path / "facts.txt"
     damaged.write_text("nothing that could be ingested\n")
     with pytest.raises(DatabaseError, match=r"role refactx_reader may not write.*GRANT refactx_writer TO"):
@@ -117,7 +126,7 @@ def test_the_reader_cannot_write_and_is_told_before_a_source_is_read(written: As
         assert "role refactx_reader may not" in str(done.exception), done.output
 
 
-def test_what_a_role_without_rights_is_told_to_have_run_is_enough(written: As, facts: Path) -> None:
+def test_the_grant_in_the_error_for_a_role_without_rights_is_enough(written: As, facts: Path) -> None:
     with pytest.raises(DatabaseError, match="GRANT refactx_writer TO stranger") as caught:
         write(written("stranger"), facts, "strange")
     with psycopg.connect(written(""), autocommit=True) as connection:
@@ -129,7 +138,7 @@ def test_what_a_role_without_rights_is_told_to_have_run_is_enough(written: As, f
         assert "<Bo> <p> <b> ." in index
 
 
-def test_who_may_not_read_a_table_is_told_the_grant_by_an_export_too(written: As, tmp_path: Path) -> None:
+def test_an_export_without_the_right_to_read_a_table_names_the_grant(written: As, tmp_path: Path) -> None:
     with psycopg.connect(written("refactx_writer"), autocommit=True) as connection:
         connection.execute("REVOKE SELECT ON refactx.pieces_1 FROM refactx_reader")
     done = command("index", "export", "first", str(tmp_path / "out"), "--db", written("refactx_reader"))
@@ -139,12 +148,12 @@ def test_who_may_not_read_a_table_is_told_the_grant_by_an_export_too(written: As
     assert "ALTER DEFAULT PRIVILEGES" in str(done.exception)
 
 
-def test_a_reader_without_a_grant_is_told_which(written: As) -> None:
+def test_a_reader_without_rights_gets_the_grant_in_the_error(written: As) -> None:
     with pytest.raises(DatabaseError, match="GRANT USAGE ON SCHEMA refactx and GRANT SELECT ON ALL TABLES"):
         refactx.open_index("first", written("stranger"))
 
 
-def test_the_right_to_write_can_be_handed_on_by_membership(written: As, facts: Path) -> None:
+def test_a_member_of_the_writer_can_write(written: As, facts: Path) -> None:
     as_herself = written("ann")
     as_writer = make_conninfo(as_herself, options="-c role=refactx_writer")
     write(as_writer, facts, "anns")
@@ -155,7 +164,7 @@ def test_the_right_to_write_can_be_handed_on_by_membership(written: As, facts: P
 
 
 @pytest.mark.parametrize("role", ["ann", ""])
-def test_who_may_write_but_is_not_the_owner_is_told_to_write_as_the_owner(written: As, facts: Path, role: str) -> None:
+def test_a_role_that_is_not_the_owner_gets_the_owner_in_the_error(written: As, facts: Path, role: str) -> None:
     with pytest.raises(
         DatabaseError,
         match=r"belong to role refactx_writer.*\(\?options=-c%20role%3Drefactx_writer at the end of --db\)",
@@ -168,14 +177,14 @@ def test_who_may_write_but_is_not_the_owner_is_told_to_write_as_the_owner(writte
         assert "<Bo> <p> <b> ." in index
 
 
-def test_a_stranger_is_told_whose_tables_they_are(written: As, facts: Path) -> None:
+def test_a_role_without_membership_gets_the_owner_in_the_error(written: As, facts: Path) -> None:
     run(written(""), "GRANT USAGE, CREATE ON SCHEMA refactx TO stranger")
     with pytest.raises(DatabaseError, match=r"belongs to role refactx_writer.*run GRANT refactx_writer TO stranger"):
         write(written("stranger"), facts, "own")
     run(written(""), "REVOKE ALL ON SCHEMA refactx FROM stranger")
 
 
-def test_each_lack_is_one_sentence_and_its_grant_helps(
+def test_each_missing_right_is_one_sentence_whose_grant_helps(
     database_server: DatabaseServer, facts: Path, db_url: str
 ) -> None:
     role = f"writer {uuid.uuid4().hex[:8]}"
@@ -192,7 +201,7 @@ def test_each_lack_is_one_sentence_and_its_grant_helps(
         with pytest.raises(DatabaseError, match="read-only transactions"):
             write(as_role, facts, "default")
         run(db_url, f"ALTER ROLE {quoted} SET default_transaction_read_only = off")
-        run(db_url, f"ALTER ROLE {quoted} SET statement_timeout = 1")  # a millisecond, which is not for writers
+        run(db_url, f"ALTER ROLE {quoted} SET statement_timeout = 1")  # a millisecond, which does not apply to writers
         with open_session(as_role) as connection:
             assert connection.execute("SHOW statement_timeout").fetchone() == ("0",)
         write(as_role, facts, "default")

@@ -1,1 +1,1 @@
-"""Helpers of the tests."""
+"""Helpers of the tests: generated dumps, tiny models, implementations by brute force."""

@@ -1,5 +1,7 @@
-"""A database that breaks a writer off at its nth write: each write to the catalogue, each table made, filled in or dropped, and
-each commit counts as one. It is the database that does it, so that the moment is the same in each run."""
+"""A database that interrupts a writer at its nth write, at the same moment in each run.
+
+Writes to the catalogue, tables that are made, filled or dropped, and commits are counted.
+"""
 
 import multiprocessing
 from collections.abc import Callable, Iterator
@@ -7,7 +9,8 @@ from contextlib import contextmanager
 from typing import Literal, NamedTuple
 
 import psycopg
-from test_crash import wait_for
+
+from support.crashes import wait_for
 
 # In `public`: the schema `refactx` is the default one of a role of that name.
 _SETUP = """
@@ -37,7 +40,7 @@ _WAITING = "pid FROM pg_stat_activity WHERE datname = current_database() AND wai
 _TABLES = ("indexes", "segments", "name_tables", "knowledge_bases")
 
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["pytest", "living_steps"])  # seconds of imports
+PROCESSES.set_forkserver_preload(["pytest", "support.ingest.living_steps"])  # seconds of imports
 
 
 class Break(NamedTuple):
@@ -55,7 +58,7 @@ def prepare(url: str) -> None:
 
 
 def killed_at_the_break(url: str, action: Callable[..., object], *arguments: object) -> bool:
-    """Do it in a process of its own, and kill that where a write is to fail; False if none did, since it had ended before."""
+    """Call `action` in a new process, and kill that at the write that is to fail. Return False if it ended before."""
     process = PROCESSES.Process(target=action, args=arguments)
     process.start()
     with psycopg.connect(url, autocommit=True) as connection:
@@ -67,7 +70,7 @@ def killed_at_the_break(url: str, action: Callable[..., object], *arguments: obj
         is_killed = waits()
         process.kill()
         process.join()
-        # PostgreSQL itself notices when it has something to say to the process.
+        # (PostgreSQL itself would notice only when it next sends something to the process.)
         connection.execute(f"SELECT pg_terminate_backend(pid), {_WAITING}".encode())
     assert is_killed or process.exitcode == 0
     return is_killed
@@ -75,7 +78,7 @@ def killed_at_the_break(url: str, action: Callable[..., object], *arguments: obj
 
 @contextmanager
 def breaking(url: str, at: Break | None) -> Iterator[None]:
-    """In the block a write fails; behind it all do well, and the session that was broken off has ended."""
+    """Let a write fail during the block. Afterwards all writes succeed, and the interrupted session has ended."""
     with psycopg.connect(url, autocommit=True) as connection:
         if at is not None:
             connection.execute("INSERT INTO public.break_at VALUES (%s, %s)", at)
@@ -88,7 +91,7 @@ def breaking(url: str, at: Break | None) -> Iterator[None]:
 
 
 def locks(connection: "psycopg.Connection[tuple[int]]") -> int:
-    """How many names and knowledge bases are held by writers in this database."""
+    """The number of names and knowledge bases in this database that writers have locked."""
     row = connection.execute(
         "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
         " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"

@@ -1,6 +1,6 @@
-"""The facts of a file of N-Triples, computed by brute force in plain Python: the twin that the ingest is held against.
+"""The facts of a file of N-Triples, computed by brute force in plain Python: the twin with which the ingest is compared.
 
-It shares no code with the package. Everything is in memory, a line is one regular expression, and there is no account.
+It shares no code with the package. Everything is in memory, a line is one regular expression, and there is no report.
 """
 
 import gzip

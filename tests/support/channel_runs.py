@@ -1,14 +1,21 @@
-"""What the tests of the channel have in common: graphs, questions, and the tiny model with a channel."""
+"""Common parts of the tests of the channel: graphs, questions, and the tiny model with a channel."""
 
 import math
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from refactx.choosing.candidates import Limits
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from refactx.choosing.candidates import Subject, SubjectLimits, find_subjects
 from refactx.choosing.channel import Channel, ChannelOptions
-from refactx.engines.hf.prefix import prefill
-from refactx.grounded.model import ground
+from refactx.choosing.continuations import Continuations
+from refactx.decoding.machine import Machine
+from refactx.decoding.states import InFact
+from refactx.engines.engine import Feed
+from refactx.engines.hf.engine import TransformersEngine
+from refactx.grounded import ground
 from support.tiny_model import MemoryIndex, eager, prompts, tiny_model, tiny_tokenizer
 
 GRAPH = (
@@ -38,9 +45,9 @@ NAMESAKES = (
 EXAMPLES = "Fact: <x> <y> Question: z?\n"
 QUESTIONS = ("who is Ann?", "in p", "b", "when was it that Bo was where Ann had been?")
 ALWAYS = -math.inf
-"""For `again`: another fact for as long as there is one."""
+"""For `again`: always another fact, as long as one is left."""
 EVERY = {
-    "candidates": Limits(99, 99, math.inf),
+    "candidates": SubjectLimits(99, 99, math.inf),
     "meant": 99,
     "within": math.inf,
     "properties": 9999,
@@ -49,7 +56,7 @@ EVERY = {
     "tie": 0.0,
     "doubtful": math.inf,
 }
-"""So many candidates that none is left out, and each compared once."""
+"""Enough candidates that none is left out, each compared once."""
 
 
 def channel(
@@ -62,9 +69,15 @@ def channel(
 ) -> Channel:
     encode = index.tokenizer.encode
     lead = encode(" Question:")
-    examples = prefill(model, [encode(EXAMPLES)])
+    engine = TransformersEngine(model)
     return Channel(
-        model, examples, [*lead, *encode(f" {question}")], len(lead), marker, ChannelOptions(**options), unknown
+        engine=engine,
+        examples=engine.prefill(encode(EXAMPLES)),
+        question=[*lead, *encode(f" {question}")],
+        lead=len(lead),
+        marker=marker,
+        unknown=unknown,
+        options=ChannelOptions(**options),
     )
 
 
@@ -81,7 +94,7 @@ def write(
     facts: dict[str, Any] | None = None,
     **options: Any,
 ) -> tuple[list[int], int, list[Any]]:
-    """Ids, the prompt's length and facts of a text with a channel. `facts`: arguments of `generate`."""
+    """The ids, the prompt's length and the facts of a text with a channel. `facts`: arguments of `generate`."""
     grounded, inputs = ground(llama(seed), tiny_tokenizer(), index), prompts(text)
     chosen = channel(llama(seed), index, **options)
     out = grounded.generate(
@@ -95,6 +108,61 @@ def parts(text: str) -> list[str]:
 
 
 def until_closed(index: MemoryIndex, ids: Sequence[int], brackets: int) -> tuple[int, ...]:
-    """The first ids up to that closing bracket."""
+    """The ids up to the given closing bracket."""
     count = next(n for n in range(len(ids) + 1) if index.tokenizer.decode_bytes(ids[:n]).count(b">") >= brackets)
     return tuple(ids[:count])
+
+
+EVERY_NAME = SubjectLimits(99, 99, math.inf)
+
+
+def found(index: MemoryIndex, text: str, seed: int, limits: SubjectLimits) -> tuple[list[Subject], list[int], InFact]:
+    """The subjects after a text, its ids, and the state after it."""
+    ids, machine = index.tokenizer.encode(text), Machine(index)
+    state = machine.run(ids, 0)
+    assert isinstance(state, InFact)
+    some = find_subjects(machine, state, len(ids), continuations_of(llama(seed), ids), limits)
+    return some, ids, state
+
+
+def continuations_of(model: Any, ids: list[int]) -> Continuations:
+    """The continuations of a text, read by a model."""
+    engine = TransformersEngine(model)
+    text = engine.prefill(ids[:-1])
+    [logits] = engine.feed([Feed(text, ids[-1:])])
+    return Continuations(engine.tree(text), {(): logits[0]})
+
+
+def shown(index: MemoryIndex, state: InFact, some: Sequence[Subject]) -> list[str]:
+    return [index.tokenizer.decode([*state.prefix, *one.ids]).strip() for one in some]
+
+
+def joining_tokenizer(kind: str) -> PreTrainedTokenizerFast:
+    """`byte level`: it does not split at white space, so that texts such as `> <` are one id; `sentence piece`: also
+    so, with a space before every text that is encoded, even a line break.
+    """
+    space = "Ġ" if kind == "byte level" else "▁"
+    pairs = [
+        ("F", "a"),
+        ("c", "t"),
+        ("Fa", "ct"),
+        ("Fact", ":"),
+        (space, "Fact:"),
+        (space, "."),
+        (">", space),
+        (f">{space}", "<"),
+    ]
+    if kind == "byte level":
+        letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    else:
+        letters = [*(f"<0x{byte:02X}>" for byte in range(256)), "▁", *map(chr, range(33, 127))]
+    vocabulary = {text: n for n, text in enumerate([*letters, *("".join(pair) for pair in pairs)])}
+    backend = Tokenizer(models.BPE(vocab=vocabulary, merges=pairs, byte_fallback=kind != "byte level"))
+    if kind == "byte level":
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        backend.decoder = decoders.ByteLevel()
+    else:
+        backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always", split=False)
+        backend.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    backend.add_special_tokens([AddedToken(text, special=True) for text in ("<s>", "</s>")])
+    return PreTrainedTokenizerFast(tokenizer_object=backend, bos_token="<s>", eos_token="</s>", pad_token="</s>")

@@ -1,4 +1,4 @@
-"""Rows of an index to be changed by hand, and what their answers should be."""
+"""Rows of an index to change by hand, and the right answers."""
 
 import struct
 import zlib
@@ -7,17 +7,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 import zstandard
 from numpy.typing import NDArray
-from test_stored_tree import DictRows, Sequences, build, random_sequences
 
 from refactx.errors import CorruptIndexError
-from refactx.ingest.segment.level_cutter import Shape
+from refactx.ingest.segment.builder import Shape
 from refactx.tree.children import Children, FactTree
 from refactx.tree.codec import FORMAT_VERSION, RowCodec
-from refactx.tree.piece import Piece, from_members, to_members
+from refactx.tree.piece import Piece
+from refactx.tree.piece_members import from_members, to_members
 from refactx.tree.stored import StoredTree
 from refactx.tree.token_codes import TokenCodes
+from support.stored_trees import DictRows, Sequences, build, random_sequences
 
-HEADER = struct.Struct(">2sBxII")  # as docs/design.md gives it: magic, version, pad, CRC-32 over key and payload, size
+HEADER = struct.Struct(
+    ">2sBxII"
+)  # docs/reference/file-formats.md: magic, version, pad, CRC-32 over key and payload, size
 MEGABYTE = 1 << 20
 Prefix = tuple[int, ...]
 Answer = tuple[list[int], list[int], int]
@@ -33,7 +36,8 @@ def prefixes_of(sequences: Sequences) -> list[Prefix]:
 
 
 def errors_of(tree: FactTree, truth: Answers, named: str) -> int:
-    """Ask for all prefixes: each answer is the true one, or an error that names index and row. How many errors."""
+    """Look up all prefixes: each answer must be right, or an error that names index and row. Return the number of
+    errors."""
     errors = 0
     for prefix, true in truth.items():
         try:
@@ -47,7 +51,7 @@ def errors_of(tree: FactTree, truth: Answers, named: str) -> int:
 
 @dataclass
 class Stored:
-    """A tree in rows that can be changed, and what it answered before."""
+    """A tree in rows that can be changed, and its right answers."""
 
     rows: DictRows
     codec: RowCodec
@@ -57,8 +61,10 @@ class Stored:
     truth: Answers
 
     def tree(self, changed: dict[bytes, bytes]) -> StoredTree:
-        """The tree with some rows changed, nothing cached yet."""
-        return StoredTree(DictRows(self.rows | changed), self.codec, self.codes, self.levels, self.facts, "test")
+        """The tree with some rows changed and an empty cache."""
+        return StoredTree(
+            DictRows(self.rows | changed), self.codec, self.codes, levels=self.levels, facts=self.facts, name="test"
+        )
 
     def keys(self, level: int) -> list[bytes]:
         return [key for key in self.rows if key[0] == level]
@@ -67,7 +73,7 @@ class Stored:
         return from_members(self.codec.unpack(key, self.rows[key], "test"), key[0])
 
     def errors(self, key: bytes, piece: Piece, named: str | None = None) -> int:
-        """How many prefixes raise once the row under `key` holds another piece, packed as by its own builder."""
+        """The number of prefixes that raise an error if the row under `key` has another piece, with a right checksum."""
         tree = self.tree({key: self.codec.pack(key, to_members(piece))})
         return errors_of(tree, self.truth, named or key.hex())
 

@@ -1,4 +1,4 @@
-"""What the tests of the loop have in common: the tiny model with and without it, side by side, and what to write."""
+"""Common parts of the tests of the loop: the tiny model with and without it, prompts, and ways to call `generate`."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -20,7 +20,7 @@ from transformers import (
 )
 
 from refactx.engines.hf.processor import FactLogitsProcessor
-from refactx.grounded.model import GroundedModel, ground
+from refactx.grounded import GroundedModel, ground
 from support.tiny_model import (
     FACTS,
     PROMPTS,
@@ -31,6 +31,19 @@ from support.tiny_model import (
     tiny_model,
     tiny_tokenizer,
 )
+
+MODES: dict[str, dict[str, Any]] = {
+    "greedy": {"do_sample": False},
+    "static cache": {"do_sample": False, "cache_implementation": "static"},
+    "no cache": {"do_sample": False, "use_cache": False},
+    "sampling": {"do_sample": True, "temperature": 1.5, "top_k": 5},
+    "top-p": {"do_sample": True, "top_p": 0.5},
+    "several samples": {"do_sample": True, "num_return_sequences": 3},
+    "beams": {"num_beams": 3, "do_sample": False},
+    "several beams": {"num_beams": 5, "num_return_sequences": 5, "do_sample": False},
+    "beam sampling": {"num_beams": 3, "num_return_sequences": 2, "do_sample": True},
+}
+"""Ways to call `generate`."""
 
 Inputs = dict[str, torch.Tensor]
 
@@ -51,13 +64,13 @@ def grounded(seed: int = 0) -> GroundedModel:
 
 
 def by_transformers(model: Any, inputs: Inputs, given: Sequence[Any] = (), **options: Any) -> Any:
-    """What Transformers' own loop writes with the processor."""
+    """The output of Transformers' own loop with the processor."""
     processors = LogitsProcessorList([*given, FactLogitsProcessor(index(), tiny_tokenizer())])
     return model.generate(**inputs, logits_processor=processors, **options)
 
 
 def both(model: Any, inputs: Inputs, given: Sequence[Any] = (), seed: int = 0, **options: Any) -> tuple[Any, Any]:
-    """What `grounded.generate` returns, and what Transformers' own loop does for the same seed."""
+    """The outputs of `grounded.generate` and of Transformers' own loop for the same seed."""
     torch.manual_seed(seed)
     ours = ground(model, tiny_tokenizer(), index()).generate(
         **inputs, logits_processor=LogitsProcessorList(given), **options
@@ -71,7 +84,8 @@ def fact_count(out: Any, inputs: Inputs) -> int:
 
 
 def unforced(row: Sequence[int], prompt_length: int) -> int:
-    """How many ids behind the prompt had an alternative, by brute force. The prompt may end in a trigger or a fact."""
+    """The number of ids after the prompt that had an alternative, by brute force. The prompt may end in a trigger or a
+    fact."""
     text = index().tokenizer.decode(row[:prompt_length])
     begun = "Fact:" in text and "." not in text[text.rindex("Fact:") :]
     start = prompt_length
@@ -86,8 +100,8 @@ def some_texts(most: int) -> st.SearchStrategy[list[str]]:
     return st.lists(st.sampled_from([*PROMPTS, "a b c", "in", "b Fact: <Ann", "Fact"]), min_size=1, max_size=most)
 
 
-# Two rows of floating-point sums in another order differ in the last bits: with ids drawn anew in each run, one in
-# some million might flip. So the examples are always the same.
+# Floating-point sums in another order differ in the last bits: with new random examples in each run, one in some
+# million ids might differ. So the examples are always the same.
 def examples(number: int) -> settings:
     return settings(max_examples=number, deadline=None, derandomize=True)
 

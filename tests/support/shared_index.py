@@ -1,4 +1,4 @@
-"""A small index of several levels with names, its export, and what tests do with files of that kind."""
+"""A small index of several levels with names, its export, and changes of such files for tests."""
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,20 +10,21 @@ from typing import Any
 from refactx.connect import open_index
 from refactx.fact import Fact, split_fact
 from refactx.index.index import Index
-from refactx.ingest.new_index import Options, ingest
-from refactx.ingest.segment.level_cutter import Shape
+from refactx.ingest import ingest
+from refactx.ingest.segment.builder import Shape
 from refactx.postgres.database import Database
-from refactx.share.blocks import Block, BlockWriter, read_blocks
+from refactx.share.blocks import BlockWriter, FileBlock, read_blocks
 from support.ingest.graph_twin import Line, written
+from support.ingest.quiet import QUIET
 from support.tiny_model import tiny_fact_tokenizer
 
 ENTITIES = 150
 BLOCK_BYTES = 400
-"""So small that each table takes many blocks."""
+"""Small, so that each table has many blocks."""
 
 
 def lines(prefix: str = "Entity") -> list[Line]:
-    """A graph whose facts share much and little."""
+    """A graph whose facts have long and short common beginnings."""
     chance = random.Random(7)
     named: list[Line] = [("label", f"Q{n}", f"{prefix} {n:03}", "en") for n in range(1, ENTITIES)]
     named += [("label", f"P{n}", f"property {n}", "en") for n in range(1, 8)]
@@ -40,18 +41,27 @@ def lines(prefix: str = "Entity") -> list[Line]:
 
 
 def build(url: str, folder: Path, name: str = "small", prefix: str = "Entity", replace: bool = False) -> None:
-    """Ingest the graph in pieces so small that the tree has several levels."""
+    """Ingest the graph in small pieces, so that the tree has several levels."""
     folder.mkdir(exist_ok=True)
     (folder / "graph.nt").write_text("".join(written(line) + "\n" for line in lines(prefix)))
     with opened(url) as database:
         shape = Shape(facts=32, inner=32, root=32)
-        options = Options(name, tiny_fact_tokenizer(), "tiny", shape=shape, replace=replace, quiet=True)
-        ingest([folder / "graph.nt"], database, folder / "work", options)
+        ingest(
+            [folder / "graph.nt"],
+            database,
+            index=name,
+            tokenizer=tiny_fact_tokenizer(),
+            tokenizer_name="tiny",
+            work=folder / "work",
+            replace=replace,
+            shape=shape,
+            resources=QUIET,
+        )
 
 
 @contextmanager
 def opened(url: str) -> Iterator[Database]:
-    """A database, closed again."""
+    """Open a database during the block."""
     database = Database(url)
     try:
         yield database
@@ -60,7 +70,7 @@ def opened(url: str) -> Iterator[Database]:
 
 
 def walked(index: Index, facts: int) -> list[object]:
-    """All that an index says along some random facts: children, completions, links."""
+    """The answers of an index along some random facts: children, completions, links."""
     chance, seen = random.Random(0), list[object]()
     for _ in range(facts):
         prefix: list[int] = []
@@ -80,20 +90,20 @@ def walked(index: Index, facts: int) -> list[object]:
 
 
 def answers(url: str, name: str, facts: int = 40) -> list[object]:
-    """`walked`, of an index by its name; and its figures that do not depend on the server."""
+    """The answers of an index, given its name, and its figures that do not depend on the server."""
     with open_index(name, url) as index:
         entry = index.entry
-        figures = [entry[key] for key in ("facts", "tokens", "segments", "levels", "cut", "source", "report")]
+        figures = [entry.facts, entry.tokens, entry.segments, entry.levels, entry.cut, entry.source, entry.report]
         return [*figures, index.trigger, index.terminator, index.fingerprint, *walked(index, facts)]
 
 
-def blocks(file: bytes) -> list[Block]:
+def blocks(file: bytes) -> list[FileBlock]:
     """The blocks of a file."""
     return list(read_blocks(BytesIO(file), "test"))
 
 
 def forged(parts: Iterable[tuple[str, int, bytes]]) -> bytes:
-    """A file of these blocks whose checksums are right."""
+    """A file of these blocks with right checksums."""
     out = BytesIO()
     writer = BlockWriter(out)
     for part in parts:
@@ -102,6 +112,6 @@ def forged(parts: Iterable[tuple[str, int, bytes]]) -> bytes:
 
 
 def changed(file: bytes, changes: dict[int, Sequence[Any]]) -> bytes:
-    """The file with some blocks, by their number, replaced by others (none: left out), and right checksums again."""
+    """The file with some blocks (by number) replaced by others (None: left out), and right checksums."""
     plain = [(block.kind, block.number, block.payload) for block in blocks(file)]
     return forged(part for at, old in enumerate(plain) for part in changes.get(at, [old]))

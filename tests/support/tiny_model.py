@@ -64,7 +64,7 @@ SURPLUS = 13
 
 @cache
 def tiny_tokenizer() -> PreTrainedTokenizerFast:
-    """Byte-level BPE: 256 bytes, some twenty merges (the trigger and the terminator come in many forms), 3 specials."""
+    """Byte-level BPE: 256 bytes, some twenty merges (for many forms of trigger and terminator), 3 special tokens."""
     tokens = [*sorted(pre_tokenizers.ByteLevel.alphabet()), *(merge.replace(" ", "") for merge in _MERGES)]
     pairs = [(merge.split(" ")[0], merge.split(" ")[1]) for merge in _MERGES]
     tokenizer = Tokenizer(models.BPE(vocab={token: number for number, token in enumerate(tokens)}, merges=pairs))
@@ -77,7 +77,7 @@ def tiny_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def tiny_model(seed: int = 0) -> LlamaForCausalLM:
-    """A Llama of 16 dimensions with random weights, larger than usual so that its choices differ."""
+    """A Llama of 16 dimensions with random weights, which are larger than usual so that its choices differ."""
     torch.manual_seed(seed)
     tokenizer = tiny_tokenizer()
     config = LlamaConfig(
@@ -113,7 +113,7 @@ class MemoryIndex:
 
 @cache
 def tiny_fact_tokenizer() -> FactTokenizer:
-    """The tiny tokenizer as an index sees it."""
+    """The tiny tokenizer as an index needs it."""
     return FactTokenizer.from_transformers(tiny_tokenizer())
 
 
@@ -124,20 +124,20 @@ def tiny_index(facts: Iterable[str], **options: Any) -> MemoryIndex:
 
 @cache
 def token(text: str) -> int:
-    """The id of the token whose text this is exactly."""
+    """The id of the token with exactly this text."""
     return tiny_fact_tokenizer().token_bytes.index(text.encode())
 
 
 def ids(*pieces: str) -> list[int]:
-    """One id a piece of text; `<pad>` and its like are the special tokens."""
+    """The id of each piece of text; those such as `<pad>` are special tokens."""
     tokenizer = tiny_tokenizer()
     return [tokenizer.convert_tokens_to_ids(piece) if piece in SPECIAL else token(piece) for piece in pieces]
 
 
 def allowed_by_brute_force(index: MemoryIndex, written: Sequence[int], text: bytes = b"") -> set[int] | None:
-    """What may follow the ids of one generated sequence; None: anything. No tree, no table, no state.
+    """The ids that may follow one generated sequence; None: any. Computed without a tree, a table or a state.
 
-    `text`: the prompt's text, which must leave no fact unfinished.
+    `text`: the prompt's text, which must not end within a fact.
     """
     table, left = index.tokenizer.token_bytes, set(index.sequences)
     bytes_of = {number: piece for number, piece in enumerate(table) if piece}
@@ -145,7 +145,7 @@ def allowed_by_brute_force(index: MemoryIndex, written: Sequence[int], text: byt
     fact, ending = None, b""
 
     def ends(done: bytes) -> set[int]:
-        """The tokens that go on with the terminator where `done` of it is written."""
+        """The tokens that continue the terminator after its part `done`."""
         complete = {n for n, b in bytes_of.items() if (done + b).rstrip() == terminator}
         begin = {n for n, b in bytes_of.items() if terminator.startswith(done + b) and done + b != terminator}
         return complete | {n for n in begin if ends(done + bytes_of[n])}
@@ -182,10 +182,11 @@ def prompts(*texts: str, side: str = "left") -> dict[str, torch.Tensor]:
 
 
 class Eager(LogitsProcessor):
-    """Makes a model write triggers often, so that short runs hold many facts.
+    """Makes a model write triggers often, so that short runs have many facts.
 
-    The scores are made nearly equal and normalised again: facts then cost a beam as much as other text of that length.
-    `pieces`: triggers in several tokens are made likely too. `end`: added to the end of sequence; by default it never comes.
+    The scores are made nearly equal and normalised, so that a beam loses as much by a fact as by other text of that
+    length. `pieces`: also make triggers in several tokens likely. `end`: added to the score of the end of sequence, by
+    default so that it never comes.
     """
 
     def __init__(self, strength: float, pieces: bool, end: float = -math.inf) -> None:
@@ -201,15 +202,15 @@ class Eager(LogitsProcessor):
 
 
 def eager(mode: str = "", strength: float = 8.0) -> LogitsProcessorList:
-    """Beam search would find that `Fact` for ever is the likeliest text, so there only whole triggers are helped."""
+    """For beam search, only whole triggers are made likely: otherwise, repeated `Fact` would be the likeliest text."""
     return LogitsProcessorList([Eager(strength, pieces="beam" not in mode)])
 
 
 def check_text(index: MemoryIndex, row: Sequence[int], prompt_length: int, facts: list[Fact]) -> None:
-    """Read as text, every trigger that the model wrote is followed by a fact not yet written, until none is left."""
+    """Check in the text that every trigger of the model's is followed by a new fact, until none is left."""
     decode = index.tokenizer.decode
     prompt, text = decode(row[:prompt_length]), decode(row)
-    last = re.search(r"(?<!\w)Fact:\s*[^\n.]*\Z", prompt)  # a fact begun in the prompt counts as the model's
+    last = re.search(r"(?<!\w)Fact:\s*[^\n.]*\Z", prompt)  # an unfinished fact of the prompt counts as the model's
     begin, left, found = (last.start() if last else len(prompt) - 4), set(index.facts), []
     triggers = [match for match in re.finditer(r"(?<!\w)Fact:(?!\*)", text) if match.start() >= begin]
     for number, match in enumerate(triggers):
@@ -221,7 +222,7 @@ def check_text(index: MemoryIndex, row: Sequence[int], prompt_length: int, facts
         if whole:
             found.append(max(whole, key=len))
             left.remove(found[-1])
-        else:  # cut off inside, as the very last thing
+        else:  # cut off within the last fact
             assert any((fact + " .").startswith(body.rstrip("�").rstrip()) for fact in left), (body, text)
             assert end == len(text)
     assert [fact.text for fact in facts] == [fact + " ." for fact in found]
@@ -232,7 +233,7 @@ def check_text(index: MemoryIndex, row: Sequence[int], prompt_length: int, facts
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread() -> Iterator[None]:
-    """A tiny model is slower on several threads, and far slower where other processes want the cores too."""
+    """A tiny model is slower with several threads, and far slower if other processes use the cores."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -241,14 +242,14 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(params=["tree", "rows"])
 def read_as(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Models that take any mask read what goes on from a text as a tree, others as rows of a batch."""
+    """Read continuations by tree attention if a model takes any mask, or else as rows of a batch."""
     if request.param == "rows":
-        monkeypatch.setattr("refactx.choosing.continuations.takes_masks", lambda model: False)
+        monkeypatch.setattr("refactx.engines.hf.engine.takes_masks", lambda model: False)
     return str(request.param)
 
 
 class Passes:
-    """Counts a model's forward passes and the ids that go through it, in a `with` block."""
+    """Counts a model's forward passes and the ids that it reads, in a `with` block."""
 
     def __init__(self, model: Any) -> None:
         self.model, self.number, self.ids = model, 0, 0
@@ -266,7 +267,7 @@ class Passes:
 
 
 def whole_facts(index: MemoryIndex) -> list[tuple[int, ...]]:
-    """The ids of every fact of an index, with every way to write its terminator."""
+    """The ids of every fact of an index with every form of its terminator."""
     terminator = index.terminator.encode()
     pieces = [(number, piece) for number, piece in enumerate(index.tokenizer.token_bytes) if piece]
 
@@ -282,6 +283,6 @@ def whole_facts(index: MemoryIndex) -> list[tuple[int, ...]]:
 
 @torch.no_grad()
 def log_probabilities(model: Any, numbers: Sequence[int]) -> torch.Tensor:
-    """Of the id behind each of `numbers`, float32[len(numbers), vocabulary], by one plain forward pass."""
+    """The log-probabilities of the id after each of `numbers`, float32[len(numbers), vocabulary], by one plain pass."""
     logits: torch.Tensor = model(input_ids=torch.tensor([list(numbers)])).logits[0].float()
     return logits.log_softmax(-1)

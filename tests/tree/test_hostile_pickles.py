@@ -1,4 +1,4 @@
-"""Pickles in rows whose checksum is right: never executed, and never much memory."""
+"""Hostile pickles in rows with a right checksum: never executed, and never much memory."""
 
 import pickle
 import tracemalloc
@@ -37,7 +37,7 @@ def memory_below(limit: int) -> Iterator[None]:
 
 
 def refused(stored: Stored, row: Callable[[bytes], bytes], limit: int) -> str:
-    """What a row says that stands where a piece belongs, given that it is refused within `limit` bytes of memory."""
+    """The error for a row in place of a piece, which must be refused within `limit` bytes of memory."""
     key = stored.keys(0)[0]
     hostile = row(key)
     tree = stored.tree({key: hostile})
@@ -68,12 +68,12 @@ def code_pickles(canary: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("kind", ["GLOBAL", "STACK_GLOBAL", "INST", "OBJ", "MEMO", "BUILD", "eval"])
-def test_code_in_a_pickle_is_never_run(stored: Stored, tmp_path: Path, kind: str) -> None:
+def test_code_in_a_pickle_never_runs(stored: Stored, tmp_path: Path, kind: str) -> None:
     canary = tmp_path / "canary"
     pickled = code_pickles(canary)[kind]
     with suppress(pickle.UnpicklingError, AttributeError):  # BUILD on None, once the folder is made
         pickle.loads(pickled)
-    assert canary.exists(), "it is hostile indeed"
+    assert canary.exists(), "it is hostile"
     canary.rmdir()
     assert "is not allowed" in refused(stored, lambda key: row_with(key, pickled), MEGABYTE)
     assert not canary.exists()
@@ -129,7 +129,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_a_hostile_pickle_is_an_error_that_costs_nothing(stored: Stored, kind: str) -> None:
+def test_a_hostile_pickle_is_an_error_and_takes_little_memory(stored: Stored, kind: str) -> None:
     assert "damaged" in refused(stored, lambda key: row_with(key, HOSTILE[kind]), MEGABYTE)
 
 
@@ -138,7 +138,7 @@ def test_a_hostile_pickle_is_an_error_that_costs_nothing(stored: Stored, kind: s
     [b"\x85", b"(", b"K\x00", b"C\x00", b"(t", b"\x8a\x00"],
     ids=["nest", "marks", "ints", "bytes", "tuples", "longs"],
 )
-def test_many_small_values_take_no_more_memory_than_they_announce(stored: Stored, repeated: bytes) -> None:
+def test_many_small_values_take_no_more_memory_than_announced(stored: Stored, repeated: bytes) -> None:
     # A few hundred bytes once compressed; of the 64 MiB that a row may announce, these would take gigabytes.
     pickled = b"\x80\x05K\x00(K\x00" + repeated * (MEGABYTE // 8 // len(repeated)) + b"t\x86."
     refused(stored, lambda key: row_with(key, pickled), MEGABYTE // 2)
@@ -160,5 +160,5 @@ def test_a_zstd_bomb_is_stopped_at_the_size_it_announces(stored: Stored, announc
 
 
 @pytest.mark.parametrize("announced", [MAX_PICKLE_BYTES + 1, (1 << 32) - 1])
-def test_more_than_a_row_may_hold_is_refused_before_it_is_allocated(stored: Stored, announced: int) -> None:
+def test_a_pickle_that_is_too_large_for_a_row_is_refused_before_it_is_allocated(stored: Stored, announced: int) -> None:
     refused(stored, lambda key: row_with(key, b"\x80\x05K\x01\x85.", announced), MEGABYTE)

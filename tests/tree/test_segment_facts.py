@@ -1,4 +1,4 @@
-"""Facts written out a piece at a time, and looked up in batches, are those of the tree."""
+"""Facts that are written out piece by piece, and looked up in batches, are those of the tree."""
 
 from itertools import pairwise
 from typing import Any
@@ -7,15 +7,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_stored_tree import Sequences, build
+from support.stored_trees import Sequences, build
 
 from refactx.errors import CorruptIndexError
-from refactx.ingest.segment.level_cutter import Shape
+from refactx.ingest.segment.builder import Shape
 from refactx.tree.arrays import offsets_of
-from refactx.tree.lookup import contained, fact_blocks
-from refactx.tree.matrix import blocks, from_block, keys, to_block
-from refactx.tree.piece import Piece, from_members, to_members
+from refactx.tree.lookup import contained
+from refactx.tree.matrix import from_matrix, keys, matrices, to_matrix
+from refactx.tree.piece import Piece
+from refactx.tree.piece_members import from_members, to_members
 from refactx.tree.piece_search import Targets, search
+from refactx.tree.scan import fact_matrices
 from refactx.tree.stored import StoredTree
 from refactx.tree.token_codes import TokenCodes
 
@@ -36,33 +38,33 @@ def run_of(facts: Sequences) -> Any:
 
 def facts_in(tree: StoredTree) -> Sequences:
     found = []
-    for block in fact_blocks(tree):
-        flat, offsets = from_block(block)
+    for block in fact_matrices(tree):
+        flat, offsets = from_matrix(block)
         found += [tuple(flat[low:high].tolist()) for low, high in pairwise(offsets)]
     return found
 
 
 @settings(max_examples=120, deadline=None)
 @given(sequences, sequences, shapes)
-def test_the_facts_of_a_segment_come_out_in_order_and_are_found_among_others(
+def test_the_facts_of_a_segment_are_read_in_order_and_found_among_others(
     facts: Sequences, others: Sequences, shape: Shape
 ) -> None:
     tree, _ = build(facts, shape)
     assert facts_in(tree) == sorted(facts)
     asked = sorted({*facts, *others, *(fact[:-1] for fact in facts if len(fact) > 1), *((*fact, 0) for fact in facts)})
     assert contained(tree, *run_of(asked)).tolist() == [fact in set(facts) for fact in asked]
-    for one in asked[:: len(asked) // 8 + 1]:  # alone, so that there may be nothing like it in any piece
+    for one in asked[:: len(asked) // 8 + 1]:  # alone, so that no piece may have anything like it
         assert contained(tree, *run_of([one])).tolist() == [one in set(facts)]
 
 
 @settings(max_examples=60, deadline=None)
 @given(sequences, st.integers(1, 90))
-def test_a_piece_is_written_out_the_same_in_blocks_of_any_size(facts: Sequences, cells: int) -> None:
+def test_a_piece_is_the_same_in_matrices_of_any_size(facts: Sequences, cells: int) -> None:
     tree, _ = build(facts, Shape(facts=512))
     piece = tree.piece(tree.root_key)
-    written = [row for _, block in blocks(piece, tree.codes, cells) for row in block]
+    written = [row for _, block in matrices(piece, tree.codes, cells) for row in block]
     assert [tuple((row[row > 0].astype(int) - 1).tolist()) for row in written] == sorted(facts)
-    sorted_keys = keys(to_block(*run_of(sorted(facts))))
+    sorted_keys = keys(to_matrix(*run_of(sorted(facts))))
     assert (sorted_keys[:-1] < sorted_keys[1:]).all(), "bytes compare like sequences"
 
 
@@ -74,12 +76,12 @@ def test_nothing_is_found_in_nothing() -> None:
 def test_levels_that_contradict_each_other_are_an_error() -> None:
     facts = [(first, second) for first in range(40) for second in range(3)]
     tree, rows = build(facts, Shape(facts=8, inner=8, root=8))
-    counted = StoredTree(rows, tree.codec, tree.codes, tree.root_key[0] + 1, 7, "test")
+    counted = StoredTree(rows, tree.codec, tree.codes, levels=tree.root_key[0] + 1, facts=7, name="test")
     with pytest.raises(CorruptIndexError, match="it counts 120 facts, the catalogue 7"):
-        list(fact_blocks(counted))
-    piece = Piece.of_facts(np.array([0, 3], np.uint32), np.array([0, 1, 2], np.int32), b"\1\2")
+        list(fact_matrices(counted))
+    piece = Piece.of_facts(lcp=np.array([0, 3], np.uint32), ends=np.array([0, 1, 2], np.int32), codes=b"\1\2")
     with pytest.raises(ValueError, match="shares more tokens than the one before"):
-        list(blocks(from_members(to_members(piece), 0), TokenCodes(np.empty(0, np.int32))))
+        list(matrices(from_members(to_members(piece), 0), TokenCodes(np.empty(0, np.int32))))
 
 
 def test_pieces_with_arrays_of_different_widths_are_searched_together() -> None:
@@ -94,7 +96,7 @@ def test_pieces_with_arrays_of_different_widths_are_searched_together() -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(sequences, st.data())
-def test_a_damaged_piece_is_an_error_or_a_wrong_answer_and_nothing_worse(facts: Sequences, data: st.DataObject) -> None:
+def test_a_damaged_piece_is_an_error_or_a_wrong_answer_and_no_crash(facts: Sequences, data: st.DataObject) -> None:
     tree, _ = build(facts, Shape(facts=512))
     members = list(to_members(tree.piece(tree.root_key)))
     at = data.draw(st.integers(0, 4))
@@ -108,7 +110,7 @@ def test_a_damaged_piece_is_an_error_or_a_wrong_answer_and_nothing_worse(facts: 
         members[at] = data.draw(st.sampled_from([bytes(changed), value[:-1], b"", 5, widest]))
     else:
         members[at] = data.draw(st.sampled_from([value + 1, value - 1, -1, 1 << 60, b"1"]))
-    block, offsets = to_block(*run_of(sorted(facts))), run_of(sorted(facts))[1]
+    block, offsets = to_matrix(*run_of(sorted(facts))), run_of(sorted(facts))[1]
     targets = Targets(block, np.diff(offsets))
     everything = np.arange(len(facts))
     try:

@@ -1,4 +1,4 @@
-"""Token ids as bytes: every way to read them back gives the same ids, and refuses the same damage."""
+"""Token codes: every way to decode them returns the same ids, and refuses the same damage."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ IDS = st.integers(0, 200_000) | st.integers(0, 300)
 
 
 @given(tokens=st.lists(IDS, min_size=1, max_size=40), frequent=st.lists(IDS, max_size=200, unique=True))
-def test_every_reading_gives_what_was_written(tokens: list[int], frequent: list[int]) -> None:
+def test_every_way_to_decode_returns_the_encoded_ids(tokens: list[int], frequent: list[int]) -> None:
     codes = TokenCodes(np.array(frequent, np.int32))
     data, sizes = codes.encode(np.array(tokens, np.int32))
     assert codes.sizes(np.array(tokens, np.int32)).tolist() == sizes.tolist()
@@ -24,7 +24,7 @@ def test_every_reading_gives_what_was_written(tokens: list[int], frequent: list[
 
 
 @pytest.mark.parametrize("damaged", [b"\x81", b"\x80\x80\x80\x80\x80\x01", b"\xff\xff\xff\xff\x7f"])
-def test_a_code_that_does_not_end_or_is_no_id_is_refused(damaged: bytes) -> None:
+def test_a_code_without_an_end_or_with_too_high_an_id_is_refused(damaged: bytes) -> None:
     codes = TokenCodes(np.array([7, 8], np.int32))
     for read in (codes.decode, codes.decode_all, lambda data: codes.decode_at(data, np.array([0]))):
         with pytest.raises((ValueError, IndexError)):

@@ -10,11 +10,11 @@ sets = st.sets(sequence, max_size=25)
 
 
 @given(sets, sets, sets)
-def test_a_signed_sum_of_segments_is_the_tree_of_what_survives(
+def test_a_signed_sum_of_segments_is_the_tree_of_the_facts_that_are_left(
     first: set[tuple[int, ...]], second: set[tuple[int, ...]], taken: set[tuple[int, ...]]
 ) -> None:
-    second -= first  # appending adds a fact only where it is not there yet,
-    taken &= first | second  # forgetting takes it only where it is
+    second -= first  # appending adds a fact only if it is not there,
+    taken &= first | second  # forgetting removes one only if it is
     summed = SignedSum([(+1, MemoryTree(first)), (+1, MemoryTree(second)), (-1, MemoryTree(taken))])
     expected = MemoryTree((first | second) - taken)
     for prefix in {fact[:depth] for fact in first | second for depth in range(len(fact) + 1)} | {()}:

@@ -1,4 +1,4 @@
-"""Three columns of text as rows of `ready`: what CSV and Parquet have in common (`ingest.tables`)."""
+"""The conversion of three columns of text to rows of `ready`, which the parsers of CSV and of Parquet share."""
 
 import re
 from collections import Counter
@@ -8,16 +8,16 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...parsers.cleaning import clean_parts, cut_parts
-from ...parsers.parsed import Parsed, fault
+from refactx.ingest.parsers.parsed import Parsed, fault
+from refactx.ingest.parsers.text import clean_parts, cut_parts
 
 COLUMNS = ("subject", "predicate", "object")
 NOT_UTF8 = "\ufdd0"
-"""Stands for a byte that is not UTF-8: Unicode keeps it for such uses, and no text has it."""
+"""The stand-in for a byte that is not UTF-8: a noncharacter, which Unicode reserves for such uses."""
 
 
-def marked(text: bytes) -> bytes:
-    """The bytes of a text with `NOT_UTF8` for each that is not UTF-8."""
+def mark_invalid_bytes(text: bytes) -> bytes:
+    """Return the bytes of a text with `NOT_UTF8` for each byte that is not UTF-8."""
     try:
         text.decode()
     except UnicodeDecodeError:
@@ -26,8 +26,8 @@ def marked(text: bytes) -> bytes:
 
 
 def facts_of_columns(texts: list[pa.Array], row_number: Callable[[int], int]) -> Parsed:
-    """Three columns of text as facts; `row_number` gives the number of a row by its place in them."""
-    result = Parsed(len(texts[0]))
+    """Return three columns of text as facts; `row_number` maps the place of a row in them to its number."""
+    result = Parsed(lines=len(texts[0]))
     wrong = pc.fill_null(_any(pc.match_substring(column, NOT_UTF8) for column in texts), False)
     if pc.any(wrong).as_py():
         for at in pc.indices_nonzero(wrong).to_pylist():

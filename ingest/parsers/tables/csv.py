@@ -1,4 +1,4 @@
-"""CSV as ready-made facts, block by block: pyarrow reads, and every row it cannot take is a fault (`ingest.tables`)."""
+"""The parser of CSV: pyarrow reads it block by block, and every row that it cannot take is a fault."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -8,32 +8,32 @@ import pyarrow as pa
 from pyarrow import csv
 
 from refactx.errors import InputError
-
-from ...parsers.parsed import Parsed, fault
-from ...parsers.tables.columns import NOT_UTF8, facts_of_columns, marked
-from ...sources.source import Source
-from ...sources.stream import BlockStream
+from refactx.ingest.parsers.parsed import Parsed, fault
+from refactx.ingest.parsers.tables.columns import NOT_UTF8, facts_of_columns, mark_invalid_bytes
+from refactx.ingest.sources.source import Source
+from refactx.ingest.sources.stream import BlockStream
 
 _BLOCK_BYTES = 16 << 20
-"""The most that a row may have."""
+"""Also the size of the largest possible row."""
 _END = "\x00end of the table\x00"
-"""A row of these is put behind the last: if it does not come out, it is inside a cell whose quotes are not closed."""
+"""The cells of a row added after the last one: if it is not read, it is inside a cell whose quotes are not closed."""
 
 
 def parse_csv(
     source: Source,
+    *,
     delimiter: str,
     width: int,
     positions: Sequence[int],
     header_rows: int,
     advance: Callable[[int], object],
 ) -> Iterator[Parsed]:
-    """The rows of a CSV file of `width` columns, of which those at `positions` are subject, predicate and object."""
+    """Yield the rows of a CSV file of `width` columns; `positions` are those of subject, predicate and object."""
     skipped: list[csv.InvalidRow] = []  # since the last block
-    ahead: list[int] = []  # of each row skipped, how many well-formed ones are ahead of it
+    before: list[int] = []  # for each skipped row, how many well-formed rows are before it
 
     def skip(row: csv.InvalidRow) -> str:
-        ahead.append(row.number - header_rows - 1 - len(ahead))
+        before.append(row.number - header_rows - 1 - len(before))
         skipped.append(row)
         return "skip"
 
@@ -59,7 +59,7 @@ def parse_csv(
             for batch in reader:
                 ended = bool(len(batch)) and batch[0][-1].as_py() == _END
                 rows = batch.slice(0, len(batch) - ended)
-                parsed = facts_of_columns(list(rows.columns), partial(_row_number, header_rows + 1, good, ahead))
+                parsed = facts_of_columns(list(rows.columns), partial(_row_number, header_rows + 1, good, before))
                 good += len(rows)
                 _add_skipped(parsed, skipped, width)
                 yield parsed
@@ -68,32 +68,35 @@ def parse_csv(
                 raise stream.error from None
             reason = str(error).partition("(")[0].strip()
             raise InputError(
-                f"{source.name} cannot be read behind row {good + len(ahead) + header_rows}: {reason}: "
+                f"{source.name} cannot be read after row {good + len(before) + header_rows}: {reason}: "
                 "look for a quotation mark that is never closed"
             ) from None
     if not ended:
         raise InputError(
-            f"row {good + len(ahead) + header_rows} of {source.name} opens a quotation mark that is never closed, and all that "
-            "follows would be one cell: close it, or write it twice within quotes"
+            f"row {good + len(before) + header_rows} of {source.name} opens a quotation mark that is never closed, so "
+            "that all that follows would be one cell: close it, or write it twice within quotes"
         )
 
 
 def _utf8_blocks(source: Source, advance: Callable[[int], object], end: bytes) -> Generator[bytes, None, None]:
-    """The blocks of a file and one more line, `end`; bytes that are not UTF-8, which pyarrow can't report, are replaced."""
+    """Yield the blocks of a file and one more line, `end`.
+
+    Bytes that are not UTF-8 are marked, since pyarrow does not report them.
+    """
     last = b""
     for block in source.blocks(advance):
-        yield marked(block)
+        yield mark_invalid_bytes(block)
         last = block[-1:]
     yield end if last == b"\n" else b"\n" + end
 
 
-def _row_number(first: int, good: int, ahead: list[int], at: int) -> int:
-    """The number of the row that has `good + at` well-formed ones ahead of it; `first` is that of the first row."""
-    return first + good + at + bisect_right(ahead, good + at)
+def _row_number(first: int, good: int, before: list[int], at: int) -> int:
+    """Return the number of the row that has `good + at` well-formed rows before it; `first`: of the first row."""
+    return first + good + at + bisect_right(before, good + at)
 
 
 def _add_skipped(parsed: Parsed, rows: list[csv.InvalidRow], expected: int) -> None:
-    """The rows skipped so far, as faults; pyarrow may be adding the next ones already."""
+    """Add the rows skipped so far as faults; pyarrow may be adding further ones meanwhile."""
     count = len(rows)
     parsed.lines += count
     for row in rows[:count]:

@@ -1,4 +1,4 @@
-"""Parquet as ready-made facts, batch by batch, its values as people write them (`ingest.tables`)."""
+"""The parser of Parquet tables, batch by batch, with values as people write them."""
 
 import datetime
 import operator
@@ -11,16 +11,15 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from refactx.errors import InputError
-
-from ...parsers.parsed import Parsed
-from ...parsers.tables.columns import facts_of_columns, marked
-from ...parsers.values import date, double
-from ...sources.source import Source
+from refactx.ingest.parsers.parsed import Parsed
+from refactx.ingest.parsers.tables.columns import facts_of_columns, mark_invalid_bytes
+from refactx.ingest.parsers.values import format_date, format_double
+from refactx.ingest.sources.source import Source
 
 _BATCH_ROWS = 122_880
 
 
-def _parquet(path: Path) -> parquet.ParquetFile:
+def _open(path: Path) -> parquet.ParquetFile:
     try:
         return parquet.ParquetFile(path)
     except (pa.ArrowInvalid, OSError) as error:
@@ -29,20 +28,20 @@ def _parquet(path: Path) -> parquet.ParquetFile:
 
 
 def parquet_names(source: Source) -> tuple[str, ...]:
-    """The names of a file's columns. Raises InputError if it can't be read as Parquet."""
+    """Return the names of a file's columns. Raise InputError if it cannot be read as Parquet."""
     if source.is_standard_input:
         raise InputError("Parquet cannot be read from standard input: give the name of the file")
     with source.path.open("rb") as raw:
         if raw.read(4) != b"PAR1":
-            raise InputError(f"{source.name} is Parquet that was compressed once more: decompress it")
-    with _parquet(source.path) as file:
+            raise InputError(f"{source.name} is a compressed Parquet file, which cannot be read: decompress it")
+    with _open(source.path) as file:
         return tuple(file.schema_arrow.names)
 
 
 def parse_parquet(path: Path, names: Sequence[str], advance: Callable[[int], object]) -> Iterator[Parsed]:
-    """The rows of a file, whose columns `names` are subject, predicate and object."""
+    """Yield the rows of a file, whose columns `names` are subject, predicate and object."""
     size, done, row = path.stat().st_size, 0, 2
-    with _parquet(path) as file:
+    with _open(path) as file:
         total = file.metadata.num_rows
         for name in names:
             _check_type(path, name, file.schema_arrow.field(name).type)
@@ -61,12 +60,13 @@ def parse_parquet(path: Path, names: Sequence[str], advance: Callable[[int], obj
 def _check_type(path: Path, name: str, type_: pa.DataType) -> None:
     if pa.types.is_nested(type_) or pa.types.is_interval(type_):
         raise InputError(
-            f"column {name} of {path} has values of type {type_}: expected text, numbers, dates or times: write a row for each"
+            f"column {name} of {path} has values of type {type_}, expected text, numbers, dates or times: "
+            "write one row for each value"
         )
 
 
 def _as_text(path: Path, name: str, column: pa.Array) -> pa.Array:
-    """A column of any plain type as large_string."""
+    """Return a column of any type that is not nested as large_string."""
     type_ = column.type
     if pa.types.is_dictionary(type_):
         column, type_ = column.dictionary_decode(), type_.value_type
@@ -74,13 +74,14 @@ def _as_text(path: Path, name: str, column: pa.Array) -> pa.Array:
         return column.cast(pa.large_string())
     if pa.types.is_binary(type_) or pa.types.is_large_binary(type_) or pa.types.is_fixed_size_binary(type_):
         return pa.array(
-            [None if cell is None else marked(cell).decode() for cell in column.to_pylist()], pa.large_string()
+            [None if cell is None else mark_invalid_bytes(cell).decode() for cell in column.to_pylist()],
+            pa.large_string(),
         )
     if pa.types.is_timestamp(type_):
         column = column.cast(pa.timestamp("us", type_.tz), safe=False)
     distinct = column.dictionary_encode()
     try:
-        written = [_written(value) for value in distinct.dictionary.to_pylist()]
+        written = [_format_value(value) for value in distinct.dictionary.to_pylist()]
     except (ValueError, OverflowError) as error:
         raise InputError(
             f"column {name} of {path} has a value out of range ({error}): write the column as text"
@@ -88,22 +89,22 @@ def _as_text(path: Path, name: str, column: pa.Array) -> pa.Array:
     return pa.array(written, pa.large_string()).take(distinct.indices)
 
 
-def _written(value: object) -> str:
-    """A value as people write it; empty for one that is missing.
+def _format_value(value: object) -> str:
+    """Return a value as people write it; empty if it is missing.
 
-    >>> [_written(value) for value in (True, 12, 1e6, float("nan"), Decimal("1.500"), datetime.date(1956, 10, 20))]
+    >>> [_format_value(value) for value in (True, 12, 1e6, float("nan"), Decimal("1.500"), datetime.date(1956, 10, 20))]
     ['true', '12', '1000000', '', '1.5', '1956-10-20']
     """
     match value:
         case bool():
             return str(value).lower()
         case float():
-            return double(repr(value)) or ""
+            return format_double(repr(value)) or ""
         case Decimal():
             text = format(value, "f")
             return text.rstrip("0").rstrip(".") if "." in text else text
         case datetime.datetime():
-            return date(value.isoformat()) or ""
+            return format_date(value.isoformat()) or ""
         case datetime.date() | datetime.time():
             return value.isoformat()
     return "" if value is None else str(value)

@@ -1,9 +1,10 @@
-"""Tables of a graph of one's own, CSV, TSV or Parquet, as ready-made facts: names are names already.
+"""The parser of tables (CSV, TSV or Parquet), whose rows are ready-made facts: their cells are names already.
 
-A table has columns `subject`, `predicate` and `object`, in any order and in any case; further ones are ignored, and
-`TableForm` names them. Cells are text; in Parquet also numbers, dates, times and truth values, which are read as people
-write them. In CSV the delimiter (comma, semicolon, tab or bar) is the one that gives the header these columns, and a cell
-in double quotes may hold delimiters, line breaks and doubled quotes. pyarrow reads both, a block at a time.
+A table has columns `subject`, `predicate` and `object`, in any order and in any case. Further columns are ignored;
+`TableForm.ignored` has their names. Cells are text, in Parquet also numbers, dates, times and booleans, which are
+converted to text as people write them. The delimiter of CSV (comma, semicolon, tab or bar) is the one with which the
+header has these columns; a cell in double quotes may contain delimiters, line breaks and doubled quotes. pyarrow reads
+both, a block at a time.
 """
 
 import csv
@@ -12,23 +13,22 @@ from dataclasses import dataclass
 from typing import Literal
 
 from refactx.errors import InputError
-
-from ...parsers.parsed import Parsed
-from ...parsers.tables.columns import COLUMNS
-from ...parsers.tables.csv import parse_csv
-from ...parsers.tables.parquet import parquet_names, parse_parquet
-from ...sources.source import Source
+from refactx.ingest.parsers.parsed import Parsed
+from refactx.ingest.parsers.tables.columns import COLUMNS
+from refactx.ingest.parsers.tables.csv import parse_csv
+from refactx.ingest.parsers.tables.parquet import parquet_names, parse_parquet
+from refactx.ingest.sources.source import Source
 
 _DELIMITERS = (",", ";", "\t", "|")
 _HEADER_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableForm:
-    """How a table is written.
+    """The form of a table.
 
-    `positions` says where subject, predicate and object stand among `names`; `ignored` are the other names. `delimiter` is
-    that of CSV, and `header_rows` the lines up to and with its header.
+    `names`: those of all columns. `positions`: the places of subject, predicate and object among them. `delimiter`: of
+    CSV. `header_rows`: how many lines CSV has up to its header, which is included.
     """
 
     kind: Literal["CSV", "Parquet"]
@@ -39,52 +39,67 @@ class TableForm:
 
     @property
     def ignored(self) -> tuple[str, ...]:
+        """The names of the other columns."""
         return tuple(name for at, name in enumerate(self.names) if at not in self.positions)
 
 
 def table_form(source: Source) -> TableForm:
-    """What a table looks like, by its content: Parquet by its first bytes, else CSV by its header.
+    """Return the form of a table, given by its content: Parquet by its first bytes, otherwise CSV by its header.
 
     Raises:
-        InputError: a column is missing or there twice, the Parquet file is broken, no file, or compressed besides; or as
-            `Source.blocks`.
+        InputError: a column is missing or occurs twice; Parquet is corrupt, compressed as a file, or on standard input;
+            or as `Source.blocks`.
     """
     start = source.first_lines()[:_HEADER_BYTES]
     if start.startswith(b"PAR1"):
         names = parquet_names(source)
-        return TableForm("Parquet", names, _positions(source, names))
+        return TableForm(kind="Parquet", names=names, positions=_positions(source, names))
     lines = start.split(b"\n")
     blank = next((at for at, line in enumerate(lines) if line.strip()), 0)
     header = lines[blank].decode(errors="replace").strip("\r")
     read = {delimiter: _cells(header, delimiter) for delimiter in _DELIMITERS}
     best = max(_DELIMITERS, key=lambda delimiter: len({name.casefold() for name in read[delimiter]} & set(COLUMNS)))
-    return TableForm("CSV", read[best], _positions(source, read[best]), best, blank + 1)
+    return TableForm(
+        kind="CSV",
+        names=read[best],
+        positions=_positions(source, read[best]),
+        delimiter=best,
+        header_rows=blank + 1,
+    )
 
 
 def parse_table(source: Source, form: TableForm, advance: Callable[[int], object] = lambda _: None) -> Iterator[Parsed]:
-    """The rows of a table as rows of `ready`, clean and cut; `lines` counts rows without the header.
+    """Yield the rows of a table as rows of `ready`, clean and cut; `lines` counts rows without the header.
 
-    A row with another number of cells than the header, or one that is not UTF-8, is malformed; its number is that of the row,
-    the header being row 1. A row with an empty subject, predicate or object is dropped: `empty part`, or `blank` if all
-    three are.
+    A row whose number of cells is not that of the header, or that is not UTF-8, is malformed; rows are numbered with
+    the header as row 1. A row with an empty subject, predicate or object is dropped as `empty part`, or as `blank` if
+    all three are empty.
 
     Raises:
-        InputError: CSV with a quote that is never closed, Parquet that is broken or has lists; or as `Source.blocks`.
+        InputError: CSV has a quotation mark that is never closed; Parquet is corrupt or has nested values; or as
+            `Source.blocks`.
     """
     if form.kind == "CSV":
-        read = parse_csv(source, form.delimiter, len(form.names), form.positions, form.header_rows, advance)
+        read = parse_csv(
+            source,
+            delimiter=form.delimiter,
+            width=len(form.names),
+            positions=form.positions,
+            header_rows=form.header_rows,
+            advance=advance,
+        )
     else:
         read = parse_parquet(source.path, [form.names[at] for at in form.positions], advance)
     empty = True
     if form.ignored:
         columns = f"column {form.ignored[0]} is" if len(form.ignored) == 1 else f"columns {', '.join(form.ignored)} are"
-        yield Parsed(0, notes=(f"{columns} ignored: facts come from subject, predicate and object",))
+        yield Parsed(lines=0, notes=(f"{columns} ignored: facts come from subject, predicate and object",))
     for parsed in read:
         yield parsed
         empty = empty and not parsed.statements
     if empty:
         raise InputError(
-            f"{source.name} has no row below its header that is whole: expected subject, predicate and object in each"
+            f"{source.name} has no complete row after its header: expected subject, predicate and object in each row"
         )
 
 
@@ -95,7 +110,7 @@ def _positions(source: Source, names: tuple[str, ...]) -> tuple[int, int, int]:
     if missing:
         raise InputError(
             f"{source.name} has no column {', '.join(missing)}: its columns are {found}: "
-            "name the columns subject, predicate and object in a first line"
+            "name the columns subject, predicate and object in the first line"
         )
     twice = [column for column in COLUMNS if plain.count(column) > 1]
     if twice:

@@ -1,17 +1,17 @@
 """Wikidata's vocabulary: which lines of a truthy dump are claims, names, descriptions, and why the others are not.
 
-One line at a time and without memory of other lines: what needs the whole input (which label is chosen, which names
-collide, what is a duplicate) is left to the joins in `ingest.names` and `ingest.facts`.
+Each line is judged by itself: what needs the whole input (which label is chosen, which names collide, what is a
+duplicate) is left to the joins (`refactx.ingest.knowledge`).
 
 | predicate | what becomes of the line |
 |---|---|
-| `prop/direct/P...` | a claim, if subject and object are of a kept kind |
+| `prop/direct/P...` | a claim, if the subject is an entity and the object an entity or a literal |
 | `rdfs:label`, `schema:description` | the name or description of an entity, if in one of the languages |
-| `skos:altLabel` | another name of an entity, if such are asked for and it is in one of the languages |
+| `skos:altLabel` | another name of an entity, if aliases are asked for and it is in one of the languages |
 | `schema:about` of a page of the Wikipedia in the first language | the title of an entity |
 | `owl:sameAs` | a redirect: what an entity was merged into |
 | `rdf:type` of a `prop/novalue/P...` | dropped: `no value` |
-| `wikibase:propertyType` | says which properties are external identifiers or media files |
+| `wikibase:propertyType` | the datatype of a property: claims with external identifiers and media files are dropped |
 | any other | dropped: `alias`, `duplicate name`, `normalized value`, `not a fact` |
 """
 
@@ -22,23 +22,15 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from refactx.fact import clean_part
-
-from ...parsers.ntriples import empty_line, parse_line
-from ...parsers.parsed import Parsed, decoded_lines, fault
-from ...parsers.values import language_rank, readable
-from ...selection import Selection
+from refactx.ingest.parsers.ntriples import empty_line, parse_line
+from refactx.ingest.parsers.parsed import Parsed, decode_lines, fault
+from refactx.ingest.parsers.staging import DESCRIPTION, LABEL, OTHER_NAME, TITLE
+from refactx.ingest.parsers.values import format_literal, language_rank
+from refactx.ingest.selection import DEFAULT_SELECTION, Selection
 
 _DIRECT = ("http://www.wikidata.org/prop/direct/", "https://www.wikidata.org/prop/direct/")
 _PROPERTY = re.compile(r"P[1-9][0-9]{0,17}", re.ASCII)
-_ID = r"[QP][1-9][0-9]{0,17}"
-_ENTITY_IRI = re.compile(rf"https?://www\.wikidata\.org/entity/({_ID})")
-# The form of nearly all lines of a dump; each character class holds only what the grammar allows there. Anything else
-# goes through the whole grammar of `ingest.ntriples`, to the same result.
-_COMMON = re.compile(
-    rf"<http://www\.wikidata\.org/entity/({_ID})> <(http://[A-Za-z0-9:/.#_-]+)> "
-    rf"(?:<http://www\.wikidata\.org/entity/({_ID})>"
-    r'|"([^"\\\r]*)"(?:@([a-zA-Z]+(?:-[a-zA-Z0-9]+)*)|\^\^<(http://[A-Za-z0-9:/.#_-]+)>)?) \.\r?'
-)
+_ENTITY_IRI = re.compile(r"https?://www\.wikidata\.org/entity/([QP][1-9][0-9]{0,17})")
 _DATA_PAGE = "/wiki/Special:EntityData/"  # of the entity itself
 _TITLE = re.compile(r"https://([a-z-]+)\.wikipedia\.org/wiki/(.+)")
 _MEDIA = re.compile(r"https?://commons\.wikimedia\.org/(?:wiki/Special:FilePath|data/main)/")
@@ -62,47 +54,40 @@ LEFT_OUT = {
     "http://wikiba.se/ontology#GeoShape": "media file",
     "http://wikiba.se/ontology#TabularData": "media file",
 }
-_ALL = Selection()
-LABEL, DESCRIPTION, TITLE, SHORT_DESCRIPTION, OTHER_NAME = 0, 1, 2, 3, 4
-"""The kinds of a row of `terms`; the fourth comes from English Wikipedia (`ingest.enwiki`)."""
 TERMS = {"label": LABEL, "description": DESCRIPTION, "other name": OTHER_NAME}
 
 
-def parse_block(block: bytes, first_line: int, selection: Selection = _ALL) -> Parsed:
-    """A block of N-Triples lines as rows: `claims`, `terms`, `redirects` and `left_out` (see `ingest.staging`).
+def parse_block(block: bytes, first_line: int, selection: Selection = DEFAULT_SELECTION) -> Parsed:
+    """Return a block of N-Triples lines as rows of `claims`, `terms`, `redirects` and `left_out`.
 
-    `first_line` is the number of the block's first line in its file. Entities are still ids in text (`Q42`).
+    `first_line` is the number of the block's first line in its file. The tables are those of
+    `refactx.ingest.parsers.staging`, with ids as text (`Q42`) for entities.
     """
-    lines = decoded_lines(block)
-    result = Parsed(len(lines))
-    dropped, faults, rows, common = result.dropped, result.faults, _Rows(selection), _COMMON.fullmatch
+    lines = decode_lines(block)
+    result = Parsed(lines=len(lines))
+    dropped, faults, rows = result.dropped, result.faults, _Rows(selection)
     kinds: dict[str, str] = {}
     for number, line in enumerate(lines, first_line):
         if line is None:
             faults.append((number, "not UTF-8"))
             continue
-        match = common(line)
-        if match is not None:
-            subject, predicate, entity, text, language, datatype = match.groups()
-            subject_iri = node = None
-        else:
-            triple = parse_line(line.removeprefix("\ufeff") if number == 1 else line)
-            if triple is None:
-                reason = empty_line(line)
-                if reason is None:
-                    faults.append((number, fault("not a triple", line)))
-                else:
-                    dropped[reason] += 1
-                continue
-            subject_iri, predicate, node, text, language, datatype = triple
-            subject = entity_id(subject_iri)
-            entity = entity_id(node) if node else None
+        triple = parse_line(line.removeprefix("\ufeff") if number == 1 else line)
+        if triple is None:
+            reason = empty_line(line)
+            if reason is None:
+                faults.append((number, fault("not a triple", line)))
+            else:
+                dropped[reason] += 1
+            continue
+        subject_iri, predicate, node, text, language, datatype = triple
+        subject = id_of_iri(subject_iri)
+        entity = id_of_iri(node) if node else None
         result.statements += 1
         kind = kinds.get(predicate)
         if kind is None:
             kind = kinds[predicate] = kind_of(predicate, selection)
         if subject is None:
-            reason = rows.add_page(subject_iri or "", kind, entity)
+            reason = rows.add_page(subject_iri, kind, entity)
         elif kind[0] == "P":
             if entity is not None:
                 rows.add_claim(subject, kind, entity, None)
@@ -121,10 +106,10 @@ def parse_block(block: bytes, first_line: int, selection: Selection = _ALL) -> P
     return result
 
 
-def entity_id(iri: str) -> str | None:
-    """The id of an item or property; None for any other IRI.
+def id_of_iri(iri: str) -> str | None:
+    """Return the id of an item or property, given its IRI; None for any other IRI.
 
-    >>> entity_id("http://www.wikidata.org/entity/Q42"), entity_id("http://www.wikidata.org/entity/L42")
+    >>> id_of_iri("http://www.wikidata.org/entity/Q42"), id_of_iri("http://www.wikidata.org/entity/L42")
     ('Q42', None)
     """
     match = _ENTITY_IRI.fullmatch(iri)
@@ -132,7 +117,7 @@ def entity_id(iri: str) -> str | None:
 
 
 def title_of(page: str, language: str = "en") -> str | None:
-    """The title of a page of the Wikipedia in a language, from its address; None for any other.
+    """Return the title of a page of the Wikipedia in a language, given its address; None for any other page.
 
     >>> title_of("https://en.wikipedia.org/wiki/Caf%C3%A9_au_lait"), title_of("https://de.wikipedia.org/wiki/Kaffee")
     ('Café au lait', None)
@@ -142,7 +127,7 @@ def title_of(page: str, language: str = "en") -> str | None:
 
 
 def kind_of(predicate: str, selection: Selection) -> str:
-    """The property of a claim, else one of the kinds of `_KINDS`, else why such lines are dropped."""
+    """Return what a predicate stands for: a property, one of the kinds of `_KINDS`, or why its lines are dropped."""
     for start in _DIRECT:
         if predicate.startswith(start) and _PROPERTY.fullmatch(predicate, len(start)):
             property_ = predicate[len(start) :]
@@ -153,7 +138,7 @@ def kind_of(predicate: str, selection: Selection) -> str:
 
 
 def object_reason(iri: str) -> str:
-    """Why a claim whose object is this IRI or blank node, no item or property, is dropped."""
+    """Return why a claim is dropped whose object is this IRI or blank node, and no item or property."""
     if iri.startswith(_UNKNOWN):
         return "unknown value"
     if _MEDIA.match(iri):
@@ -164,7 +149,7 @@ def object_reason(iri: str) -> str:
 
 
 def page_reason(subject: str, kind: str, about_entity: bool) -> str:
-    """Why a line is dropped whose subject, an IRI or a blank node, is no item or property."""
+    """Return why a line is dropped whose subject is this IRI or blank node, and no item or property."""
     if kind == "about" and about_entity:
         is_page = "/wiki/" in subject and "/entity/" not in subject and _DATA_PAGE not in subject
         return "other wiki" if is_page else "not a fact"
@@ -176,9 +161,10 @@ def page_reason(subject: str, kind: str, about_entity: bool) -> str:
 
 
 def other_reason(kind: str, is_entity: bool, node: str) -> str:
-    """What a line about an entity counts as that is no claim, label or description, whose object is an entity, or `node`.
+    """Return the reason by which a line about an entity is counted, if it is no claim, label or description.
 
-    `node` is an IRI or blank node; empty for a literal, and it need not be given for an entity.
+    `is_entity`: whether its object is an entity. `node`: the IRI or blank node of its object; empty for a literal, and
+    not needed for an entity.
     """
     if kind == "redirect":
         return kind if is_entity else "not a fact"
@@ -188,7 +174,7 @@ def other_reason(kind: str, is_entity: bool, node: str) -> str:
 
 
 class _Rows:
-    """The rows of one block, column by column. Each `add_` gives the reason if the line is dropped instead."""
+    """The rows of one block, in columns. An `add_` method returns the reason if it drops the line instead."""
 
     def __init__(self, selection: Selection) -> None:
         self._wiki = selection.wikipedia
@@ -217,7 +203,7 @@ class _Rows:
             if self._rank(language) is None:
                 return "other language"
         else:
-            value = readable(text, datatype)
+            value = format_literal(text, datatype)
             if value is None:
                 return "unknown datatype value"
             text = value
@@ -243,7 +229,7 @@ class _Rows:
         return None
 
     def add_page(self, subject: str, kind: str, entity: str | None) -> str | None:
-        """A line whose subject is no item or property: of use only if it ties a page of the right Wikipedia to one."""
+        """Add a title, if the line links a page of the selection's Wikipedia to an entity; its subject is none."""
         if kind == "about" and entity is not None:
             title = title_of(subject, self._wiki)
             if title is not None:

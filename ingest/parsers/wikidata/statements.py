@@ -1,9 +1,9 @@
-"""A block of N-Triples lines split by the hundred thousand: the lines in the form that dumps have, column by column.
+"""The lines of a block of N-Triples that have the common form of dumps, split into columns.
 
 Nearly all lines of a dump are `<iri> <iri> <iri> .` or `<iri> <iri> "text"suffix .` with single spaces. Their parts are
-found by arithmetic on the positions of the few bytes that structure a line (`>`, `"`, `\\`, line ends), numpy over a
-whole block, which also lets other threads run. A line is taken only where all its bytes are accounted for; any other
-is left to the grammar of `ingest.ntriples`, line by line.
+found by arithmetic on the positions of the few bytes that structure a line (`>`, `"`, `\\`, line ends): numpy works on
+a whole block, and lets other threads run meanwhile. A line is taken only if all its bytes are accounted for; any other
+is left to the grammar of `refactx.ingest.parsers.ntriples`, line by line.
 """
 
 import re
@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from refactx.entity_ids import entity_numbers
 
 Positions = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -34,12 +36,12 @@ _SUFFIX = re.compile(r"(?:@([a-zA-Z]+(?:-[a-zA-Z0-9]+)*)|\^\^<(http://[A-Za-z0-9
 _PREDICATE = re.compile(r"<([A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\]*)>")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Lines:
-    """Where the n lines of a block are. `starts`, `ends`: int64[n]; a line is `block[starts[i]:ends[i]]`.
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class BlockLines:
+    """The positions of the n lines of a block. `starts`, `ends`: int64[n]; a line is `block[starts[i]:ends[i]]`.
 
-    `marks` are the positions of the bytes that structure lines, ascending, with their values in `kinds`; the line's own
-    begin at `first_mark[i]`, and `last_mark[i]` is that of its line feed.
+    `marks` are the positions of the bytes that structure lines, ascending, and `kinds` the bytes there. The marks of a
+    line begin with `marks[first_mark[i]]` and end with its line feed, `marks[last_mark[i]]`.
     """
 
     buffer: NDArray[np.uint8]
@@ -51,14 +53,14 @@ class Lines:
     last_mark: Positions
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Statements:
     """The n statements of a block that are in common form, in columns of n rows.
 
     `line`: int64, which line of the block. `subject`, `object`: int64, an entity's number (`entity_number`), or -1.
-    `predicate`: int32, which of `predicates` (IRIs). `suffix`: int32, which of `suffixes` follows a literal, as
-    (language, datatype); -1 where the object is an IRI. `subject_span`, `object_span`: int64[n, 2], where they stand in
-    the block, with brackets or quotes.
+    `predicate`: int32, which of `predicates` (IRIs). `suffix`: int32, which of `suffixes` (language, datatype) follows
+    a literal; -1 if the object is an IRI. `subject_span`, `object_span`: int64[n, 2], begin and end in the block, with
+    brackets or quotes.
     """
 
     line: Positions
@@ -72,17 +74,8 @@ class Statements:
     suffixes: Sequence[tuple[str | None, str | None]]
 
 
-def entity_number(entity_id: str) -> int:
-    """The number of an item or property: twice its id's, plus one for a property.
-
-    >>> entity_number("Q42"), entity_number("P569")
-    (84, 1139)
-    """
-    return 2 * int(entity_id[1:]) + (entity_id[0] == "P")
-
-
-def find_lines(block: bytes) -> Lines:
-    """The lines of a block, which ends with a line feed."""
+def find_lines(block: bytes) -> BlockLines:
+    """Return the lines of a block, which must end with a line feed."""
     buffer = np.frombuffer(block, np.uint8)
     found = []
     for start in range(0, len(buffer), _CHUNK):
@@ -97,25 +90,33 @@ def find_lines(block: bytes) -> Lines:
     ends = marks[last_mark]
     first_mark, starts = np.zeros_like(last_mark), np.zeros_like(ends)
     first_mark[1:], starts[1:] = last_mark[:-1] + 1, ends[:-1] + 1
-    return Lines(buffer, starts, ends, marks, kinds, first_mark, last_mark)
+    return BlockLines(
+        buffer=buffer,
+        starts=starts,
+        ends=ends,
+        marks=marks,
+        kinds=kinds,
+        first_mark=first_mark,
+        last_mark=last_mark,
+    )
 
 
 def texts_at(buffer: NDArray[np.uint8], spans: Positions) -> pa.Array:
-    """The texts (large_string) at ascending, disjoint spans of a buffer of UTF-8, int64[n, 2].
+    """Return the texts (large_string) at ascending, disjoint spans, int64[n, 2], of a buffer of UTF-8.
 
     >>> texts_at(np.frombuffer(b"a bc def", np.uint8), np.array([[2, 4], [5, 8]])).to_pylist()
     ['bc', 'def']
     """
     if not len(spans):
         return pa.array([], pa.large_string())
-    # Texts and the gaps between them are one array without a copy; every other value of it is wanted.
+    # One array, without a copy, has the texts and the gaps between them in turn.
     ends = np.ascontiguousarray(spans).reshape(-1)
     both = pa.LargeStringArray.from_buffers(len(ends) - 1, pa.py_buffer(ends), pa.py_buffer(buffer))
     return both.take(pa.array(np.arange(0, len(ends) - 1, 2)))
 
 
-def common_statements(lines: Lines) -> Statements:
-    """Those of the lines, which must be UTF-8, that are statements in common form."""
+def common_statements(lines: BlockLines) -> Statements:
+    """Return those of the lines that are statements in common form. All lines must be UTF-8."""
     buffer, marks, kinds = lines.buffer, lines.marks, lines.kinds
     first, last, ends = lines.first_mark, lines.last_mark, lines.ends
     candidates = np.flatnonzero(last - first >= 3)
@@ -127,7 +128,7 @@ def common_statements(lines: Lines) -> Statements:
     good &= (buffer[predicate_end + 1] == ord(" ")) & (buffer[end - 1] == ord(".")) & (buffer[end - 2] == ord(" "))
     opening = buffer[predicate_end + 2]
     is_iri = (opening == ord("<")) & (last - first == 3) & (marks[first + 2] == end - 3) & (kinds[first + 2] == _CLOSE)
-    # The last quote is the last mark, or the last but one, before a datatype's bracket.
+    # The last quote is the mark before the line feed, or before the bracket of a datatype.
     has_datatype = kinds[last - 1] == _CLOSE
     last_quote = np.where(has_datatype, last - 2, last - 1)
     is_literal = (opening == _QUOTE) & (last_quote > first + 2) & (kinds[last_quote] == _QUOTE)
@@ -137,18 +138,18 @@ def common_statements(lines: Lines) -> Statements:
     subject_end, predicate_end, is_literal = subject_end[keep], predicate_end[keep], is_literal[keep]
     object_end = np.where(is_literal, marks[last_quote] + 1, end - 2)
 
-    subject, good = entity_numbers(buffer, start, subject_end), np.ones(len(keep), np.bool_)
+    subject, good = numbers_of_iris(buffer, start, subject_end), np.ones(len(keep), np.bool_)
     iris = np.flatnonzero(~is_literal)
     object_ = np.full(len(keep), -1, np.int64)
-    object_[iris] = entity_numbers(buffer, predicate_end[iris] + 2, object_end[iris] - 1)
+    object_[iris] = numbers_of_iris(buffer, predicate_end[iris] + 2, object_end[iris] - 1)
     subject_span = np.stack([start, subject_end + 1], 1)
     object_span = np.stack([predicate_end + 2, object_end], 1)
-    # An entity's IRI in another form (https) is for the grammar and the rules of `ingest.wikidata`.
+    # Entities' IRIs in another form (https) are left to the grammar and to `rules`.
     for spans, others in ((subject_span, subject < 0), (object_span, ~is_literal & (object_ < 0))):
         rows = np.flatnonzero(others)
         iri = texts_at(buffer, spans[rows])
         good[rows] &= _matches(iri, f"^{_IRI}$") & ~_matches(iri, _SECURE_ENTITY)
-    # A quote or escape inside a literal: whether it is well-formed is for the regular expression to say.
+    # A regular expression checks the literals with a quote or an escape inside.
     odd = np.concatenate([[0], np.cumsum(kinds != _CLOSE)])
     rows = np.flatnonzero(is_literal)
     rows = rows[odd[last_quote[rows]] - odd[first[rows] + 3] > 0]
@@ -177,8 +178,8 @@ def common_statements(lines: Lines) -> Statements:
     )
 
 
-def entity_numbers(buffer: NDArray[np.uint8], starts: Positions, closes: Positions) -> Positions:
-    """The numbers of the entities whose IRIs, in brackets, are at `buffer[starts[i] : closes[i] + 1]`; else -1."""
+def numbers_of_iris(buffer: NDArray[np.uint8], starts: Positions, closes: Positions) -> Positions:
+    """Return the numbers of the entities whose IRIs, in brackets, are `buffer[starts[i] : closes[i] + 1]`, or -1."""
     head = len(_ENTITY) + 1  # up to the letter of the id
     letters = np.minimum(starts + head, len(buffer) - 1)
     digits = closes - starts - head - 1
@@ -197,12 +198,12 @@ def entity_numbers(buffer: NDArray[np.uint8], starts: Positions, closes: Positio
         are_digits &= digit <= 9
         numbers += digit * np.int64(10**place)
     result = np.full(len(starts), -1, np.int64)
-    result[rows] = np.where(are_digits, 2 * numbers + (kind[rows] == ord("P")), -1)
+    result[rows] = np.where(are_digits, entity_numbers(numbers, kind[rows] == ord("P")), -1)
     return result
 
 
 def _words(buffer: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """The eight bytes from each position of a buffer on, as one number."""
+    """Return the eight bytes from each position of a buffer on, as one number."""
     return np.ndarray((max(0, len(buffer) - 7),), np.dtype("<u8"), buffer.data, 0, (1,))
 
 
@@ -212,6 +213,6 @@ def _matches(texts: pa.Array, pattern: str) -> Mask:
 
 
 def _distinct(texts: pa.Array) -> tuple[NDArray[np.int32], list[str]]:
-    """Which of the distinct texts each one is, and those."""
+    """Return which of the distinct texts each text is, and the distinct texts."""
     encoded = texts.dictionary_encode()
     return encoded.indices.to_numpy(), encoded.dictionary.to_pylist()

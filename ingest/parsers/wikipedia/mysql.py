@@ -1,13 +1,13 @@
-"""MySQL dumps (`mysqldump`, `mariadb-dump`) as Arrow tables, read as a stream of INSERT statements; no server.
+"""The reader of MySQL dumps (`mysqldump`, `mariadb-dump`) as Arrow tables: no server, a stream of INSERT statements.
 
-A dump is text: comments, `CREATE TABLE`, and statements of a megabyte, ``INSERT INTO `t` VALUES (1,'a'),(2,NULL);``, on
-a line each or (newer versions) with a line a row. The order of the columns is that of the file's own `CREATE TABLE`, or
-of the statement's own list.
+A dump is text: comments, `CREATE TABLE`, and statements of a megabyte, ``INSERT INTO `t` VALUES (1,'a'),(2,NULL);``,
+each on one line or (in newer versions) with one line for each row. The order of the columns is that of `CREATE TABLE`,
+or of the statement's own list.
 
-The rows of a block become CSV, which pyarrow reads: `),(` becomes a line feed, and as strings hold no raw line feed (it
-is written as `\\n`), one inside a value can be turned back. Before that `\\\\` and `\\'` become two other bytes that a dump
-always escapes, even in binary values, so that every quotation mark left is the end of a string. A block where that does
-not work out, as it is damaged, is read row by row with the grammar of a value, to the same result.
+The rows of a block become CSV, which pyarrow reads. `),(` becomes a line feed; as strings contain no raw line feed (it
+is written as `\\n`), a `),(` inside a value can be restored. Before that, `\\\\` and `\\'` become two bytes that a dump
+always escapes, even in binary values, so that every remaining quotation mark begins or ends a string. A damaged block,
+for which this fails, is read row by row with the grammar of a value, to the same result.
 """
 
 import re
@@ -19,9 +19,8 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from refactx.errors import InputError
-
-from ...parsers.parsed import fault
-from ...sources.source import Source
+from refactx.ingest.parsers.parsed import fault
+from refactx.ingest.sources.source import Source
 
 _CREATE = re.compile(rb"CREATE TABLE (?:IF NOT EXISTS )?`([^`]+)` \(")
 _COLUMN = re.compile(rb"\s*`([^`]+)` ")
@@ -30,18 +29,18 @@ _VALUE = rb"(?:_binary )?'([^'\\]*+(?:(?:\\.|'')[^'\\]*+)*+)'|([^'(),]*)"
 _ONE_VALUE = re.compile(_VALUE, re.DOTALL)
 _ROW = re.compile(rb"\((?:%b)(?:,(?:%b))*\)" % (_VALUE, _VALUE), re.DOTALL)
 _BACKSLASH, _QUOTE = b"\x1a", b"\0"
-"""Stand-ins: mysqldump escapes these two bytes, so that none stands raw in a dump."""
+"""Stand-ins: mysqldump escapes these two bytes, so that they do not occur raw in a dump."""
 _ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"0": b"\0", b"Z": b"\x1a"}
-"""What follows a backslash and is not itself (https://dev.mysql.com/doc/refman/8.4/en/string-literals.html)."""
+"""What some characters mean after a backslash (https://dev.mysql.com/doc/refman/8.4/en/string-literals.html)."""
 _CSV_BLOCK = 4 << 20
 
 
-@dataclass(slots=True)
-class Rows:
+@dataclass(slots=True, kw_only=True)
+class DumpRows:
     """The rows of one block of a dump.
 
-    `table` has the columns asked for; `count` is the number of rows with the malformed ones, which `faults` holds as
-    (line number, what). `line` is the number of the block's first line that has rows.
+    `table` has the columns asked for. `line` is the number of the block's first line with rows. `count` is the number
+    of rows, malformed ones included; `faults` has these as (line number, what is wrong).
     """
 
     table: pa.Table
@@ -52,29 +51,29 @@ class Rows:
 
 def read_rows(
     source: Source, name: str, types: Mapping[str, pa.DataType], advance: Callable[[int], object] = lambda _: None
-) -> Iterator[Rows]:
-    """The rows of table `name` in a dump, some columns of them; rows of other tables are passed over.
+) -> Iterator[DumpRows]:
+    """Yield some columns of the rows of table `name` in a dump; rows of other tables are skipped.
 
-    `types` says which columns, and as what: `pa.int64()`, `pa.large_string()` for UTF-8 text, or `pa.large_binary()`.
-    A row in which one of them is of another form is malformed; NULL is a null.
+    `types`: the columns and their types, `pa.int64()`, `pa.large_string()` for UTF-8 text, or `pa.large_binary()`. A
+    row with a value that is not of its type is malformed; NULL becomes a null.
 
     Raises:
         InputError: the file is no dump, not one of that table, lacks a column or ends too early; or as `Source.blocks`.
     """
-    reader = _Statements(source.name, name)
+    reader = _InsertReader(source.name, name)
     for block in source.blocks(advance):
-        statements = list(reader.statements(block))
-        if statements:
-            yield _parsed(statements, reader.positions(types), len(reader.columns), types)
+        row_lists = list(reader.row_lists(block))
+        if row_lists:
+            yield _parse_rows(row_lists, reader.positions(types), len(reader.columns), types)
     reader.finish()
 
 
-_Piece = tuple[int, bytes]
-"""Rows `(1,'a'),(2,'b')` as they stand in a file, and the number of their line."""
+_RowList = tuple[int, bytes]
+"""The number of a line, and the rows in it as they are written, `(1,'a'),(2,'b')`."""
 
 
-class _Statements:
-    """Finds the rows in the lines of a dump, and the order of their columns."""
+class _InsertReader:
+    """A reader of a dump's lines, which finds the rows of one table and the order of their columns."""
 
     def __init__(self, file: str, name: str) -> None:
         self._file, self._name = file, name
@@ -84,7 +83,8 @@ class _Statements:
         self._line = 0
         self._first = b""
 
-    def statements(self, block: bytes) -> Iterator[_Piece]:
+    def row_lists(self, block: bytes) -> Iterator[_RowList]:
+        """Yield the rows in the lines of a block."""
         for line in block.removesuffix(b"\n").split(b"\n"):
             self._line += 1
             self._first = self._first or line[:200].strip()
@@ -98,7 +98,7 @@ class _Statements:
                 self._inserting = self._any_rows = True
                 rows = line[insert.end() :].strip()
             else:
-                self._other(line)
+                self._read_other(line)
                 continue
             if rows.endswith(b";"):
                 self._inserting = False
@@ -106,7 +106,7 @@ class _Statements:
                 yield self._line, rows
 
     def positions(self, types: Mapping[str, pa.DataType]) -> dict[str, int]:
-        """Where the columns asked for stand in a row."""
+        """Return the place of each column in a row. Raise InputError if one is missing."""
         missing = [name for name in types if name not in self.columns]
         if missing:
             raise InputError(
@@ -116,6 +116,7 @@ class _Statements:
         return {name: self.columns.index(name) for name in types}
 
     def finish(self) -> None:
+        """Raise InputError if the dump ended too early, or had no row of the table."""
         if self._inserting or self._locked or self._creating:
             raise InputError(
                 f"{self._file} is truncated: it ends at line {self._line} within table {self._name}: download it again"
@@ -127,14 +128,15 @@ class _Statements:
         if self._tables:
             found = f"found a dump of table {', '.join(self._tables)}: check which file is given for which option"
         else:
-            found = f"it has no CREATE TABLE, and {fault('begins with', self._first.decode(errors='replace'))}"
+            found = f"it has no CREATE TABLE, and {fault('begins with', self._first.decode(errors='replace'))}; "
+            found += "expected a file of dumps.wikimedia.org"
         raise InputError(f"{self._file} is not a MySQL dump of table {self._name}: {found}")
 
     def _set_columns(self, written: bytes | None) -> None:
         if written is not None:
             self.columns = [column.strip(b"` ").decode(errors="replace") for column in written.split(b",")]
 
-    def _other(self, line: bytes) -> None:
+    def _read_other(self, line: bytes) -> None:
         if self._creating:
             column = _COLUMN.match(line)
             if column is not None and self._tables[-1] == self._name:
@@ -149,22 +151,24 @@ class _Statements:
             self._locked = False
 
 
-def _parsed(pieces: list[_Piece], at: dict[str, int], width: int, types: Mapping[str, pa.DataType]) -> Rows:
+def _parse_rows(
+    row_lists: list[_RowList], at: dict[str, int], width: int, types: Mapping[str, pa.DataType]
+) -> DumpRows:
     try:
-        table = _read_csv([rows for _, rows in pieces], at, width, types)
+        table = _read_csv([rows for _, rows in row_lists], at, width, types)
     except (pa.ArrowInvalid, _NotPlainError):
-        return _read_each(pieces, at, width, types)
-    return Rows(table, pieces[0][0], len(table))
+        return _read_each(row_lists, at, width, types)
+    return DumpRows(table=table, line=row_lists[0][0], count=len(table))
 
 
 class _NotPlainError(Exception):
-    """The rows cannot be turned into CSV and back without a loss."""
+    """Rows that cannot be turned into CSV and back without loss."""
 
 
-def _read_csv(pieces: list[bytes], at: dict[str, int], width: int, types: Mapping[str, pa.DataType]) -> pa.Table:
-    """The rows of a block by way of CSV; an error if any of them is malformed."""
+def _read_csv(row_lists: list[bytes], at: dict[str, int], width: int, types: Mapping[str, pa.DataType]) -> pa.Table:
+    """Return the rows of a block by way of CSV. Raise ArrowInvalid or _NotPlainError if one is malformed."""
     lines = []
-    for rows in pieces:
+    for rows in row_lists:
         if not (rows.startswith(b"(") and rows.endswith(b")")):
             raise _NotPlainError
         lines.append(rows[1:-1])
@@ -194,12 +198,12 @@ def _read_csv(pieces: list[bytes], at: dict[str, int], width: int, types: Mappin
     )
     columns = {}
     for (name, type_), column in zip(types.items(), table.columns, strict=True):
-        columns[name] = column if type_ == pa.int64() else _unescaped(column, stand_ins).cast(type_)
+        columns[name] = column if type_ == pa.int64() else _unescape(column, stand_ins).cast(type_)
     return pa.table(columns)
 
 
-def _unescaped(column: pa.ChunkedArray, stand_ins: Sequence[bytes]) -> pa.Array:
-    """The values that line feeds, stand-ins and escapes mean; only those that have any are touched."""
+def _unescape(column: pa.ChunkedArray, stand_ins: Sequence[bytes]) -> pa.Array:
+    """Return the values that line feeds, stand-ins and escapes stand for; values without any are not touched."""
     column = column.combine_chunks()
     has_any = pc.match_substring(column, b"\n")
     for stand_in in stand_ins:
@@ -209,7 +213,7 @@ def _unescaped(column: pa.ChunkedArray, stand_ins: Sequence[bytes]) -> pa.Array:
     changed = pc.replace_substring(changed, b'\\"', b'"')
     rare = pc.match_substring(changed, b"\\")  # escapes of control characters: one by one
     decoded = [
-        _decoded(value.replace(_BACKSLASH, b"\\\\").replace(_QUOTE, b"\\'"))
+        _decode(value.replace(_BACKSLASH, b"\\\\").replace(_QUOTE, b"\\'"))
         for value in changed.filter(rare).to_pylist()
     ]
     for stand_in, meant in ((_QUOTE, b"'"), (_BACKSLASH, b"\\")):
@@ -219,16 +223,16 @@ def _unescaped(column: pa.ChunkedArray, stand_ins: Sequence[bytes]) -> pa.Array:
     return pc.replace_with_mask(column, has_any, changed) if len(changed) else column
 
 
-def _read_each(pieces: list[_Piece], at: dict[str, int], width: int, types: Mapping[str, pa.DataType]) -> Rows:
-    """The same rows one at a time: those that can be read, and a fault for each other."""
+def _read_each(row_lists: list[_RowList], at: dict[str, int], width: int, types: Mapping[str, pa.DataType]) -> DumpRows:
+    """Return the same rows, read one at a time, with a fault for each that cannot be read."""
     found: dict[str, list[object]] = {name: [] for name in types}
-    result = Rows(pa.table({}), pieces[0][0])
-    for line, rows in pieces:
-        for row in _split(rows):
+    result = DumpRows(table=pa.table({}), line=row_lists[0][0])
+    for line, rows in row_lists:
+        for row in _split_rows(rows):
             result.count += 1
             try:
                 values = _values(row, width)
-                read = [_converted(values[at[name]], type_) for name, type_ in types.items()]
+                read = [_convert(values[at[name]], type_) for name, type_ in types.items()]
             except ValueError as error:
                 result.faults.append((line, fault(str(error), row[:200].decode(errors="replace"))))
                 continue
@@ -238,8 +242,8 @@ def _read_each(pieces: list[_Piece], at: dict[str, int], width: int, types: Mapp
     return result
 
 
-def _split(rows: bytes) -> Iterator[bytes]:
-    """Rows of a statement, also behind damaged ones: after those it goes on at the next `),(`."""
+def _split_rows(rows: bytes) -> Iterator[bytes]:
+    """Yield the rows of a statement; after a damaged one, continue at the next `),(`."""
     position = 0
     while position < len(rows):
         row = _ROW.match(rows, position)
@@ -251,7 +255,7 @@ def _split(rows: bytes) -> Iterator[bytes]:
 
 
 def _values(row: bytes, width: int) -> list[bytes | None]:
-    """The values of a row, decoded; None for NULL."""
+    """Return the decoded values of a row; None for NULL. Raise ValueError if the row is malformed."""
     if _ROW.fullmatch(row) is None:
         raise ValueError("not a row of values")
     values: list[bytes | None] = []
@@ -259,18 +263,18 @@ def _values(row: bytes, width: int) -> list[bytes | None]:
     while position < len(row):
         value = _ONE_VALUE.match(row, position)
         assert value is not None  # noqa: S101 - the row consists of them
-        values.append(_decoded(value[1]) if value[1] is not None else None if value[2] == b"NULL" else value[2])
+        values.append(_decode(value[1]) if value[1] is not None else None if value[2] == b"NULL" else value[2])
         position = value.end() + 1
     if len(values) != width:
         raise ValueError(f"{len(values)} values instead of {width}")
     return values
 
 
-def _decoded(text: bytes) -> bytes:
+def _decode(text: bytes) -> bytes:
     return re.sub(rb"\\(.)|''", lambda m: _ESCAPES.get(m[1], m[1]) if m[1] else b"'", text, flags=re.DOTALL)
 
 
-def _converted(value: bytes | None, type_: pa.DataType) -> object:
+def _convert(value: bytes | None, type_: pa.DataType) -> object:
     if value is None:
         return None
     if type_ == pa.large_binary():
@@ -282,5 +286,5 @@ def _converted(value: bytes | None, type_: pa.DataType) -> object:
     if type_ == pa.large_string():
         return text
     if not re.fullmatch(r"-?[0-9]{1,18}", text, re.ASCII):
-        raise ValueError(f"{text[:40]!r} is no number")
+        raise ValueError(f"{text[:40]!r} is not a number")
     return int(text)

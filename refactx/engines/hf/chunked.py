@@ -1,10 +1,9 @@
-"""A causal model with its cache, fed several ids a row at once, of each row as many as there are.
+"""A causal model of Transformers with its key-value cache, which reads chunks of ids: several for each row at once.
 
-Rows of one batch may be fed chunks of different lengths: short ones are padded on the left, the padding is masked for
-good, and positions are given explicitly, so that each row sees its own ids only, at their own places. What padding
-leaves in the cache is never attended to.
+The rows of a batch may have chunks of different lengths. Short chunks are padded on the left, the padding stays masked
+from then on, and positions are given explicitly, so that each row attends to its own ids only, at their positions.
 
-The ways into Transformers are those of its own loops: `prepare_inputs_for_generation` with `next_sequence_length`, and
+The interface to Transformers is that of its own loops: `prepare_inputs_for_generation` with `next_sequence_length`, and
 the cache's `batch_select_indices`.
 """
 
@@ -12,52 +11,21 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
-
-PASS_IDS = 16
-"""A pass takes the time of so many ids beside those that go through it (docs/benchmarks.md, "Decoding")."""
-
-IDS_A_PASS, ROWS_A_PASS = 256, 16
-"""Most ids and rows of one of `passes`: they bound the logits, and the copies of the text's keys and values."""
 
 _KNOWN_INPUTS = {"attention_mask", "position_ids", "past_key_values", "use_cache", "logits_to_keep"}
 
 
-def best_width(pending: Sequence[int]) -> int:
-    """How many ids a row to feed at most, of rows that have so many pending: the most ids for the time of a pass, in which
-    shorter rows are padded.
+def can_feed_chunks(model: Any, model_kwargs: Mapping[str, Any], rows: int) -> bool:
+    """Return whether a model can read chunks correctly, given the inputs that `generate` prepared for it.
 
-    >>> best_width([1, 1, 1, 30]), best_width([30])
-    (30, 30)
-    >>> best_width([1] * 15 + [30])
-    1
-    """
-
-    def rate(width: int) -> float:
-        return sum(min(count, width) for count in pending) / (PASS_IDS + width * len(pending))
-
-    return max(sorted(set(pending)), key=rate)
-
-
-def passes(rows: Sequence[Sequence[int]]) -> list[list[int]]:
-    """The numbers of rows that go through the model together, each by itself, short ones first: padding is little then.
-
-    >>> passes([[1, 2, 3], [4], [5, 6]])
-    [[1, 2, 0]]
-    """
-    order = sorted(range(len(rows)), key=lambda n: len(rows[n]))
-    step = max(1, min(ROWS_A_PASS, IDS_A_PASS // max(map(len, rows), default=1)))
-    return [order[first : first + step] for first in range(0, len(order), step)]
-
-
-def can_be_fed_in_chunks(model: Any, model_kwargs: Mapping[str, Any], rows: int) -> bool:
-    """Whether a model, with the inputs that `generate` prepared for it, computes the same chunk by chunk.
-
-    It needs a dynamic cache of keys and values (a state-space model keeps a state that padding would change; a static
-    cache has room for the text alone) and inputs that this module knows. Several rows need position ids, and no sliding
-    window, which would count the padding too.
+    It needs a dynamic cache of keys and values (padding would change the state of a state-space model; a static cache
+    has room for the text alone), and no other inputs than those of this module. Several rows need position ids, and no
+    sliding window, which would count padding.
     """
     cache = model_kwargs.get("past_key_values")
     if model.config.is_encoder_decoder or not model_kwargs.get("use_cache") or type(cache) is not DynamicCache:
@@ -72,9 +40,10 @@ def can_be_fed_in_chunks(model: Any, model_kwargs: Mapping[str, Any], rows: int)
     return positions is not None and all(type(layer) is DynamicLayer for layer in cache.layers)
 
 
-def ids_in_cache(input_ids: torch.Tensor, model_kwargs: Mapping[str, Any]) -> int:
-    """How many ids of a single prompt, int64[1, length], are in the cache from before, if the rest can be fed as what is
-    generated is; 0 if not, or if there is none.
+def count_cached(input_ids: torch.Tensor, model_kwargs: Mapping[str, Any]) -> int:
+    """Return how many ids of a single prompt, int64[1, length], are in the cache already.
+
+    Returns 0 if none are, or if the rest of the prompt cannot be fed as generated ids are.
     """
     read, length = int(model_kwargs["past_key_values"].get_seq_length()), input_ids.shape[1]
     mask, positions = model_kwargs.get("attention_mask"), model_kwargs.get("position_ids")
@@ -85,16 +54,26 @@ def ids_in_cache(input_ids: torch.Tensor, model_kwargs: Mapping[str, Any]) -> in
     return read
 
 
-def of_first(count: int, model_kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs as they were when only the first ids of a prompt had been read."""
+def cut_inputs(count: int, model_kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inputs for the first `count` ids of a prompt."""
     cut = {
         name: model_kwargs[name] for name in ("attention_mask", "position_ids") if model_kwargs.get(name) is not None
     }
     return {**model_kwargs, **{name: value[:, :count] for name, value in cut.items()}}
 
 
+def to_numpy(logits: torch.Tensor) -> NDArray[np.float32]:
+    """Return logits as float32 in numpy, without a copy if they have that type and are on the CPU."""
+    found: NDArray[np.float32] = logits.to(torch.float32).numpy(force=True)
+    return found
+
+
 class ChunkedModel:
-    """A model behind its prompt. `model_kwargs`: its inputs as `generate` prepared them, the prompt's cache among them."""
+    """A model that has read a batch of prompts.
+
+    `model_kwargs`: its inputs as `generate` prepared them, with the cache of the prompts; `prompt_shape`: their rows
+    and length.
+    """
 
     def __init__(self, model: Any, model_kwargs: Mapping[str, Any], prompt_shape: tuple[int, int]) -> None:
         self.model, self._device = model, model.device
@@ -110,16 +89,16 @@ class ChunkedModel:
             self._next = (positions[:, -1:] + 1).to(self._device).expand(self.rows, 1)
 
     def feed(self, chunks: Sequence[Sequence[int]], last: int = 1) -> torch.Tensor:
-        """Run the model once over a chunk of ids for each row; a chunk may be empty, but not all of them.
+        """Run the model once over a chunk of ids for each row; chunks may be empty, but not all of them.
 
-        Returns the logits behind each row's `last` ids, [rows, last, vocabulary].
+        Returns the logits after the `last` ids of each row, [rows, last, vocabulary].
         """
         width = max(map(len, chunks))
         ids = torch.tensor([[0] * (width - len(chunk)) + list(chunk) for chunk in chunks], device=self._device)
         inputs: dict[str, Any] = {"past_key_values": self._cache, "use_cache": True}
         if self._next is not None:
-            inputs["position_ids"] = self._place(self._next, chunks, width)
-        inputs["attention_mask"] = self._unmask(chunks, width)
+            inputs["position_ids"] = self._advance_positions(self._next, chunks, width)
+        inputs["attention_mask"] = self._extend_mask(chunks, width)
         if self._only_last:
             inputs["logits_to_keep"] = last
         prepared = self.model.prepare_inputs_for_generation(ids, next_sequence_length=width, **inputs)
@@ -128,19 +107,20 @@ class ChunkedModel:
 
     @property
     def fed(self) -> int:
-        """How many ids a row has in the cache, padding among them."""
+        """The number of ids in the cache for each row, padding included."""
         return int(self._cache.get_seq_length())
 
-    def feed_seeing(
+    def feed_masked(
         self, ids: Sequence[int], offsets: Sequence[int], seen: torch.Tensor, wanted: Sequence[int] | None = None
     ) -> torch.Tensor:
-        """Run the model, of one row, once over ids that need not follow one another; `feed` cannot come after this.
+        """Run the model once over ids of a single row with a mask of their own. Do not call `feed` afterwards.
 
-        `offsets`: the position of each, counted from that of the row's next id; `seen`: bool[ids, fed + ids], which ones each
-        of them sees. Returns the logits behind each, [ids, vocabulary], or behind those whose places are `wanted`.
+        `offsets`: the positions of the ids, relative to that of the row's next id; `seen`: bool[ids, fed + ids], which
+        ids each of them attends to; `wanted`: the numbers of the ids after which logits are wanted, by default all.
+        Returns these logits, [wanted, vocabulary]. Raises ValueError for a model without position ids.
         """
         if self._next is None:
-            raise ValueError("a model without position ids is fed in order")
+            raise ValueError("a model without position ids cannot read ids with a mask of their own: call feed")
         seen = seen.to(self._device)
         if self._mask is not None:
             seen[:, : self._mask.shape[1]] &= self._mask.bool()
@@ -159,7 +139,7 @@ class ChunkedModel:
         return logits[0] if places is None or self._only_last else logits[0, places]
 
     def take_over(self, other: "ChunkedModel", places: Sequence[int]) -> None:
-        """Go on behind ids that another, a branch of this one, has read at these places of its cache."""
+        """Append the keys and values that another model, a branch of this one, has at some places of its cache."""
         if not places:
             return
         index = torch.tensor(places, dtype=torch.long, device=self._device)
@@ -177,20 +157,33 @@ class ChunkedModel:
             self._mask = None if self._mask is None else self._mask[:, :-count]
             self._next = None if self._next is None else self._next - count
 
+    def close_gaps(self, count: int) -> None:
+        """Remove padding from the cache of a single row if any is within its last `count` places, so that `forget`
+        takes back ids alone."""
+        if self._mask is None or self._mask[:, -count:].all() or not count:
+            return
+        index = self._mask[0].nonzero()[:, 0]
+        for layer in cast(Any, self._cache.layers):
+            layer.keys, layer.values = layer.keys[:, :, index], layer.values[:, :, index]
+        self._mask = None
+
     @property
     def can_forget(self) -> bool:
-        """Whether ids can be taken back: a sliding window may have dropped what came before them."""
+        """Whether ids can be taken back: a sliding window may have dropped the ids before them."""
         return all(type(layer) is DynamicLayer for layer in self._cache.layers)
 
     def branch(self) -> "ChunkedModel":
-        """Another that goes on from here by itself. Shares the cache's tensors, which are replaced, never written to."""
+        """Return a copy that continues independently.
+
+        Both share the tensors of the cache, which are replaced and never written to.
+        """
         other = copy.copy(self)
         other._cache = copy.copy(self._cache)
         other._cache.layers = [copy.copy(layer) for layer in self._cache.layers]
         return other
 
     def select(self, rows: Sequence[int]) -> None:
-        """Go on with these rows in this order; one may come several times."""
+        """Keep these rows, in this order; a row may come several times."""
         if list(rows) == list(range(self.rows)):
             return
         index = torch.tensor(rows, device=self._device)
@@ -199,15 +192,15 @@ class ChunkedModel:
         self._next = None if self._next is None else self._next[index]
         self.rows = len(rows)
 
-    def _place(self, first: torch.Tensor, chunks: Sequence[Sequence[int]], width: int) -> torch.Tensor:
-        """Position ids, int64[rows, width], of chunks that begin at `first`; padding gets 0."""
+    def _advance_positions(self, first: torch.Tensor, chunks: Sequence[Sequence[int]], width: int) -> torch.Tensor:
+        """Return position ids, int64[rows, width], of chunks that begin at positions `first`; those of padding are 0."""
         sizes = torch.tensor([[len(chunk)] for chunk in chunks], device=self._device)
         places = torch.arange(width, device=self._device) - width + sizes + first
         self._next = first + sizes
         return places.clamp_min(0)
 
-    def _unmask(self, chunks: Sequence[Sequence[int]], width: int) -> torch.Tensor | None:
-        """The attention mask over all that was and is fed; None if nothing of it is masked."""
+    def _extend_mask(self, chunks: Sequence[Sequence[int]], width: int) -> torch.Tensor | None:
+        """Return the attention mask over the cache and the chunks; None if nothing is masked."""
         even = all(len(chunk) == width for chunk in chunks)
         if self._mask is None and even:
             return None

@@ -1,7 +1,7 @@
-"""The user that the embedded PostgreSQL runs as: PostgreSQL refuses to be root.
+"""The account of the embedded PostgreSQL server, which does not run as root.
 
-Anyone else runs it as themselves. Root runs it as the system user ``refactx``, made on first use, or as ``nobody``
-where no user can be made; but always as the owner of a data folder that exists already.
+Other users run it as themselves. Root runs it as the owner of the data folder; if there is no data folder yet, as the
+system user `refactx`, made on first use, or as `nobody` if no user can be made.
 """
 
 import os
@@ -19,9 +19,9 @@ _USER = "refactx"
 _FALLBACK = "nobody"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Account:
-    """A user to run the server's programs as; ``switch`` where that is not the user of this process."""
+    """A user who runs the server's programs. `switch`: whether that is another user than this process has."""
 
     uid: int
     gid: int
@@ -31,9 +31,9 @@ class Account:
     def run(
         self, command: Sequence[str | Path], stdin: str = "", folder: Path = Path("/")
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a program to its end as this user, in ``folder``, with next to no environment; its output is in the result.
+        """Run a program to its end as this user, in `folder`, with a minimal environment. Return its output.
 
-        Raises :class:`DatabaseError` where it cannot be run at all.
+        Raises DatabaseError if it cannot be started.
         """
         try:
             return subprocess.run(
@@ -57,9 +57,9 @@ class Account:
             ) from None
 
     def make_folder(self, folder: Path) -> None:
-        """Makes the folder private to this user, if it is missing or was left unfinished.
+        """Make the folder, if it is missing, and make it private to this user.
 
-        Raises :class:`DatabaseError` where it is someone else's, a link or no folder.
+        Raises DatabaseError if another user owns it, OSError if it is a link or not a folder.
         """
         folder.mkdir(mode=0o700, exist_ok=True)
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -67,7 +67,7 @@ class Account:
             owner = os.fstat(fd).st_uid
             if owner not in (self.uid, os.geteuid()):
                 raise DatabaseError(f"{folder} belongs to user number {owner}, not to {self.name}: remove it")
-            if owner != self.uid:  # we are root, and it is as mkdir left it
+            if owner != self.uid:  # this process is root and has just made it
                 os.fchown(fd, self.uid, self.gid)
             if stat.S_IMODE(os.fstat(fd).st_mode) != 0o700:
                 os.fchmod(fd, 0o700)
@@ -75,7 +75,7 @@ class Account:
             os.close(fd)
 
     def check_can_reach(self, folder: Path) -> None:
-        """Raises :class:`InputError` that names the first folder on the way there which this user cannot enter."""
+        """Raise InputError, with the first folder of the path that this user cannot enter."""
         if not self.switch:
             return
         for step in (*reversed(folder.parents), folder):
@@ -94,18 +94,20 @@ class Account:
 
 
 def account_for(data: Path) -> Account:
-    """The account that serves this data folder, which need not exist yet.
+    """Return the account for a data folder, which need not exist yet.
 
-    Raises :class:`DatabaseError` where the folder is root's or another user's, or there is no user to take.
+    Raises DatabaseError if root or another user owns the folder, or if there is no user to run the server.
     """
     me = os.geteuid()
     owner = data.stat().st_uid if data.exists() else None
     if me != 0:
         if owner not in (None, me):
             raise DatabaseError(f"{data} belongs to user {_name(owner)}, you are {_name(me)}: set another REFACTX_HOME")
-        return Account(me, os.getegid(), _name(me), switch=False)
+        return Account(uid=me, gid=os.getegid(), name=_name(me), switch=False)
     if owner == 0:
-        raise DatabaseError(f"{data} belongs to root, as whom PostgreSQL does not run: remove it or set REFACTX_HOME")
+        raise DatabaseError(
+            f"{data} belongs to root, but PostgreSQL does not run as root: remove it or set REFACTX_HOME"
+        )
     if owner is not None:
         try:
             entry = pwd.getpwuid(owner)
@@ -116,13 +118,13 @@ def account_for(data: Path) -> Account:
             ) from None
     else:
         entry = _system_user()
-    return Account(entry.pw_uid, entry.pw_gid, entry.pw_name, switch=True)
+    return Account(uid=entry.pw_uid, gid=entry.pw_gid, name=entry.pw_name, switch=True)
 
 
 def _system_user() -> pwd.struct_passwd:
     useradd = shutil.which("useradd", path="/usr/sbin:/sbin:/usr/bin:/bin")
     if _lookup(_USER) is None and useradd:
-        # Its result is not looked at: another process may have been faster, and there is a fallback.
+        # Its result is ignored: another process may have been faster, and there is a fallback.
         subprocess.run(
             [useradd, "--system", "--no-create-home", "--home-dir", "/nonexistent", "--shell", "/bin/false", _USER],
             stdin=subprocess.DEVNULL,

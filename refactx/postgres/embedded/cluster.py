@@ -1,7 +1,7 @@
-"""One PostgreSQL data folder: made, started, looked at. Who may do so when is the business of ``embedded``.
+"""A PostgreSQL data folder, and the server that runs on it.
 
-Nothing here locks: the caller holds the start lock. The server listens on a Unix socket alone, in a folder that only
-its user (and root) can enter, so it trusts whoever reaches that socket.
+Nothing here locks: the caller holds the start lock (`refactx.postgres.embedded.server`). The server listens only on a
+Unix socket in a folder that only its user and root can enter, so it trusts every connection.
 """
 
 import contextlib
@@ -22,35 +22,35 @@ from refactx.errors import DatabaseError, InputError
 from refactx.postgres.embedded.account import Account
 
 DATABASE = "refactx"
-PORT = 5432  # part of the socket's name; no network port is opened
+PORT = 5432  # part of the name of the socket; no network port is opened
 _SOCKET = f".s.PGSQL.{PORT}"
 _LONGEST_SOCKET_PATH = 100  # the systems allow 103 (macOS) or 107 bytes
-_START_SECONDS = 900  # a server that crashed in a bulk load reads its log again first
+_START_SECONDS = 900  # after a crash in a bulk load the server first replays its log
 _LEFTOVER_SECONDS = 30
 
 _SETTINGS = {
     "listen_addresses": "",
     "port": str(PORT),
     "max_connections": "100",
-    # Loads are large and rare, nothing is replicated. What is committed stays: fsync and synchronous_commit are on.
+    # Loads are large and rare, and nothing is replicated. Commits are durable: fsync and synchronous_commit are on.
     "wal_level": "minimal",
     "max_wal_senders": "0",
     "max_logical_replication_workers": "0",
     "max_wal_size": "4GB",
     "checkpoint_timeout": "15min",
-    "jit": "off",  # our queries are look-ups by key
-    # Containers: no more shared memory than the buffers, and no huge pages that are promised but not there.
+    "jit": "off",  # queries are lookups by key
+    # Containers: no shared memory besides the buffers, and no huge pages, which may be announced but missing.
     "huge_pages": "off",
     "max_parallel_workers_per_gather": "0",
     "log_checkpoints": "off",
     "log_min_messages": "error",
 }
-_SHARED_BUFFERS = ("256MB", "32MB")  # the second where the first cannot be had
+_SHARED_BUFFERS = ("256MB", "32MB")  # the second if the first is not available
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A data folder below ``folder``, with its log and its socket."""
+    """A data folder below `folder`, with its log and its socket."""
 
     folder: Path
 
@@ -64,21 +64,19 @@ class Cluster:
 
     @property
     def sockets(self) -> Path:
-        """The folder of the socket: ours, or a short one where its path would not fit or not pass for a host name."""
+        """The folder of the socket: in `folder`, or in /tmp if that path is too long or not valid as a host name."""
         own = self.folder / "run"
         if len(os.fsencode(own / _SOCKET)) <= _LONGEST_SOCKET_PATH and re.fullmatch(r"[\w/.+-]+", str(own), re.ASCII):
             return own
-        return Path("/tmp") / f"refactx-{hashlib.sha256(os.fsencode(self.folder)).hexdigest()[:16]}"  # noqa: S108  # private
+        digest = hashlib.sha256(os.fsencode(self.folder)).hexdigest()
+        return Path("/tmp") / f"refactx-{digest[:16]}"  # noqa: S108  # private
 
     @property
     def url(self) -> str:
         return f"postgresql:///{DATABASE}?host={quote(str(self.sockets), safe='/')}&port={PORT}&user={DATABASE}"
 
     def is_ready(self) -> bool:
-        """Whether a server runs and takes connections.
-
-        Raises :class:`DatabaseError` where that is another user's server.
-        """
+        """Return whether a server runs and takes connections. Raises DatabaseError if it is another user's server."""
         try:
             state = (self.data / "postmaster.pid").read_text().splitlines()
             with socket.socket(socket.AF_UNIX) as probe:
@@ -93,34 +91,35 @@ class Cluster:
         return len(state) > 7 and state[7].strip() == "ready"
 
     def major(self) -> int | None:
-        """The major version that made the data folder; None where there is none. Raises :class:`DatabaseError`."""
+        """Return the major version of the data folder; None if there is no folder. Raises DatabaseError."""
         if not self.data.exists():
             return None
         try:
             return int((self.data / "PG_VERSION").read_text().strip().partition(".")[0])
         except (OSError, ValueError):
             raise DatabaseError(
-                f"{self.data} is no data folder of PostgreSQL's, or a damaged one: move it away, or set REFACTX_HOME to "
+                f"{self.data} is not a data folder of PostgreSQL, or is damaged: move it away, or set REFACTX_HOME to "
                 "another folder"
             ) from None
 
     def create(self, programs: Path, account: Account) -> None:
-        """Makes the data folder with its database in it, if it is missing: whole, or not at all."""
+        """Make the data folder with its database, if it is missing. If that fails, there is no data folder."""
         self.clear_leftovers()
         if self.data.exists():
             return
         with self.unfinished(account) as folder:
             self.initdb(programs, account, folder)
-            # A server for one session, without a socket: nobody sees a cluster that lacks its database.
-            alone: list[str | Path] = [programs / "postgres", "--single", "-D", folder, "-c", "log_checkpoints=off"]
-            _run(account, [*alone, "postgres"], stdin=f"CREATE DATABASE {DATABASE};\n")
+            # A server for one session, without a socket: no other process sees a cluster without its database.
+            single: list[str | Path] = [programs / "postgres", "--single", "-D", folder, "-c", "log_checkpoints=off"]
+            _run(account, [*single, "postgres"], stdin=f"CREATE DATABASE {DATABASE};\n")
             folder.rename(self.data)
 
     def clear_leftovers(self) -> None:
-        """Removes what killed processes left unfinished, and ends those who still work in it."""
+        """Remove the unfinished folders of killed processes, and end the processes that still work in them."""
         for leftover in self.folder.glob("data.unfinished.*"):
             patience = time.monotonic() + _LEFTOVER_SECONDS
-            while (alive := _working_in(leftover)) and time.monotonic() < patience:  # until none has started another
+            # Again and again: a process may have started another before it was killed.
+            while (alive := processes_in(leftover)) and time.monotonic() < patience:
                 for process in alive:
                     with contextlib.suppress(OSError):
                         os.kill(process, signal.SIGKILL)
@@ -129,8 +128,8 @@ class Cluster:
 
     @contextlib.contextmanager
     def unfinished(self, account: Account) -> Iterator[Path]:
-        """An empty folder for a data folder in the making; removed, with what was started in it, unless it got another name."""
-        # A name of its own: the initdb of a killed process may still be at work on a leftover.
+        """Make an empty folder for a new data folder. At the end it is removed, unless the caller has renamed it."""
+        # A new name each time: the initdb of a killed process may still work in its own folder.
         folder = Path(tempfile.mkdtemp(prefix="data.unfinished.", dir=self.folder))
         try:
             account.make_folder(folder)
@@ -139,30 +138,30 @@ class Cluster:
             self.clear_leftovers()
 
     def initdb(self, programs: Path, account: Account, folder: Path, *options: str) -> None:
-        """Fills an empty folder with an empty cluster."""
+        """Make an empty cluster in an empty folder."""
         initdb: list[str | Path] = [programs / "initdb", "-D", folder, f"--username={DATABASE}", "--encoding=UTF8"]
         auth = ["--auth-local=trust", "--auth-host=reject"]
         _run(account, [*initdb, "--locale=C", *auth, "--no-instructions", *options])
 
     def stop(self, programs: Path, account: Account) -> None:
-        """Stops the server, cleanly."""
+        """Stop the server after a checkpoint (mode `fast`)."""
         _run(account, [programs / "pg_ctl", "stop", "-D", self.data, "-m", "fast", "-w", "-t", str(_START_SECONDS)])
 
     def stop_orphan(self, programs: Path, account: Account) -> None:
-        """Stops the server of this data folder that a killed pg_upgrade left, if there is one, also where it has only begun."""
+        """Stop the server of this data folder that a killed pg_upgrade left, even if it is only starting."""
         patience = time.monotonic() + _LEFTOVER_SECONDS
-        while (alive := _working_in(self.data)) and time.monotonic() < patience:
-            if _number_in(self.data / "postmaster.pid") in alive:
+        while (alive := processes_in(self.data)) and time.monotonic() < patience:
+            if _pid_in(self.data / "postmaster.pid") in alive:
                 self.stop(programs, account)
                 return
             time.sleep(0.05)
 
     def start(self, programs: Path, account: Account) -> None:
-        """Starts the server, and returns when it takes connections.
+        """Start the server, and return when it takes connections.
 
-        Raises :class:`DatabaseError` with the end of the server's log where it does not start.
+        Raises DatabaseError, with the end of the server's log, if it does not start.
         """
-        if self._outlives_its_starter():
+        if self._wait_for_orphan():
             return
         account.make_folder(self.log.parent)
         account.make_folder(self.sockets)
@@ -175,7 +174,7 @@ class Cluster:
             done = account.run([*pg_ctl, "-w", "-s", "-t", str(_START_SECONDS)])
             if done.returncode == 0:
                 return
-            if self._outlives_its_starter():  # the pg_ctl of a killed process was faster
+            if self._wait_for_orphan():  # the pg_ctl of a killed process has started it
                 return
             if "could not map anonymous shared memory" not in self._log_text():
                 break
@@ -184,26 +183,26 @@ class Cluster:
             f"{reason(self._log_text() or done.stdout)} (log: {self.log})"
         )
 
-    def _outlives_its_starter(self) -> bool:
-        """Waits for a server whose starter was killed to be ready (True), or for the last of a killed one to end.
+    def _wait_for_orphan(self) -> bool:
+        """Wait for the server of a killed starter, and return True when it is ready; False if there is none.
 
-        Where neither is there, the lock files of a killed server can name a process that merely has its number (after a
-        reboot, in a new container), or that is dead but was not collected. PostgreSQL would take that for the server
-        and not start, so those files are removed.
+        Also wait for the processes of a killed server to end. Its lock files may then have the process id of another
+        process (after a reboot, in a new container) or of a zombie. PostgreSQL would take that process for a server and
+        not start, so those files are removed.
         """
         deadline = time.monotonic() + _START_SECONDS
         patience = time.monotonic() + _LEFTOVER_SECONDS
-        while alive := _working_in(self.data):
+        while alive := processes_in(self.data):
             if self.is_ready():
                 return True
-            if time.monotonic() > (deadline if _number_in(self.data / "postmaster.pid") in alive else patience):
+            if time.monotonic() > (deadline if _pid_in(self.data / "postmaster.pid") in alive else patience):
                 raise DatabaseError(
                     f"processes of an earlier database server do not end ({', '.join(map(str, sorted(alive)))}): "
                     "end them and try again"
                 )
             time.sleep(0.05)
         for lock in (self.data / "postmaster.pid", self.sockets / f"{_SOCKET}.lock"):
-            if Path(f"/proc/{_number_in(lock)}").exists():
+            if Path(f"/proc/{_pid_in(lock)}").exists():
                 lock.unlink()
         return False
 
@@ -215,13 +214,16 @@ class Cluster:
 
 
 def check_path(path: Path) -> None:
-    """Raises :class:`InputError` where PostgreSQL's programs, which put paths into shell commands, would fail."""
+    """Raise InputError if PostgreSQL's programs, which put paths into shell commands, would fail with a path."""
     if set(str(path)) & set('"$`\\\n'):
         raise InputError(f"PostgreSQL cannot run from {path}: set REFACTX_HOME to a path of plain characters")
 
 
-def _working_in(folder: Path) -> set[int]:
-    """The processes of a server of this data folder: they all work in it. Empty where there is no /proc."""
+def processes_in(folder: Path) -> set[int]:
+    """Return the processes whose working folder is `folder`: those of a server work in its data folder.
+
+    Without /proc there are none.
+    """
     found = set()
     for link in Path("/proc").glob("[0-9]*/cwd"):
         with contextlib.suppress(OSError):
@@ -230,7 +232,7 @@ def _working_in(folder: Path) -> set[int]:
     return found
 
 
-def _number_in(lock: Path) -> int | None:
+def _pid_in(lock: Path) -> int | None:
     with contextlib.suppress(OSError, ValueError, IndexError):
         return int(lock.read_text().splitlines()[0])
     return None
@@ -240,13 +242,13 @@ def _run(account: Account, command: list[str | Path], stdin: str = "") -> None:
     done = account.run(command, stdin)
     if done.returncode != 0:
         raise DatabaseError(
-            f"cannot make a database: {reason(done.stdout)}; put that right, or give a running server with --db or "
+            f"cannot make a database: {reason(done.stdout)}; correct that, or give a running server with --db or "
             "REFACTX_DB"
         )
 
 
 def reason(text: str) -> str:
-    """The last lines of a log that say what is wrong; where none does, the last lines."""
+    """Return the last four lines of a log with a PostgreSQL message, or the last four lines if there is none."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if re.search(r"(LOG|FATAL|PANIC|ERROR|DETAIL|HINT): |: (error|hint): ", line)]
-    return " | ".join((telling or lines)[-4:]) or "it wrote no log"
+    messages = [line for line in lines if re.search(r"(LOG|FATAL|PANIC|ERROR|DETAIL|HINT): |: (error|hint): ", line)]
+    return " | ".join((messages or lines)[-4:]) or "it wrote no log"

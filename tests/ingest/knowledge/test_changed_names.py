@@ -1,4 +1,4 @@
-"""Names in an index that grows: what has one keeps it, and no other gets it."""
+"""Names in an index that grows: an entity keeps its name, and no other gets it."""
 
 from pathlib import Path
 
@@ -50,8 +50,8 @@ def test_an_entity_keeps_its_name_and_a_taken_name_is_not_given_twice(named: Liv
         assert verify(index).faults == []
 
 
-def test_names_are_known_wherever_they_stand_among_many(db_url: str, tmp_path: Path) -> None:
-    """`child` and 700 things are three blocks of 256 names (`refactx.index.names`); each change has a table of its own."""
+def test_names_are_found_anywhere_among_many(db_url: str, tmp_path: Path) -> None:
+    """`child` and 700 things are three blocks of 256 names (`refactx.index.names`); each change has its own table."""
     living = LivingIndex(db_url, tmp_path)
     called = {100 + number: f"thing {number:03}" for number in range(700)}
     lines: list[Line] = [
@@ -82,7 +82,7 @@ def test_a_predicate_that_gets_objects_of_another_kind_is_known_to_have_both(nam
         assert linked(index, "<Ann> <child> <Bob> .")[2] == "Q2"
 
 
-def test_a_damaged_block_of_names_is_told_and_nothing_is_changed(named: LivingIndex) -> None:
+def test_a_damaged_block_of_names_is_an_error_and_nothing_is_changed(named: LivingIndex) -> None:
     key, numbers = b"Ann", np.array([2, 4], "<i8").tobytes()
     for names in (b"Ann\n\xff", b"\xff"):
         block = RowCodec().pack(key, (2, names, numbers, bytes(2)))
@@ -110,7 +110,7 @@ def test_claims_of_nothing_that_has_a_name_change_nothing_and_are_accounted_for(
     done = (named.forget_from if action == "forget" else named.append_from)(source)
     assert (done.facts, done.passed_over, done.total) == (0, 0, 2)
     assert done.report.dropped == {"subject has no label": 1}
-    assert entry(named.url)["segments"] == 1
+    assert entry(named.url).segments == 1
 
 
 def test_a_change_without_the_aliases_that_an_index_has_says_so_if_its_source_has_some(named: LivingIndex) -> None:
@@ -124,12 +124,12 @@ def test_a_change_without_the_aliases_that_an_index_has_says_so_if_its_source_ha
 def test_what_a_stopped_append_left_is_not_taken_for_an_index_of_other_names(
     named: LivingIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(*_: object) -> None:
+    def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     claim = graph(named, "claim.nt", [("claim", "Q2", "P40", "Q1")])
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(change, "_write", stop)
+        patch.setattr(change, "load_segment", stop)
         named.append_from(claim)
     with psycopg.connect(named.url) as connection:
         connection.execute("DROP SCHEMA refactx CASCADE")  # numbers begin with 1 again, as on another server

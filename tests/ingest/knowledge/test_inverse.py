@@ -1,4 +1,4 @@
-"""Inverse facts: what they are called, which there are, and that they lead back to their property."""
+"""Inverse facts: their names, which of them there are, and the ids of their predicates."""
 
 import itertools
 from pathlib import Path
@@ -75,7 +75,7 @@ def test_the_template_reads_as_english(label: str, name: str) -> None:
         ([*labels(Q9="director of"), ("claim", "Q9", "P57", "Q2")], {}, "director of", ("P57", "inverse")),
     ],
 )
-def test_what_an_inverse_fact_is_called_and_leads_to(
+def test_the_name_and_the_id_of_an_inverse(
     tmp_path: Path, lines: list[Line], given: dict[str, str], predicate: str, id_and_kind: tuple[str, str]
 ) -> None:
     built = build(tmp_path, [*FILM, DIRECTED, *lines], Selection(inverse=True, inverse_names=tuple(given.items())))
@@ -117,7 +117,7 @@ def test_an_object_with_more_subjects_than_the_limit_has_no_inverse_facts(tmp_pa
     assert (below.report.derived, below.report.not_inverted["hub"]) == (1, 3)
 
 
-def test_ready_made_facts_have_inverses_where_a_name_is_given(tmp_path: Path) -> None:
+def test_ready_made_facts_have_inverses_if_a_name_is_given(tmp_path: Path) -> None:
     lines: list[Line] = [("ready", "Ann", "works for", "Acme"), ("ready", "Ann", "age", "7")]
     built = build(tmp_path, lines, Selection(inverse=True, inverse_names=(("works for", "employs"),)))
     assert set(facts_of(built)) == {("Ann", "works for", "Acme"), ("Ann", "age", "7"), ("Acme", "employs", "Ann")}
@@ -165,14 +165,14 @@ def test_a_file_of_names_is_read(tmp_path: Path, name: str) -> None:
     [
         ("n.tsv", "P57 director of\n", r"n\.tsv:1: 1 columns, separated by tabs: expected two"),
         ("n.tsv", "P57\ta\tb\n", r"n\.tsv:1: 3 columns"),
-        ("n.tsv", "P57\ta\nP57\tb\n", r"n\.tsv:2: P57 came before"),
+        ("n.tsv", "P57\ta\nP57\tb\n", r"n\.tsv:2: P57 has a name already"),
         ("n.tsv", "P57\t \u200b\n", r"n\.tsv:1: a column is empty"),
         ("n.tsv", "# nothing\n", "holds no names"),
         ("n.toml", "P57 = director\n", "is not TOML"),
-        ("n.toml", "P57 = 3\n", "P57 is no text"),
+        ("n.toml", "P57 = 3\n", "P57 is not a string"),
     ],
 )
-def test_a_bad_file_of_names_is_told(tmp_path: Path, name: str, content: str, message: str) -> None:
+def test_a_bad_file_of_names_is_an_error(tmp_path: Path, name: str, content: str, message: str) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(InputError, match=message):
         read_inverse_names(tmp_path / name)
@@ -208,7 +208,7 @@ OTHERS = st.one_of(
 
 @st.composite
 def graphs(draw: st.DrawFn) -> list[Line]:
-    """A few entities, most of them named alike, with many claims between them."""
+    """Draw a few entities, most of them with similar names, and many claims between them."""
     unnamed = draw(st.sets(ENTITIES, max_size=2))
     labels: list[Line] = [("label", e, draw(TEXTS), draw(TAGS)) for e in ITEMS + PROPERTIES if e not in unnamed]
     claims = draw(st.lists(CLAIMS, min_size=8, max_size=25))
@@ -229,22 +229,22 @@ SELECTIONS = st.builds(
     inverse_limit=st.integers(1, 3),
     aliases=st.none() | st.booleans(),
 )
-# Something to say whatever else there is: a graph without a fact is an error.
+# In each graph, since one without a fact is an error.
 ALWAYS: list[Line] = [*labels(Q7="seven", P9="nine"), ("claim", "Q7", "P9", "Q7")]
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(graphs(), SELECTIONS, st.sampled_from([True, True, True, False]))
-def test_any_graph_gives_the_facts_of_the_twin_and_every_name_leads_to_one_entity(
+def test_any_graph_gives_the_facts_of_the_twin_and_every_name_has_one_entity(
     tmp_path: Path, graph: list[Line], selection: Selection, inverse: bool
 ) -> None:
     if not inverse:
         selection = Selection(
-            selection.properties,
-            selection.languages,
-            selection.keep_external_ids,
-            selection.descriptions,
-            selection.limit,
+            properties=selection.properties,
+            languages=selection.languages,
+            keep_external_ids=selection.keep_external_ids,
+            descriptions=selection.descriptions,
+            limit=selection.limit,
         )
     lines = [*ALWAYS, ("ready", "A", "is", "B"), *graph]
     twin = expected(lines, selection)
@@ -270,7 +270,7 @@ def test_any_graph_gives_the_facts_of_the_twin_and_every_name_leads_to_one_entit
 
 
 def check_names(built_names: dict[str, tuple[str, str | None]], twin: Expected) -> None:
-    """Each name has the id that the twin gives it, an inverse's under its property's."""
+    """Check that each name has the id that the twin gives it; an inverse has its property's."""
     own = {name: entity for entity, name in twin.names.items()}
     assert len(own) == len(twin.names)
     used = set(itertools.chain.from_iterable(twin.facts))

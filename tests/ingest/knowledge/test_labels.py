@@ -1,30 +1,28 @@
-"""What becomes of odd labels: each fact is clean text of one line that is found, completed, and never a control token."""
+"""Odd labels: each gives a fact of clean text in one line that is found, completed, and never a special token."""
 
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
-import psycopg
 import pytest
-from conftest import DatabaseServer, run_refactx
-from test_stored_tree import agree, build
+from support.command import run_refactx
+from support.servers import DatabaseServer, database
+from support.stored_trees import agree, build
 
 from refactx.connect import open_index
 from refactx.fact import MAX_PART_CHARACTERS, split_fact, verbalise
 from refactx.index.index import Index
 from refactx.index.verify import verify
-from refactx.ingest.segment.level_cutter import Shape
+from refactx.ingest.segment.builder import Shape
 
 Parts = tuple[str, str, str]
 
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"  # three people joined by ZWJ into one picture
 PERSIAN = "می\u200cخواهم"  # spelled with a zero-width non-joiner
-# As written in an object, and as it stands in the fact.
+# An object as it is written, and as it is in the fact.
 OBJECTS = {
     "angle brackets": ("a <b> c", "a ‹b› c"),
     "only brackets": ("<<>>", "‹‹››"),
@@ -58,30 +56,16 @@ OBJECTS = {
 EMPTY = ["", " ", "\t", "\u200b", "\ufeff\u2060", "\u00a0", "\x00\x01"]
 
 
-@contextmanager
-def database(server: DatabaseServer, name: str) -> Iterator[str]:
-    """The URL of a database for a whole module."""
-    parts = {"host": server.host, "port": str(server.port), "user": server.user}
-    if server.password:
-        parts["password"] = server.password
-    maintenance = f"postgresql:///{server.maintenance_dbname}?{urlencode(parts)}"
-    with psycopg.connect(maintenance, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"'.encode())
-    yield f"postgresql:///{name}?{urlencode(parts)}"
-    with psycopg.connect(maintenance, autocommit=True) as connection:
-        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
-
-
 @dataclass(frozen=True)
-class Ingested:
-    """A finished ingest: what it said, its index open, and where."""
+class IngestRun:
+    """A finished ingest: its report, its open index, and the database."""
 
     report: dict[str, Any]
     index: Index
     url: str
 
 
-def ingested(url: str, source: Path, tokenizer: Path, name: str) -> dict[str, Any]:
+def run_ingest(url: str, source: Path, tokenizer: Path, name: str) -> dict[str, Any]:
     done = run_refactx("ingest", source, "--tokenizer", tokenizer, "--index", name, "--db", url, "--json")
     assert done.returncode == 0, done.stderr
     report: dict[str, Any] = json.loads(done.stdout)
@@ -95,8 +79,8 @@ def labels_url(database_server: DatabaseServer) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def ready(labels_url: str, smollm2_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ingested]:
-    """All objects, in ready-made facts; one fact six times over; and facts with an empty part in each place."""
+def ready(labels_url: str, smollm2_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[IngestRun]:
+    """All objects, in ready-made facts; one fact in six forms; and facts with an empty part in each place."""
     lines = [f"<{kind}> <is> <{written}> ." for kind, (written, _) in OBJECTS.items()]
     lines += ["<Ann  Lee> <born in> <York> .", "<Ann Lee>\t<born in>   <York>.", " <Ann Lee> <born\u00a0in> <York>"]
     lines += [
@@ -108,13 +92,13 @@ def ready(labels_url: str, smollm2_folder: Path, tmp_path_factory: pytest.TempPa
         lines += [f"<{empty}> <is> <o> .", f"<s> <{empty}> <o> .", f"<s> <is> <{empty}> ."]
     source = tmp_path_factory.mktemp("ready") / "facts.txt"
     source.write_bytes("".join(line + "\n" for line in lines).encode())
-    report = ingested(labels_url, source, smollm2_folder, "ready")
+    report = run_ingest(labels_url, source, smollm2_folder, "ready")
     with open_index("ready", labels_url) as index:
-        yield Ingested(report, index, labels_url)
+        yield IngestRun(report, index, labels_url)
 
 
-def escaped(text: str) -> str:
-    """A literal as N-Triples writes it."""
+def escape(text: str) -> str:
+    """Return a literal as N-Triples writes it."""
     return "".join(f"\\{c}" if c in '"\\' else c if " " <= c < "\x7f" else f"\\U{ord(c):08X}" for c in text)
 
 
@@ -122,7 +106,7 @@ ENTITY, DIRECT = "http://www.wikidata.org/entity/", "http://www.wikidata.org/pro
 
 
 @pytest.fixture(scope="module")
-def triples(labels_url: str, smollm2_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ingested]:
+def triples(labels_url: str, smollm2_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[IngestRun]:
     """All objects, as literals and as labels of entities, in N-Triples; one triple in three forms; empty ones."""
     label = "<http://www.w3.org/2000/01/rdf-schema#label>"
     lines = [
@@ -132,22 +116,22 @@ def triples(labels_url: str, smollm2_folder: Path, tmp_path_factory: pytest.Temp
     ]
     for number, (written, _) in enumerate(OBJECTS.values(), 10):
         lines += [
-            f'<{ENTITY}Q1> <{DIRECT}P1> "{escaped(written)}" .',
-            f'<{ENTITY}Q{number}> {label} "{escaped("L " + written)}"@en .',
+            f'<{ENTITY}Q1> <{DIRECT}P1> "{escape(written)}" .',
+            f'<{ENTITY}Q{number}> {label} "{escape("L " + written)}"@en .',
             f"<{ENTITY}Q1> <{DIRECT}P2> <{ENTITY}Q{number}> .",
         ]
     lines += [f'<{ENTITY}Q1> <{DIRECT}P1> "two\\nlines" .', f'<{ENTITY}Q1>\t<{DIRECT}P1>   "two lines". # again']
     lines += [f'<{ENTITY}Q1> <{DIRECT}P1> "two \\u200b\\r\\n lines"@en .']
-    lines += [f'<{ENTITY}Q1> <{DIRECT}P1> "{escaped(empty)}" .' for empty in EMPTY]
+    lines += [f'<{ENTITY}Q1> <{DIRECT}P1> "{escape(empty)}" .' for empty in EMPTY]
     source = tmp_path_factory.mktemp("triples") / "facts.nt"
     source.write_text("".join(line + "\n" for line in lines))
-    report = ingested(labels_url, source, smollm2_folder, "triples")
+    report = run_ingest(labels_url, source, smollm2_folder, "triples")
     with open_index("triples", labels_url) as index:
-        yield Ingested(report, index, labels_url)
+        yield IngestRun(report, index, labels_url)
 
 
-def held(index: Index, parts: Parts) -> None:
-    """The fact of these parts is in the index, comes up when its beginning is completed, and reads back as its parts."""
+def check_fact(index: Index, parts: Parts) -> None:
+    """Check that the fact of these parts is in the index, completes its beginnings, and splits into its parts."""
     fact = verbalise(*parts).lstrip() + " ."
     assert fact in index
     assert fact.removesuffix(" .") in index
@@ -163,37 +147,37 @@ def held(index: Index, parts: Parts) -> None:
 
 
 @pytest.mark.parametrize("kind", OBJECTS)
-def test_a_part_of_a_ready_made_fact(ready: Ingested, kind: str) -> None:
-    held(ready.index, (kind, "is", OBJECTS[kind][1]))
+def test_a_part_of_a_ready_made_fact(ready: IngestRun, kind: str) -> None:
+    check_fact(ready.index, (kind, "is", OBJECTS[kind][1]))
 
 
 @pytest.mark.parametrize("kind", OBJECTS)
-def test_a_literal_and_a_label_of_n_triples(triples: Ingested, kind: str) -> None:
-    held(triples.index, ("thing", "says", OBJECTS[kind][1]))
+def test_a_literal_and_a_label_of_n_triples(triples: IngestRun, kind: str) -> None:
+    check_fact(triples.index, ("thing", "says", OBJECTS[kind][1]))
     written, clean = OBJECTS[kind]
     if kind == "combining mark first":  # it is not first in a label that begins with an L
         clean = written
     label = f"L {clean}" if len(written) < MAX_PART_CHARACTERS else f"L {clean}"[: MAX_PART_CHARACTERS - 1] + "…"
-    held(triples.index, ("thing", "knows", label))
+    check_fact(triples.index, ("thing", "knows", label))
 
 
 @pytest.mark.parametrize(
     "kind", [kind for kind, (written, _) in OBJECTS.items() if not set(written) & set("<>") and len(written) < 5_000]
 )
-def test_a_fact_is_found_as_it_was_written_too(ready: Ingested, kind: str) -> None:
+def test_a_fact_is_also_found_as_it_was_written(ready: IngestRun, kind: str) -> None:
     assert f"<{kind}> <is> <{OBJECTS[kind][0]}> ." in ready.index
 
 
-def test_a_fact_in_any_white_space_counts_once(ready: Ingested, triples: Ingested) -> None:
+def test_a_fact_in_any_white_space_counts_once(ready: IngestRun, triples: IngestRun) -> None:
     assert ready.report["dropped"]["duplicate"] == 5
     assert ready.index.complete("<Ann Lee> <") == [("<Ann Lee> <born in>", 1)]
     for asked in ("<Ann   Lee>\t<born in>\n<York>", "<Ann\u200b Lee> <born\u00a0in> < York > ."):
         assert asked in ready.index
     assert triples.report["dropped"]["duplicate"] == 2
-    held(triples.index, ("thing", "says", "two lines"))
+    check_fact(triples.index, ("thing", "says", "two lines"))
 
 
-def test_a_fact_with_an_empty_part_is_left_out_and_counted(ready: Ingested, triples: Ingested) -> None:
+def test_a_fact_with_an_empty_part_is_left_out_and_counted(ready: IngestRun, triples: IngestRun) -> None:
     assert ready.report["dropped"]["empty part"] == 3 * len(EMPTY)
     assert triples.report["dropped"]["empty part"] == len(EMPTY)
     assert ready.index.complete("<s>") == []
@@ -206,7 +190,7 @@ def test_a_part_of_nothing_but_joiners_is_empty(nothing: str) -> None:
     assert clean_part(nothing) == ""
 
 
-def test_lines_add_up_and_long_parts_are_counted_as_cut(ready: Ingested, triples: Ingested) -> None:
+def test_lines_add_up_and_long_parts_are_counted_as_cut(ready: IngestRun, triples: IngestRun) -> None:
     for report, lines in (
         (ready.report, len(OBJECTS) + 6 + 3 * len(EMPTY)),
         (triples.report, 3 + 3 * len(OBJECTS) + 3 + len(EMPTY)),
@@ -220,7 +204,7 @@ def test_lines_add_up_and_long_parts_are_counted_as_cut(ready: Ingested, triples
 
 
 def all_tokens(index: Index, prefix: Sequence[int] = ()) -> set[int]:
-    """The ids of the tokens on all paths."""
+    """Return the ids of all tokens in the tree."""
     found: set[int] = set()
     waiting = [tuple(prefix)]
     while waiting:
@@ -251,7 +235,7 @@ def test_the_index_verifies(name: str, request: pytest.FixtureRequest) -> None:
 
 
 @pytest.mark.parametrize("facts", [1, 2, 256])
-def test_a_fact_that_is_a_token_prefix_of_another_ends_and_goes_on(facts: int) -> None:
+def test_a_fact_that_is_a_token_prefix_of_another_ends_and_continues(facts: int) -> None:
     sequences = [(1, 2), (1, 2, 3), (1, 2, 3, 4), (1, 2, 5), (1,), (6, 7, 8), (6, 7)]
     stored, _ = build(sequences, Shape(facts=facts, inner=2, root=2))
     agree(stored, sequences)

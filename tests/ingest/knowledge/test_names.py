@@ -1,4 +1,4 @@
-"""One entity one name, one name one entity."""
+"""The naming of entities: each entity has one name, and each name one entity."""
 
 from collections import Counter
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.ingest.quiet import QUIET
 
 from refactx.fact import MAX_PART_CHARACTERS
 from refactx.ingest.knowledge.knowledge_base import build_knowledge_base
@@ -24,12 +25,12 @@ def page(entity: str, title: str, wiki: str = "en") -> str:
 
 
 def names_of(folder: Path, lines: list[str]) -> dict[str, str]:
-    """The name of each entity, all made use of by a claim with the property P9."""
+    """Return the name of each entity; a claim with the property P9 uses each of them."""
     ids = sorted({line.split(ENTITY)[1].split(">")[0] for line in lines})
     claims = [f"<{ENTITY}{entity}> <http://www.wikidata.org/prop/direct/P9> <{ENTITY}{entity}> ." for entity in ids]
     source = folder / "names.nt"
     source.write_text("\n".join([*lines, *claims, term("P9", LABEL, "the property of the test")]) + "\n")
-    built = build_knowledge_base([source], folder / "kb", progress=False)
+    built = build_knowledge_base([source], folder / "kb", resources=QUIET)
     rows = pq.read_table(built.folder / "names.parquet").to_pylist()
     names = {row["id"]: row["name"] for row in rows}
     assert len(set(names.values())) == len(rows) == len(names)

@@ -3,25 +3,28 @@
 import gzip
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.ingest.dump_generator import write_dumps
 from support.ingest.dump_world import World, truth
-from support.ingest.enwiki_dump import page_props_sql, page_sql, quoted
+from support.ingest.enwiki_dump import page_props_sql, page_sql, quote
 from support.ingest.truthy_dump import truthy_lines
 
+from refactx.entity_ids import entity_id
 from refactx.errors import InputError
 from refactx.fact import clean_part
 from refactx.ingest.parsers.parsed import Parsed
-from refactx.ingest.parsers.wikidata.rules import SHORT_DESCRIPTION, TITLE
+from refactx.ingest.parsers.staging import SHORT_DESCRIPTION, TITLE
 from refactx.ingest.parsers.wikipedia.enwiki import parse_page, parse_page_props
 from refactx.ingest.parsers.wikipedia.mysql import read_rows
+from refactx.ingest.resources import Resources
 from refactx.ingest.selection import Selection
 from refactx.ingest.sources.source import Source
+from refactx.ingest.work_database import WorkDatabase, open_work_database
 
 PROPS = {"pp_page": pa.int64(), "pp_propname": pa.large_string(), "pp_value": pa.large_string()}
 CREATE = b"""CREATE TABLE `page_props` (
@@ -35,19 +38,17 @@ ENGLISH = Selection()
 INSERT = b"INSERT INTO `page_props` VALUES "
 
 
-def parse_enwiki(
-    page: Path, page_props: Path, work: duckdb.DuckDBPyConnection, selection: Selection
-) -> Iterator[Parsed]:
+def parse_enwiki(page: Path, page_props: Path, work: WorkDatabase, selection: Selection) -> Iterator[Parsed]:
     yield from parse_page(Source(page), work)
     yield from parse_page_props(Source(page_props), work, selection)
 
 
 def parse(page: Path, page_props: Path, selection: Selection = ENGLISH) -> Parsed:
-    """Everything that the two files give, as one; on the way the account is checked."""
-    whole = Parsed(0, tables={"terms": pa.table({"entity": [], "kind": [], "text": []})})
+    """Return the outcome of the two files as one; check the account."""
+    whole = Parsed(lines=0, tables={"terms": pa.table({"entity": [], "kind": [], "text": []})})
     terms = []
-    with duckdb.connect() as connection:
-        for parsed in parse_enwiki(page, page_props, connection, selection):
+    with TemporaryDirectory() as folder, open_work_database(Path(folder), Resources()) as work:
+        for parsed in parse_enwiki(page, page_props, work, selection):
             whole.lines += parsed.lines
             whole.statements += parsed.statements
             whole.dropped += parsed.dropped
@@ -62,12 +63,12 @@ def parse(page: Path, page_props: Path, selection: Selection = ENGLISH) -> Parse
 
 def terms_of(parsed: Parsed, kind: int) -> dict[str, str]:
     rows = parsed.tables["terms"].to_pylist()
-    found = [(row["entity"], row["text"]) for row in rows if row["kind"] == kind]
+    found = [(entity_id(row["entity"]), row["text"]) for row in rows if row["kind"] == kind]
     assert len(found) == len(dict(found))
     return dict(found)
 
 
-def cleaned(texts: dict[str, str]) -> dict[str, str]:
+def clean_all(texts: dict[str, str]) -> dict[str, str]:
     return {entity: clean_part(text) for entity, text in texts.items()}
 
 
@@ -81,7 +82,7 @@ def number_of(entity: str) -> int:
 
 
 def props(path: Path, content: bytes) -> tuple[list[tuple[object, ...]], list[tuple[int, str]], int]:
-    """The rows of a page_props dump as tuples, the faults, and how many rows there are."""
+    """Return the rows of a page_props dump as tuples, the faults, and the number of rows."""
     blocks = list(read_rows(Source(write(path, [content])), "page_props", PROPS))
     rows = [tuple(row.values()) for block in blocks for row in block.table.to_pylist()]
     return rows, [fault for block in blocks for fault in block.faults], sum(block.count for block in blocks)
@@ -94,8 +95,8 @@ def test_titles_and_short_descriptions_are_those_of_the_world(tmp_path: Path, se
     page = write(tmp_path / "page.sql", page_sql(world, row_lines=row_lines))
     parsed = parse(page, write(tmp_path / "page_props.sql", page_props_sql(world, row_lines=row_lines)))
     expected = truth(world)
-    assert terms_of(parsed, TITLE) == cleaned(expected.titles)
-    assert terms_of(parsed, SHORT_DESCRIPTION) == cleaned(expected.short_descriptions)
+    assert terms_of(parsed, TITLE) == clean_all(expected.titles)
+    assert terms_of(parsed, SHORT_DESCRIPTION) == clean_all(expected.short_descriptions)
     assert not parsed.faults
     redirects = sum(number_of(item) % 4 == 0 for item in expected.titles)
     assert parsed.dropped == {
@@ -127,7 +128,7 @@ def test_titles_are_for_names_in_english_and_short_descriptions_for_facts_in_it(
 
 
 def test_many_statements_of_a_megabyte_are_read(tmp_path: Path) -> None:
-    rows = [b"(%d,'defaultsort',%b,NULL)" % (page, quoted(f"{page} O'Brien),(\\ " + "x" * 500)) for page in range(8000)]
+    rows = [b"(%d,'defaultsort',%b,NULL)" % (page, quote(f"{page} O'Brien),(\\ " + "x" * 500)) for page in range(8000)]
     text = CREATE.replace(b"  PRIMARY", b"  `pp_sortkey` float,\n  PRIMARY")
     text += b"".join(INSERT + b",".join(rows[at : at + 2000]) + b";\n" for at in range(0, 8000, 2000))
     found, faults, count = props(tmp_path / "props.sql", text)
@@ -140,7 +141,7 @@ def test_many_statements_of_a_megabyte_are_read(tmp_path: Path) -> None:
     st.lists(st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("'\\\"),(\n\r\0\x1a_ N"), max_size=12))
 )
 def test_any_text_comes_back_as_it_was(tmp_path: Path, texts: list[str]) -> None:
-    rows = b",".join(b"(%d,'p',%b)" % (page, quoted(text)) for page, text in enumerate(["NULL", *texts]))
+    rows = b",".join(b"(%d,'p',%b)" % (page, quote(text)) for page, text in enumerate(["NULL", *texts]))
     found, faults, _ = props(tmp_path / "props.sql", CREATE + INSERT + rows + b",(-1,'p',NULL);\n")
     assert found == [(page, "p", text) for page, text in enumerate(["NULL", *texts])] + [(-1, "p", None)]
     assert not faults
@@ -158,7 +159,7 @@ def test_one_row_that_cannot_be_read_costs_no_other(tmp_path: Path) -> None:
     assert count == len(found) + len(faults)
     assert [what for _, what in faults][:3] == [
         "2 values instead of 3: (4,'p')",
-        "'x' is no number: (x,'p','v')",
+        "'x' is not a number: (x,'p','v')",
         "not UTF-8: (5,'p','caf\ufffd')",
     ]
 
@@ -166,8 +167,8 @@ def test_one_row_that_cannot_be_read_costs_no_other(tmp_path: Path) -> None:
 def test_the_order_of_columns_is_that_of_the_file(tmp_path: Path) -> None:
     create = b"CREATE TABLE `page_props` (\n  `pp_value` blob,\n  `pp_page` int,\n  `pp_propname` blob\n);\n"
     found, _, _ = props(tmp_path / "a.sql", create + INSERT + b"('v',1,'p');\n")
-    listed = b"INSERT INTO `page_props` (`pp_propname`, `pp_page`, `pp_value`) VALUES\n('q',2,'w');\n"
-    again, _, _ = props(tmp_path / "b.sql", create + listed)
+    insert = b"INSERT INTO `page_props` (`pp_propname`, `pp_page`, `pp_value`) VALUES\n('q',2,'w');\n"
+    again, _, _ = props(tmp_path / "b.sql", create + insert)
     assert (found, again) == ([(1, "p", "v")], [(2, "q", "w")])
 
 
@@ -219,7 +220,7 @@ def test_a_truncated_archive_is_an_error(tmp_path: Path) -> None:
         parse(page, page_props)
 
 
-def test_swapped_options_are_told(tmp_path: Path) -> None:
+def test_swapped_options_are_an_error(tmp_path: Path) -> None:
     _, page, page_props = write_dumps(World(1, 20), tmp_path)
     with pytest.raises(InputError, match="dump of table page: found a dump of table page_props"):
         parse(page_props, page)
@@ -231,7 +232,7 @@ def test_a_page_whose_item_is_no_item_is_counted_as_malformed(tmp_path: Path) ->
     text = b"".join(page_props_sql(world)).replace(b"'wikibase_item','Q", b"'wikibase_item','X", 1)
     parsed = parse(page, write(tmp_path / "page_props.sql", [text]))
     first = min(map(number_of, truth(world).titles))
-    assert parsed.faults == [(35, f"no Wikidata item, in this line or behind it: page {first * 10}: X{first}")]
+    assert parsed.faults == [(35, f"no Wikidata item, on this line or after it: page {first * 10}: X{first}")]
     assert len(terms_of(parsed, TITLE)) == len(truth(world).titles) - 1
 
 
@@ -243,9 +244,9 @@ def test_values_that_are_not_text_are_no_fault_of_other_properties(tmp_path: Pat
     text = b"".join(page_props_sql(world)).replace(b"VALUES ", start, 1)
     parsed = parse(page, write(tmp_path / "page_props.sql", [text]))
     assert [what for _, what in parsed.faults] == [
-        "no UTF-8 in a short description, in this line or behind it: page 998: caf\ufffd"
+        "no UTF-8 in a short description, on this line or after it: page 998: caf\ufffd"
     ]
-    assert terms_of(parsed, SHORT_DESCRIPTION) == cleaned(truth(world).short_descriptions)
+    assert terms_of(parsed, SHORT_DESCRIPTION) == clean_all(truth(world).short_descriptions)
     types = {**PROPS, "pp_value": pa.large_binary()}
     value = next(read_rows(Source(tmp_path / "page_props.sql"), "page_props", types)).table["pp_value"][0].as_py()
     assert sorted(value) == list(range(256))

@@ -3,7 +3,7 @@
 import pytest
 
 from refactx.ingest.parsers.ntriples import Triple, empty_line, parse_line, unescape
-from refactx.ingest.parsers.parsed import decoded_lines
+from refactx.ingest.parsers.parsed import decode_lines
 
 OBJECTS = [
     ("<http://e/o>", Triple("http://e/s", "http://e/p", node="http://e/o")),
@@ -63,7 +63,7 @@ def test_a_surrogate_pair_is_the_character_it_means() -> None:
     assert unescape(r"\uD83D\uDE00") == "😀"
 
 
-def test_blank_lines_and_comments_are_told_apart() -> None:
+def test_blank_lines_and_comments_are_distinguished() -> None:
     assert [empty_line(line) for line in ("", " \t\r", "# x", "  # x", "\ufeff")] == [
         "blank",
         "blank",
@@ -74,4 +74,4 @@ def test_blank_lines_and_comments_are_told_apart() -> None:
 
 
 def test_only_line_feeds_end_a_line() -> None:
-    assert decoded_lines("a\u2028b\x0bc\nd".encode()) == ["a\u2028b\x0bc", "d"]
+    assert decode_lines("a\u2028b\x0bc\nd".encode()) == ["a\u2028b\x0bc", "d"]

@@ -1,4 +1,4 @@
-"""Turtle and RDF/XML, as Wikidata exports entities: each triple has the fate that a dump's line has."""
+"""Turtle and RDF/XML, as Wikidata exports entities: a triple has the same outcome as a line of a dump."""
 
 import gzip
 from pathlib import Path
@@ -6,11 +6,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from refactx.entity_ids import entity_number
 from refactx.errors import InputError
 from refactx.ingest.parsers.parsed import Parsed
 from refactx.ingest.parsers.rdf import parse_rdf
-from refactx.ingest.parsers.wikidata.rules import DESCRIPTION, LABEL, TITLE
-from refactx.ingest.parsers.wikidata.statements import entity_number
+from refactx.ingest.parsers.staging import DESCRIPTION, LABEL, TITLE
 from refactx.ingest.sources.source import Source
 from refactx.ingest.sources.stream import BlockStream
 
@@ -37,10 +37,10 @@ PREFIXES = """\
 
 
 def parse(folder: Path, content: str | bytes, name: str = "graph.ttl") -> Parsed:
-    """A file's triples; on the way the account is checked."""
+    """Return the outcome of a file's triples; check the account."""
     path = folder / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
-    whole = Parsed(0)
+    whole = Parsed(lines=0)
     for parsed in parse_rdf(Source(path), "RDF/XML" if path.suffix == ".rdf" else "Turtle"):
         whole.lines += parsed.lines
         whole.dropped += parsed.dropped

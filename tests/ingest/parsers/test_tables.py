@@ -24,8 +24,8 @@ HEADER = "subject,predicate,object\n"
 
 
 def parse(path: Path) -> Parsed:
-    """A table's rows; on the way the account is checked."""
-    whole = Parsed(0)
+    """Return the outcome of a table's rows; check the account."""
+    whole = Parsed(lines=0)
     tables = []
     for parsed in parse_table(Source(path), table_form(Source(path))):
         whole.lines += parsed.lines
@@ -76,7 +76,7 @@ def test_columns_are_found_by_their_names(
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(*[st.text(st.characters(codec="utf-8") | st.sampled_from('",;\n\r\t <'), max_size=8)] * 3)))
-def test_what_a_spreadsheet_writes_is_read_as_it_was(tmp_path: Path, rows: list[tuple[str, str, str]]) -> None:
+def test_what_a_spreadsheet_writes_is_read_unchanged(tmp_path: Path, rows: list[tuple[str, str, str]]) -> None:
     file = io.StringIO()
     writer = csv.writer(file, quoting=csv.QUOTE_ALL)
     writer.writerows([("subject", "predicate", "object"), *rows, ("the", "last", "one")])
@@ -167,8 +167,8 @@ def test_bytes_that_are_no_text_are_malformed(tmp_path: Path) -> None:
         ),
         ("subject,object\nAnn,Bob\n", "has no column predicate: its columns are subject, object"),
         ("subject,subject,predicate,object\n", "has column subject twice"),
-        (HEADER, "has no row below its header that is whole"),
-        (HEADER + "Ann,likes\n", "has no row below its header that is whole"),
+        (HEADER, "has no complete row after its header"),
+        (HEADER + "Ann,likes\n", "has no complete row after its header"),
         (HEADER + 'Ann,likes,Bob\nAnn,likes,"Cy\n' + "Bob,likes,Ann\n" * 9, "row 3 of"),
         ("", "is empty"),
         (HEADER.encode("utf-16"), "is UTF-16: expected UTF-8"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from refactx.ingest.parsers.values import language_rank, readable
+from refactx.ingest.parsers.values import format_literal, language_rank
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 WKT = "http://www.opengis.net/ont/geosparql#wktLiteral"
@@ -29,7 +29,7 @@ WKT = "http://www.opengis.net/ont/geosparql#wktLiteral"
     ],
 )
 def test_dates(text: str, written: str | None) -> None:
-    assert readable(text, XSD + "dateTime") == written
+    assert format_literal(text, XSD + "dateTime") == written
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_dates(text: str, written: str | None) -> None:
     ],
 )
 def test_days_years_and_months_of_their_own_datatypes(kind: str, text: str, written: str | None) -> None:
-    assert readable(text, XSD + kind) == written
+    assert format_literal(text, XSD + kind) == written
 
 
 @pytest.mark.parametrize(
@@ -62,12 +62,12 @@ def test_days_years_and_months_of_their_own_datatypes(kind: str, text: str, writ
     ],
 )
 def test_decimals(text: str, written: str | None) -> None:
-    assert readable(text, XSD + "decimal") == written
+    assert format_literal(text, XSD + "decimal") == written
 
 
 @pytest.mark.parametrize(("text", "written"), [("1.5E3", "1500"), ("35.0", "35"), ("1E-9", "1e-09"), ("x", None)])
 def test_doubles(text: str, written: str | None) -> None:
-    assert readable(text, XSD + "double") == written
+    assert format_literal(text, XSD + "double") == written
 
 
 @pytest.mark.parametrize(
@@ -83,12 +83,12 @@ def test_doubles(text: str, written: str | None) -> None:
     ],
 )
 def test_coordinates_read_latitude_first(text: str, written: str | None) -> None:
-    assert readable(text, WKT) == written
+    assert format_literal(text, WKT) == written
 
 
 def test_strings_stay_as_they_are_and_unknown_datatypes_are_not_guessed() -> None:
-    assert readable("+1", None) == readable("+1", XSD + "string") == "+1"
-    assert readable("<math/>", "http://www.w3.org/1998/Math/MathML") is None
+    assert format_literal("+1", None) == format_literal("+1", XSD + "string") == "+1"
+    assert format_literal("<math/>", "http://www.w3.org/1998/Math/MathML") is None
 
 
 @pytest.mark.parametrize(

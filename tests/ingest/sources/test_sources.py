@@ -1,4 +1,4 @@
-"""Sources in every compression, broken ones, and whether lines in common form come to what the grammar makes of them."""
+"""Sources in every compression, broken sources, and lines in common form, for which both parsers agree."""
 
 import bz2
 import gzip
@@ -14,10 +14,11 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.ingest.quiet import QUIET
 
 from refactx.errors import InputError
 from refactx.ingest.knowledge.knowledge_base import build_knowledge_base
-from refactx.ingest.parsers.staging import as_staged
+from refactx.ingest.parsers.staging import cast_rows
 from refactx.ingest.parsers.wikidata import blocks as wikidata_blocks
 from refactx.ingest.parsers.wikidata import rules as wikidata
 from refactx.ingest.selection import Selection
@@ -34,7 +35,7 @@ COMPRESSIONS: dict[str, Compress] = {
 }
 
 
-def written(folder: Path, content: bytes, name: str = "facts") -> Source:
+def write_source(folder: Path, content: bytes, name: str = "facts") -> Source:
     path = folder / name
     path.write_bytes(content)
     return Source(path)
@@ -46,7 +47,7 @@ def test_a_file_reads_as_its_text_in_any_compression_and_number_of_members(
     tmp_path: Path, kind: str, members: int
 ) -> None:
     content = b"".join(COMPRESSIONS[kind](TEXT) for _ in range(members))
-    source = written(tmp_path, content)
+    source = write_source(tmp_path, content)
     read: list[int] = []
     assert b"".join(source.blocks(read.append)) == TEXT * members
     assert 0.9 * len(content) <= sum(read) <= len(content)
@@ -58,27 +59,27 @@ def test_standard_input_is_read_once_whatever_its_compression(
 ) -> None:
     stream = io.TextIOWrapper(io.BufferedReader(io.BytesIO(COMPRESSIONS[kind](TEXT))))  # type: ignore[arg-type]
     monkeypatch.setattr(sys, "stdin", stream)
-    built = build_knowledge_base([STANDARD_INPUT], tmp_path / "kb", progress=False)
+    built = build_knowledge_base([STANDARD_INPUT], tmp_path / "kb", resources=QUIET)
     assert built.report.facts == built.report.lines_read == 20_000
     with pytest.raises(InputError, match="given more than once"):
-        build_knowledge_base([STANDARD_INPUT, STANDARD_INPUT], tmp_path / "kb", progress=False)
+        build_knowledge_base([STANDARD_INPUT, STANDARD_INPUT], tmp_path / "kb", resources=QUIET)
 
 
 @pytest.mark.parametrize("kind", ["gzip", "bzip2", "zstandard"])
 @pytest.mark.parametrize("lost", [1, 4, 9, 2_000, 30_000])
-def test_a_truncated_archive_is_told_wherever_it_breaks_off(tmp_path: Path, kind: str, lost: int) -> None:
+def test_a_truncated_archive_is_an_error_wherever_it_ends(tmp_path: Path, kind: str, lost: int) -> None:
     content = COMPRESSIONS[kind](TEXT)
-    for whole in (b"", content):  # alone, and behind a whole member
+    for whole in (b"", content):  # alone, and after a whole member
         with pytest.raises(InputError, match=f"facts is a truncated {kind} file; .* lines were read from it"):
-            list(written(tmp_path, whole + content[:-lost]).blocks())
+            list(write_source(tmp_path, whole + content[:-lost]).blocks())
 
 
 @pytest.mark.parametrize("kind", ["gzip", "bzip2", "zstandard"])
-def test_a_corrupt_archive_is_told(tmp_path: Path, kind: str) -> None:
+def test_a_corrupt_archive_is_an_error(tmp_path: Path, kind: str) -> None:
     content = bytearray(COMPRESSIONS[kind](TEXT))
     content[len(content) // 2] ^= 0xFF
     with pytest.raises(InputError, match=f"facts is a corrupt {kind} file"):
-        list(written(tmp_path, bytes(content)).blocks())
+        list(write_source(tmp_path, bytes(content)).blocks())
 
 
 @pytest.mark.parametrize(
@@ -89,18 +90,18 @@ def test_a_corrupt_archive_is_told(tmp_path: Path, kind: str) -> None:
         (b"", "is empty"),
     ],
 )
-def test_what_cannot_be_read_is_told(tmp_path: Path, content: bytes, message: str) -> None:
+def test_what_cannot_be_read_is_an_error(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        list(written(tmp_path, content).blocks())
+        list(write_source(tmp_path, content).blocks())
 
 
-def test_lines_may_end_as_on_any_system_also_at_the_seams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_may_end_as_on_any_system_also_between_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(3)
     lines = [f"line {number}" for number in range(3_000)]
     content = "\ufeff" + "".join(line + chance.choice(["\n", "\r\n", "\r"]) for line in lines)
     monkeypatch.setattr("refactx.ingest.sources.decompression.CHUNK_BYTES", 7)
     monkeypatch.setattr(sources, "BLOCK_BYTES", 100)
-    blocks = list(written(tmp_path, content.encode()).blocks())
+    blocks = list(write_source(tmp_path, content.encode()).blocks())
     assert b"".join(blocks).decode().split("\n")[:-1] == lines
     assert all(block.endswith(b"\n") for block in blocks)
     assert len(blocks) > 100
@@ -113,9 +114,9 @@ def test_a_line_of_ten_megabytes_is_a_line_like_any_other(tmp_path: Path) -> Non
         ("f.nt", b'<http://www.wikidata.org/entity/Q1> <http://p> "%b" .\n'),
     ):
         content = line % b"y" + line % long + b"junk " + long + b"\n" + line % b"z"
-        source = written(tmp_path, content, name)
+        source = write_source(tmp_path, content, name)
         if name == "f.txt":
-            report = build_knowledge_base([source.path], tmp_path / "kb", progress=False).report
+            report = build_knowledge_base([source.path], tmp_path / "kb", resources=QUIET).report
             assert (report.facts, report.cut) == (3, 1)
             assert report.malformed[0].startswith(f"{source.path}:3: not <subject>")
             assert len(report.malformed[0]) < 300
@@ -240,9 +241,7 @@ SELECTIONS = st.builds(
     st.booleans(),
     SELECTIONS,
 )
-def test_lines_in_common_form_come_to_what_the_grammar_makes_of_them(
-    lines: list[str], ended: bool, selection: Selection
-) -> None:
+def test_lines_in_common_form_give_what_the_grammar_gives(lines: list[str], ended: bool, selection: Selection) -> None:
     block = ("\n".join(lines) + "\n" * ended).encode()
     if not block:
         return
@@ -253,7 +252,7 @@ def test_lines_in_common_form_come_to_what_the_grammar_makes_of_them(
     assert +quick.dropped == +exact.dropped
     assert quick.tables.keys() == exact.tables.keys()
     for name, rows in exact.tables.items():
-        assert rows_of(quick.tables[name]) == rows_of(as_staged(name, rows))
+        assert rows_of(quick.tables[name]) == rows_of(cast_rows(name, rows))
 
 
 def rows_of(table: pa.Table) -> Counter[tuple[object, ...]]:

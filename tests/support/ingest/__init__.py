@@ -1,1 +1,1 @@
-"""Helpers of the tests of ingest."""
+"""Helpers of the tests of ingest: dumps at any size, and graphs that change."""

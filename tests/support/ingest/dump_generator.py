@@ -1,4 +1,4 @@
-"""Files of the exact form of the dumps that Wikimedia publishes, at any size, deterministic by a seed.
+"""A generator of dumps in the exact form that Wikimedia publishes, of any size, deterministic by a seed.
 
 world = World(seed=1, items=100_000)
 truthy, page, page_props = write_dumps(world, folder)
@@ -14,7 +14,7 @@ from support.ingest.truthy_dump import truthy_lines
 
 
 def write_dumps(world: World, folder: Path) -> tuple[Path, Path, Path]:
-    """The three dumps, gzipped, under the names that they are published with."""
+    """Write the three dumps, gzipped, and return their paths; they have the names of the published ones."""
     paths = tuple(folder / f"{name}.gz" for name in ("latest-truthy.nt", "enwiki-page.sql", "enwiki-page_props.sql"))
     lines = (line.encode() for line in truthy_lines(world))
     for path, pieces in zip(paths, (lines, page_sql(world), page_props_sql(world)), strict=True):

@@ -1,6 +1,6 @@
-"""A made-up Wikidata with its English Wikipedia, and the truth about it: what `dump_generator` writes as dumps.
+"""A made-up Wikidata with its English Wikipedia, which `dump_generator` writes as dumps, and the truth about it.
 
-Everything about an entity follows from the seed and its number alone, so that worlds of any size take no memory.
+Everything about an entity follows from the seed and its number, so that worlds of any size take no memory.
 """
 
 import random
@@ -23,7 +23,7 @@ DATATYPES = (
     *("GlobeCoordinate", "Url", "ExternalId", "CommonsMedia", "GeoShape", "TabularData", "Math", "MusicalNotation"),
     *("WikibaseLexeme", "WikibaseForm", "WikibaseSense"),
 )
-"""P1 has the first of these datatypes, P2 the second and so on, over again."""
+"""The datatypes of P1, P2 and so on, in turn."""
 _SYLLABLES = (
     "ka",
     "lo",
@@ -57,7 +57,7 @@ _WORDS = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Item:
     """An item; `title` is that of its English Wikipedia article."""
 
@@ -67,7 +67,7 @@ class Item:
     title: str | None
     short_description: str | None
     claims: tuple[tuple[int, str, str | None], ...]
-    """Property, the object in N-Triples, and the object of the fact that it makes: an id, a text, or None for no fact."""
+    """For each claim: property, object in N-Triples, and object of its fact (an id or a text; None for no fact)."""
 
     @property
     def id(self) -> str:
@@ -76,7 +76,10 @@ class Item:
 
 @dataclass(frozen=True)
 class Truth:
-    """What is to be found. Facts are (subject id, property id, object id or text), for subjects and objects with a name."""
+    """What an ingest has to find.
+
+    Facts are (subject id, property id, object id or text), of subjects and objects with a name.
+    """
 
     titles: dict[str, str] = field(default_factory=dict)
     short_descriptions: dict[str, str] = field(default_factory=dict)
@@ -87,7 +90,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class World:
-    """So many items (Q1 to Q`items`) and properties (P1 to P`properties`)."""
+    """A world of the items Q1 to Q`items` and the properties P1 to P`properties`."""
 
     seed: int
     items: int
@@ -98,12 +101,12 @@ class World:
         label = _name(chance) if chance.random() < 0.9 else None
         title = f"{_name(chance).capitalize()} {number}" if chance.random() < 0.5 else None
         return Item(
-            number,
-            label,
-            _phrase(chance) if chance.random() < 0.7 else None,
-            title,
-            _phrase(chance) if title and chance.random() < 0.6 else None,
-            tuple(self._claim(chance) for _ in range(chance.randint(0, 8))),
+            number=number,
+            label=label,
+            description=_phrase(chance) if chance.random() < 0.7 else None,
+            title=title,
+            short_description=_phrase(chance) if title and chance.random() < 0.6 else None,
+            claims=tuple(self._claim(chance) for _ in range(chance.randint(0, 8))),
         )
 
     def datatype(self, property_: int) -> str:
@@ -112,8 +115,8 @@ class World:
     def property_label(self, number: int) -> str:
         return f"{random.Random(f'{self.seed} P{number}').choice(('part', 'place', 'type', 'number'))} of {number}"
 
-    def named(self, entity: str) -> bool:
-        """Whether an item or property has a name."""
+    def has_name(self, entity: str) -> bool:
+        """Return whether an item or property has a name."""
         if entity[0] == "P":
             return int(entity[1:]) <= self.properties
         number = int(entity[1:])
@@ -131,7 +134,7 @@ class World:
     def _value(self, chance: random.Random, datatype: str) -> tuple[str, str | None]:
         match datatype:
             case "WikibaseItem":
-                id_ = f"Q{chance.randint(1, self.items + self.items // 20)}"  # some were deleted since
+                id_ = f"Q{chance.randint(1, self.items + self.items // 20)}"  # some do not exist
                 return f"<{WD}{id_}>", id_
             case "WikibaseProperty":
                 id_ = f"P{chance.randint(1, self.properties)}"
@@ -169,7 +172,7 @@ class World:
 
 
 def truth(world: World) -> Truth:
-    """What an ingest of all files of a world has to find (external identifiers and media files are left out)."""
+    """Return what an ingest of all dumps of a world has to find, without external identifiers and media files."""
     found = Truth()
     for number in range(1, world.properties + 1):
         found.labels[f"P{number}"] = world.property_label(number)
@@ -182,16 +185,16 @@ def truth(world: World) -> Truth:
         ):
             if text is not None:
                 texts[item.id] = text
-        if not world.named(item.id):
+        if not world.has_name(item.id):
             continue
         for property_, written, object_ in item.claims:
-            if object_ is not None and (not written.startswith(f"<{WD}") or world.named(object_)):
+            if object_ is not None and (not written.startswith(f"<{WD}") or world.has_name(object_)):
                 found.facts.add((item.id, f"P{property_}", object_))
     return found
 
 
 def literal(text: str) -> str:
-    r"""A string as the dumps write it: escapes for quotes, controls and everything that is not ASCII.
+    r"""Return a string as the dumps write it: with escapes for quotes, control characters and all but ASCII.
 
     >>> literal('é "x"\\ 😀')
     '"\\u00E9 \\"x\\"\\\\ \\U0001F600"'

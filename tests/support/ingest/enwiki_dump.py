@@ -5,27 +5,27 @@ from collections.abc import Iterable, Iterator
 from support.ingest.dump_world import World
 
 _BATCH_BYTES = 1 << 20
-"""net_buffer_length, after which mysqldump begins a new INSERT statement."""
+"""mysqldump's net_buffer_length: a longer INSERT statement is split."""
 
 
 def page_sql(world: World, *, row_lines: bool = False) -> Iterator[bytes]:
-    """`enwiki-…-page.sql`, statement by statement; with `row_lines` as newer versions of mariadb-dump write it."""
+    """Yield `enwiki-…-page.sql`, statement by statement; `row_lines`: as newer versions of mariadb-dump write it."""
     yield _header("page", _PAGE_TABLE)
     yield from _inserts("page", _page_rows(world), row_lines)
     yield _footer("page")
 
 
 def page_props_sql(world: World, *, row_lines: bool = False) -> Iterator[bytes]:
-    """`enwiki-…-page_props.sql`."""
+    """Yield `enwiki-…-page_props.sql`, like `page_sql`."""
     yield _header("page_props", _PAGE_PROPS_TABLE)
     yield from _inserts("page_props", _page_props_rows(world), row_lines)
     yield _footer("page_props")
 
 
-def quoted(text: str) -> bytes:
-    r"""A string as mysqldump writes it.
+def quote(text: str) -> bytes:
+    r"""Return a string as mysqldump writes it.
 
-    >>> quoted('O\'Brien "x"\\')
+    >>> quote('O\'Brien "x"\\')
     b'\'O\\\'Brien \\"x\\"\\\\\''
     """
     escapes = {"\\": "\\\\", "'": "\\'", '"': '\\"', "\n": "\\n", "\r": "\\r", "\0": "\\0", "\x1a": "\\Z"}
@@ -119,7 +119,7 @@ def _inserts(table: str, rows: Iterable[bytes], row_lines: bool) -> Iterator[byt
 
 
 def _page_rows(world: World) -> Iterator[bytes]:
-    """For each item the article, if it has one, its talk page, and here and there a redirect and a category."""
+    """Yield for each item its article and talk page, if it has any, and for some a redirect and a category."""
     for item in map(world.item, range(1, world.items + 1)):
         if item.title is not None:
             yield _page_row(item.number * 10, 0, item.title, redirect=False)
@@ -134,7 +134,7 @@ def _page_rows(world: World) -> Iterator[bytes]:
 
 def _page_row(page: int, namespace: int, title: str, *, redirect: bool) -> bytes:
     updated = "NULL" if redirect else "'20251119101112'"
-    start = f"({page},{namespace},".encode() + quoted(title.replace(" ", "_"))
+    start = f"({page},{namespace},".encode() + quote(title.replace(" ", "_"))
     return (
         start
         + f",{int(redirect)},0,0.{page * 7919 % 10**12:012d},'20251119101112',{updated},{10**9 + page},{page},".encode()
@@ -160,4 +160,4 @@ def _page_props_rows(world: World) -> Iterator[bytes]:
 
 
 def _props_row(page: int, name: str, value: str, sortkey: str = "NULL") -> bytes:
-    return b"(%d,%b,%b,%b)" % (page, quoted(name), quoted(value), sortkey.encode())
+    return b"(%d,%b,%b,%b)" % (page, quote(name), quote(value), sortkey.encode())

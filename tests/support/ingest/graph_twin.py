@@ -1,4 +1,4 @@
-"""A brute-force twin of the ingest's first stage: small graphs as tuples, written as files, and the facts that they mean.
+"""A brute-force twin of the first half of an ingest: small graphs as tuples, and the facts that they stand for.
 
 A line is `(kind, ...)`:
 
@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from refactx.ingest.knowledge.inverse_labels import inverse_of
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, build_knowledge_base
 from refactx.ingest.selection import Selection
+from support.ingest.quiet import QUIET
 
 Line = tuple[str | None, ...]
 Fact = tuple[str, str, str]
@@ -31,7 +32,7 @@ DIRECT = "http://www.wikidata.org/prop/direct/"
 
 
 def written(line: Line) -> str:
-    """A line as it stands in a file."""
+    """Return a line as text."""
     kind, *rest = line
     if kind == "ready":
         return "<{}> <{}> <{}> .".format(*rest)
@@ -54,24 +55,25 @@ def written(line: Line) -> str:
 
 
 def build(folder: Path, lines: Sequence[Line], selection: Selection) -> KnowledgeBase:
-    """The lines in a file of N-Triples and one of ready-made facts, built."""
+    """Write the lines to a file of N-Triples and one of ready-made facts, and build a knowledge base of them."""
     sources = []
     for name, is_ready in (("graph.nt", False), ("facts.txt", True)):
         content = [written(line) for line in lines if (line[0] == "ready") is is_ready]
         if content:
             (folder / name).write_text("\n".join(content) + "\n")
             sources.append(folder / name)
-    return build_knowledge_base(sources, folder / "kb", selection=selection, progress=False)
+    return build_knowledge_base(sources, folder / "kb", selection=selection, resources=QUIET)
 
 
 def facts_of(built: KnowledgeBase) -> list[Fact]:
+    """Return the facts of a knowledge base as texts."""
     texts = pq.read_table(built.folder / "units.parquet")["text"].to_pylist()
     triples = zip(*pq.read_table(built.folder / "facts.parquet").to_pydict().values(), strict=True)
     return [(texts[s], texts[p], texts[o]) for s, p, o in triples]
 
 
 def names_of(built: KnowledgeBase) -> dict[str, tuple[str, str | None]]:
-    """Each name of a knowledge base with its id and kind of objects."""
+    """Return each name of a knowledge base with its id and kind of objects."""
     rows = pq.read_table(built.folder / "names.parquet").to_pylist()
     names = {row["name"]: (row["id"], row["object_kind"]) for row in rows}
     assert len(names) == len(rows), "one name, one entity"
@@ -80,7 +82,7 @@ def names_of(built: KnowledgeBase) -> dict[str, tuple[str, str | None]]:
 
 @dataclass(frozen=True)
 class Expected:
-    """What should come out; `pairs`: distinct claims that could have an inverse fact."""
+    """What a knowledge base should have. `pairs`: how many distinct claims could have an inverse fact."""
 
     facts: set[Fact]
     names: dict[str, str]
@@ -88,7 +90,7 @@ class Expected:
 
 
 def expected(lines: Sequence[Line], selection: Selection) -> Expected:
-    """The facts of a graph, and the names of all that has one; `-P57` is the inverse of P57."""
+    """Return the facts of a graph, and the names of its entities; `-P57` is the inverse of P57."""
     of_kind: defaultdict[str | None, list[list[str]]] = defaultdict(list)
     for kind, *rest in lines:
         of_kind[kind].append(rest)  # type: ignore[arg-type]
@@ -109,7 +111,7 @@ def expected(lines: Sequence[Line], selection: Selection) -> Expected:
     claims = set()
     for kind in ("claim", "literal"):
         for subject, property_, meant, *language in of_kind[kind]:
-            object_ = _followed(meant, redirects, names) if kind == "claim" else meant
+            object_ = _follow(meant, redirects, names) if kind == "claim" else meant
             if kind == "claim":
                 if object_ not in names:
                     continue
@@ -154,10 +156,10 @@ def expected(lines: Sequence[Line], selection: Selection) -> Expected:
     return Expected(facts, names, len(pairs) + len(ready_pairs))
 
 
-def _followed(entity: str, redirects: dict[str, str], names: dict[str, str], hops: int = 8) -> str:
+def _follow(entity: str, redirects: dict[str, str], names: dict[str, str], hops: int = 8) -> str:
     if entity in names or entity not in redirects or not hops:
         return entity
-    return _followed(redirects[entity], redirects, names, hops - 1)
+    return _follow(redirects[entity], redirects, names, hops - 1)
 
 
 def _rank(tag: str, languages: Sequence[str]) -> tuple[int, bool] | None:
@@ -177,7 +179,7 @@ def _best(rows: Sequence[Sequence[str]], languages: Sequence[str]) -> dict[str, 
 def _inverses(
     claims: Sequence[Sequence[str]], names: dict[str, str], label: dict[str, str], selection: Selection, wiki: str
 ) -> dict[str, str]:
-    """For each property the property that is its inverse, else its inverse's own name."""
+    """Return for each property the property that is its inverse, or the own name of its inverse."""
     properties = {e: name for e, name in names.items() if e[0] == "P"}
     given = dict(selection.inverse_names)
     inverse = {}
@@ -196,8 +198,9 @@ def _inverses(
 
 
 def _unique(names: dict[str, str]) -> dict[str, str]:
-    """Ids where names collide, again and again until none do: items give way to inverses, these to properties. Names that
-    read like a part of a description or of an alias collide with these.
+    """Add ids to names that collide, until none do: items give way to inverses, and these to properties.
+
+    Names that read like a part of a description or of an alias collide with it.
     """
     result = dict(names)
     order = "PQ-"

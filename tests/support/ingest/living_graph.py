@@ -1,13 +1,13 @@
-"""A small graph with ids, in an index whose changes are slices of it."""
+"""A small graph with ids, slices of which change an index."""
 
 from pathlib import Path
-from typing import Any
 
 import click.testing
 import psycopg
 
 from refactx.cli.main import cli
-from refactx.postgres.database import list_indexes
+from refactx.postgres.catalogue import list_indexes
+from refactx.postgres.catalogue_entry import CatalogueEntry
 from support.ingest.graph_twin import Line, written
 from support.ingest.living_index import LivingIndex
 
@@ -19,20 +19,20 @@ CLAIMS: list[Line] = [("claim", "Q1", "P40", "Q2"), ("literal", "Q1", "P50", "19
 
 
 def graph(living: LivingIndex, name: str, lines: list[Line]) -> Path:
-    """A file of N-Triples."""
+    """Write a file of N-Triples and return its path."""
     path = living.folder / name
     path.write_text("".join(written(line) + "\n" for line in lines))
     return path
 
 
 def command(living: LivingIndex, *arguments: object) -> click.testing.Result:
-    """A command as a user types it."""
+    """Run a command as a user types it."""
     given = [*map(str, arguments), "--db", living.url, "--work-dir", str(living.folder / "work")]
     return click.testing.CliRunner().invoke(cli, given, catch_exceptions=False)
 
 
-def entry(url: str, name: str = "default") -> dict[str, Any]:
-    """What the catalogue has of an index."""
+def entry(url: str, name: str = "default") -> CatalogueEntry:
+    """Return the catalogue entry of an index."""
     with psycopg.connect(url) as connection:
         (found,) = list_indexes(connection, name)
     return found

@@ -1,7 +1,7 @@
-"""The changes of an index as values, for tests that compose them; and what the index should be after each, by brute force.
+"""The changes of an index as values that tests compose, and what the index should be after each, by brute force.
 
-The facts are of a small graph whose names begin alike. A moment of an index is its facts, and the entities that have a name:
-those that some fact had since the index was ingested.
+The facts are of a small graph whose names begin alike. A moment of an index is its facts and its named entities: those
+that a fact has had since the index was ingested.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ EVERY: list[Fact] = [(s, p, o) for s, p in product(_ITEMS, _OBJECTS) for o in _O
 
 @dataclass(frozen=True)
 class Moment:
-    """What an index holds. `built` counts the indexes that took its place, `compacted` its compactions."""
+    """What an index has. `built` counts the indexes that replaced it, `compacted` its compactions."""
 
     facts: frozenset[Fact] = frozenset()
     named: frozenset[str] = frozenset()
@@ -35,9 +35,12 @@ class Moment:
     compacted: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Change:
-    """One change. `kind`: ingest, append, forget, compact, import; `name`: of the index; `path`: its source, or the file."""
+    """One change.
+
+    `kind`: ingest, append, forget, compact or import. `name`: of the index. `path`: the source, or the file to import.
+    """
 
     kind: str
     name: str
@@ -46,22 +49,22 @@ class Change:
     labelled: bool = True
     imported: Moment | None = None
 
-    def taken(self, before: Moment) -> frozenset[Fact]:
-        """Those of its facts that can be understood: without labels what has no name is not."""
+    def effective_facts(self, before: Moment) -> frozenset[Fact]:
+        """Return those of its facts that take effect: without labels, only entities with a name are known."""
         return frozenset(
             fact for fact in self.facts if self.labelled or self.kind == "ingest" or entities([fact]) <= before.named
         )
 
     def after(self, before: Moment) -> Moment:
-        """The moment after it."""
-        taken = self.taken(before)
+        """Return the moment after it."""
+        facts = self.effective_facts(before)
         match self.kind:
             case "append":
-                return replace(before, facts=before.facts | taken, named=before.named | entities(taken))
+                return replace(before, facts=before.facts | facts, named=before.named | entities(facts))
             case "forget":
-                return replace(before, facts=before.facts - taken)
+                return replace(before, facts=before.facts - facts)
             case "ingest":
-                return replace(before, facts=taken, named=entities(taken), built=before.built + 1)
+                return replace(before, facts=facts, named=entities(facts), built=before.built + 1)
             case "import":
                 assert self.imported is not None
                 return replace(before, facts=self.imported.facts, named=self.imported.named, built=before.built + 1)
@@ -69,7 +72,8 @@ class Change:
 
 
 def entities(facts: Iterable[Fact]) -> frozenset[str]:
-    """
+    """Return the entities in facts.
+
     >>> sorted(entities([("Q1", "P3", "10")]))
     ['P3', 'Q1']
     """
@@ -77,7 +81,7 @@ def entities(facts: Iterable[Fact]) -> frozenset[str]:
 
 
 def text_of(fact: Fact) -> str:
-    """As `LivingIndex` takes it.
+    """Return a fact as `LivingIndex` takes it.
 
     >>> text_of(("Q1", "P3", "10"))
     'Ann q 10'
@@ -86,7 +90,7 @@ def text_of(fact: Fact) -> str:
 
 
 def write_source(path: Path, facts: Iterable[Fact], labelled: bool) -> None:
-    """A file of N-Triples, with labels of all that can have one, or with none."""
+    """Write a file of N-Triples, with all labels or with none."""
     lines: list[Line] = [("label", entity, label, "en") for entity, label in LABELS.items() if labelled]
     for subject, predicate, meant in sorted(facts):
         if meant in LABELS:
@@ -97,7 +101,7 @@ def write_source(path: Path, facts: Iterable[Fact], labelled: bool) -> None:
 
 
 def run(url: str, folder: Path, change: Change) -> None:
-    """Do it."""
+    """Make a change."""
     living = LivingIndex(url, folder, change.name)
     match change.kind:
         case "ingest":

@@ -21,7 +21,7 @@ _LANGUAGES = ("de", "fr", "ru", "zh-hans")
 
 
 def truthy_lines(world: World) -> Iterator[str]:
-    """`latest-truthy.nt` line by line: what the dump is, then items and properties as they come, lexemes at the end."""
+    """Yield `latest-truthy.nt` line by line: the dump's own description, items and properties in turn, then lexemes."""
     yield from _triples(
         f"<{_WIKIBASE}Dump>",
         (_RDF, f"<{_SCHEMA}Dataset>"),
@@ -50,7 +50,7 @@ def _integer(number: int) -> str:
 
 
 def _data_lines(entity: str, statements: int) -> Iterator[str]:
-    """The page about an entity, ahead of it."""
+    """Yield the lines about an entity's page, which are before those about the entity."""
     yield from _triples(
         f"<https://www.wikidata.org/wiki/Special:EntityData/{entity}>",
         (_RDF, f"<{_SCHEMA}Dataset>"),
@@ -68,7 +68,7 @@ def _data_lines(entity: str, statements: int) -> Iterator[str]:
 def _item_lines(world: World, item: Item) -> Iterator[str]:
     subject = f"<{WD}{item.id}>"
     yield from _data_lines(item.id, len(item.claims))
-    if item.number % 50 == 0:  # a redirect besides, to this item
+    if item.number % 50 == 0:  # also a redirect to this item
         other = f"Q{world.items * 2 + item.number}"
         yield from _data_lines(other, 0)
         yield from _triples(f"<{WD}{other}>", (_OWL + "sameAs", subject))

@@ -1,0 +1,143 @@
+"""The last step of building an index: its segment and its names become visible in one transaction."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pyarrow import parquet
+
+from refactx.index.names import Named, pack_blocks
+from refactx.ingest.encoding.encoded import EncodedFacts
+from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
+from refactx.ingest.progress import Clock, ProgressBars, timings
+from refactx.ingest.report import Report
+from refactx.ingest.resources import Resources
+from refactx.ingest.segment.builder import KeyedRow, Shape
+from refactx.ingest.segment.load import ZSTD_LEVEL, Learned, load_segment
+from refactx.postgres.building import IndexHeader, begin, publish
+from refactx.postgres.catalogue import list_indexes
+from refactx.postgres.locks import Connection
+from refactx.postgres.removal import discard_unfinished, remove_unshown
+from refactx.postgres.tables import copy_rows
+from refactx.tree.codec import RowCodec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestResult:
+    """The result of `ingest` or `retokenise`.
+
+    `report`: the account of the sources. `tokens`: those of all facts. `seconds`: by step. `size`: bytes of the tree in
+    the database, with its B-tree and TOAST. `names_size`: bytes of the table of names.
+    """
+
+    index: str
+    report: Report
+    tokens: int
+    seconds: dict[str, float]
+    size: int
+    names_size: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `refactx ingest --json` prints."""
+        report = self.report
+        return {
+            "index": self.index,
+            "facts": report.facts,
+            "claims": report.claims,
+            "descriptions": report.descriptions,
+            "aliases": report.aliases,
+            "derived": report.derived,
+            "lines_read": report.lines_read,
+            "kept": report.kept,
+            "dropped": report.dropped,
+            "cut": report.cut,
+            "malformed": list(report.malformed),
+            "notes": list(report.notes),
+            "entities": report.entities,
+            "names": report.names,
+            "collisions": report.collisions,
+            "not_inverted": report.not_inverted,
+            "selection": report.selection,
+            "tokens": self.tokens,
+            **timings(self.seconds),
+            "bytes": self.size,
+            "bytes_per_fact": round(self.size / report.facts, 3),
+            "names_bytes": self.names_size,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFacts:
+    """The facts of a new segment, what its rows share, and the account of the facts' sources."""
+
+    facts: EncodedFacts
+    learned: Learned
+    report: Report
+
+
+def publish_index(
+    connection: Connection,
+    segment: SegmentFacts,
+    *,
+    header: IndexHeader,
+    replace: bool,
+    work: Path,
+    shape: Shape,
+    resources: Resources,
+    clock: Clock,
+    names: Callable[[], Iterable[KeyedRow]] = tuple,
+    knowledge_base: int | None = None,
+) -> IngestResult:
+    """Load a new index and make it visible to readers.
+
+    `names`: the blocks of its names. `knowledge_base`: one in the catalogue, whose names it shares instead. `replace`:
+    remove a ready index of the same name in the same transaction.
+    """
+    facts, bars = segment.facts, ProgressBars(resources.progress)
+    begun = begin(connection, header, knowledge_base)
+    try:
+        with clock.step("load"), bars, connection.transaction():
+            described = load_segment(
+                connection,
+                begun.segment,
+                facts,
+                segment.learned,
+                work=work,
+                shape=shape,
+                workers=resources.workers,
+                advance=lambda done: bars.advance("load", done, len(facts)),
+            )
+            if begun.names is not None:
+                copy_rows(connection, "names", begun.names, names())
+            publish(connection, begun, described, asdict(segment.report), replace)
+    except BaseException:
+        if not connection.broken and not connection.closed:
+            remove_unshown(connection, begun.index, header.name)
+        raise
+    discard_unfinished(connection, header.name)  # the replaced index
+    entry = list_indexes(connection, header.name)[0]
+    return IngestResult(
+        index=header.name,
+        report=segment.report,
+        tokens=entry.tokens,
+        seconds=clock.seconds,
+        size=entry.tree_bytes,
+        names_size=entry.names_bytes,
+    )
+
+
+def has_names(knowledge: KnowledgeBase) -> bool:
+    """Return whether a knowledge base on disk names any entity."""
+    return bool(parquet.read_metadata(knowledge.folder / "names.parquet").num_rows)
+
+
+def name_rows(knowledge: KnowledgeBase) -> Iterator[KeyedRow]:
+    """Yield the blocks of names of a knowledge base on disk."""
+    with parquet.ParquetFile(knowledge.folder / "names.parquet") as file:
+        rows = (
+            (row["name"], Named(row["id"], row["object_kind"]))
+            for batch in file.iter_batches()
+            for row in batch.to_pylist()
+        )
+        yield from pack_blocks(rows, RowCodec(level=ZSTD_LEVEL))

@@ -1,0 +1,84 @@
+"""`refactx eval`: a report on the answers to questions whose answers are known."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from refactx.cli.help import GroupedCommand
+from refactx.cli.options import (
+    BATCH_SIZE,
+    DB,
+    DEVICE,
+    DTYPE,
+    GENERATION_GROUPS,
+    INDEX,
+    JSON,
+    MACHINE_GROUP,
+    MODEL,
+    PROMPT,
+    generation_of,
+    generation_options,
+    print_json,
+)
+
+_GROUPS = {
+    "Questions": ("split", "kinds", "limit"),
+    "Judge": ("judge", "judge_url"),
+    **GENERATION_GROUPS,
+    "Database and machine": MACHINE_GROUP,
+}
+
+
+@click.command("eval", cls=GroupedCommand, groups=_GROUPS)
+@click.argument("questions", type=click.Path(path_type=Path))
+@MODEL
+@INDEX
+@click.option("--free", is_flag=True, help="Also ask the model alone, and compare.")
+@PROMPT
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Folder of the run; default: in refactx-eval/.",
+)
+@click.option("--judge", metavar="MODEL", help="Also have a language model judge the answers.")
+@click.option("--judge-url", metavar="URL", help="Its OpenAI-like API; key: $REFACTX_JUDGE_KEY.")
+@click.option(
+    "--split",
+    default="all",
+    show_default=True,
+    type=click.Choice(["all", "tune", "report"]),
+    metavar="HALF",
+    help="Which half: all, tune or report.",
+)
+@click.option("--kinds", default="", metavar="KIND,...", help="Ask only these kinds, such as single,multi.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Ask N questions, always the same ones.")
+@generation_options
+@JSON
+@DB
+@BATCH_SIZE
+@DTYPE
+@DEVICE
+def eval_(as_json: bool, kinds: str, **given: Any) -> None:
+    """Ask the questions of a file and score the answers.
+
+    Formats: Mintaka, 2WikiMultiHopQA, WebQSP, QALD, or JSON lines. The same command continues a run that was stopped.
+    """
+    from refactx.eval.evaluation import EvaluationOptions, evaluate
+    from refactx.eval.render import lines
+
+    generation = generation_of(given)
+    chosen = tuple(kind.strip() for kind in kinds.split(",") if kind.strip())
+    options = EvaluationOptions(kinds=chosen, generation=generation, **given)
+    try:
+        report = evaluate(options)
+    except KeyboardInterrupt:
+        click.echo(f"stopped; the same command continues the run in {options.folder}", err=True)
+        raise
+    if as_json:
+        return print_json(report)
+    for line in lines(report):
+        click.echo(line)
+    click.echo(f"report: {options.folder / 'report.html'}, report.md and report.json beside it")
+    return None

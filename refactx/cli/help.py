@@ -1,0 +1,64 @@
+"""Help texts that fit a screen: common options first, the others in named groups below."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+
+class GroupedCommand(click.Command):
+    """A command that lists some of its options in groups.
+
+    `groups` maps the title of each group to its parameters (`max_new_tokens`), in the order of the help text. Options
+    that no group names are the common ones, and come first.
+    """
+
+    def __init__(self, *arguments: Any, groups: Mapping[str, Sequence[str]] | None = None, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._groups = groups or {}
+        unknown = {name for names in self._groups.values() for name in names} - {str(p.name) for p in self.params}
+        if unknown:
+            raise ValueError(f"command {self.name} has no parameters {', '.join(sorted(unknown))}")
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the common options, then each group."""
+        records = {
+            str(option.name): (_short_names(names), _without_range(text))
+            for option in self.get_params(ctx)
+            if isinstance(option, click.Option)
+            for names, text in filter(None, [option.get_help_record(ctx)])
+        }
+        grouped = {name for names in self._groups.values() for name in names}
+        sections = {"Options": [name for name in records if name not in grouped], **self._groups}
+        width = max(len(names) for names, _ in records.values())
+        for title, members in sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(records[name][0].ljust(width), records[name][1]) for name in members])
+
+
+class OrderedGroup(click.Group):
+    """A group that lists its commands in the order in which they were added."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        return list(self.commands)
+
+
+def _short_names(names: str) -> str:
+    """Return an option's names with a switch and its opposite as one.
+
+    >>> _short_names("--channel / --no-channel"), _short_names("-h, --help")
+    ('--[no-]channel', '-h, --help')
+    """
+    return re.sub(r"--([\w-]+) / --no-\1", r"--[no-]\1", names)
+
+
+def _without_range(text: str) -> str:
+    """Return an option's help without the range that click appends; the error for a number out of range has it.
+
+    >>> _without_range("Beams.  [default: 1; x>=1]"), _without_range("At most N.  [x>=1]"), _without_range("P.  [0<x<=1]")
+    ('Beams.  [default: 1]', 'At most N.', 'P.')
+    """
+    without = re.sub(r"  \[[^\[\];]*x[<>][^\[\];]*\]$", "", text)
+    return re.sub(r"; [^\[\];]*x[<>][^\[\];]*\]$", "]", without)

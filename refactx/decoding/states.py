@@ -1,0 +1,123 @@
+"""The states of a sequence of token ids: in free text, in a fact, in a fact's terminator, closing, or off the tree.
+
+States are immutable values that share their parts: to fork a sequence, keep a reference to its state; to take back ids,
+continue from an earlier state. `refactx.decoding.machine` computes them.
+
+Three conditions look alike but differ. A fact is *complete* if the tree says so (`terminal`) and the terminator
+follows. A prefix is *exhausted* if this sequence has written every fact that begins with it: its net count is 0, so it
+is never entered; if the whole index is exhausted, a trigger no longer constrains the text. A sequence is *off the tree*
+(`Dead`) if it has a token that was not allowed, as beams that are ruled out do.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from refactx.tokenizer import FactTokenizer
+from refactx.tree.children import OFF_TREE, Children
+
+
+class FactSource(Protocol):
+    """The part of an index that decoding needs."""
+
+    @property
+    def tokenizer(self) -> FactTokenizer:
+        """The tokenizer that the index was built for."""
+        ...
+
+    @property
+    def trigger(self) -> str:
+        """The text that starts a fact, `Fact:`."""
+        ...
+
+    @property
+    def terminator(self) -> str:
+        """The text that ends a fact, ` .`."""
+        ...
+
+    def children(self, prefix: Sequence[int]) -> Children:
+        """Return the continuations of `prefix` (token ids) in the tree."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A fact that this sequence completed: its token ids as in the tree, and its place in the sequence.
+
+    `start`: position of the first token after the trigger; `stop`: one past the terminator's last token.
+    """
+
+    tokens: tuple[int, ...]
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """Outside facts. `tail`: the last bytes of the text, as many as are needed to recognise the trigger."""
+
+    tail: bytes = b""
+    facts: tuple[Written, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InFact:
+    """In a fact. `prefix`: its ids so far; `rivals`: the written facts that start with `prefix`.
+
+    `children`: the continuations of `prefix` in the tree without the rivals, a function of the other fields.
+    """
+
+    prefix: tuple[int, ...]
+    start: int
+    facts: tuple[Written, ...] = ()
+    rivals: tuple[tuple[int, ...], ...] = ()
+    children: Children = field(default=OFF_TREE, compare=False, repr=False)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether `prefix` is a fact and no longer fact begins with it: only the terminator can follow."""
+        return self.children.terminal > 0 and not len(self.children.tokens)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InTerminator:
+    """In the terminator of the fact `tokens`; `done` bytes of it are written, at least one and not all."""
+
+    tokens: tuple[int, ...]
+    start: int
+    done: int
+    facts: tuple[Written, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """Off the tree: nothing may follow, and further ids change nothing."""
+
+    facts: tuple[Written, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """After the last fact that a limit allows: `ids` have to follow, of which `done` are written."""
+
+    ids: tuple[int, ...]
+    done: int
+    facts: tuple[Written, ...] = ()
+
+
+State = Free | InFact | InTerminator | Closing | Dead
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactLimit:
+    """A sequence may write at most `facts` facts.
+
+    `after_fact` has to follow the last one, or `after_line` if the token of its terminator has a line end; if empty,
+    anything may follow. `after_trigger` (the end of sequence) has to follow a further trigger; if empty, a further fact
+    may be written, since text after a trigger must not be unconstrained. All are token ids.
+    """
+
+    facts: int
+    after_fact: tuple[int, ...] = ()
+    after_line: tuple[int, ...] = ()
+    after_trigger: tuple[int, ...] = ()

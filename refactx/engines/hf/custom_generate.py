@@ -1,0 +1,205 @@
+"""The loop of forced tokens for `generate(custom_generate=...)`: it replaces `GenerationMixin._sample` alone.
+
+Transformers prepares inputs, cache, processors and stopping criteria. Under greedy decoding, the ids are those of
+Transformers' own loop. Under sampling, the distribution is the same, and for a single row so are the ids of a seed. If
+this loop cannot do what a call needs, Transformers' own loop runs instead: for a cache that cannot be fed in chunks,
+scores or attentions to return, processors that must see every id, or, for a batch, stopping criteria that cannot be
+called row by row.
+"""
+
+from collections.abc import Container
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from transformers import LogitsProcessorList
+from transformers.generation.stopping_criteria import (
+    EosTokenCriteria,
+    MaxLengthCriteria,
+    MaxTimeCriteria,
+    StopStringCriteria,
+)
+
+from refactx.decoding.machine import Machine
+from refactx.decoding.partial import Partial, attach_partial
+from refactx.decoding.states import State
+from refactx.engines.chooser import FactChooser, TreeReading
+from refactx.engines.engine import Logits
+from refactx.engines.hf.chunked import can_feed_chunks, count_cached, cut_inputs, to_numpy
+from refactx.engines.hf.engine import TransformersEngine, tree_reading
+from refactx.engines.hf.picking import ProcessedPicker, can_skip_ids
+from refactx.engines.hf.processor import FactLogitsProcessor
+from refactx.engines.loop import Hooks, Row, TextLoop
+
+_ROW_WISE = (MaxLengthCriteria, EosTokenCriteria, MaxTimeCriteria, StopStringCriteria)
+"""The stopping criteria of Transformers whose result for a row of a batch is the result for that row alone.
+
+A caller's criterion declares this by an attribute `row_wise = True`: without it, a criterion may depend on the whole
+batch, or count its calls.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Grounding:
+    """The attribute `grounding` of an output of `generate`: what its facts are read from.
+
+    `prompt_length`: how many ids of each row are the prompt; `states`: the state at the end of each row; `lengths`: the
+    number of ids of each row, prompt included, padding not. The last two are None if Transformers' own loop ran.
+    """
+
+    prompt_length: int
+    states: tuple[State, ...] | None = None
+    lengths: tuple[int, ...] | None = None
+
+    def attach(self, out: Any) -> None:
+        """Set this as the attribute of an output, and of the sequences in it."""
+        for returned in {id(each): each for each in (out, getattr(out, "sequences", out))}.values():
+            returned.grounding = self
+
+
+class ForcedTokens:
+    """The loop over one index, for one `generate` call.
+
+    `own`: the logits processor that this loop replaces; others of its class, for other indexes, still run. `padding`:
+    the ids that may pad prompts. `prompt_length`: how many ids of each row are the prompt, by default all that
+    `generate` passes. `streamer`: as `generate` takes it, since it does not pass it on to callables. `keeps_cache`:
+    whether the caller uses the cache afterwards, in which a batch would leave gaps. `grounding`: set by the call.
+    """
+
+    def __init__(
+        self,
+        *,
+        machine: Machine,
+        chooser: FactChooser,
+        own: FactLogitsProcessor,
+        padding: Container[int] | None,
+        prompt_length: int | None = None,
+        streamer: Any = None,
+        keeps_cache: bool = False,
+    ) -> None:
+        self._machine, self._chooser, self._own, self._padding = machine, chooser, own, padding
+        self._prompt_length, self._streamer, self._keeps_cache = prompt_length, streamer, keeps_cache
+        self.grounding: Grounding | None = None
+
+    def __call__(
+        self,
+        model: Any,
+        input_ids: torch.Tensor,
+        logits_processor: LogitsProcessorList,
+        stopping_criteria: Any,
+        generation_config: Any,
+        **model_kwargs: Any,
+    ) -> Any:
+        """Write texts in place of `GenerationMixin._sample`. Return ids, int64[rows, length], prompts included, or an
+        output that has them."""
+        prompt_length = input_ids.shape[1] if self._prompt_length is None else self._prompt_length
+        self.grounding = Grounding(prompt_length)
+        known = can_skip_ids(logits_processor, len(input_ids))
+        known = known and self._knows(model, len(input_ids), stopping_criteria, generation_config, model_kwargs)
+        if (tree_reading(model, model_kwargs) if known else TreeReading.NONE) < self._chooser.needs:
+            self._chooser = self._chooser.without_trees()
+        if not known:
+            return type(model)._sample(
+                model,
+                input_ids,
+                logits_processor,
+                stopping_criteria,
+                generation_config,
+                streamer=self._streamer,
+                **model_kwargs,
+            )
+        picker = ProcessedPicker(
+            machine=self._machine,
+            processors=logits_processor,
+            own=self._own,
+            sampling=bool(generation_config.do_sample),
+            rows=len(input_ids),
+            device=input_ids.device,
+        )
+        rows, logits, engine = self._prepare(model, input_ids, prompt_length, generation_config, model_kwargs)
+        loop = TextLoop(
+            machine=self._machine,
+            chooser=self._chooser,
+            picker=picker,
+            engine=engine,
+            hooks=Hooks(lambda row: _is_done(row, stopping_criteria), self._put),
+            max_length=generation_config.max_length,
+        )
+
+        def together() -> torch.Tensor:
+            return _pad_together(rows, generation_config._pad_token_tensor).to(input_ids.device)
+
+        def so_far() -> Partial:
+            facts = tuple(self._machine.facts_of(row.state) for row in rows)
+            return Partial(ids=together(), lengths=tuple(row.length for row in rows), facts=facts)
+
+        with attach_partial(so_far):
+            loop.write(rows, logits)
+        if self._streamer is not None:
+            self._streamer.end()
+        states, lengths = tuple(row.state for row in rows), tuple(row.length for row in rows)
+        self.grounding = Grounding(prompt_length, states, lengths)
+        if not generation_config.return_dict_in_generate:
+            return together()
+        from transformers.generation.utils import GenerateDecoderOnlyOutput
+
+        cache = model_kwargs["past_key_values"]
+        return GenerateDecoderOnlyOutput(sequences=cast(Any, together()), past_key_values=cache)
+
+    def _prepare(
+        self, model: Any, input_ids: torch.Tensor, prompt_length: int, config: Any, model_kwargs: dict[str, Any]
+    ) -> tuple[list[Row], list[Logits], TransformersEngine]:
+        """Return the rows, the logits after their prompts (none if ids are pending), and the engine with them."""
+        engine, logits = TransformersEngine(model), list[Logits]()
+        read = 0 if config.prefill_chunk_size else count_cached(input_ids, model_kwargs)
+        if read:  # the rest of the prompt goes through the model with the first draft tokens
+            sequences = engine.add_batch(cut_inputs(read, model_kwargs), (1, read))
+        else:
+            after = model._prefill(input_ids, config, model_kwargs).logits[:, -1:]
+            logits = list(to_numpy(after))
+            sequences = engine.add_batch(model_kwargs, (input_ids.shape[0], input_ids.shape[1]))
+        rows = [
+            Row(
+                number=number,
+                sequence=sequence,
+                prompt=prompt,
+                state=self._machine.run(prompt, prompt_length, self._padding),
+                capacity=config.max_length,
+            )
+            for number, (sequence, prompt) in enumerate(zip(sequences, input_ids.tolist(), strict=True))
+        ]
+        if read:
+            rows[0].pending = input_ids[0, read:].tolist()
+        return rows, logits, engine
+
+    def _knows(self, model: Any, rows: int, criteria: Any, config: Any, model_kwargs: dict[str, Any]) -> bool:
+        """Return whether this loop can do what the call needs."""
+        returned = (config.output_scores, config.output_logits, config.output_attentions, config.output_hidden_states)
+        if any(returned) or not can_feed_chunks(model, model_kwargs, rows):
+            return False
+        if rows == 1:
+            return True
+        if self._chooser.needs or self._streamer is not None:  # a streamer takes the ids of all rows at once
+            return False
+        # Without an end of sequence, Transformers does not pad rows that are done: they continue until all are.
+        ends = any(hasattr(criterion, "eos_token_id") for criterion in criteria)
+        if not all(type(each) in _ROW_WISE or getattr(each, "row_wise", False) for each in criteria):
+            return False
+        return not self._keeps_cache and (ends or all(isinstance(c, MaxLengthCriteria) for c in criteria))
+
+    def _put(self, token: int) -> None:
+        if self._streamer is not None:
+            self._streamer.put(torch.tensor([token]))
+
+
+def _is_done(row: Row, criteria: Any) -> bool:
+    return bool(criteria(torch.from_numpy(row.written)[None], None).item())
+
+
+def _pad_together(rows: list[Row], pad: torch.Tensor | None) -> torch.Tensor:
+    number = 0 if pad is None else int(pad)
+    ids = np.full((len(rows), max(row.length for row in rows)), number, np.int64)
+    for n, row in enumerate(rows):
+        ids[n, : row.length] = row.written
+    return torch.from_numpy(ids)

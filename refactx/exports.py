@@ -1,0 +1,53 @@
+"""Public names of packages that are imported when they are first used."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def lazy_exports(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return a `__getattr__` (PEP 562) for `package`, given the public names of its modules, separated by spaces.
+
+    >>> lazy_exports("os", {"path": "join split"})("join") is __import__("os").path.join
+    True
+    >>> lazy_exports("os", {"path": "join split"})("no_such_name")
+    Traceback (most recent call last):
+    AttributeError: module 'os' has no attribute 'no_such_name'
+    """
+    module_of = {name: f"{package}.{module}" for module, names in modules.items() for name in names.split()}
+
+    def get(name: str) -> Any:
+        if name not in module_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(module_of[name]), name)
+
+    return get
+
+
+_REFACTX = {
+    "asking.answer": "Answer",
+    "asking.asker": "Asker",
+    "asking.options": "Generation",
+    "asking.prompt": "Prompt load_prompt",
+    "choosing.beam_search": "FactBeams",
+    "connect": "open_index",
+    "decoding.machine": "Machine",
+    "decoding.partial": "Partial",
+    "engines.hf.processor": "FactLogitsProcessor",
+    "fact": "Fact Link LinkedFact",
+    "grounded": "GroundedModel ground",
+    "index.index": "Index",
+    "models.loading": "load_model",
+    "postgres.limits": "Limits",
+    "tree.children": "Children FactTree",
+}
+_public_name = lazy_exports("refactx", _REFACTX)
+
+
+def refactx_attribute(name: str) -> Any:
+    """Return the public object of `refactx` with that name, or the version. Raise AttributeError if there is none."""
+    if name == "__version__":
+        from importlib.metadata import version  # 20 ms, and most programs do not ask
+
+        return version("refactx")
+    return _public_name(name)

@@ -1,0 +1,92 @@
+"""The catalogue of a database: its version, and the entries of its indexes."""
+
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+from refactx.errors import (
+    IndexNotFoundError,
+    RefactxError,
+    without_password,
+)
+from refactx.postgres.catalogue_entry import CatalogueEntry
+from refactx.postgres.database import Database
+from refactx.postgres.locks import Connection
+from refactx.sql import query
+from refactx.tree.codec import FORMAT_VERSION
+
+CATALOGUE_VERSION = 2
+"""The version of the tables of `sql/schema.sql`, which table `refactx.catalogue` holds."""
+
+
+def catalogue_version(connection: psycopg.Connection[Any]) -> int | None:
+    """Return the version of the catalogue in a database; None if it has no catalogue."""
+    found = connection.execute("SELECT to_regclass('refactx.segments'), to_regclass('refactx.catalogue')").fetchone()
+    if found is None or found[0] is None:
+        return None
+    row = connection.execute("SELECT version FROM refactx.catalogue").fetchone() if found[1] else None
+    return int(row[0]) if row else 1
+
+
+def check_catalogue(connection: psycopg.Connection[Any]) -> bool:
+    """Return whether there is a catalogue. Raises RefactxError, which says what to do, if it has another version."""
+    version = catalogue_version(connection)
+    if version is not None and version < CATALOGUE_VERSION:
+        raise RefactxError(
+            f"this database was written by an older refactx (catalogue {version}, expected {CATALOGUE_VERSION}): "
+            "run `refactx index migrate`, with the same --db"
+        )
+    if version is not None and version > CATALOGUE_VERSION:
+        raise RefactxError(
+            f"this database was written by a newer refactx (catalogue {version}, expected {CATALOGUE_VERSION}): "
+            "upgrade refactx"
+        )
+    return version is not None
+
+
+def list_indexes(
+    connection: psycopg.Connection[Any], name: str | None = None, every: bool = False
+) -> list[CatalogueEntry]:
+    """Return the entries of the ready indexes, with `every` also of the unfinished ones, ordered by name.
+
+    Raises RefactxError if the catalogue has another version (`check_catalogue`).
+    """
+    if not check_catalogue(connection):
+        return []
+    with connection.cursor(row_factory=dict_row) as cursor:
+        rows = cursor.execute(query("list_indexes").encode(), {"name": name, "all": every}).fetchall()
+    return [CatalogueEntry.from_row(row) for row in rows]
+
+
+def find_index(database: Database, name: str) -> CatalogueEntry:
+    """Return the entry of a ready index. Raises IndexNotFoundError, and RefactxError if its format is too new."""
+    entries = database.retry_unlimited(lambda connection: list_indexes(connection, name, every=True))
+    for entry in entries:
+        if entry.state == "ready":
+            if entry.format > FORMAT_VERSION:
+                raise RefactxError(
+                    f"index {name!r} has format {entry.format}, newer than {FORMAT_VERSION}: upgrade refactx"
+                )
+            return entry
+    if entries:
+        raise IndexNotFoundError(
+            f"index {name!r} is not complete: its ingest is running or was killed. If it was killed, run it again"
+        )
+    ready = [entry.name for entry in database.retry_unlimited(list_indexes)]
+    known = f"there are: {', '.join(ready)}" if ready else "there is none yet"
+    raise IndexNotFoundError(
+        f"there is no index {name!r} in {without_password(database.url)} ({known}): build it with "
+        f"`refactx ingest --index {name}`, or give another database with --db or REFACTX_DB"
+    )
+
+
+def numbers(connection: Connection, statement: str, values: list[Any]) -> list[int]:
+    """Return the first column of a query's result."""
+    return [int(row[0]) for row in connection.execute(statement.encode(), values).fetchall()]
+
+
+def number(connection: Connection, statement: str, values: list[Any]) -> int:
+    """Return the number that a statement returns in its single row."""
+    (found,) = numbers(connection, statement, values)
+    return found

@@ -1,0 +1,72 @@
+"""`refactx facts --all`: every fact of an index as text that an ingest reads again, and as JSON lines."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.command import complains, run_refactx
+
+REFACTX = str(Path(sys.executable).with_name("refactx"))
+FACTS = [f"<Ann Lee> <child> <Bé {number}> ." for number in range(30)] + ["<Bo Li> <spouse> <Ann Lee> ."]
+
+
+def run(*arguments: object) -> str:
+    done = run_refactx(*arguments)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_the_text_of_an_index_can_be_ingested_again(db_url: str, smollm2_folder: Path, tmp_path: Path) -> None:
+    def export(index: str) -> list[str]:
+        return run("facts", "--all", "--index", index, "--db", db_url).splitlines()
+
+    file, more, gone = (tmp_path / f"{name}.txt" for name in ("facts", "more", "gone"))
+    file.write_text("".join(f"{fact}\n" for fact in FACTS))
+    more.write_text("<Cy Roe> <occupation> <poet> .\n")
+    gone.write_text(f"{FACTS[3]}\n")
+    ingest = ("ingest", "--tokenizer", smollm2_folder, "--db", db_url)
+    assert run_refactx(*ingest, file).returncode == 0
+    first = export("default")
+    assert sorted(first) == sorted(FACTS)
+    assert run_refactx("ingest", more, "--append", "--db", db_url).returncode == 0
+    assert run_refactx("forget", gone, "--db", db_url).returncode == 0
+    changed = export("default")
+    assert sorted(changed) == sorted([*FACTS[:3], *FACTS[4:], "<Cy Roe> <occupation> <poet> ."])
+    again = tmp_path / "again.txt"
+    again.write_text("".join(f"{fact}\n" for fact in changed))
+    assert run_refactx(*ingest, again, "--index", "again").returncode == 0
+    assert export("again") == changed, "in the same order"
+
+
+def test_json_lines_have_the_ids_of_an_answer(sample_url: str) -> None:
+    texts = run("facts", "--all", "--db", sample_url).splitlines()
+    documents = [json.loads(line) for line in run("facts", "--all", "--json", "--db", sample_url).splitlines()]
+    assert [document["text"] for document in documents] == texts
+    (capital,) = [d for d in documents if d["text"].startswith("<Alaska (") and d["predicate"]["label"] == "capital"]
+    assert capital["subject"]["id"] == "Q797"
+    assert capital["predicate"] == {
+        "label": "capital",
+        "id": "P36",
+        "url": "https://www.wikidata.org/wiki/Property:P36",
+    }
+    assert capital["inverse"] is False
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_closed_pipe_ends_it_without_an_error(sample_url: str, options: list[str]) -> None:
+    command = [REFACTX, "facts", "--all", *options, "--db", sample_url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.readline()
+        running.stdout.close()
+        assert running.stderr.read() == b""
+        assert running.wait(60) == 0
+
+
+def test_prefix_and_all_exclude_each_other(sample_url: str) -> None:
+    assert "both PREFIX and --all were given" in complains("facts", "<", "--all", "--db", sample_url)
+    assert "neither PREFIX nor --all was given" in complains("facts", "--db", sample_url)

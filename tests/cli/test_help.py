@@ -1,0 +1,62 @@
+"""Help texts: the common options fit a screen of 30 lines and 80 columns, each option has one line."""
+
+from collections.abc import Iterator
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from refactx.cli.help import GroupedCommand
+from refactx.cli.main import cli
+
+
+def help_of(*command: str) -> list[str]:
+    done = CliRunner().invoke(cli, [*command, "--help"], env={"COLUMNS": "80"}, prog_name="refactx")
+    assert done.exit_code == 0
+    return done.output.splitlines()
+
+
+def commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
+    for name, command in group.commands.items():
+        yield (*path, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, *path, name)
+
+
+@pytest.mark.parametrize("command", [(), *commands(cli)])
+def test_help_is_no_wider_than_a_screen(command: tuple[str, ...]) -> None:
+    assert max(map(len, help_of(*command))) <= 80
+
+
+@pytest.mark.parametrize("command", [("ask",), ("ingest",), ("forget",), ("eval",)])
+def test_common_options_come_first_and_fit_a_screen(command: tuple[str, ...]) -> None:
+    lines = help_of(*command)
+    titles = [number for number, line in enumerate(lines) if line.endswith(":") and not line.startswith(" ")]
+    assert lines[titles[0]] == "Options:"
+    assert titles[1] <= 30
+    assert len(lines) <= 45
+    options = [line for line in lines[titles[0] :] if line.startswith("  ")]
+    assert all(line.startswith("  -") for line in options), "one line for each option"
+
+
+@pytest.mark.parametrize("name", ["ask", "ingest", "forget", "eval"])
+def test_every_option_is_listed_once(name: str) -> None:
+    lines = help_of(name)
+    for parameter in cli.commands[name].params:
+        if isinstance(parameter, click.Option):
+            spelt = parameter.opts[0].replace("--", "--[no-]") if parameter.secondary_opts else parameter.opts[0]
+            assert sum(line.startswith(f"  {spelt} ") for line in lines) == 1, spelt
+
+
+def test_a_group_names_options_that_exist() -> None:
+    with pytest.raises(ValueError, match="command c has no parameters beams"):
+        GroupedCommand("c", groups={"Search": ["beams"]})
+
+
+def test_without_a_command_the_first_steps_are_shown() -> None:
+    done = CliRunner().invoke(cli, [])
+    assert done.exit_code == 0
+    for step in ("make demo", "refactx ingest FILE", "refactx ask", "refactx COMMAND --help", "docs/"):
+        assert step in done.stdout
+    assert len(done.stdout.splitlines()) <= 12
+    assert max(map(len, done.stdout.splitlines())) <= 82

@@ -1,0 +1,57 @@
+"""Small sources in N-Triples, and the facts of knowledge bases built from them."""
+
+import itertools
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+import refactx
+from refactx.fact import MAX_PART_CHARACTERS, clean_part
+from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, build_knowledge_base
+from support.ingest.quiet import QUIET
+
+SAMPLE = Path(refactx.__path__[0]) / "data" / "wikidata-sample.nt.gz"
+ENTITY = "http://www.wikidata.org/entity/"
+DIRECT = "http://www.wikidata.org/prop/direct/"
+CLAIM = f"<{ENTITY}Q1> <{DIRECT}P1> <{ENTITY}Q2> ."
+Fact = tuple[str, str, str]
+LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
+NAMED = [
+    f'<{ENTITY}P1> <{LABEL}> "likes"@en .',
+    f'<{ENTITY}Q1> <{LABEL}> "Ann"@en .',
+    f'<{ENTITY}Q2> <{LABEL}> "Bob"@en .',
+]
+
+
+def build(folder: Path, content: str | bytes, name: str = "source.nt", *, strict: bool = False) -> KnowledgeBase:
+    """Write a source and build a knowledge base of it."""
+    source = folder / name
+    source.write_bytes(content.encode() if isinstance(content, str) else content)
+    return build_knowledge_base([source], folder / "kb", strict=strict, resources=QUIET)
+
+
+def facts_of(built: KnowledgeBase) -> set[Fact]:
+    """Return the facts as texts; check everything that is documented of the files and the account."""
+    units = pq.read_table(built.folder / "units.parquet")
+    texts = units["text"].to_pylist()
+    assert units["unit"].to_pylist() == list(range(len(texts)))
+    assert len(set(texts)) == len(texts)
+    assert all(text and clean_part(text) == text and len(text) <= MAX_PART_CHARACTERS for text in texts)
+    columns = pq.read_table(built.folder / "facts.parquet").to_pydict()
+    assert list(columns) == ["subject", "predicate", "object"]
+    triples = list(zip(*columns.values(), strict=True))
+    assert set(itertools.chain(*triples)) == set(range(len(texts)))
+    facts = {(texts[s], texts[p], texts[o]) for s, p, o in triples}
+    report = built.report
+    assert len(facts) == len(triples) == report.facts == report.claims + report.descriptions + report.derived
+    assert report.lines_read == report.kept + sum(report.dropped.values())
+    assert list(report.dropped) == sorted(report.dropped)
+    assert all(report.dropped.values())
+    assert sorted(p.name for p in built.folder.iterdir()) == ["facts.parquet", "names.parquet", "units.parquet"]
+    assert set(pq.read_table(built.folder / "names.parquet")["name"].to_pylist()) <= set(texts)
+    return facts
+
+
+def nt(*lines: str) -> str:
+    """Return a source with the labels `NAMED` and further lines."""
+    return "\n".join([*NAMED, *lines]) + "\n"

@@ -1,0 +1,247 @@
+"""The architecture of the project: which package may import which, and the size of modules, folders and faces.
+
+`LAYERS`: a module imports from lower rows and from its own package alone; packages of one row do not import each other.
+Imports count at the top of a module, inside a function and under `TYPE_CHECKING`, because a reader follows all three.
+Only the rule about libraries ignores those under `TYPE_CHECKING`, which load nothing.
+"""
+
+import ast
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+LAYERS = """
+    refactx(the face)  __main__
+    cli
+    eval
+    asking
+    grounded   connect   ingest
+    choosing   share
+    engines    index
+    decoding   models    postgres
+    tokenizer
+    tree       sql       prompts    paths    extras
+    fact       errors    exports   entity_ids
+"""
+INGEST_LAYERS = """
+    knowledge  segment
+    parsers    encoding
+    sources
+"""
+LIBRARIES = {  # where a library may be imported; a prefix of a module's name
+    "torch": ("refactx.engines.hf", "refactx.models", "refactx.grounded"),
+    "transformers": ("refactx.engines.hf", "refactx.models", "refactx.grounded"),
+    "psycopg": ("refactx.postgres", "refactx.share"),
+    "psycopg_pool": ("refactx.postgres",),
+    "duckdb": ("refactx.ingest.work_database",),
+}
+MODULES_OF_A_FOLDER = 18
+LINES_OF_A_MODULE = 300
+LINES_OF_A_FACE = 40
+
+
+ROOT = Path(__file__).parent.parent
+KNOWN = (Path(__file__).parent / "known_violations.txt").read_text().splitlines()
+"""Violations to repair, as the tests report them. A line that is no longer a violation fails its test."""
+
+
+@dataclass(frozen=True)
+class Import:
+    """An import statement's target. `name` is the module, or the attribute of one, that is imported."""
+
+    module: str
+    name: str
+    line: int
+    for_types: bool
+
+
+def python_files(folder: Path) -> Iterator[Path]:
+    """The Python files of a folder and its subfolders, through symbolic links (`refactx/ingest` is one)."""
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() and path.name != "__pycache__":
+            yield from python_files(path)
+        elif path.suffix == ".py":
+            yield path
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """The modules of the package by name; `refactx.tree` is the file `refactx/tree/__init__.py`."""
+    paths = {".".join(p.relative_to(ROOT).with_suffix("").parts): p for p in python_files(ROOT / "refactx")}
+    return {name.removesuffix(".__init__"): path for name, path in paths.items()}
+
+
+@cache
+def imports() -> tuple[Import, ...]:
+    """Every import in the package. `from a.b import c` names the module `a.b.c` if there is one."""
+    found = []
+    for module, path in modules().items():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        guards = [
+            node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        ]
+        typed = {id(node) for guard in guards for statement in guard.body for node in ast.walk(statement)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{path}:{node.lineno}: imports name the whole module"
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+            else:
+                continue
+            found += [Import(module, name, node.lineno, id(node) in typed) for name in names]
+    return tuple(found)
+
+
+def target(name: str) -> str | None:
+    """The module of the package that has an imported name; None for a name of another library."""
+    if name != "refactx" and not name.startswith("refactx."):
+        return None
+    return name if name in modules() else name.rpartition(".")[0]
+
+
+def rows(picture: str) -> dict[str, int]:
+    """The row of each unit in `LAYERS`, counted from the top."""
+    lines = [line.split("(")[0] + line.partition(")")[2] for line in picture.strip().splitlines()]
+    return {unit: row for row, line in enumerate(lines) for unit in line.split()}
+
+
+def upward(picture: str, package: str) -> dict[str, list[str]]:
+    """The imports among the subpackages and modules of `package` that its layers forbid."""
+    row, found = rows(picture), defaultdict(list)
+
+    def unit(module: str) -> str:
+        return module.removeprefix(package + ".").partition(".")[0]
+
+    for statement in imports():
+        to = target(statement.name)
+        if (
+            to is None
+            or not (statement.module + ".").startswith(package + ".")
+            or not (to + ".").startswith(package + ".")
+        ):
+            continue
+        lower, upper = unit(to), unit(statement.module)
+        if lower != upper and upper in row and lower in row and row[lower] <= row[upper]:
+            found[f"{upper} imports {lower}"].append(f"{statement.module}:{statement.line}")
+    return found
+
+
+def check(violations: dict[str, list[str]], kind: str) -> None:
+    """Fail on violations that are not in `KNOWN`, and on lines of `KNOWN` of this kind that are no violations."""
+    known = {line for line in KNOWN if kind in line}
+    new = {text: where for text, where in violations.items() if text not in known}
+    assert not new, f"forbidden: {new}"
+    assert not known - violations.keys(), f"take out of tests/known_violations.txt: {sorted(known - violations.keys())}"
+
+
+def test_every_package_has_a_row() -> None:
+    units = {name.split(".")[1] for name in modules() if "." in name}
+    assert units <= rows(LAYERS).keys()
+
+
+def test_imports_run_downwards() -> None:
+    check({**upward(LAYERS, "refactx"), **upward(INGEST_LAYERS, "refactx.ingest")}, " imports ")
+
+
+def test_libraries_stay_in_their_packages() -> None:
+    found = defaultdict(list)
+    for statement in imports():
+        library = statement.name.split(".")[0]
+        allowed = LIBRARIES.get(library, ("refactx",))
+        if not statement.for_types and not any((statement.module + ".").startswith(a + ".") for a in allowed):
+            package = statement.module.removeprefix("refactx.").split(".")[0]
+            found[f"{package} loads {library}"].append(f"{statement.module}:{statement.line}")
+    check(found, " loads ")
+
+
+def test_modules_do_not_import_in_a_circle() -> None:
+    pairs = {(i.module, to) for i in imports() if (to := target(i.name)) and to != i.module}
+    left: set[str] = set()
+    while left != (
+        left := {a for a, _ in pairs} & {b for _, b in pairs}
+    ):  # a module at the end of a chain is in no circle
+        pairs = {(a, b) for a, b in pairs if a in left and b in left}
+    check({f"{module} is in a circle": [] for module in left}, " is in a circle")
+
+
+def sized(paths: Iterable[Path]) -> Iterator[tuple[str, int]]:
+    """The path and the number of lines of each file."""
+    for path in paths:
+        yield path.relative_to(ROOT).as_posix(), len(path.read_text(encoding="utf-8").splitlines())
+
+
+def test_modules_are_short() -> None:
+    files = [path for folder in ("refactx", "tests", "bench") for path in python_files(ROOT / folder)]
+    found = {f"{name} is too long": [f"{n} lines"] for name, n in sized(files) if n > LINES_OF_A_MODULE}
+    check(found, " is too long")
+
+
+def test_folders_are_small() -> None:
+    folders: dict[Path, int] = defaultdict(int)
+    for folder in ("refactx", "tests", "bench"):
+        for path in python_files(ROOT / folder):
+            folders[path.parent] += path.name != "__init__.py"
+    large = {folder.relative_to(ROOT).as_posix(): n for folder, n in folders.items() if n > MODULES_OF_A_FOLDER}
+    check({f"{name} has too many modules": [str(n)] for name, n in large.items()}, " has too many modules")
+
+
+def test_packages_have_faces() -> None:
+    """A face has a docstring, the public names in at most 40 lines, and an `__all__` whose names can be imported."""
+    found = {}
+    for module, path in modules().items():
+        if path.name != "__init__.py":
+            continue
+        face, lines = import_module(module), path.read_text(encoding="utf-8").splitlines()
+        names = getattr(face, "__all__", None)
+        missing = [name for name in names or () if not hasattr(face, name)]
+        if not face.__doc__ or names is None or missing or len(lines) > LINES_OF_A_FACE:
+            found[f"{module} has no face"] = [f"{len(lines)} lines, __all__: {names}, missing: {missing}"]
+    check(found, " has no face")
+
+
+def test_documentation_imports_from_faces() -> None:
+    statement = re.compile(r"^\s*(?:>>> )?(?:from (refactx[\w.]*) import|import (refactx[\w.]*))", re.M)
+    found = defaultdict(list)
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        for match in statement.finditer(path.read_text(encoding="utf-8")):
+            module = match[1] or match[2]
+            if module not in modules() or modules()[module].name != "__init__.py":
+                found[f"{path.relative_to(ROOT).as_posix()} reads {module}"].append(match[0].strip())
+    check(found, " reads ")
+
+
+def test_no_module_is_loaded_under_two_names() -> None:
+    """`ingest/` is imported through `refactx/ingest` alone: a second copy would have its own classes and caches."""
+    for module in modules():
+        if not module.endswith("__main__"):
+            import_module(module)
+    own = {path.resolve() for path in modules().values()}  # not all files below the root, which has `.venv` too
+    names = defaultdict(set)
+    for name, module_ in list(sys.modules.items()):
+        file = Path(getattr(module_, "__file__", None) or "").resolve()
+        if file in own and name != "__main__":
+            names[file].add(name)
+    assert names.keys() >= {path for path in own if path.name != "__main__.py"}
+    assert not {file: found for file, found in names.items() if len(found) > 1}
+
+
+@pytest.mark.parametrize("line", KNOWN)
+def test_known_violations_name_their_rule(line: str) -> None:
+    kinds = (
+        " imports ",
+        " loads ",
+        " is in a circle",
+        " is too long",
+        " has too many modules",
+        " has no face",
+        " reads ",
+    )
+    assert sum(kind in line for kind in kinds) == 1
