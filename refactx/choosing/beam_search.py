@@ -12,7 +12,7 @@ of `length_penalty` (Wu et al., arXiv 1609.08144, in the form that Transformers 
 the mean. Other logits processors do not affect the search, and it does not sample.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +24,7 @@ from refactx.decoding.states import Closing, Dead, Free, InFact, InTerminator, S
 from refactx.engines.chooser import Reading
 from refactx.engines.engine import IdPath, Logits, TokenTree
 from refactx.errors import InputError
-from refactx.tree.children import Tokens
+from refactx.tree.children import NO_TOKENS, Tokens
 
 _Node = tuple[IdPath, State]
 
@@ -183,12 +183,12 @@ class _Search:
                 grown.append(child)
         return grown, finished
 
-    def _endings(self, state: State) -> Mapping[int, int]:
-        """Return the ids that begin, continue or complete the terminator after a state."""
+    def _endings(self, state: State) -> Tokens:
+        """Return the ids that begin, continue or complete the terminator after a state, int32[n]."""
         if isinstance(state, InTerminator):
-            return self._machine.terminator.steps[state.done]
+            return self._machine.terminator.tokens[state.done]
         may_end = isinstance(state, InFact) and state.children.terminal > 0
-        return self._machine.terminator.steps[0] if may_end else {}
+        return self._machine.terminator.tokens[0] if may_end else NO_TOKENS
 
     def _finish(self, hypothesis: _Hypothesis) -> None:
         """Take a finished hypothesis as the best one if its score is higher."""

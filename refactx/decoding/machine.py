@@ -19,6 +19,7 @@ import numpy as np
 
 from refactx.decoding.markers import Terminator, Trigger
 from refactx.decoding.prompt_state import state_after_prompt
+from refactx.decoding.spaces import Spaces
 from refactx.decoding.states import (
     Closing,
     Dead,
@@ -62,6 +63,7 @@ class Machine:
         self.token_bytes = tokenizer.token_bytes
         self.trigger = Trigger(trigger)
         self.terminator = Terminator.of(source.terminator.encode(), self.token_bytes)
+        self._spaces = Spaces(self.token_bytes)
         self._limit: FactLimit | None = None
         self._warned = False
         self._reported = b""
@@ -89,9 +91,13 @@ class Machine:
         self._warn_of_unfinished(left)
         return state
 
-    def begin(self, position: int, facts: tuple[Written, ...] = ()) -> InFact:
-        """Return the state directly after a trigger, at `position` in a sequence that has completed `facts`."""
-        return self._inside((), position, facts, tuple(fact.tokens for fact in facts))
+    def begin(self, position: int, facts: tuple[Written, ...] = (), *, after_space: bool = False) -> InFact:
+        """Return the state directly after a trigger, at `position` in a sequence that has completed `facts`.
+
+        `after_space`: the text has a space after the trigger, so a fact follows without its own one.
+        """
+        state = self._inside((), position, facts, tuple(fact.tokens for fact in facts))
+        return self._spaces.without(state) if after_space else state
 
     def advance(self, state: State, token: int, position: int) -> State:
         """Return the state after one more token, at `position` in the sequence."""
@@ -195,7 +201,12 @@ class Machine:
     def _from_fact(self, state: InFact, token: int, position: int) -> State:
         children, rivals = state.children, state.rivals
         # A token that continues a fact and could also begin the terminator continues the fact: its ids decide.
+        if state.after_space and not children.leaves_of(token):  # a prompt with two spaces
+            own = self._spaces.without_space(token)
+            token = token if own is None else own
         if children.leaves_of(token):
+            if state.after_space:
+                token = self._spaces.with_space(token)
             if rivals:
                 depth = len(state.prefix)
                 rivals = tuple(rival for rival in rivals if rival[depth : depth + 1] == (token,))

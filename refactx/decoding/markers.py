@@ -7,7 +7,8 @@ first of a fact: otherwise a model could write text that looks like a fact and i
 
 The *terminator* (` .`) is not in the tree. A table lists the tokens that begin, continue and complete it, the last with
 nothing but white space after it: in Qwen's vocabulary, ` .` before a line end is the single token ` .\\n`, and a model
-on which the token ` .` is forced ends its text there.
+on which the token ` .` is forced ends its text there. If one token writes all of it, no part of it may begin it, since a
+tokenizer that has ` .` never encodes it as ` ` and `.`; such ids are accepted in a text that has them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -63,8 +64,9 @@ def _in_word(character: str) -> bool:
 class Terminator:
     """The tokens that write the terminator, by `done`, the number of its bytes that are written: 0 to `size - 1`.
 
-    `steps[done]`: for each token id that may follow, the number of terminator bytes that are written after it (`size`:
-    all); `tokens[done]`: these ids as int32[n], ascending. Tokens after which no token can continue are not listed.
+    `steps[done]`: for each token id that is accepted, the number of terminator bytes that are written after it (`size`:
+    all); `tokens[done]`: the ids among these that may be chosen, int32[n], ascending: all, but for parts of what one
+    token writes. Tokens after which no token can continue are not listed.
     """
 
     size: int
@@ -80,6 +82,8 @@ class Terminator:
         >>> table = Terminator.of(b" .", [b"", b" ", b".", b" .", b" .\\n", b" .x", b".\\n "])
         >>> table.steps[0], table.steps[1]
         ({1: 1, 3: 2, 4: 2}, {2: 2, 6: 2})
+        >>> table.tokens[0].tolist(), table.tokens[1].tolist()
+        ([3, 4], [2, 6])
         """
         size = len(text)
         steps: list[dict[int, int]] = [{} for _ in text]
@@ -97,7 +101,10 @@ class Terminator:
                 f"no tokens of this tokenizer write the terminator {text.decode()!r}, so no fact could end: "
                 "build the index with another terminator"
             )
-        tokens = [np.array(sorted(step), np.int32) for step in steps]
+        chosen = [sorted(step) for step in steps]
+        if text in token_bytes:
+            chosen[0] = [token for token in chosen[0] if steps[0][token] == size]
+        tokens = [np.array(ids, np.int32) for ids in chosen]
         for ids in tokens:
             ids.setflags(write=False)
         return cls(size, steps, tokens)

@@ -25,8 +25,8 @@ class Walker(Protocol):
         """Return the bytes of an id."""
         ...
 
-    def begin(self, position: int) -> InFact:
-        """Return the state after a trigger, at `position` in the sequence."""
+    def begin(self, position: int, *, after_space: bool = False) -> InFact:
+        """Return the state after a trigger, at `position` in the sequence; `after_space`: and a space."""
         ...
 
     def advance(self, state: State, token: int, position: int) -> State:
@@ -48,7 +48,7 @@ def state_after_prompt(machine: Walker, prompt: Sequence[int], padding: Containe
         rest = text[at + size : int(ends[first])]
         if first < position or not machine.trigger.is_delimited(text[:at], rest):
             continue
-        state, position = _walk(machine, prompt, first + 1, stop, padding)
+        state, position = _walk(machine, prompt, first + 1, stop, padding, rest.endswith(b" "))
         if isinstance(state, InFact | InTerminator):
             return state, b""
         left = text[at + size :] if isinstance(state, Dead) else b""
@@ -64,22 +64,25 @@ def _open_triggers(text: bytes, trigger: bytes) -> Iterator[int]:
 
 
 def _walk(
-    machine: Walker, prompt: Sequence[int], first: int, stop: int, padding: Container[int] | None
+    machine: Walker, prompt: Sequence[int], first: int, stop: int, padding: Container[int] | None, after_space: bool
 ) -> tuple[State, int]:
     """Walk the tree from position `first`. Return the state and the position at which the prompt or the fact ends.
 
+    `after_space`: the trigger's last token ends in a space.
+
     Padding within the prompt is skipped: it comes after a prefix that several prompts share.
     """
-    state: State = machine.begin(first)
+    state: State = machine.begin(first, after_space=after_space)
     for position in range(first, stop):
         token = prompt[position]
         at_trigger = isinstance(state, InFact) and not state.prefix
         if _is_padding(machine, token, padding):
-            state = machine.begin(position + 1) if at_trigger else state
+            state = machine.begin(position + 1, after_space=after_space) if at_trigger else state
             continue
         after = machine.advance(state, token, position)
         if isinstance(after, Dead) and at_trigger and machine.bytes_of(token).isspace():
-            after = machine.begin(position + 1)  # white space directly after the trigger
+            after_space = machine.bytes_of(token).endswith(b" ")  # white space directly after the trigger
+            after = machine.begin(position + 1, after_space=after_space)
         state = after
         if not isinstance(state, InFact | InTerminator):
             return state, position

@@ -62,15 +62,18 @@ class Free:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InFact:
-    """In a fact. `prefix`: its ids so far; `rivals`: the written facts that start with `prefix`.
+    """In a fact. `prefix`: its ids so far, as in the tree; `rivals`: the written facts that start with `prefix`.
 
-    `children`: the continuations of `prefix` in the tree without the rivals, a function of the other fields.
+    `after_space`: whether the prompt has the space already with which the first token of facts begins, so that the
+    tokens without it follow. `children`: the continuations of `prefix` in the tree without the rivals (`after_space`: as
+    the ids that follow), a function of the other fields.
     """
 
     prefix: tuple[int, ...]
     start: int
     facts: tuple[Written, ...] = ()
     rivals: tuple[tuple[int, ...], ...] = ()
+    after_space: bool = False
     children: Children = field(default=OFF_TREE, compare=False, repr=False)
 
     @property

@@ -51,6 +51,29 @@ class TestPrompt:
         assert state.prefix == tuple(ids(*prefix))
         assert state.facts == ()
 
+    @pytest.mark.parametrize("pieces", [("Fact:", " "), ("Fact:", "\n", " "), ("Fact:", " ", "<pad>")])
+    def test_a_fact_after_a_space_begins_without_its_own(self, pieces: Sequence[str]) -> None:
+        m, prompt = machine(), ids(*pieces)
+        state = m.start(prompt)
+        assert state != machine().start(ids("Fact:"))
+        assert m.allowed(state).tolist() == ids("<")
+        assert m.forced(state) == ids("<")[0]
+        (fact,) = m.facts([*prompt, *ids("<", *FACT_B[1:], " .")], len(prompt))
+        assert fact.text == "<Ann> <p> <b> ."
+        assert fact.token_span[1] == len(pieces) + len(FACT_B) + 1
+
+    @pytest.mark.parametrize("first", [" <", "<"])
+    def test_a_prompt_may_have_one_space_or_two_before_a_fact(self, first: str) -> None:
+        state = self.start("Fact:", " ", first, "Ann")
+        assert isinstance(state, InFact)
+        assert state.prefix == tuple(ids(" <", "Ann"))
+
+    def test_a_fact_is_not_written_twice_after_a_space(self) -> None:
+        m = machine("<Ann> <p> <b>", "<Ann> <p> <c>")
+        prompt = ids("Fact:", " ")
+        written = [*prompt, *ids("<", *FACT_B[1:], " .", "Fact:", *FACT_B[:-2])]
+        assert m.allowed(m.run(written, len(prompt))).tolist() == ids("c")
+
     def test_an_unfinished_terminator_continues(self) -> None:
         state = self.start("Fact:", *FACT_B, " ")
         assert isinstance(state, InTerminator)

@@ -46,7 +46,7 @@ def test_prompt_lookup_writes_what_plain_decoding_writes(do_sample: bool, index:
     options = {**inputs, "max_new_tokens": 60, "do_sample": do_sample}
     out = grounded.generate(**options, logits_processor=eager(), prompt_lookup_num_tokens=4)
     (facts,) = grounded.facts(out)
-    assert len(facts) > 2
+    assert len(facts) > 1
     check_text(index, out[0].tolist(), inputs["input_ids"].shape[1], facts)
     if not do_sample:
         assert torch.equal(out, grounded.generate(**options, logits_processor=eager()))

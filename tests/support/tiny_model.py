@@ -171,7 +171,10 @@ def allowed_by_brute_force(index: MemoryIndex, written: Sequence[int], text: byt
     if fact is None:
         return None
     inside = {f[len(fact)] for f in left if len(f) > len(fact) and f[: len(fact)] == fact and not ending}
-    return inside | (ends(ending) if fact in left else set())
+    chosen = ends(ending)
+    if not ending and terminator in table:  # a part of what one token writes is accepted, but not chosen
+        chosen = {n for n in chosen if bytes_of[n].startswith(terminator)}
+    return inside | (chosen if fact in left else set())
 
 
 def prompts(*texts: str, side: str = "left") -> dict[str, torch.Tensor]:
@@ -267,15 +270,16 @@ class Passes:
 
 
 def whole_facts(index: MemoryIndex) -> list[tuple[int, ...]]:
-    """The ids of every fact of an index with every form of its terminator."""
+    """The ids of every fact of an index with every form of its terminator that may be chosen."""
     terminator = index.terminator.encode()
     pieces = [(number, piece) for number, piece in enumerate(index.tokenizer.token_bytes) if piece]
+    is_one_token = terminator in index.tokenizer.token_bytes
 
     def endings(done: bytes) -> Iterator[tuple[int, ...]]:
         for number, piece in pieces:
             if (done + piece).rstrip() == terminator:
                 yield (number,)
-            elif terminator.startswith(done + piece):
+            elif terminator.startswith(done + piece) and (done or not is_one_token):
                 yield from ((number, *rest) for rest in endings(done + piece))
 
     return [(*fact, *ending) for fact in sorted(index.sequences) for ending in endings(b"")]
