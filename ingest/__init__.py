@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ChangeResult", "CompactResult", "IngestResult", "Report", "Resources", "Selection"]
 __all__ += ["append", "compact", "forget", "ingest", "retokenise"]
+__dir__ = __all__.copy
 __getattr__ = lazy_exports(
     __name__,
     {

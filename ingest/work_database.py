@@ -110,7 +110,11 @@ def open_work_database(
             yield WorkDatabase(connection)
         finally:
             connection.close()
-    except duckdb.Error as error:
+    except (duckdb.Error, RuntimeError) as error:
+        if "interrupted" in str(error).lower():  # Ctrl-C during a statement
+            raise KeyboardInterrupt from error
+        if not isinstance(error, duckdb.Error):
+            raise
         reason = str(error).partition("\n")[0]
         raise RefactxError(
             f"cannot {task} in {folder}: {reason}: free disk space there, or give more --memory"

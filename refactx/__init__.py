@@ -36,3 +36,4 @@ __all__ += ["FactBeams", "FactLogitsProcessor", "GroundedModel", "Machine", "Par
 __all__ += ["Answer", "Asker", "Generation", "Prompt", "load_prompt"]
 __all__ += ["CorruptIndexError", "DatabaseError", "IndexChangedError", "IndexExistsError", "IndexNotFoundError"]
 __all__ += ["InputError", "ModelError", "RefactxError", "TokenizerMismatchError"]
+__dir__ = __all__.copy

@@ -85,3 +85,12 @@ def final_answer(text: str, marker: str, facts: Sequence[Fact] = ()) -> str:
     return (
         line if len(set(named)) == len(named) else f"{SEPARATOR} ".join(name for name in dict.fromkeys(named) if name)
     )
+
+
+def unlinked(fact: Fact) -> LinkedFact:
+    """Return a fact as a linked one without ids, for which the database would be needed.
+
+    >>> unlinked(Fact("a", "b", "c", "<a> <b> <c> .", (0, 4))).subject
+    Link(label='a', id=None)
+    """
+    return LinkedFact(Link(fact.subject), Link(fact.predicate), Link(fact.object))

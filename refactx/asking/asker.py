@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
-from refactx.asking.answer import Answer, FinishReason, final_answer
+from refactx.asking.answer import Answer, FinishReason, final_answer, unlinked
 from refactx.asking.endings import AnswerLine, RepeatedAnswer
 from refactx.asking.inputs import Asked, PromptInputs
 from refactx.asking.options import GREEDY, Generation
@@ -20,7 +21,7 @@ from refactx.decoding.partial import Partial, attach_partial
 from refactx.decoding.states import FactSource
 from refactx.decoding.stream import FactStream, TextPiece
 from refactx.errors import InputError, ModelError, RefactxError
-from refactx.fact import Fact, Link, LinkedFact, clean_part
+from refactx.fact import Fact, LinkedFact, clean_part
 from refactx.tokenizer import FactTokenizer
 
 if TYPE_CHECKING:  # they import torch: seconds
@@ -62,6 +63,7 @@ class Asker:
             raise InputError("the index has no facts to answer with: add some with `refactx ingest --append`")
         self._tokenizer, self._index, self._prompt = tokenizer, index, prompt or load_prompt()
         self._writer = TextWriter(model, tokenizer, index)
+        self._lock = Lock()  # for what is computed with the first question
         self._inputs = PromptInputs(self._writer, tokenizer, self._prompt)
 
     def stream(self, on_piece: Callable[[TextPiece], object], free: bool = False) -> FactStream:
@@ -177,22 +179,22 @@ class Asker:
 
         def so_far(partial: Partial) -> Iterator[Answer]:
             """Yield the answers so far; under beam search, those of the best beams."""
-            beams = len(partial.ids) // len(asked)
+            beams, each = len(partial.ids) // len(asked), seconds()
             for n, one in enumerate(asked):
                 ids = partial.ids[n * beams, prompts.length : partial.lengths[n * beams]].tolist()
                 reason: FinishReason = "stop" if self._writer.ends & set(ids) else "interrupted"
                 facts = partial.facts[n * beams]
-                yield self._answer(one, ids, reason, facts, map(unlinked, facts), counter.passes, seconds())
+                yield self._answer(one, ids, reason, facts, map(unlinked, facts), counter.passes, each)
 
         with self._writer.count_passes() as counter, attach_answers(so_far):
             texts = self._writer.write(prompts, writing, free)
-            facts = tuple(map(tuple, texts.facts))
+            facts, each = tuple(map(tuple, texts.facts)), seconds()
             with attach_partial(lambda: Partial(ids=texts.ids, lengths=tuple(texts.lengths), facts=facts)):
                 links = unlinked if self._index is None else self._index.links
                 answers = []
                 for n, (one, own) in enumerate(zip(asked, facts, strict=True)):
                     ids, reason = self._end_of(texts, n, prompts, repeated)
-                    answers.append(self._answer(one, ids, reason, own, map(links, own), counter.passes, seconds()))
+                    answers.append(self._answer(one, ids, reason, own, map(links, own), counter.passes, each))
                 return answers
 
     def _end_of(
@@ -238,8 +240,13 @@ class Asker:
     def _fact_tokenizer(self) -> FactTokenizer:
         return FactTokenizer.from_transformers(self._tokenizer) if self._index is None else self._index.tokenizer
 
-    @cached_property
+    @property
     def _examples(self) -> int | None:
+        with self._lock:
+            return self._read_examples
+
+    @cached_property
+    def _read_examples(self) -> int | None:
         """The sequence that has read the prompt's facts with their questions; None if the prompt has none, or if the
         model's cache cannot be shared."""
         if self._index is None or not self._prompt.channel.strip():
@@ -284,12 +291,3 @@ def attach_answers(answers: Callable[[Partial], Iterable[Answer]]) -> Iterator[N
         if isinstance(error.partial, Partial):
             error.partial = replace(error.partial, answers=tuple(answers(error.partial)))
         raise
-
-
-def unlinked(fact: Fact) -> LinkedFact:
-    """Return a fact as a linked one without ids, for which the database would be needed.
-
-    >>> unlinked(Fact("a", "b", "c", "<a> <b> <c> .", (0, 4))).subject
-    Link(label='a', id=None)
-    """
-    return LinkedFact(Link(fact.subject), Link(fact.predicate), Link(fact.object))

@@ -54,15 +54,18 @@ class AnswerLine:
 
     def __init__(self, tokenizer: Any, marker: str, ends: Collection[int]) -> None:
         self._tokenizer, self._marker, self._ends = tokenizer, marker, frozenset(ends)
-        self._lines: dict[tuple[int, ...], list[int]] = {}  # the ids of the line, by those of the text before it
+        self._lines: dict[tuple[int, ...], list[int]] = {}  # the ids of the line, by those before it, prompt included
 
-    def next_id(self, written: Sequence[int], likeliest: int) -> int | None:
-        """Return the next id of a text, given its ids after the prompt; None if the model is to choose it."""
+    def next_id(self, ids: Sequence[int], prompt_length: int, likeliest: int) -> int | None:
+        """Return the next id of a text; None if the model is to choose it.
+
+        `ids`: the prompt, of `prompt_length` ids, and the text. Rows with other prompts have lines of their own.
+        """
         if likeliest not in self._ends and not self._lines:
             return None
-        ids = tuple(written)
-        wanted = self._continue_line(ids)
-        return self._begin_line(ids) if wanted is None and likeliest in self._ends else wanted
+        row = tuple(ids)
+        wanted = self._continue_line(row)
+        return self._begin_line(row, prompt_length) if wanted is None and likeliest in self._ends else wanted
 
     def _continue_line(self, ids: tuple[int, ...]) -> int | None:
         """Return the next id of a line that was begun; None if there is none."""
@@ -72,8 +75,9 @@ class AnswerLine:
                 return line[written]
         return None
 
-    def _begin_line(self, ids: tuple[int, ...]) -> int | None:
+    def _begin_line(self, row: tuple[int, ...], prompt_length: int) -> int | None:
         """Return the first id of the line; None if the text has an answer or has ended."""
+        ids = row[prompt_length:]
         text = self._tokenizer.decode(list(ids), skip_special_tokens=True)
         if self._marker in text or self._ends & set(ids):
             return None
@@ -81,5 +85,5 @@ class AnswerLine:
         line: list[int] = self._tokenizer.encode(
             self._marker if at_line else f"\n{self._marker}", add_special_tokens=False
         )
-        self._lines[ids] = line
+        self._lines[row] = line
         return line[0]

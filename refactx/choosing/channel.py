@@ -88,7 +88,7 @@ class Channel:
     `engine`: the model that scores the question; `examples`: a sequence of the engine that has read facts with their
     questions. `question`: the ids between a fact and the end of the question; `lead`: how many of them introduce the
     question (`Question:`) and are not scored. `marker`, `unknown`: the beginning of the answer, and the answer if no
-    fact is one, as in `AnswerLines`. Threads may share it.
+    fact is one, as in `AnswerLines`.
     """
 
     def __init__(

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from itertools import tee
+from itertools import islice, tee
 from typing import TYPE_CHECKING
 
 import click
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 @INDEX
 @click.option("--all", "every", is_flag=True, help="Print all facts of the index, one a line.")
 @click.option(
-    "--limit", default=20, show_default=True, type=click.IntRange(1), metavar="N", help="Show at most N continuations."
+    "--limit", type=click.IntRange(1), metavar="N", help="Show at most N; default: 20 continuations, all facts."
 )
 @JSON
 @DB
-def facts(prefix: str | None, index: str, every: bool, limit: int, db: str | None, as_json: bool) -> None:
+def facts(prefix: str | None, index: str, every: bool, limit: int | None, db: str | None, as_json: bool) -> None:
     """Show how facts continue after PREFIX, or all facts.
 
     With PREFIX, such as `"<Danny Boyle> <"`, each line is the beginning of a fact, up to the end of its next part,
@@ -40,8 +40,8 @@ def facts(prefix: str | None, index: str, every: bool, limit: int, db: str | Non
         raise InputError(f'{given} given: give the beginning of a fact, such as "<Danny Boyle> <", or --all')
     with open_index(index, db) as opened:
         if prefix is None:
-            return _print_all(opened, as_json)
-        found = opened.complete(prefix, limit)
+            return _print_all(opened, as_json, limit)
+        found = opened.complete(prefix, limit or 20)
     if as_json:
         completions = [{"text": text, "leaves": leaves} for text, leaves in found]
         return print_json({"index": index, "prefix": prefix, "completions": completions})
@@ -52,11 +52,15 @@ def facts(prefix: str | None, index: str, every: bool, limit: int, db: str | Non
     return None
 
 
-def _print_all(index: "Index", as_json: bool) -> None:
-    """Print every fact, one a line. If the reader (such as `head`) closes the pipe, end without an error."""
+def _print_all(index: "Index", as_json: bool, limit: int | None) -> None:
+    """Print the first `limit` facts (None: all), one a line.
+
+    If the reader (such as `head`) closes the pipe, end without an error.
+    """
     shown = visible if sys.stdout.isatty() else str  # a fact must not control a terminal; in a file it is exact
     try:
-        for text in _progress(_documents(index) if as_json else (fact.text for fact in index.all_facts()), index.facts):
+        lines = _documents(index) if as_json else (fact.text for fact in index.all_facts())
+        for text in _progress(islice(lines, limit), min(index.facts, limit or index.facts)):
             sys.stdout.write(f"{shown(text)}\n")  # click.echo flushes each line
         sys.stdout.flush()
     except BrokenPipeError:

@@ -13,9 +13,12 @@ from refactx.cli.sources import machine_options, work_dir_of
 from refactx.errors import without_password
 
 
-@click.group(cls=OrderedGroup)
-def index() -> None:
+@click.group(cls=OrderedGroup, invoke_without_command=True)
+@click.pass_context
+def index(context: click.Context) -> None:
     """List, check, share and maintain indexes."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 @index.command("list")

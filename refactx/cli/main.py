@@ -22,10 +22,10 @@ from refactx.cli.ingest import forget, ingest
 from refactx.errors import RefactxError, without_password
 
 FIRST_STEPS = """\
-Language models that write facts from a knowledge base, and only facts that exist.
+Language models that write facts of a knowledge base, and only facts that exist.
 
   make demo                              in a clone: a model, an index, answers
-  refactx ingest FILE --tokenizer MODEL  build an index of Wikidata or your facts
+  refactx ingest FILE --tokenizer MODEL  build an index of Wikidata or own facts
   refactx ask "QUESTION" --model MODEL   answer with facts of the index
   refactx --help                         list all commands
   refactx COMMAND --help                 list the options of one

@@ -4,8 +4,8 @@ Choosing facts takes few operations: read ids after a sequence and return the lo
 sequences in one step; fork a sequence; take back its last ids; read a tree of continuations. Ids and logits are plain
 Python and numpy, so the code above this protocol does not depend on the library that runs the model.
 
-A sequence has a number, which is valid until it is dropped. One thread at a time may use an engine, except for `fork`,
-`tree` and `drop`, which threads may call for their own sequences.
+A sequence has a number, which is valid until it is dropped. One thread at a time may feed an engine. Several threads may
+fork a sequence that does not change, read trees of their own forks, and drop these.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,11 +24,20 @@ IdPath = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """Ids for a sequence to read, at least one; `last`: after how many of the last ones logits are wanted."""
+    """Ids for a sequence to read; `last`: after how many of the last ones logits are wanted, at least one.
+
+    Raises ValueError if `last` is not among 1 to the number of ids.
+    """
 
     sequence: int
     ids: Sequence[int]
     last: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.last <= len(self.ids):
+            raise ValueError(
+                f"logits after the last {self.last} of {len(self.ids)} ids were asked for: give at least 1"
+            )
 
 
 class TokenTree(Protocol):
@@ -64,14 +73,20 @@ class TokenTree(Protocol):
 class Engine(Protocol):
     """A language model that reads sequences."""
 
+    def prefill(self, ids: Sequence[int]) -> int:
+        """Return a new sequence that has read `ids`. Raise ModelError if the model's sequences cannot be forked."""
+        ...
+
     @property
     def can_forget(self) -> bool:
         """Whether ids can be taken back: a sliding window may have dropped the ids before them."""
         ...
 
     def feed(self, feeds: Sequence[Feed]) -> list[Logits]:
-        """Read ids in one step; no sequence may come twice. Return the logits of each feed, float32[last,
-        vocabulary]."""
+        """Read ids in one step. Return the logits of each feed, float32[last, vocabulary].
+
+        Raises ValueError if a sequence comes twice.
+        """
         ...
 
     def fork(self, sequence: int) -> int:

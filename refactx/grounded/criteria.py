@@ -44,17 +44,17 @@ class RowEnd(StoppingCriteria):
 class NextId(LogitsProcessor):
     """A logits processor that forces an id of a row if `next_id` returns one.
 
-    `next_id` takes the row's ids after the prompt and its likeliest next id.
+    `next_id` takes the row's ids, how many of these are the prompt, and the likeliest next id.
     """
 
-    def __init__(self, next_id: Callable[[Sequence[int], int], int | None], prompt_length: int) -> None:
+    def __init__(self, next_id: Callable[[Sequence[int], int, int], int | None], prompt_length: int) -> None:
         self._next_id, self._length = next_id, prompt_length
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
         """Return the scores, float[rows, vocabulary], with minus infinity for all other ids of a row with a forced id."""
         best, likeliest = scores.max(-1)
         for row, number in enumerate(likeliest.tolist()):
-            wanted = self._next_id(input_ids[row, self._length :].tolist(), number)
+            wanted = self._next_id(input_ids[row].tolist(), self._length, number)
             if wanted is not None:
                 scores = scores.clone()  # type: ignore[assignment]
                 scores[row] = -torch.inf

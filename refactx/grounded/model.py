@@ -133,7 +133,7 @@ class GroundedModel:
         grounding = None if loop is None else loop.grounding
         length = processor.prompt_length if length is None else length
         if grounding is None and length is not None:
-            grounding = Grounding(length)
+            grounding = Grounding(self._machine.source, length)
         if grounding is not None:
             grounding.attach(out)
         return out
@@ -156,8 +156,9 @@ class GroundedModel:
         `out`: the output of `generate`, or ids [rows, length]. `prompt_length`: how many ids of each sequence are the
         prompt, by default as in the call that returned `out`. Raises InputError if that is not known.
         """
-        grounding = getattr(out, "grounding", None) if prompt_length is None else Grounding(prompt_length)
-        if grounding is None:
+        source = self._machine.source
+        grounding = getattr(out, "grounding", None) if prompt_length is None else Grounding(source, prompt_length)
+        if not isinstance(grounding, Grounding) or grounding.source is not source:
             raise InputError("these ids are not the output of generate(): call facts(out, prompt_length=...)")
         if grounding.states is not None:  # no lookup in the index is needed
             return [list(self.machine.facts_of(state)) for state in grounding.states]
@@ -267,7 +268,8 @@ class GroundedModel:
             rows.append(out[0])
             states += out.grounding.states
         out = self._pad_together(rows, kwargs)
-        Grounding(int(prompt.shape[1]), tuple(states), tuple(map(len, rows))).attach(out)
+        lengths = tuple(map(len, rows))
+        Grounding(self._machine.source, int(prompt.shape[1]), tuple(states), lengths).attach(out)
         return out
 
     def _pad_together(self, rows: list[torch.Tensor], kwargs: dict[str, Any]) -> torch.Tensor:

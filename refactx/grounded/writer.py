@@ -10,7 +10,6 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -57,7 +56,7 @@ class WritingOptions:
 
     settings: dict[str, Any]
     is_end: Callable[[Any], bool]
-    next_id: Callable[[Sequence[int], int], int | None]
+    next_id: Callable[[Sequence[int], int, int], int | None]
     interrupt: Callable[[Any], bool] | None = None
     streamer: Any = None
     seed: int | None = None
@@ -82,7 +81,8 @@ class TextWriter:
     """A writer with one model, over one index or none (None). It has no state between texts.
 
     `ends`: the ids that end a sequence; `pad`: the id that pads rows; `room`: the most ids that the model takes, prompt
-    and text together, None if its config does not say. Raises as `refactx.ground` does.
+    and text together, None if its config does not say; `engine`: the model, for sequences other than the texts (the
+    examples of a channel). Raises as `refactx.ground` does.
     """
 
     def __init__(self, model: Any, tokenizer: Any, index: FactSource | None) -> None:
@@ -98,6 +98,7 @@ class TextWriter:
             eos_token_id=sorted(self.ends) or None,
             pad_token_id=self.pad if pad is not None or self.ends else None,
         )
+        self.engine = TransformersEngine(self._model)
         self._grounded = None if index is None else ground(self._model, tokenizer, index)
 
     @property
@@ -115,11 +116,6 @@ class TextWriter:
             return prefill(self._model, torch.tensor([list(ids)]))
         except ModelError:
             return None
-
-    @cached_property
-    def engine(self) -> TransformersEngine:
-        """The model as an engine, for sequences other than the texts: the examples of a channel."""
-        return TransformersEngine(self._model)
 
     def write(self, prompts: PaddedPrompts, options: WritingOptions, free: bool) -> WrittenTexts:
         """Write a text after each prompt; `free`: without facts."""

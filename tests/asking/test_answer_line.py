@@ -53,8 +53,19 @@ def test_a_text_with_an_answer_may_end() -> None:
     tokenizer = tiny_tokenizer()
     end = tokenizer.eos_token_id
     ids = tokenizer.encode(f"a b\n{MARKER} b", add_special_tokens=False)
-    assert AnswerLine(tokenizer, MARKER, {end}).next_id(ids[1:], end) is None
-    assert AnswerLine(tokenizer, MARKER, {end}).next_id([], end) is not None, "one in the prompt is no answer"
+    assert AnswerLine(tokenizer, MARKER, {end}).next_id(ids, 1, end) is None
+    assert AnswerLine(tokenizer, MARKER, {end}).next_id(ids, len(ids), end) is not None, (
+        "one in the prompt is no answer"
+    )
+
+
+def test_rows_with_other_prompts_do_not_share_a_line() -> None:
+    tokenizer = tiny_tokenizer()
+    end, line = tokenizer.eos_token_id, tokenizer.encode(MARKER, add_special_tokens=False)
+    own = AnswerLine(tokenizer, MARKER, {end})
+    assert own.next_id([1], 1, end) == line[0]
+    assert own.next_id([2, line[0]], 1, 5) is None, "a row that wrote the line's first id by itself"
+    assert own.next_id([1, line[0]], 1, 5) == line[1]
 
 
 def test_free_questions_are_answered_and_grounded_ones_as_before() -> None:

@@ -29,6 +29,11 @@ def test_answers_of_a_batch_are_those_of_single_questions(options: dict[str, Any
     ]
 
 
+def test_the_seconds_of_a_batch_are_divided_evenly() -> None:
+    answers = list(tiny_asker().ask_all(QUESTIONS, batch_size=len(QUESTIONS), max_new_tokens=5))
+    assert len({answer.seconds for answer in answers if isinstance(answer, Answer)}) == 1
+
+
 def test_all_batches_continue_one_prefix() -> None:
     model, read = tiny_model(), list[int]()
     model.register_forward_pre_hook(lambda _, args, kwargs: read.append(kwargs["input_ids"].numel()), with_kwargs=True)

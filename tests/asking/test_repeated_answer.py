@@ -8,7 +8,8 @@ import torch
 from support.tiny_model import MemoryIndex, one_thread, tiny_fact_tokenizer, tiny_model, tiny_tokenizer  # noqa: F401
 from transformers import PreTrainedTokenizerFast
 
-from refactx.asking.asker import Asker, unlinked
+from refactx.asking.answer import unlinked
+from refactx.asking.asker import Asker
 from refactx.asking.endings import RepeatedAnswer
 from refactx.asking.prompt import Prompt
 from refactx.grounded.criteria import RowEnd

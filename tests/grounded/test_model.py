@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -80,6 +81,21 @@ class TestGroundedModel:
         length = prompts("a Fact:")["input_ids"].shape[1]
         assert grounded.facts(out.clone(), prompt_length=length) == grounded.facts(out)
         assert grounded.facts(out.tolist(), prompt_length=length) == grounded.facts(out)
+
+    def test_an_output_of_another_grounded_model_is_refused(self, model: Any, grounded: GroundedModel) -> None:
+        out = grounded.generate(**prompts("a Fact:"), max_new_tokens=30, do_sample=False)
+        other = ground(model, tiny_tokenizer(), tiny_index(["<Bo> <r> <d>"]))
+        with pytest.raises(InputError, match="prompt_length"):
+            other.facts(out)
+
+    def test_an_output_can_be_saved_without_its_grounding(self, grounded: GroundedModel, tmp_path: Path) -> None:
+        out = grounded.generate(**prompts("a Fact:"), max_new_tokens=30, do_sample=False)
+        torch.save(out, tmp_path / "out.pt")
+        loaded = torch.load(tmp_path / "out.pt")
+        assert torch.equal(loaded, out)
+        with pytest.raises(InputError, match="prompt_length"):
+            grounded.facts(loaded)
+        assert grounded.facts(loaded, out.grounding.prompt_length) == grounded.facts(out)
 
     def test_an_output_has_its_grounding(self, grounded: GroundedModel) -> None:
         inputs = prompts("a Fact:", "b")

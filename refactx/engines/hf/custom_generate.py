@@ -23,7 +23,7 @@ from transformers.generation.stopping_criteria import (
 
 from refactx.decoding.machine import Machine
 from refactx.decoding.partial import Partial, attach_partial
-from refactx.decoding.states import State
+from refactx.decoding.states import FactSource, State
 from refactx.engines.chooser import FactChooser, TreeReading
 from refactx.engines.engine import Logits
 from refactx.engines.hf.chunked import can_feed_chunks, count_cached, cut_inputs, to_numpy
@@ -46,11 +46,16 @@ class Grounding:
 
     `prompt_length`: how many ids of each row are the prompt; `states`: the state at the end of each row; `lengths`: the
     number of ids of each row, prompt included, padding not. The last two are None if Transformers' own loop ran.
+    `source`: the index that the facts are from. An output that is pickled or saved loses all this.
     """
 
+    source: FactSource
     prompt_length: int
     states: tuple[State, ...] | None = None
     lengths: tuple[int, ...] | None = None
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return set, ()  # a type that `torch.load(weights_only=True)` accepts
 
     def attach(self, out: Any) -> None:
         """Set this as the attribute of an output, and of the sequences in it."""
@@ -94,7 +99,7 @@ class ForcedTokens:
         """Write texts in place of `GenerationMixin._sample`. Return ids, int64[rows, length], prompts included, or an
         output that has them."""
         prompt_length = input_ids.shape[1] if self._prompt_length is None else self._prompt_length
-        self.grounding = Grounding(prompt_length)
+        self.grounding = Grounding(self._machine.source, prompt_length)
         known = can_skip_ids(logits_processor, len(input_ids))
         known = known and self._knows(model, len(input_ids), stopping_criteria, generation_config, model_kwargs)
         if (tree_reading(model, model_kwargs) if known else TreeReading.NONE) < self._chooser.needs:
@@ -139,7 +144,7 @@ class ForcedTokens:
         if self._streamer is not None:
             self._streamer.end()
         states, lengths = tuple(row.state for row in rows), tuple(row.length for row in rows)
-        self.grounding = Grounding(prompt_length, states, lengths)
+        self.grounding = Grounding(self._machine.source, prompt_length, states, lengths)
         if not generation_config.return_dict_in_generate:
             return together()
         from transformers.generation.utils import GenerateDecoderOnlyOutput

@@ -69,11 +69,13 @@ class TransformersEngine:
 
     @property
     def can_forget(self) -> bool:
-        return all(batch.model.can_forget for batch in self._batches.values())
+        return all(batch.model.can_forget for batch in list(self._batches.values()))  # (others may fork meanwhile)
 
     def feed(self, feeds: Sequence[Feed]) -> list[Logits]:
         found: dict[int, Logits] = {}
         wanted = {feed.sequence: feed for feed in feeds}
+        if len(wanted) < len(feeds):
+            raise ValueError("a sequence is fed twice in one step: join its ids")
         for batch in {id(batch): batch for batch in map(self._batches.__getitem__, wanted)}.values():
             rows = self._select_live(batch)
             chunks = [wanted[row].ids if row in wanted else () for row in rows]
