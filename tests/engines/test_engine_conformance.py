@@ -13,7 +13,7 @@ import pytest
 import torch
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 from support.table_engine import TableEngine
 from support.tiny_model import one_thread, tiny_model  # noqa: F401
 from transformers import GPTNeoConfig, GPTNeoForCausalLM
@@ -133,12 +133,16 @@ class Program(RuleBasedStateMachine):
         self.read: dict[int, list[int]] = {}
         self.trees: list[OpenTree] = []
 
+    @initialize(prompts=st.lists(IDS, min_size=2, max_size=3))
+    def add_batch(self, prompts: list[list[int]]) -> None:
+        self.add(prompts)
+
     @rule(prompts=st.lists(IDS, min_size=1, max_size=3))
     def add(self, prompts: list[list[int]]) -> None:
         self.read |= zip(self.twins.add(prompts), map(list, prompts), strict=True)
 
     @precondition(lambda self: self.read)
-    @rule(chunks=st.lists(st.tuples(NUMBERS, IDS, NUMBERS), min_size=1, max_size=3))
+    @rule(chunks=st.lists(st.tuples(NUMBERS, IDS, NUMBERS), min_size=1, max_size=4))
     def feed(self, chunks: list[tuple[int, list[int], int]]) -> None:
         feeds = {
             sequence: Feed(sequence, ids, last=last % len(ids) + 1)
