@@ -61,7 +61,7 @@ def _ingest(database: Database, model: str) -> None:
 
 
 def _ask(model: str) -> None:
-    click.echo("The demo model has 135 million parameters: its facts are true, its answers often are not.\n")
+    click.echo("The demo model has 135 million parameters: its facts are true, its\nanswers often are not.\n")
     with open_index(INDEX) as index:
         prompt = load_prompt()
         loaded, tokenizer = load_model(model)
@@ -72,6 +72,11 @@ def _ask(model: str) -> None:
         for question in QUESTIONS:
             if view.ask(question).finish_reason == "interrupted":
                 sys.exit(130)
+    click.echo(
+        "Ask your own questions about this sample, or build an index of your facts:\n\n"
+        f'  .venv/bin/refactx ask "QUESTION" --model demo --index {INDEX}\n'
+        "  .venv/bin/refactx ingest FILE --tokenizer demo\n"
+    )
 
 
 if __name__ == "__main__":

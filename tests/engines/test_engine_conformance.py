@@ -25,6 +25,7 @@ from refactx.engines.hf.trees import takes_masks
 VOCABULARY = 20
 NUMBERS = st.integers(0, 9)
 IDS = st.lists(st.integers(5, 12), min_size=1, max_size=4)
+CHUNKS = st.lists(st.tuples(IDS, NUMBERS), min_size=1, max_size=4)
 PATHS = st.lists(st.lists(st.integers(5, 7), min_size=1, max_size=4).map(tuple), min_size=1, max_size=4)
 """Paths of few ids, so that they share some."""
 
@@ -142,13 +143,14 @@ class Program(RuleBasedStateMachine):
         self.read |= zip(self.twins.add(prompts), map(list, prompts), strict=True)
 
     @precondition(lambda self: self.read)
-    @rule(chunks=st.lists(st.tuples(NUMBERS, IDS, NUMBERS), min_size=1, max_size=4))
-    def feed(self, chunks: list[tuple[int, list[int], int]]) -> None:
-        feeds = {
-            sequence: Feed(sequence, ids, last=last % len(ids) + 1)
-            for sequence, ids, last in ((self.sequence(number), ids, last) for number, ids, last in chunks)
-        }
-        for feed, logits in zip(feeds.values(), self.engine.feed(list(feeds.values())), strict=True):
+    @rule(number=NUMBERS, chunks=CHUNKS)
+    def feed(self, number: int, chunks: list[tuple[list[int], int]]) -> None:
+        """Feed sequences that follow each other, since these are often rows of one batch."""
+        feeds = [
+            Feed(self.sequence(number + n), ids, last=last % len(ids) + 1)
+            for n, (ids, last) in enumerate(chunks[: len(self.read)])
+        ]
+        for feed, logits in zip(feeds, self.engine.feed(feeds), strict=True):
             self.set_read(feed.sequence, [*self.read[feed.sequence], *feed.ids])
             self.compare(logits, self.read[feed.sequence], feed.last)
 
@@ -166,6 +168,13 @@ class Program(RuleBasedStateMachine):
         if count < len(ids):
             self.engine.forget(sequence, count)
             self.set_read(sequence, ids[: len(ids) - count])
+
+    @precondition(lambda self: self.read and self.engine.can_forget)
+    @rule(number=NUMBERS, chunks=CHUNKS, count=st.integers(1, 3))
+    def feed_and_forget(self, number: int, chunks: list[tuple[list[int], int]], count: int) -> None:
+        """Take back ids of a sequence that was fed with others: a cache may have gaps among them."""
+        self.feed(number, chunks)
+        self.forget(number, count)
 
     @precondition(lambda self: self.read)
     @rule(number=NUMBERS)
