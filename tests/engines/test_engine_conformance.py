@@ -28,6 +28,8 @@ IDS = st.lists(st.integers(5, 12), min_size=1, max_size=4)
 CHUNKS = st.lists(st.tuples(IDS, NUMBERS), min_size=1, max_size=4)
 PATHS = st.lists(st.lists(st.integers(5, 7), min_size=1, max_size=4).map(tuple), min_size=1, max_size=4)
 """Paths of few ids, so that they share some."""
+READINGS = st.tuples(PATHS, st.booleans(), st.none() | st.sets(st.integers(0, 16), min_size=3))
+"""The ends of paths to read, whether short ones are read first, and the numbers of those wanted."""
 
 
 @dataclass(frozen=True)
@@ -185,8 +187,8 @@ class Program(RuleBasedStateMachine):
         del self.read[sequence]
 
     @precondition(lambda self: self.read)
-    @rule(number=NUMBERS, count=st.integers(0, 3))
-    def open_tree(self, number: int, count: int) -> None:
+    @rule(number=NUMBERS, count=st.integers(0, 3), reading=READINGS)
+    def open_tree(self, number: int, count: int, reading: tuple[list[IdPath], bool, set[int] | None]) -> None:
         sequence = self.sequence(number)
         ids = self.read[sequence]
         cut = max(1, len(ids) - (count if self.engine.can_forget else 0))
@@ -196,10 +198,12 @@ class Program(RuleBasedStateMachine):
         if not tree.is_incremental and ahead:
             self.set_read(sequence, ids[:cut])  # `RowTree` takes back `ahead` at once, not in `keep`
         self.trees.append(OpenTree(sequence, tree, ids[:cut], paths))
+        self.read_tree(len(self.trees) - 1, reading)
 
     @precondition(lambda self: self.trees)
-    @rule(number=NUMBERS, ends=PATHS, by_length=st.booleans(), wanted=st.none() | st.sets(st.integers(0, 16)))
-    def read_tree(self, number: int, ends: list[IdPath], by_length: bool, wanted: set[int] | None) -> None:
+    @rule(number=NUMBERS, reading=READINGS)
+    def read_tree(self, number: int, reading: tuple[list[IdPath], bool, set[int] | None]) -> None:
+        ends, by_length, wanted = reading
         opened = self.trees[number % len(self.trees)]
         new = {end[: n + 1] for end in ends for n in range(len(end))} - opened.read
         paths = sorted(new, key=len) if by_length else sorted(new)
@@ -249,7 +253,7 @@ class Program(RuleBasedStateMachine):
 @pytest.mark.parametrize("make", ENGINES.values(), ids=ENGINES.keys())
 @torch.no_grad()
 def test_random_programs_give_the_logits_of_plain_passes(make: Callable[[], Twins]) -> None:
-    options = settings(max_examples=50, stateful_step_count=15, deadline=None, derandomize=True)
+    options = settings(max_examples=100, stateful_step_count=15, deadline=None, derandomize=True)
     run_state_machine_as_test(lambda: Program(make()), settings=options)
 
 
