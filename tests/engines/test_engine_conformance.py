@@ -195,8 +195,6 @@ class Program(RuleBasedStateMachine):
         ahead = tuple(ids[cut:])
         paths = {ahead[: n + 1] for n in range(len(ahead))}
         tree = self.engine.tree(sequence, ahead)
-        if not tree.is_incremental and ahead:
-            self.set_read(sequence, ids[:cut])  # `RowTree` takes back `ahead` at once, not in `keep`
         self.trees.append(OpenTree(sequence, tree, ids[:cut], paths))
         self.read_tree(len(self.trees) - 1, reading)
 

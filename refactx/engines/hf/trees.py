@@ -80,13 +80,12 @@ class AttentionTree:
 
 
 class RowTree:
-    """A `refactx.engines.engine.TokenTree` as rows of a batch, each of which reads a whole path; `ahead` is forgotten."""
+    """A `refactx.engines.engine.TokenTree` as rows of a batch, each of which reads a whole path; `keep` keeps none."""
 
     is_incremental = False
 
     def __init__(self, model: ChunkedModel, ahead: Sequence[int] = ()) -> None:
-        self._model = model
-        model.forget(len(ahead))
+        self._model, self._ahead = model, len(ahead)
 
     def __contains__(self, path: IdPath) -> bool:
         return True
@@ -101,6 +100,7 @@ class RowTree:
             chunks = [paths[rows[at]] for at in some]
             last = max(len(paths[rows[at]]) - len(paths[number]) + 1 for at in some for number in by_row[rows[at]])
             branch = self._model.branch()
+            branch.forget(self._ahead)
             branch.select([0] * len(some))
             logits = to_numpy(branch.feed(chunks, last))
             numbers = [(n, number) for n, at in enumerate(some) for number in by_row[rows[at]]]
@@ -108,6 +108,7 @@ class RowTree:
             yield [number for _, number in numbers], logits[[n for n, _ in numbers], places]
 
     def keep(self, path: IdPath) -> int:
+        self._model.forget(self._ahead)
         return 0
 
 
