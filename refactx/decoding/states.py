@@ -9,9 +9,9 @@ is never entered; if the whole index is exhausted, a trigger no longer constrain
 (`Dead`) if it has a token that was not allowed, as beams that are ruled out do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, Self
 
 from refactx.tokenizer import FactTokenizer
 from refactx.tree.children import OFF_TREE, Children
@@ -124,3 +124,12 @@ class FactLimit:
     after_fact: tuple[int, ...] = ()
     after_line: tuple[int, ...] = ()
     after_trigger: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, encode: Callable[[str], list[int]], facts: int, after_facts: str, end: Sequence[int]) -> Self:
+        """Return a limit after which the text `after_facts` follows on a line of its own, if it is not empty.
+
+        `encode`: returns the ids of a text. `end`: the ids that follow a further trigger.
+        """
+        line = encode(f"\n{after_facts}") if after_facts else ()
+        return cls(facts=facts, after_fact=tuple(line), after_line=tuple(encode(after_facts)), after_trigger=tuple(end))

@@ -6,7 +6,8 @@
 | `TextLoop`, `Row`, `Hooks`, `Picker` | the loop that writes texts, one of its texts, and what it calls |
 | `FactChooser`, `Reading`, `Chosen` | the protocol of choosing facts, and what a chooser takes and returns |
 
-`refactx.engines.hf` is the engine over Transformers. This package itself loads neither torch nor Transformers.
+`refactx.engines.hf` is the engine over Transformers. `refactx.engines.vllm` has logits processors for vLLM, which runs
+loops of its own. This package itself loads neither torch nor Transformers.
 """
 
 from refactx.engines.chooser import Chosen, FactChooser, Reading, TreeReading

@@ -212,15 +212,7 @@ class GroundedModel:
         encode, end = self._machine.source.tokenizer.encode, self._setting("eos_token_id", kwargs)
         ends = end.tolist() if isinstance(end, torch.Tensor) else end
         last = ends[:1] if isinstance(ends, list | tuple) else [] if ends is None else [ends]
-        line, rest = encode(f"\n{after_facts}"), encode(after_facts)
-        return self._machine.limited(
-            FactLimit(
-                facts=max_facts,
-                after_fact=tuple(line) if after_facts else (),
-                after_line=tuple(rest),
-                after_trigger=tuple(last),
-            )
-        )
+        return self._machine.limited(FactLimit.of(encode, max_facts, after_facts, last))
 
     def _add_prefix(self, prefix: Prefix, prompt: Any, kwargs: dict[str, Any]) -> None:
         """Add the prefix's cache to a call if Transformers can continue from it; else the whole prompt is computed."""

@@ -96,8 +96,8 @@ class Database:
                     raise self._unreachable(error, waited=True) from None
                 else:  # it was reached and went away again: pause
                     time.sleep(PAUSE_SECONDS)
+                self._forget(pool)  # first, or after an error the next lookup would wait for this pool's time-out
                 self._wait(deadline)
-            self._forget(pool)
 
     def retry_unlimited(self, action: Callable[[BoundedConnection], Value], index: str | None = None) -> Value:
         """Do the same as `retry`, without a time limit: for commands that read whole tables."""
