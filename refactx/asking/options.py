@@ -1,8 +1,8 @@
 """The options of generation that `refactx ask` and `refactx eval` share."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
+from refactx.engines.sampling import Sampling
 from refactx.errors import InputError
 
 MAX_NEW_TOKENS = 1000
@@ -77,16 +77,10 @@ class Generation:
         """These options without those for facts."""
         return replace(self, channel=False, fact_beams=None, fact_length_penalty=0.0, max_facts=None)
 
-    def for_transformers(self) -> dict[str, Any]:
-        """Return the arguments for Transformers' `generate`, without the seed and the options for facts."""
-        settings: dict[str, Any] = {
-            "num_beams": self.num_beams,
-            "max_new_tokens": self.max_new_tokens,
-            "do_sample": self.samples,
-        }
-        if self.samples:  # its own default for top_k is 50
-            settings |= {"temperature": self.temperature, "top_k": self.top_k or 0, "top_p": self.top_p or 1.0}
-        return settings
+    @property
+    def sampling(self) -> Sampling:
+        """How ids are picked."""
+        return Sampling(temperature=self.temperature, top_k=self.top_k, top_p=self.top_p, seed=self.seed)
 
 
 GREEDY = Generation()

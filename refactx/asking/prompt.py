@@ -61,8 +61,8 @@ class Prompt:
             turns += [("user", example.question), ("assistant", example.answer)]
         return [{"role": role, "content": text.strip()} for role, text in [*turns, ("user", question)]]
 
-    def encode(self, tokenizer: Any, question: str, history: Sequence[Example] = ()) -> dict[str, Any]:
-        """Return `input_ids` and `attention_mask`, int64[1, length], up to the beginning of the assistant's turn.
+    def ids(self, tokenizer: Any, question: str, history: Sequence[Example] = ()) -> list[int]:
+        """Return the ids of the conversation up to the beginning of the assistant's turn.
 
         For a chat template without a system role, the system message begins the first user turn. Raises InputError for
         a question without visible text, ModelError if the chat template cannot be used.
@@ -73,12 +73,12 @@ class Prompt:
         if self.system.strip() and not _writes(tokenizer, messages, options):
             messages = _folded(messages)
         try:
-            encoded = tokenizer.apply_chat_template(messages, return_dict=True, return_tensors="pt", **options)
+            encoded = tokenizer.apply_chat_template(messages, return_dict=False, **options)
         except Exception as error:  # a template may raise anything, in Jinja or by raise_exception
             raise ModelError(
                 f"the model's chat template cannot write a conversation with examples: {error}. Choose another model"
             ) from error
-        return {name: encoded[name] for name in ("input_ids", "attention_mask")}
+        return list(encoded)
 
 
 def without_control(tokenizer: Any, text: str) -> str:

@@ -18,11 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from refactx.choosing.continuations import log_sum
+from refactx.choosing.continuations import log_sum, read_tree
+from refactx.decoding.lookups import Lookups
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Closing, Dead, Free, InFact, InTerminator, State
 from refactx.engines.chooser import Reading
-from refactx.engines.engine import IdPath, Logits, TokenTree
+from refactx.engines.engine import IdPath, Logits
+from refactx.engines.requests import KeepPath, OpenTree, Steps
 from refactx.errors import InputError
 from refactx.tree.children import NO_TOKENS, Tokens
 
@@ -92,13 +94,13 @@ def search_fact(
     reading: Reading,
     options: FactBeams,
     earlier: Sequence[IdPath] = (),
-) -> FoundFact:
+) -> Steps[FoundFact]:
     """Return the best fact that continues `state`. The sequence has afterwards read the first `FoundFact.read` ids.
 
     If no fact ends within `reading.room` ids, return the beginning of the best one. `earlier`: the `paths` of the last
     search, which change the number of passes alone.
     """
-    return _Search(machine, reading, options).run(state, earlier)
+    return (yield from _Search(machine, reading, options).run(state, earlier))
 
 
 class _Search:
@@ -107,22 +109,25 @@ class _Search:
     def __init__(self, machine: Machine, reading: Reading, options: FactBeams) -> None:
         self._machine, self._reading, self._options = machine, reading, options
         self._room, self._position = reading.room, reading.position
-        self._tree: TokenTree = reading.engine.tree(reading.sequence, reading.ahead)
+        self._tree, self._has_read = -1, {reading.ahead[:n] for n in range(len(reading.ahead) + 1)}
         self._choices: dict[IdPath, tuple[Tokens, NDArray[np.float32]]] = {}  # after the paths that were read
         self._best: tuple[float, IdPath] | None = None
 
-    def run(self, state: InFact | InTerminator, earlier: Sequence[IdPath]) -> FoundFact:
+    def run(self, state: InFact | InTerminator, earlier: Sequence[IdPath]) -> Steps[FoundFact]:
         """Return the best fact that continues `state`."""
+        self._tree = yield OpenTree(self._reading.ahead)
         running, ahead = [_Hypothesis((), state, 0.0)], self._reading.ahead
-        known = [((), state), *self._nodes_along(state, [ahead[: n + 1] for n in range(len(ahead))])]
+        along = yield from self._nodes_along(state, [ahead[: n + 1] for n in range(len(ahead))])
+        known = [((), state), *along]
         self._learn(known, self._reading.logits[: len(known)])
-        guessed = [node for node in self._nodes_along(state, earlier) if node[0] not in self._tree][:MOST_GUESSED]
+        along = yield from self._nodes_along(state, earlier)
+        guessed = [node for node in along if node[0] not in self._has_read][:MOST_GUESSED]
         paths: list[IdPath] = []
         while True:
             while any(self._waits(hypothesis) for hypothesis in running):
-                self._read(self._to_read(running), guessed)
+                yield from self._read((yield from self._to_read(running)), guessed)
                 guessed = []
-            grown, finished = self._grow(running)
+            grown, finished = yield from self._grow(running)
             for hypothesis in finished:
                 self._finish(hypothesis)
             grown = [hypothesis for hypothesis in grown if self._can_win(hypothesis)]
@@ -133,15 +138,15 @@ class _Search:
             if len(running[0].tokens) == self._room:
                 break
         found = self._best[1] if self._best is not None else running[0].tokens
-        return FoundFact(found, self._tree.keep(found[:-1]), paths)
+        return FoundFact(found, (yield KeepPath(self._tree, found[:-1])), paths)
 
-    def _nodes_along(self, state: State, paths: Sequence[IdPath]) -> list[_Node]:
+    def _nodes_along(self, state: State, paths: Sequence[IdPath]) -> Lookups[list[_Node]]:
         """Return the given paths (short ones first) that stay within a fact, with their states."""
         states: dict[IdPath, State] = {(): state}
         for path in paths:
             before = states.get(path[:-1])
             if before is not None and len(path) < self._room:
-                after = self._machine.advance(before, path[-1], self._position + len(path) - 1)
+                after = yield from self._machine.advancing(before, path[-1], self._position + len(path) - 1)
                 if isinstance(after, InFact | InTerminator):
                     states[path] = after
         return list(states.items())[1:]
@@ -158,7 +163,7 @@ class _Search:
         """Return whether the next id is forced and does not change the sum, so that no logits are needed."""
         return self._options.renormalise and self._machine.forced(state) is not None
 
-    def _grow(self, running: Sequence[_Hypothesis]) -> tuple[list[_Hypothesis], list[_Hypothesis]]:
+    def _grow(self, running: Sequence[_Hypothesis]) -> Lookups[tuple[list[_Hypothesis], list[_Hypothesis]]]:
         """Return the best hypotheses with one more id, best first, and those that this id completes."""
         options: list[tuple[float, int, int]] = []  # negative total, hypothesis, id: of equal ones the first is taken
         for number, hypothesis in enumerate(running):
@@ -175,7 +180,7 @@ class _Search:
             parent = running[number]
             if len(grown) == self._options.beams and token not in self._endings(parent.state):
                 continue
-            state = self._machine.advance(parent.state, token, self._position + len(parent.tokens))
+            state = yield from self._machine.advancing(parent.state, token, self._position + len(parent.tokens))
             child = _Hypothesis((*parent.tokens, token), state, -negative)
             if isinstance(state, Free | Closing):
                 finished.append(child)
@@ -196,7 +201,7 @@ class _Search:
         if self._best is None or score > self._best[0]:
             self._best = (score, hypothesis.tokens)
 
-    def _to_read(self, running: Sequence[_Hypothesis]) -> list[_Hypothesis]:
+    def _to_read(self, running: Sequence[_Hypothesis]) -> Lookups[list[_Hypothesis]]:
         """Return the hypotheses to read next: those that wait.
 
         If these are fewer than the beams, add those that the search would come to next without them.
@@ -204,26 +209,30 @@ class _Search:
         wanted: list[_Hypothesis] = []
         while running and len(wanted) < self._options.beams and len(running[0].tokens) < self._room:
             wanted += [hypothesis for hypothesis in running if self._waits(hypothesis)]
-            running, _ = self._grow([hypothesis for hypothesis in running if not self._waits(hypothesis)])
+            running, _ = yield from self._grow([hypothesis for hypothesis in running if not self._waits(hypothesis)])
         return wanted[: self._options.beams]
 
-    def _read(self, hypotheses: Sequence[_Hypothesis], guessed: Sequence[_Node]) -> None:
+    def _read(self, hypotheses: Sequence[_Hypothesis], guessed: Sequence[_Node]) -> Steps[None]:
         """Read guessed paths, and the unread ids of hypotheses with the forced tokens after them."""
         nodes = dict(guessed)
         for hypothesis in hypotheses:
-            nodes |= {path: state for path, state in self._unread(hypothesis).items() if path not in nodes}
-        some = list(nodes.items())
-        for numbers, logits in self._tree.read(list(nodes)):
-            self._learn([some[number] for number in numbers], logits)
+            unread = yield from self._unread(hypothesis)
+            nodes |= {path: state for path, state in unread.items() if path not in nodes}
 
-    def _unread(self, hypothesis: _Hypothesis) -> dict[IdPath, State]:
+        def learn(paths: list[IdPath], logits: Logits) -> None:
+            self._learn([(path, nodes[path]) for path in paths], logits)
+
+        yield from read_tree(self._tree, list(nodes), range(len(nodes)), learn)
+        self._has_read |= set(nodes)
+
+    def _unread(self, hypothesis: _Hypothesis) -> Lookups[dict[IdPath, State]]:
         """Return the unread paths to a hypothesis, and those along the forced tokens after it, within `room`."""
         path, state = hypothesis.tokens, hypothesis.state
-        leading = [path[:n] for n in range(1, len(path)) if path[:n] not in self._tree]
+        leading = [path[:n] for n in range(1, len(path)) if path[:n] not in self._has_read]
         found: dict[IdPath, State] = dict.fromkeys(leading, Dead())  # there is no choice after these
         found[path] = state
         while len(path) < self._room and (token := self._machine.forced(state)) is not None:
-            state = self._machine.advance(state, token, self._position + len(path))
+            state = yield from self._machine.advancing(state, token, self._position + len(path))
             if not isinstance(state, InFact | InTerminator):
                 break
             path = (*path, token)

@@ -9,8 +9,9 @@ from refactx.choosing.beam_search import FactBeams, search_fact
 from refactx.choosing.guesses import draft_tokens, line_after_fact
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Closing, InFact, InTerminator, State
-from refactx.engines.chooser import NOTHING, Chosen, FactChooser, Reading, TreeReading
-from refactx.engines.engine import IdPath
+from refactx.engines.chooser import NOTHING, Chosen, FactChooser, Reading
+from refactx.engines.engine import IdPath, TreeReading
+from refactx.engines.requests import Steps
 from refactx.errors import ModelError
 
 _UNABLE = (
@@ -23,7 +24,8 @@ _UNABLE = (
 class BeamChooser:
     """A `refactx.engines.chooser.FactChooser` that searches for each fact with beams."""
 
-    needs = TreeReading.ATTENTION
+    needs = TreeReading.SHARED
+    examples: Sequence[int] = ()
 
     def __init__(self, machine: Machine, options: FactBeams) -> None:
         self._machine, self._options = machine, options
@@ -35,22 +37,24 @@ class BeamChooser:
     def decides(self, state: State) -> bool:
         return isinstance(state, InFact | InTerminator)
 
-    def choose(self, state: State, reading: Reading) -> Chosen:
+    def choose(self, state: State, reading: Reading) -> Steps[Chosen]:
         if not isinstance(state, InFact | InTerminator):
             return NOTHING
-        found = search_fact(self._machine, state, reading, self._options, self._earlier)
+        found = yield from search_fact(self._machine, state, reading, self._options, self._earlier)
         self._earlier = found.paths
         return Chosen(found.ids, found.read)
 
-    def following(self, state: State, at_fact_end: bool) -> Sequence[int]:
+    def following(self, state: State, at_fact_end: bool) -> Steps[Sequence[int]]:
         """Return the forced id after the last fact that a limit allows; the search writes the forced ids of facts."""
         token = self._machine.forced(state) if isinstance(state, Closing) else None
         return () if token is None else (token,)
+        yield
 
-    def guess(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Sequence[int]:
+    def guess(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Steps[Sequence[int]]:
         if isinstance(state, InFact):  # the first pass of the search reads this id anyway
             token = self._machine.forced(state)
             return () if token is None else (token,)
         if not greedy:
             return ()
         return draft_tokens(self._machine, state, ids, unread) or line_after_fact(self._machine, state, ids)
+        yield

@@ -5,7 +5,7 @@ with most facts are candidates (`refactx.choosing.namesakes`).
 """
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,9 +13,11 @@ import numpy as np
 
 from refactx.choosing.continuations import Continuations, log_softmax
 from refactx.choosing.namesakes import namesakes
+from refactx.decoding.lookups import Lookups
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact
 from refactx.engines.engine import IdPath, Logits
+from refactx.engines.requests import Steps
 
 WIDER = 4
 """At each fork, this many times as many properties are followed as are wanted: one with an unlikely beginning may have
@@ -82,17 +84,17 @@ class _NameStart:
 
 def find_subjects(
     machine: Machine, state: InFact, position: int, continuations: Continuations, limits: SubjectLimits
-) -> list[Subject]:
+) -> Steps[list[Subject]]:
     """Return the candidates for the subject, those of the likeliest names first.
 
     A subject that two names lead to, one of them an alias, comes twice. `state`: in a subject, or before it;
     `continuations`: those of the text so far; `position`: that of its next id.
     """
-    return [
-        Subject(ids=one.ids, state=one.state, own=name.own, share=one.share, alias=one.alias)
-        for name in _find_names(machine, state, position, continuations, limits)
-        for one in namesakes(machine, state, name.ids, name.state, limits.namesakes)
-    ]
+    found: list[Subject] = []
+    for name in (yield from _find_names(machine, state, position, continuations, limits)):
+        for one in (yield from namesakes(machine, state, name.ids, name.state, limits.namesakes)):
+            found.append(Subject(ids=one.ids, state=one.state, own=name.own, share=one.share, alias=one.alias))
+    return found
 
 
 def find_properties(
@@ -104,7 +106,7 @@ def find_properties(
     most: int,
     unlikely: float,
     exhausted: Mapping[IdPath, int] | None = None,
-) -> list[Property]:
+) -> Steps[list[Property]]:
     """Return the candidates for the property, of each subject at most the `most` likeliest ones that have facts left.
 
     `unlikely`: leave out those whose log-probability is this much below the likeliest one's. `exhausted`: pairs of
@@ -116,24 +118,21 @@ def find_properties(
     def is_done(number: int, state: InFact) -> bool:
         return machine.text_of(state.prefix).count(b">") > brackets[number]
 
-    def with_forced(one: _PropertyStart) -> _PropertyStart:
-        ids, state = _follow_forced(machine, one.ids, one.state, position, partial(is_done, one.subject))
+    def with_forced(one: _PropertyStart) -> Lookups[_PropertyStart]:
+        ids, state = yield from _follow_forced(machine, one.ids, one.state, position, partial(is_done, one.subject))
         return _PropertyStart(subject=one.subject, ids=ids, state=state, own=one.own)
 
-    begun = [
-        with_forced(_PropertyStart(subject=number, ids=(), state=one.state, own=0.0))
-        for number, one in enumerate(subjects)
-    ]
+    begun: list[_PropertyStart] = []
+    for number, one in enumerate(subjects):
+        begun.append((yield from with_forced(_PropertyStart(subject=number, ids=(), state=one.state, own=0.0))))
     done = [one for one in begun if is_done(one.subject, one.state)]
     running = [one for one in begun if not is_done(one.subject, one.state)]
     while running:
-        logits = continuations.logits([(*subjects[one.subject].ids, *one.ids) for one in running])
-        longer = [
-            with_forced(one)
-            for start, after in zip(running, logits, strict=True)
-            for one in _grow_property(machine, start, position, after, WIDER * most, unlikely, exhausted or {})
-        ]
-        wide = WIDER * most
+        logits = yield from continuations.logits([(*subjects[one.subject].ids, *one.ids) for one in running])
+        longer, wide = list[_PropertyStart](), WIDER * most
+        for start, after in zip(running, logits, strict=True):
+            for grown in (yield from _grow_property(machine, start, position, after, wide, unlikely, exhausted or {})):
+                longer.append((yield from with_forced(grown)))
         left = [one for number in range(len(subjects)) for one in _likeliest(number, [*done, *longer], wide, unlikely)]
         done = [one for one in left if is_done(one.subject, one.state)]
         running = [one for one in left if not is_done(one.subject, one.state)]
@@ -143,7 +142,7 @@ def find_properties(
 
 def _find_names(
     machine: Machine, state: InFact, position: int, continuations: Continuations, limits: SubjectLimits
-) -> list[_NameStart]:
+) -> Steps[list[_NameStart]]:
     """Return the likeliest names, up to the closing bracket, or to the parenthesis that tells namesakes apart.
 
     Log-probabilities are over the whole vocabulary. So a name is unlikely if its beginning is good but the tree has
@@ -158,12 +157,14 @@ def _find_names(
         return [_NameStart((), state, 0.0)]
     running, done, beams = [_NameStart((), state, 0.0)], list[_NameStart](), limits.names
     while running:
-        choices = zip(running, continuations.logits([name.ids for name in running]), strict=True)
-        grown = [longer for name, after in choices for longer in _grow_name(machine, name, position, after, beams)]
+        logits = yield from continuations.logits([name.ids for name in running])
+        grown: list[_NameStart] = []
+        for name, after in zip(running, logits, strict=True):
+            grown += yield from _grow_name(machine, name, position, after, beams)
         running = []
         for longer in heapq.nlargest(beams, grown, key=lambda name: name.own):
-            ids, after = _follow_forced(machine, longer.ids, longer.state, position, is_name)
-            name = _NameStart(ids, after, longer.own)
+            ids, end = yield from _follow_forced(machine, longer.ids, longer.state, position, is_name)
+            name = _NameStart(ids, end, longer.own)
             (done if is_name(name.state) else running).append(name)
         done = heapq.nlargest(beams, done, key=lambda name: name.own)
         if done:  # sums fall
@@ -174,24 +175,28 @@ def _find_names(
     return done
 
 
-def _grow_name(machine: Machine, name: _NameStart, position: int, logits: Logits, most: int) -> Iterator[_NameStart]:
-    """Yield a name with each of the `most` likeliest ids that may follow; `logits`: float32[vocabulary]."""
+def _grow_name(
+    machine: Machine, name: _NameStart, position: int, logits: Logits, most: int
+) -> Lookups[list[_NameStart]]:
+    """Return a name with each of the `most` likeliest ids that may follow; `logits`: float32[vocabulary]."""
     tokens = name.state.children.tokens
     scores = log_softmax(logits)[tokens] * (len(tokens) > 1)
     best = np.argpartition(-scores, most - 1)[:most] if len(tokens) > most else np.arange(len(tokens))
+    found: list[_NameStart] = []
     for token, score in zip(tokens[best].tolist(), scores[best].tolist(), strict=True):
-        state = machine.advance(name.state, token, position + len(name.ids))
+        state = yield from machine.advancing(name.state, token, position + len(name.ids))
         if isinstance(state, InFact):
-            yield _NameStart((*name.ids, token), state, name.own + score)
+            found.append(_NameStart((*name.ids, token), state, name.own + score))
+    return found
 
 
 def _follow_forced(
     machine: Machine, ids: IdPath, state: InFact, position: int, is_end: Callable[[InFact], bool]
-) -> tuple[IdPath, InFact]:
+) -> Lookups[tuple[IdPath, InFact]]:
     """Return ids with the forced tokens after them, up to a state that `is_end`, and the last state; `state`: after the
     ids."""
     while not is_end(state) and (token := machine.forced(state)) is not None:
-        after = machine.advance(state, token, position + len(ids))
+        after = yield from machine.advancing(state, token, position + len(ids))
         if not isinstance(after, InFact):
             break
         ids, state = (*ids, token), after
@@ -206,8 +211,8 @@ def _grow_property(
     most: int,
     unlikely: float,
     exhausted: Mapping[IdPath, int],
-) -> Iterator[_PropertyStart]:
-    """Yield a property with each of the `most` likeliest ids that may follow, as `find_properties` limits them.
+) -> Lookups[list[_PropertyStart]]:
+    """Return a property with each of the `most` likeliest ids that may follow, as `find_properties` limits them.
 
     `logits`: float32[vocabulary].
     """
@@ -218,14 +223,15 @@ def _grow_property(
             left[tokens == path[len(prefix)]] -= facts
     tokens = tokens[left > 0] if (left > 0).any() else tokens
     scores = log_softmax(logits[tokens])
+    found: list[_PropertyStart] = []
     for at in np.argsort(-scores, kind="stable")[:most]:
         if scores[at] < scores.max() - unlikely:
             break
-        state = machine.advance(start.state, int(tokens[at]), position + len(start.ids))
+        token, own = int(tokens[at]), start.own + float(scores[at])
+        state = yield from machine.advancing(start.state, token, position + len(start.ids))
         if isinstance(state, InFact):
-            yield _PropertyStart(
-                subject=start.subject, ids=(*start.ids, int(tokens[at])), state=state, own=start.own + float(scores[at])
-            )
+            found.append(_PropertyStart(subject=start.subject, ids=(*start.ids, token), state=state, own=own))
+    return found
 
 
 def _likeliest(subject: int, some: Sequence[_PropertyStart], most: int, unlikely: float) -> list[_PropertyStart]:

@@ -25,10 +25,12 @@ from refactx.choosing.answer_lines import AnswerLines
 from refactx.choosing.candidates import Property, Subject, SubjectLimits, find_properties, find_subjects
 from refactx.choosing.continuations import Continuations
 from refactx.choosing.question_score import QuestionScore, fact_so_far, no_fact
+from refactx.decoding.lookups import Lookups
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact, State
 from refactx.engines.chooser import Chosen, Reading
-from refactx.engines.engine import Engine, IdPath
+from refactx.engines.engine import IdPath
+from refactx.engines.requests import Steps
 from refactx.fact import DESCRIPTIONS
 
 MOST_EARLIER = 64
@@ -85,24 +87,23 @@ class _Meant:
 class Channel:
     """The choice of facts for one question, in one text.
 
-    `engine`: the model that scores the question; `examples`: a sequence of the engine that has read facts with their
-    questions. `question`: the ids between a fact and the end of the question; `lead`: how many of them introduce the
-    question (`Question:`) and are not scored. `marker`, `unknown`: the beginning of the answer, and the answer if no
-    fact is one, as in `AnswerLines`.
+    `examples`: the ids of facts with their questions, after which the model scores the question. `question`: the ids
+    between a fact and the end of the question; `lead`: how many of them introduce the question (`Question:`) and are
+    not scored. `marker`, `unknown`: the beginning of the answer, and the answer if no fact is one, as in `AnswerLines`.
     """
 
     def __init__(
         self,
         *,
-        engine: Engine,
-        examples: int,
+        examples: Sequence[int],
         question: Sequence[int],
         lead: int,
         marker: str = "",
         unknown: str = "",
         options: ChannelOptions | None = None,
     ) -> None:
-        self._score = QuestionScore(engine=engine, examples=examples, question=question, lead=lead)
+        self.examples = tuple(examples)
+        self._score = QuestionScore(question=question, lead=lead)
         self._options = own = options or ChannelOptions()
         self._earlier: Sequence[IdPath] = ()  # those that the last choice needed, from the first id of the fact
         self.lines = AnswerLines(marker=marker, unknown=unknown, values=own.values, again=own.again, tells=own.tells)
@@ -113,7 +114,7 @@ class Channel:
             return False
         return machine.text_of(state.prefix).partition(b">")[2].strip() in (b"", b"<")
 
-    def choose(self, machine: Machine, state: InFact, reading: Reading) -> Chosen:
+    def choose(self, machine: Machine, state: InFact, reading: Reading) -> Steps[Chosen]:
         """Return the next ids after a state that the channel `decides`: a subject with a property, or a property.
 
         Empty if there are no candidates, so that the model chooses the next id.
@@ -121,18 +122,20 @@ class Channel:
         begin = len(state.prefix)
         earlier = dict.fromkeys(path[begin:] for path in self._earlier if path[:begin] == state.prefix)
         continuations = Continuations.of(reading, [path for path in earlier if path][:MOST_EARLIER])
-        chosen = self._choose_path(machine, state, reading.position, continuations)
+        chosen = yield from self._choose_path(machine, state, reading, continuations)
         self._earlier = [(*state.prefix, *path) for path in continuations.asked]
-        return Chosen(chosen, continuations.keep(chosen[:-1]))
+        return Chosen(chosen, (yield from continuations.keep(chosen[:-1])))
 
-    def _choose_path(self, machine: Machine, state: InFact, position: int, continuations: Continuations) -> IdPath:
-        exhausted, weights = self.lines.exhausted(machine, state.facts), self._options
+    def _choose_path(
+        self, machine: Machine, state: InFact, reading: Reading, continuations: Continuations
+    ) -> Steps[IdPath]:
+        weights = self._options
+        exhausted = yield from self.lines.exhausted(machine, state.facts)
         if b">" in machine.text_of(state.prefix):
-            return self._best_property(
-                machine, [_Meant(Subject(ids=(), state=state))], exhausted, position, continuations
-            )
+            begun = [_Meant(Subject(ids=(), state=state))]
+            return (yield from self._best_property(machine, begun, exhausted, reading, continuations))
         meant: dict[IdPath, _Meant] = {}
-        for one in find_subjects(machine, state, position, continuations, weights.candidates):
+        for one in (yield from find_subjects(machine, state, reading.position, continuations, weights.candidates)):
             candidate = _Meant(one, weights.name * one.own + weights.prior * math.log(one.share))
             meant[one.ids] = max(candidate, meant.get(one.ids, candidate), key=lambda way: way.score)
         if not meant:
@@ -140,16 +143,16 @@ class Channel:
         meant = {ids: one for ids, one in meant.items() if not _is_exhausted(one.subject.state, exhausted)} or meant
         least = max(one.score for one in meant.values()) - weights.doubtful
         likely = [one for one in meant.values() if one.score >= least]
-        return self._best_property(machine, likely, exhausted, position, continuations)
+        return (yield from self._best_property(machine, likely, exhausted, reading, continuations))
 
     def _best_property(
         self,
         machine: Machine,
         meant: Sequence[_Meant],
         exhausted: Mapping[IdPath, int],
-        position: int,
+        reading: Reading,
         continuations: Continuations,
-    ) -> IdPath:
+    ) -> Steps[IdPath]:
         """Return the ids of the best subject with its best property; of the first subject alone if there is no property.
 
         Exhausted pairs of subject and property are left out if there are others.
@@ -157,14 +160,15 @@ class Channel:
         weights, without = self._options, [no_fact(machine)] if self.lines.unknown else []
         texts_so_far = [fact_so_far(machine, one.subject.state, one.subject.alias) for one in meant]
         if len(meant) > 1:
-            likely = self._score.likelihoods([*texts_so_far, *without])[: len(texts_so_far)]
+            scores = yield from self._score.likelihoods([*texts_so_far, *without], reading.trees)
+            likely = scores[: len(texts_so_far)]
             near = self._nearest(likely + [one.score for one in meant])
             meant, texts_so_far = [meant[n] for n in near], [texts_so_far[n] for n in near]
         subjects = [one.subject for one in meant]
-        properties = find_properties(
+        properties = yield from find_properties(
             machine,
             subjects,
-            position,
+            reading.position,
             continuations,
             most=weights.properties,
             unlikely=weights.unlikely,
@@ -175,17 +179,21 @@ class Channel:
             return meant[0].subject.ids
         priors = np.array([weights.own * one.own + meant[one.subject].score for one in found])
         texts = [(*texts_so_far[one.subject], *one.ids) for one in found]
-        likely = self._score.likelihoods(texts, priors, weights.hopeless)
+        likely = yield from self._score.likelihoods(texts, reading.trees, priors, weights.hopeless)
         total = likely + priors
         near = np.flatnonzero(total >= total.max() - weights.tie).tolist()
         if len(near) > 1:
-            ends = (machine.follow(subjects[found[n].subject].state, found[n].ids) for n in near)
-            longer = [(*texts[n], *_example_object(machine, end)) for n, end in zip(near, ends, strict=True)]
-            total[near] = (likely[near] + self._score.likelihoods(longer)) / 2 + priors[near]
+            longer: list[IdPath] = []
+            for n in near:
+                end = yield from machine.following(subjects[found[n].subject].state, found[n].ids)
+                longer.append((*texts[n], *(yield from _example_object(machine, end))))
+            total[near] = (likely[near] + (yield from self._score.likelihoods(longer, reading.trees))) / 2 + priors[
+                near
+            ]
         best = max(near, key=lambda n: float(total[n]))
         subject, ids = subjects[found[best].subject], found[best].ids
         if without:
-            of_no_fact = self._score.likelihoods(without)[0]
+            [of_no_fact] = yield from self._score.likelihoods(without, reading.trees)
             self.lines.evidence[(*subject.state.prefix, *ids)] = float(likely[best] - of_no_fact)
         return (*subject.ids, *ids)
 
@@ -195,7 +203,7 @@ class Channel:
         return [n for n in order if scores[n] >= scores[order[0]] - self._options.within]
 
 
-def _example_object(machine: Machine, state: State) -> IdPath:
+def _example_object(machine: Machine, state: State) -> Lookups[IdPath]:
     """Return the ids of an object after a property, at each fork along most facts, without a description.
 
     It has at most the first `OBJECT_IDS` ids.
@@ -205,7 +213,7 @@ def _example_object(machine: Machine, state: State) -> IdPath:
         if any(end in machine.text_of(path) for end in (b">", b" (")):
             break
         token = int(state.children.tokens[state.children.leaves.argmax()])
-        path, state = (*path, token), machine.advance(state, token, 0)
+        path, state = (*path, token), (yield from machine.advancing(state, token, 0))
     return path
 
 

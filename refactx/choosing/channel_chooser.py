@@ -11,7 +11,9 @@ from refactx.choosing.guesses import draft_tokens, end_of_fact
 from refactx.choosing.plain import PlainChooser
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Free, InFact, State
-from refactx.engines.chooser import Chosen, FactChooser, Reading, TreeReading
+from refactx.engines.chooser import Chosen, FactChooser, Reading
+from refactx.engines.engine import TreeReading
+from refactx.engines.requests import Steps
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +30,7 @@ class ChannelChooser:
     needs = TreeReading.ROWS
 
     def __init__(self, machine: Machine, channel: Channel) -> None:
-        self._machine, self._channel = machine, channel
+        self._machine, self._channel, self.examples = machine, channel, channel.examples
 
     def without_trees(self) -> FactChooser:
         _log.warning(
@@ -40,27 +42,27 @@ class ChannelChooser:
     def decides(self, state: State) -> bool:
         return self._channel.decides(self._machine, state)
 
-    def choose(self, state: State, reading: Reading) -> Chosen:
+    def choose(self, state: State, reading: Reading) -> Steps[Chosen]:
         if isinstance(state, InFact) and self.decides(state):
-            return self._channel.choose(self._machine, state, reading)
-        return Chosen(self._channel.lines.next_line(self._machine, state, reading.logits[0]))
+            return (yield from self._channel.choose(self._machine, state, reading))
+        return Chosen((yield from self._channel.lines.next_line(self._machine, state, reading.logits[0])))
 
-    def following(self, state: State, at_fact_end: bool) -> Sequence[int]:
+    def following(self, state: State, at_fact_end: bool) -> Steps[Sequence[int]]:
         """Return the forced id, or the ids that the channel writes at the end of a fact and after it."""
         token = self._machine.forced(state)
         if token is not None:
             return (token,)
         lines = self._channel.lines
-        return (lines.after_fact if at_fact_end else lines.end_of_fact)(self._machine, state)
+        return (yield from (lines.after_fact if at_fact_end else lines.end_of_fact)(self._machine, state))
 
-    def guess(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Sequence[int]:
+    def guess(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Steps[Sequence[int]]:
         if not greedy:
             return ()
         answer = self._channel.lines.draft(self._machine, state, ids)[:LONGEST_ANSWER]
         guess = answer or draft_tokens(self._machine, state, ids, unread) or end_of_fact(self._machine, state, ids)
-        return self._cut_at_choice(state, list(guess), len(ids))
+        return (yield from self._cut_at_choice(state, list(guess), len(ids)))
 
-    def _cut_at_choice(self, state: State, guess: list[int], position: int) -> list[int]:
+    def _cut_at_choice(self, state: State, guess: list[int], position: int) -> Steps[list[int]]:
         """Return draft tokens up to the first state that the channel decides, and the usual id after it.
 
         After an id within a fact that the channel does not decide, the draft is not cut.
@@ -70,7 +72,7 @@ class ChannelChooser:
                 return guess[:count] + usual_id(state)
             if count == len(guess) or not isinstance(state, Free):
                 break
-            state = self._machine.advance(state, guess[count], position + count)
+            state = yield from self._machine.advancing(state, guess[count], position + count)
         return guess
 
 

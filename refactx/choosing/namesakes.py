@@ -7,8 +7,8 @@ An alias is in the tree as facts that lead to the entity, `<JFK (alias)> <alias 
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
 
+from refactx.decoding.lookups import Lookups
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact
 from refactx.engines.engine import IdPath
@@ -36,7 +36,7 @@ class Namesake:
     alias: str = ""
 
 
-def namesakes(machine: Machine, start: InFact, ids: IdPath, state: InFact, most: int) -> list[Namesake]:
+def namesakes(machine: Machine, start: InFact, ids: IdPath, state: InFact, most: int) -> Lookups[list[Namesake]]:
     """Return at most `most` of the entities that the name written by `ids` may mean, those with most facts first.
 
     `start`: the state before the ids, in a subject; `state`: that after them, within the parenthesis that tells
@@ -44,13 +44,17 @@ def namesakes(machine: Machine, start: InFact, ids: IdPath, state: InFact, most:
     """
     if b">" in machine.text_of(state.prefix):
         return [Namesake(ids=ids, state=state, share=1.0)]
-    names = dict(walk_by_facts(machine, state, WIDER * most, lambda text: b">" in text))
-    aliases = {path: end for path, end in names.items() if _is_alias(machine, end)} | _find_plain_alias(machine, state)
-    holders = ((alias, name) for end in aliases.values() for alias, name in _find_holders(machine, end))
+    names = dict((yield from walk_by_facts(machine, state, WIDER * most, lambda text: b">" in text)))
+    plain = yield from _find_plain_alias(machine, state)
+    aliases = {path: end for path, end in names.items() if _is_alias(machine, end)} | plain
+    holders: list[tuple[str, str]] = []
+    for alias_end in aliases.values():
+        if len(holders) < SHARED_BY:
+            holders += yield from _find_holders(machine, alias_end)
     meant, alias_of = dict[IdPath, InFact](), dict[IdPath, str]()
-    for alias, name in islice(holders, SHARED_BY):
+    for alias, name in holders[:SHARED_BY]:
         path = _ids_of_name(machine, start, name)
-        end = machine.follow(start, path)
+        end = yield from machine.following(start, path)
         if path and isinstance(end, InFact):  # else the entity has no fact left, or the text has begun another name
             meant[path], alias_of[path] = end, alias
     found = {(*ids, *path): end for path, end in names.items() if not (meant and path in aliases)} | meant
@@ -67,7 +71,7 @@ def namesakes(machine: Machine, start: InFact, ids: IdPath, state: InFact, most:
 
 def walk_by_facts(
     machine: Machine, state: InFact, most: int, is_end: Callable[[bytes], bool]
-) -> list[tuple[IdPath, InFact]]:
+) -> Lookups[list[tuple[IdPath, InFact]]]:
     """Return at most `most` shortest paths from a state to texts that `is_end`, those with most facts first."""
     heap: list[tuple[int, IdPath, InFact]] = [(-state.children.total, (), state)]
     found: list[tuple[IdPath, InFact]] = []
@@ -77,7 +81,7 @@ def walk_by_facts(
             found.append((path, at))
             continue
         for token, count in zip(at.children.tokens.tolist(), at.children.leaves.tolist(), strict=True):
-            longer = machine.advance(at, token, 0)
+            longer = yield from machine.advancing(at, token, 0)
             if isinstance(longer, InFact):
                 heapq.heappush(heap, (-count, (*path, token), longer))
     return found
@@ -87,7 +91,7 @@ def _is_alias(machine: Machine, state: InFact) -> bool:
     return machine.text_of(state.prefix).rstrip(b" <").endswith(f"{ALIAS}>".encode())
 
 
-def _find_plain_alias(machine: Machine, state: InFact) -> dict[IdPath, InFact]:
+def _find_plain_alias(machine: Machine, state: InFact) -> Lookups[dict[IdPath, InFact]]:
     """Return the path from within the parenthesis after a name to the end of its alias without a description, as in
     `<JFK (alias)>`, if there is one."""
     whole = machine.text_of(state.prefix).rpartition(b" (")[0] + f"{ALIAS}>".encode()
@@ -99,7 +103,7 @@ def _find_plain_alias(machine: Machine, state: InFact) -> dict[IdPath, InFact]:
             return {path: at}
         for token in at.children.tokens.tolist():
             if _agree(text + machine.bytes_of(token), whole):
-                longer = machine.advance(at, token, 0)
+                longer = yield from machine.advancing(at, token, 0)
                 if isinstance(longer, InFact):
                     running.append(((*path, token), longer))
     return {}
@@ -109,9 +113,9 @@ def _agree(one: bytes, other: bytes) -> bool:
     return one.startswith(other) or other.startswith(one)
 
 
-def _find_holders(machine: Machine, alias: InFact) -> list[tuple[str, str]]:
+def _find_holders(machine: Machine, alias: InFact) -> Lookups[list[tuple[str, str]]]:
     """Return pairs of an alias and the name of an entity that has it, the object of a fact; at most `SHARED_BY`."""
-    ends = walk_by_facts(
+    ends = yield from walk_by_facts(
         machine, alias, SHARED_BY, lambda text: split_fact(text.decode("utf-8", "replace")) is not None
     )
     facts = (split_fact(machine.text_of(end.prefix).decode("utf-8", "replace")) for _, end in ends)

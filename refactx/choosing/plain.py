@@ -8,13 +8,16 @@ from numpy.typing import NDArray
 from refactx.choosing.guesses import draft_tokens, end_of_fact
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import State
-from refactx.engines.chooser import NOTHING, Chosen, Reading, TreeReading
+from refactx.engines.chooser import NOTHING, Chosen, Reading
+from refactx.engines.engine import TreeReading
+from refactx.engines.requests import Steps
 
 
 class PlainChooser:
     """A `refactx.engines.chooser.FactChooser` that leaves every choice to the model, and appends forced tokens."""
 
     needs = TreeReading.NONE
+    examples: Sequence[int] = ()
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -25,14 +28,17 @@ class PlainChooser:
     def decides(self, state: State) -> bool:
         return False
 
-    def choose(self, state: State, reading: Reading) -> Chosen:
+    def choose(self, state: State, reading: Reading) -> Steps[Chosen]:
         return NOTHING
+        yield
 
-    def following(self, state: State, at_fact_end: bool) -> Sequence[int]:
+    def following(self, state: State, at_fact_end: bool) -> Steps[Sequence[int]]:
         token = self._machine.forced(state)
         return () if token is None else (token,)
+        yield
 
-    def guess(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Sequence[int]:
+    def guess(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Steps[Sequence[int]]:
         if not greedy:
             return ()
         return draft_tokens(self._machine, state, ids, unread) or end_of_fact(self._machine, state, ids)
+        yield

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from refactx.choosing.continuations import Continuations
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact
-from refactx.engines.engine import Engine, IdPath
+from refactx.engines.engine import IdPath, TreeReading
+from refactx.engines.requests import Steps
 
 DESCRIBED = 4
 """The number of words of a subject's description that are read: the first ones say what kind of thing it is, and each
@@ -17,54 +18,56 @@ id takes time."""
 
 FIRST, RACED = 0.25, 8
 """From `RACED` texts on, all are first compared by the share `FIRST` of the question. (The additional pass takes as
-long as some 16 ids: `refactx.engines.loop.PASS_IDS`.)"""
+long as some 16 ids: `refactx.engines.scheduler.PASS_IDS`.)"""
 
 
 class QuestionScore:
     """The likelihoods of one question after texts.
 
-    `examples`: a sequence of the engine that has read facts with their questions; `question`: the ids between a text and
-    the end of the question; `lead`: how many of them introduce the question and are not scored.
+    They are after the examples that the text's job has read (`refactx.engines.job.Job`). `question`: the ids between a
+    text and the end of the question; `lead`: how many of them introduce the question and are not scored.
 
     Likelihoods are remembered: the next fact of a text is mostly of the same subject, and the same texts are compared
-    again. Threads may share it.
+    again.
     """
 
-    def __init__(self, *, engine: Engine, examples: int, question: Sequence[int], lead: int) -> None:
-        self._engine, self._examples, self._question, self._lead = engine, examples, tuple(question), lead
+    def __init__(self, *, question: Sequence[int], lead: int) -> None:
+        self._question, self._lead = tuple(question), lead
         self._known: dict[IdPath, NDArray[np.float64]] = {}  # by text: of the question's first ids, as far as read
 
     def likelihoods(
-        self, texts: Sequence[IdPath], priors: NDArray[np.float64] | None = None, hopeless: float = math.inf
-    ) -> NDArray[np.float64]:
+        self,
+        texts: Sequence[IdPath],
+        trees: TreeReading,
+        priors: NDArray[np.float64] | None = None,
+        hopeless: float = math.inf,
+    ) -> Steps[NDArray[np.float64]]:
         """Return the log-probability of the question after the examples and each text: float64[len(texts)].
 
         If there are many texts, those that are more than `hopeless` below the best after a quarter of the question are
-        dropped and get minus infinity. `priors`, float64[len(texts)], are added for that comparison.
+        dropped and get minus infinity. `priors`, float64[len(texts)], are added for that comparison. `trees`: how the
+        engine reads trees.
         """
         scored = len(self._question) - self._lead
         first = max(1, math.ceil(FIRST * scored)) if len(texts) >= RACED and hopeless < math.inf else scored
-        sequence = self._engine.fork(self._examples)
-        try:
-            continuations = Continuations(self._engine.tree(sequence))
-            self._read(continuations, texts, first)
-            early = np.array([self._known[text][:first].sum() for text in texts]) + (0 if priors is None else priors)
-            left = early >= early.max(initial=-math.inf) - (hopeless if first < scored else math.inf)
-            self._read(continuations, [text for text, stays in zip(texts, left, strict=True) if stays], scored)
-        finally:
-            self._engine.drop(sequence)
+        continuations = Continuations(trees, of_examples=True)
+        yield from self._read(continuations, texts, first)
+        early = np.array([self._known[text][:first].sum() for text in texts]) + (0 if priors is None else priors)
+        left = early >= early.max(initial=-math.inf) - (hopeless if first < scored else math.inf)
+        yield from self._read(continuations, [text for text, stays in zip(texts, left, strict=True) if stays], scored)
+        yield from continuations.close()
         return np.array([self._known[text].sum() if n else -math.inf for text, n in zip(texts, left, strict=True)])
 
-    def _read(self, continuations: Continuations, texts: Sequence[IdPath], count: int) -> None:
+    def _read(self, continuations: Continuations, texts: Sequence[IdPath], count: int) -> Steps[None]:
         """Read the question's first `count` scored ids after each text, except those that were read before."""
         known = {text: self._known.get(text, np.empty(0)) for text in texts}
         missing = {text: scores for text, scores in known.items() if len(scores) < count}
         ids = self._question[: self._lead + count]
-        found = continuations.log_probabilities(
+        found = yield from continuations.log_probabilities(
             [((*text, *ids), count - len(scores)) for text, scores in missing.items()]
         )
         for (text, scores), more in zip(missing.items(), found, strict=True):
-            self._known[text] = np.append(scores, more)  # to `scores`: another thread may have changed `_known`
+            self._known[text] = np.append(scores, more)
 
 
 def no_fact(machine: Machine) -> IdPath:

@@ -1,7 +1,6 @@
 """`refactx ask`: answers to questions, with facts of an index as proof."""
 
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +10,14 @@ from refactx.cli.help import GroupedCommand
 from refactx.cli.options import (
     BATCH_SIZE,
     DB,
-    DEVICE,
-    DTYPE,
     GENERATION_GROUPS,
     INDEX,
     JSON,
     MACHINE_GROUP,
     MODEL,
     PROMPT,
+    engine_options,
+    engine_options_of,
     generation_of,
     generation_options,
     print_json,
@@ -43,8 +42,7 @@ from refactx.errors import InputError
 @JSON
 @DB
 @BATCH_SIZE
-@DTYPE
-@DEVICE
+@engine_options
 def ask(
     questions: tuple[str, ...],
     model: str,
@@ -54,8 +52,6 @@ def ask(
     file: Path | None,
     batch_size: int,
     prompt: str,
-    dtype: str,
-    device: str,
     free: bool,
     as_json: bool,
     **given: Any,
@@ -70,6 +66,7 @@ def ask(
     from refactx.connect import open_index
 
     generation, template = generation_of(given), load_prompt(prompt)
+    engine = engine_options_of(given, batch_size, generation.num_beams)
     if chat and (file is not None or batch_size > 1):
         raise InputError(
             "--chat was given with --file or --batch-size: leave them out, a conversation asks one question at a time"
@@ -85,12 +82,10 @@ def ask(
         from refactx.asking.asker import Asker
         from refactx.cli.chat import chat as converse
         from refactx.cli.views import Asking, ask_many, view_of
-        from refactx.engines.hf.processor import check_tokenizer
-        from refactx.models.loading import load_model
+        from refactx.engines.loading import load_language_model
 
-        check = partial(check_tokenizer, opened) if opened else lambda tokenizer: None
-        loaded, tokenizer = load_model(model, device=device, dtype=dtype, check=check)
-        asker = Asker(loaded, tokenizer, opened, template)
+        loaded = load_language_model(model, opened, engine)
+        asker = Asker(loaded, loaded.tokenizer, opened, template)
         asking = Asking(asker=asker, options=generation, free=free, marker=template.marker)
         for note in notes if prompt.endswith(".toml") else []:  # the built-in prompts go with any index
             click.echo(f"refactx: {note}", err=True)

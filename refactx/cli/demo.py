@@ -11,9 +11,10 @@ from refactx.asking.options import Generation
 from refactx.asking.prompt import load_prompt
 from refactx.cli.views import Asking, view_of
 from refactx.connect import database, open_index
+from refactx.engines.loading import load_language_model
 from refactx.errors import IndexNotFoundError, RefactxError
 from refactx.models import demo_model_folder
-from refactx.models.loading import load_model, load_tokenizer
+from refactx.models.loading import DEMO, load_tokenizer
 from refactx.paths import refactx_home
 from refactx.postgres.catalogue import find_index
 from refactx.postgres.database import Database
@@ -37,7 +38,7 @@ def main() -> None:
                 find_index(opened, INDEX)
             except IndexNotFoundError:
                 _ingest(opened, model)
-            _ask(model)
+            _ask(DEMO)
     except RefactxError as error:
         click.echo(f"refactx: {error}", err=True)
         sys.exit(2)
@@ -64,8 +65,8 @@ def _ask(model: str) -> None:
     click.echo("The demo model has 135 million parameters: its facts are true, its\nanswers often are not.\n")
     with open_index(INDEX) as index:
         prompt = load_prompt()
-        loaded, tokenizer = load_model(model)
-        asker = Asker(loaded, tokenizer, index, prompt)
+        loaded = load_language_model(model, index)
+        asker = Asker(loaded, loaded.tokenizer, index, prompt)
         view = view_of(
             Asking(asker=asker, options=Generation(max_new_tokens=120), free=False, marker=prompt.marker), as_json=False
         )

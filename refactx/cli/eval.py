@@ -9,22 +9,21 @@ from refactx.cli.help import GroupedCommand
 from refactx.cli.options import (
     BATCH_SIZE,
     DB,
-    DEVICE,
-    DTYPE,
     GENERATION_GROUPS,
     INDEX,
     JSON,
     MACHINE_GROUP,
     MODEL,
     PROMPT,
+    engine_options,
+    engine_options_of,
     generation_of,
     generation_options,
     print_json,
 )
 
 _GROUPS = {
-    "Questions": ("split", "kinds", "limit"),
-    "Judge": ("judge", "judge_url"),
+    "Questions and judge": ("split", "kinds", "limit", "judge", "judge_url"),
     **GENERATION_GROUPS,
     "Database and machine": MACHINE_GROUP,
 }
@@ -58,19 +57,18 @@ _GROUPS = {
 @JSON
 @DB
 @BATCH_SIZE
-@DTYPE
-@DEVICE
+@engine_options
 def eval_(as_json: bool, kinds: str, **given: Any) -> None:
-    """Ask the questions of a file and score the answers.
-
-    Formats: Mintaka, 2WikiMultiHopQA, WebQSP, QALD, or JSON lines. The same command continues a run that was stopped.
+    """Ask the questions of a file and score the answers. Formats: Mintaka, 2WikiMultiHopQA, WebQSP, QALD, or JSON
+    lines. The same command continues a run that was stopped.
     """
     from refactx.eval.evaluation import EvaluationOptions, evaluate
     from refactx.eval.render import lines
 
     generation = generation_of(given)
     chosen = tuple(kind.strip() for kind in kinds.split(",") if kind.strip())
-    options = EvaluationOptions(kinds=chosen, generation=generation, **given)
+    engine = engine_options_of(given, given["batch_size"], generation.num_beams)
+    options = EvaluationOptions(kinds=chosen, generation=generation, engine=engine, **given)
     try:
         report = evaluate(options)
     except KeyboardInterrupt:

@@ -3,11 +3,16 @@
 import json
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from refactx.asking.options import MAX_NEW_TOKENS, Generation
+
+if TYPE_CHECKING:
+    from refactx.engines.loading import EngineOptions
+
+ENGINES = ("auto", "transformers", "llamacpp")
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 DB = click.option("--db", metavar="URL", help="PostgreSQL; default: $REFACTX_DB or embedded.")
@@ -33,6 +38,22 @@ DEVICE = click.option(
     show_default=True,
     metavar="DEVICE",
     help="Such as cpu, cuda, cuda:1.",
+)
+
+_ENGINE = (
+    click.option(
+        "--engine",
+        default="auto",
+        show_default=True,
+        type=click.Choice(ENGINES),
+        metavar="ENGINE",
+        help="transformers or llamacpp.",
+    ),
+    click.option(
+        "--gpu-layers", type=click.IntRange(0), metavar="N", help="llamacpp: N layers on the GPU; default: all."
+    ),
+    click.option("--threads", type=click.IntRange(1), metavar="N", help="llamacpp: default: physical cores."),
+    click.option("--context", type=click.IntRange(1024), metavar="N", help="llamacpp: room for N tokens."),
 )
 
 _GENERATION = (
@@ -91,7 +112,27 @@ GENERATION_GROUPS = {
     "Choice of facts": ("channel", "fact_beams", "fact_length_penalty", "num_beams", "max_facts"),
     "Sampling": ("temperature", "top_k", "top_p", "seed"),
 }
-MACHINE_GROUP = ("db", "batch_size", "dtype", "device")
+MACHINE_GROUP = ("db", "batch_size", "engine", "dtype", "device", "gpu_layers", "threads", "context")
+
+
+def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of how a model is run to a command; `engine_options_of` reads them."""
+    for option in reversed((*_ENGINE[:1], DTYPE, DEVICE, *_ENGINE[1:])):
+        command = option(command)
+    return command
+
+
+def engine_options_of(given: dict[str, Any], texts: int, beams: int) -> "EngineOptions":
+    """Remove the options of how a model is run from those given to a command, and return them.
+
+    `texts`: how many texts are written at once; `beams`: over the whole text, which Transformers has alone.
+    """
+    from refactx.engines.loading import EngineOptions
+
+    names = ("engine", "device", "dtype", "gpu_layers", "threads", "context")
+    if beams > 1 and given["engine"] == "auto":
+        given["engine"] = "transformers"
+    return EngineOptions(texts=texts, **{name: given.pop(name) for name in names})
 
 
 def generation_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -197,9 +197,9 @@ def view_of(asking: Asking, as_json: bool, asks: bool = True) -> View:
 def ask_many(
     asking: Asking, view: View, questions: Sequence[str], batch_size: int, on_error: Callable[[str, InputError], object]
 ) -> bool:
-    """Ask in batches and show the answers in order. Call `on_error` for a question that cannot be asked.
+    """Ask `batch_size` questions at a time and show the answers in order. Call `on_error` for one that cannot be asked.
 
-    Returns whether all were asked: Ctrl-C ends the current batch, shows it, and leaves out the later ones.
+    Returns whether all were asked: Ctrl-C ends those that are being written, shows them, and leaves out the later ones.
     """
     with (
         shown(view.show_so_far),
@@ -216,7 +216,7 @@ def ask_many(
             return interrupted()
 
         answers = asking.asker.ask_all(questions, asking.options, batch_size=batch_size, free=asking.free, until=until)
-        for question, answer in zip(questions, _until(answers, interrupted, batch_size), strict=False):
+        for question, answer in zip(questions, answers, strict=False):
             with _above(bar):
                 if isinstance(answer, InputError):
                     on_error(question, answer)
@@ -225,14 +225,6 @@ def ask_many(
                     view.show(answer)
             bar.update()
         return not interrupted()
-
-
-def _until(answers: Iterator[Any], interrupted: Callable[[], bool], batch_size: int) -> Iterator[Any]:
-    """Yield the answers up to the end of the batch in which Ctrl-C was pressed."""
-    for number, answer in enumerate(answers, 1):
-        yield answer
-        if interrupted() and number % batch_size == 0:
-            return
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from collections.abc import Container, Iterable, Sequence
 
 import numpy as np
 
+from refactx.decoding.lookups import Lookup, Lookups, look_up
 from refactx.decoding.markers import Terminator, Trigger
 from refactx.decoding.prompt_state import state_after_prompt
 from refactx.decoding.spaces import Spaces
@@ -41,7 +42,9 @@ _log = logging.getLogger(__name__)
 class Machine:
     """The grammar of the facts of one index, as states of sequences: a `refactx.decoding.constraint.Constraint`.
 
-    It holds no sequence, so any number of threads may share it.
+    It holds no sequence, so any number of threads may share it. The methods that look up the tree come in pairs:
+    `advance` asks the index, and `advancing` is the same as a generator, which yields its lookups
+    (`refactx.decoding.lookups`).
 
         machine = refactx.Machine(index)
         state = machine.run(prompt_ids, len(prompt_ids))
@@ -96,16 +99,26 @@ class Machine:
 
         `after_space`: the text has a space after the trigger, so a fact follows without its own one.
         """
-        state = self._inside((), position, facts, tuple(fact.tokens for fact in facts))
+        return look_up(self.beginning(position, facts, after_space=after_space), self.source.children)
+
+    def beginning(
+        self, position: int, facts: tuple[Written, ...] = (), *, after_space: bool = False
+    ) -> Lookups[InFact]:
+        """Return the state as `begin` does."""
+        state = yield from self._inside((), position, facts, tuple(fact.tokens for fact in facts))
         return self._spaces.without(state) if after_space else state
 
     def advance(self, state: State, token: int, position: int) -> State:
         """Return the state after one more token, at `position` in the sequence."""
+        return look_up(self.advancing(state, token, position), self.source.children)
+
+    def advancing(self, state: State, token: int, position: int) -> Lookups[State]:
+        """Return the state as `advance` does."""
         match state:
             case Free():
-                return self._from_free(state, token, position)
+                return (yield from self._from_free(state, token, position))
             case InFact():
-                return self._from_fact(state, token, position)
+                return (yield from self._from_fact(state, token, position))
             case InTerminator():
                 done = self.terminator.steps[state.done].get(token)
                 return Dead(state.facts) if done is None else self._end(state, done, token, position)
@@ -116,8 +129,12 @@ class Machine:
 
     def follow(self, state: State, ids: Iterable[int], position: int = 0) -> State:
         """Return the state after more ids, the first of them at `position` in the sequence."""
+        return look_up(self.following(state, ids, position), self.source.children)
+
+    def following(self, state: State, ids: Iterable[int], position: int = 0) -> Lookups[State]:
+        """Return the state as `follow` does."""
         for at, token in enumerate(ids, position):
-            state = self.advance(state, token, at)
+            state = yield from self.advancing(state, token, at)
         return state
 
     def run(self, ids: Sequence[int], prompt_length: int, padding: Container[int] | None = None) -> State:
@@ -180,7 +197,7 @@ class Machine:
         """
         return tuple(self._fact(written) for written in state.facts)
 
-    def _from_free(self, state: Free, token: int, position: int) -> State:
+    def _from_free(self, state: Free, token: int, position: int) -> Lookups[State]:
         piece = self.bytes_of(token)
         if not piece:  # special tokens have no text: a trigger may have them between its tokens
             return state
@@ -189,7 +206,7 @@ class Machine:
             return after
         if self._limit is not None and self._limit.after_trigger and len(state.facts) >= self._limit.facts:
             return Closing(self._limit.after_trigger, 0, state.facts)
-        fact = self.begin(position + 1, state.facts)
+        fact = yield from self.beginning(position + 1, state.facts)
         if fact.children.total > 0:
             return fact
         if not self._warned:
@@ -198,7 +215,7 @@ class Machine:
             _log.warning("%s: the text after %r is not constrained", found, self.source.trigger)
         return after
 
-    def _from_fact(self, state: InFact, token: int, position: int) -> State:
+    def _from_fact(self, state: InFact, token: int, position: int) -> Lookups[State]:
         children, rivals = state.children, state.rivals
         # A token that continues a fact and could also begin the terminator continues the fact: its ids decide.
         if state.after_space and not children.leaves_of(token):  # a prompt with two spaces
@@ -210,7 +227,7 @@ class Machine:
             if rivals:
                 depth = len(state.prefix)
                 rivals = tuple(rival for rival in rivals if rival[depth : depth + 1] == (token,))
-            inside = self._inside((*state.prefix, token), state.start, state.facts, rivals)
+            inside = yield from self._inside((*state.prefix, token), state.start, state.facts, rivals)
             if inside.children.total == 0:  # there were facts one token before
                 raise IndexChangedError("all facts with the prefix written so far were retracted meanwhile: ask again")
             return inside
@@ -241,14 +258,10 @@ class Machine:
 
     def _inside(
         self, prefix: tuple[int, ...], start: int, facts: tuple[Written, ...], rivals: tuple[tuple[int, ...], ...]
-    ) -> InFact:
-        return InFact(
-            prefix=prefix,
-            start=start,
-            facts=facts,
-            rivals=rivals,
-            children=_subtract(self.source.children(prefix), rivals, len(prefix)),
-        )
+    ) -> Lookups[InFact]:
+        [found] = yield Lookup([prefix])
+        children = _subtract(found, rivals, len(prefix))
+        return InFact(prefix=prefix, start=start, facts=facts, rivals=rivals, children=children)
 
     def _warn_of_unfinished(self, left: bytes) -> None:
         """Log a warning if a prompt ends, after its last trigger, in the beginning of a fact that is not in the index."""

@@ -1,13 +1,12 @@
 """The stream of the text of one generation, split into free text and facts."""
 
 import codecs
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Free, InFact, InTerminator, State
-from refactx.tokenizer import FactTokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +24,14 @@ class TextPiece:
 class FactStream:
     """A Transformers streamer (`generate(streamer=...)`) for one generation, which calls `on_piece` for each piece.
 
-    `machine`: None if there are no facts. Bytes of an incomplete character wait for the rest of it.
+    `token_bytes`: the bytes of each id, by id; `machine`: None if there are no facts. Bytes of an incomplete character
+    wait for the rest of it.
     """
 
     def __init__(
-        self, tokenizer: FactTokenizer, machine: Machine | None, on_piece: Callable[[TextPiece], object]
+        self, token_bytes: Sequence[bytes], machine: Machine | None, on_piece: Callable[[TextPiece], object]
     ) -> None:
-        self._tokenizer, self._machine, self._on_piece = tokenizer, machine, on_piece
+        self._token_bytes, self._machine, self._on_piece = token_bytes, machine, on_piece
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._state: State = Free()
         self._position: int | None = None  # of the next id; None: the prompt is missing
@@ -52,7 +52,7 @@ class FactStream:
         self._emit(b"", final=True)
 
     def _next(self, token: int) -> None:
-        table = self._tokenizer.token_bytes
+        table = self._token_bytes
         piece = table[token] if token < len(table) else b""
         if self._machine is None or self._position is None:
             return self._emit(piece)

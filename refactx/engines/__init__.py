@@ -1,31 +1,38 @@
-"""Engines: language models that read sequences of token ids, and the loop that writes texts with them.
+"""Engines: language models that read sequences of token ids, and the scheduler that writes texts with them.
 
 | names | what they are |
 |---|---|
-| `Engine`, `Feed`, `TokenTree` | the protocol of a model with its key-value caches; ids to read; continuations |
-| `TextLoop`, `Row`, `Hooks`, `Picker` | the loop that writes texts, one of its texts, and what it calls |
+| `Engine`, `Feed`, `FeedTree` | the protocol of a model with its key-value cache; ids to read; continuations to read |
+| `Scheduler`, `Job` | the writing of many texts with one engine, and one of its texts |
+| `Row`, `RowWriter`, `Hooks`, `Picker` | a text, its writing as a generator of requests, and what that calls |
 | `FactChooser`, `Reading`, `Chosen` | the protocol of choosing facts, and what a chooser takes and returns |
 
-`refactx.engines.hf` is the engine over Transformers. `refactx.engines.vllm` has logits processors for vLLM, which runs
-loops of its own. This package itself loads neither torch nor Transformers.
+`refactx.engines.hf` is the engine over Transformers, `refactx.engines.llamacpp` over llama.cpp. `refactx.engines.vllm`
+has logits processors for vLLM, which runs loops of its own. This package itself loads neither torch nor Transformers.
 """
 
-from refactx.engines.chooser import Chosen, FactChooser, Reading, TreeReading
-from refactx.engines.engine import Engine, Feed, IdPath, Logits, TokenTree
-from refactx.engines.loop import Hooks, Picker, Row, TextLoop
+from refactx.engines.chooser import Chosen, FactChooser, Reading
+from refactx.engines.engine import Engine, Feed, FeedTree, IdPath, Logits, TreeLogits, TreeReading
+from refactx.engines.job import Job
+from refactx.engines.row import Abilities, Hooks, Picker, Row, RowWriter
+from refactx.engines.scheduler import Scheduler
 
 __all__ = [
+    "Abilities",
     "Chosen",
     "Engine",
     "FactChooser",
     "Feed",
+    "FeedTree",
     "Hooks",
     "IdPath",
+    "Job",
     "Logits",
     "Picker",
     "Reading",
     "Row",
-    "TextLoop",
-    "TokenTree",
+    "RowWriter",
+    "Scheduler",
+    "TreeLogits",
     "TreeReading",
 ]

@@ -11,6 +11,7 @@ from typing import Any
 
 from refactx.asking.options import GREEDY, Generation
 from refactx.asking.prompt import Prompt, load_prompt
+from refactx.engines.loading import EngineOptions, engine_for
 from refactx.errors import InputError
 from refactx.eval.judge import Case, Reply, judge_all, load_judge_prompt, local_judge, remote_judge
 from refactx.eval.log import write_atomically
@@ -51,8 +52,7 @@ class EvaluationOptions:
     prompt: str = "wikidata"
     generation: Generation = GREEDY
     batch_size: int = 1
-    dtype: str = "auto"
-    device: str = "auto"
+    engine: EngineOptions = EngineOptions()  # noqa: RUF009  (it is frozen)
     out: Path | None = None
 
     @property
@@ -129,7 +129,8 @@ def _settings(options: EvaluationOptions, questions: Sequence[Question], prompt:
         "prompt_fingerprint": sha256(repr(prompt).encode()).hexdigest()[:16],
         **asdict(options.generation),
         "batch_size": options.batch_size,
-        "dtype": options.dtype,
+        "engine": engine_for(options.model, options.engine),
+        "dtype": options.engine.dtype,
         "refactx": version("refactx"),
     }
 
@@ -178,16 +179,13 @@ def _asks(options: EvaluationOptions, index: Any, prompt: Prompt) -> dict[str, A
 
     from refactx.asking.asker import Asker
     from refactx.asking.prompt_check import check_prompt
-    from refactx.engines.hf.processor import check_tokenizer
-    from refactx.models.loading import load_model
+    from refactx.engines.loading import load_language_model
 
     notes = check_prompt(prompt, index)
-    model, tokenizer = load_model(
-        options.model, device=options.device, dtype=options.dtype, check=partial(check_tokenizer, index)
-    )
+    model = load_language_model(options.model, index, options.engine)
     for note in notes if options.prompt.endswith(".toml") else []:  # the built-in prompts go with any index
         print(f"refactx: {note}", file=sys.stderr)
-    asker = Asker(model, tokenizer, index, prompt)
+    asker = Asker(model, model.tokenizer, index, prompt)
     ask = partial(asker.ask_all, batch_size=options.batch_size)
     asks = {
         "grounded": partial(ask, options=options.generation),

@@ -26,6 +26,8 @@ FILES = {"grounded": "answers.jsonl", "free": "free.jsonl"}
 LABELS = {"grounded": "with facts", "free": "free"}
 """The names of the ways of asking in reports and plots."""
 
+GROUP = 8
+
 Ask = Callable[[Sequence[str]], Iterable[Answer | InputError]]
 """A function that answers questions in order, with an error for one that cannot be asked: `Asker.ask_all`."""
 
@@ -106,16 +108,18 @@ def ask_all(folder: Path, questions: Sequence[Question], asks: Mapping[str, Ask]
     """Ask the questions that have no answer yet, `batch_size` at a time. `asks`: functions by way of asking.
 
     A question that cannot be asked, for example since it is too long, gets a line with the error. After any exception,
-    also KeyboardInterrupt, the answers so far are stored, and the next call continues.
+    also KeyboardInterrupt, the answers so far are stored, and the next call continues. Several questions at a time are
+    asked in groups of `GROUP` times as many in one way before the other, so that few wait for the last of a group.
     """
     with ExitStack() as stack:
         logs = {way: stack.enter_context(AnswerLog(folder / FILES[way])) for way in asks}
         whole, done = len(questions) * len(asks), sum(q.key in log.records for q in questions for log in logs.values())
         left = [question for question in questions if any(question.key not in log.records for log in logs.values())]
         with tqdm(total=whole, initial=done, desc="answers", disable=None, leave=False) as bar:
-            for first in range(0, len(left), batch_size):
+            step = 1 if batch_size == 1 else GROUP * batch_size
+            for first in range(0, len(left), step):
                 for way, ask in asks.items():
-                    batch = [q for q in left[first : first + batch_size] if q.key not in logs[way].records]
+                    batch = [q for q in left[first : first + step] if q.key not in logs[way].records]
                     answers = ask([question.text for question in batch])
                     for question, answer in zip(batch, answers, strict=True):
                         record = (

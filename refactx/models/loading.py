@@ -124,6 +124,20 @@ def _device(name: str) -> str:
     raise ModelError(f"PyTorch finds no device {name} on this machine: give {', '.join(here)} or auto")
 
 
+def gguf_of(name: str) -> Path | None:
+    """Return the GGUF file that `name` is, or that is alone in the folder `name`; None for another model.
+
+    Raises ModelError as `load_model` does if there is no such file or folder.
+    """
+    path = _local(name)
+    if path is None:
+        return None
+    if path.is_file():
+        return path if path.suffix == ".gguf" else None
+    packed = list(path.glob("*.gguf"))
+    return packed[0] if len(packed) == 1 and not (path / "config.json").exists() else None
+
+
 def check_chat_template(tokenizer: Any) -> None:
     """Raise ModelError if a Transformers tokenizer has no chat template, which writes conversations."""
     if not getattr(tokenizer, "chat_template", None):

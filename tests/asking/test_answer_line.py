@@ -1,9 +1,10 @@
 """Free text that would end without an answer continues with the answer's line, once, in every mode; other text is not
 changed."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
+import torch
 from support.tiny_asker import tiny_asker
 from support.tiny_model import one_thread, prompts, tiny_model, tiny_tokenizer  # noqa: F401
 from transformers import LogitsProcessorList
@@ -26,7 +27,7 @@ def texts(model: Any, *given: str, line: bool = True, **options: Any) -> list[st
     inputs, tokenizer = prompts(*given), tiny_tokenizer()
     length = inputs["input_ids"].shape[1]
     own = AnswerLine(tokenizer, MARKER, {tokenizer.eos_token_id})
-    processors = [NextId(own.next_id, length)] if line else []
+    processors = [NextId(own.after, length)] if line else []
     out = model.generate(**inputs, logits_processor=LogitsProcessorList(processors), max_new_tokens=40, **options)
     return [tokenizer.decode(row[length:], skip_special_tokens=True) for row in out.tolist()]
 
@@ -52,20 +53,27 @@ def test_a_text_that_does_not_end_is_not_changed() -> None:
 def test_a_text_with_an_answer_may_end() -> None:
     tokenizer = tiny_tokenizer()
     end = tokenizer.eos_token_id
-    ids = tokenizer.encode(f"a b\n{MARKER} b", add_special_tokens=False)
-    assert AnswerLine(tokenizer, MARKER, {end}).next_id(ids, 1, end) is None
-    assert AnswerLine(tokenizer, MARKER, {end}).next_id(ids, len(ids), end) is not None, (
-        "one in the prompt is no answer"
-    )
+    own = AnswerLine(tokenizer, MARKER, {end})
+    assert not own.after(tokenizer.encode(f"a b\n{MARKER} b", add_special_tokens=False), end)
+    assert not own.after(tokenizer.encode("a b", add_special_tokens=False), end - 1)
+    assert own.after([], end) == tokenizer.encode(MARKER, add_special_tokens=False)
 
 
 def test_rows_with_other_prompts_do_not_share_a_line() -> None:
     tokenizer = tiny_tokenizer()
     end, line = tokenizer.eos_token_id, tokenizer.encode(MARKER, add_special_tokens=False)
-    own = AnswerLine(tokenizer, MARKER, {end})
-    assert own.next_id([1], 1, end) == line[0]
-    assert own.next_id([2, line[0]], 1, 5) is None, "a row that wrote the line's first id by itself"
-    assert own.next_id([1, line[0]], 1, 5) == line[1]
+    processor = NextId(AnswerLine(tokenizer, MARKER, {end}).after, 1)
+
+    def forced(ids: list[int], likeliest: int) -> list[int]:
+        """The ids that may follow."""
+        scores = torch.zeros((1, len(tokenizer)))
+        scores[0, likeliest] = 1.0
+        after: torch.Tensor = processor(cast(Any, torch.tensor([ids])), cast(Any, scores))
+        return (after[0] > -torch.inf).nonzero()[:, 0].tolist()
+
+    assert forced([1], end) == line[:1]
+    assert len(forced([2, line[0]], 5)) > 1, "a row that wrote the line's first id by itself"
+    assert forced([1, line[0]], 5) == line[1:2]
 
 
 def test_free_questions_are_answered_and_grounded_ones_as_before() -> None:

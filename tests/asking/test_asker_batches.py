@@ -1,16 +1,21 @@
 """Batches of questions, conversations, sampling, and generations that `until` ends."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
 import pytest
+import torch
 from support.tiny_asker import tiny_asker
 from support.tiny_model import tiny_model, tiny_tokenizer
 
 from refactx.asking.answer import Answer
+from refactx.asking.asker import Asker
 from refactx.asking.options import Generation
-from refactx.asking.prompt import Example
+from refactx.asking.prompt import Example, Prompt
 from refactx.errors import InputError
+from refactx.writing.writer import MOST_SHARED
 
 QUESTIONS = ("Fact:", "What? Fact:", "hello", "Is it so, that it is as long as this is? Fact: <B", "a")
 
@@ -29,9 +34,81 @@ def test_answers_of_a_batch_are_those_of_single_questions(options: dict[str, Any
     ]
 
 
-def test_the_seconds_of_a_batch_are_divided_evenly() -> None:
-    answers = list(tiny_asker().ask_all(QUESTIONS, batch_size=len(QUESTIONS), max_new_tokens=5))
-    assert len({answer.seconds for answer in answers if isinstance(answer, Answer)}) == 1
+def test_the_passes_and_seconds_of_each_answer_are_its_own() -> None:
+    alone = [tiny_asker().ask(question, max_new_tokens=9) for question in QUESTIONS]
+    answers = list(tiny_asker().ask_all(QUESTIONS, batch_size=len(QUESTIONS), max_new_tokens=9))
+    for one, answer in zip(alone, answers, strict=True):
+        assert isinstance(answer, Answer)
+        assert answer.forward_passes == one.forward_passes
+        assert answer.seconds > 0
+
+
+def test_a_question_begins_when_another_is_answered() -> None:
+    asker, order = tiny_asker(), list[str]()
+
+    def until(ids: Any) -> bool:
+        order.append("".join(asker._tokenizer.decode(ids[0][9:]).split())[:5])  # after "Be true. "
+        return False
+
+    answers = list(asker.ask_all(["first", "again", "third"], batch_size=2, max_new_tokens=30, until=until))
+    assert [answer.tokens for answer in answers if isinstance(answer, Answer)] == [30] * 3
+    assert order.index("third") > min(at for at, name in enumerate(order) if order[at:].count(name) == 1)
+    assert order.count("third") == 30
+    assert nothing_is_left(asker)
+
+
+def nothing_is_left(asker: Any) -> bool:
+    """Whether the engine has the sequences that texts continue alone."""
+    return bool(asker._model.engine._sequences.keys() == set(asker._writer.shared._shared.values()))
+
+
+def test_askers_of_a_model_share_its_engine() -> None:
+    first = tiny_asker()
+    others = [Asker(first._model, first._tokenizer, first._index, Prompt(system=text)) for text in "abcdefghijkl"]
+    for asker in (first, *others):
+        alone = Asker(tiny_model(), first._tokenizer, first._index, asker._prompt)
+        assert shown(asker.ask("hello", max_new_tokens=9)) == shown(alone.ask("hello", max_new_tokens=9))
+    assert len(first._model.engine._sequences) == MOST_SHARED  # type: ignore[union-attr]
+
+
+def test_a_question_within_a_question_is_refused() -> None:
+    asker = tiny_asker()
+    with pytest.raises(RuntimeError, match="cannot write another"):
+        asker.ask("hello", max_new_tokens=9, until=lambda _: bool(asker.ask("a", max_new_tokens=1)))
+    assert asker.ask("hello", max_new_tokens=9).tokens == 9
+    assert nothing_is_left(asker)
+
+
+def test_inference_mode_of_one_call_does_not_matter_to_the_next() -> None:
+    asker = tiny_asker()
+    with torch.inference_mode():
+        first = asker.ask("Fact:", max_new_tokens=20)
+    assert shown(asker.ask("Fact:", max_new_tokens=20)) == shown(first)
+
+
+def test_after_until_no_other_question_is_begun() -> None:
+    answers = list(tiny_asker().ask_all(["hello", "a", "b", "c"], batch_size=2, until=lambda _: True))
+    assert [shown(answer)[-1] for answer in answers] == ["interrupted"] * 2
+
+
+def test_an_iteration_that_is_given_up_leaves_nothing_in_the_engine() -> None:
+    asker = tiny_asker()
+    answers = asker.ask_all(["hello", "Fact:", "a"], batch_size=2, max_new_tokens=30)
+    next(answers)
+    answers.close()  # type: ignore[attr-defined]
+    assert nothing_is_left(asker)
+
+
+def test_threads_may_ask_at_once() -> None:
+    asker, both = tiny_asker(), Barrier(3)
+
+    def ask(question: str) -> Any:
+        both.wait()
+        return shown(asker.ask(question, max_new_tokens=30))
+
+    with ThreadPoolExecutor(3) as threads:
+        found = list(threads.map(ask, QUESTIONS[:3]))
+    assert found == [shown(tiny_asker().ask(question, max_new_tokens=30)) for question in QUESTIONS[:3]]
 
 
 def test_all_batches_continue_one_prefix() -> None:
@@ -42,7 +119,7 @@ def test_all_batches_continue_one_prefix() -> None:
     list(asker.ask_all(["What?", "b"], batch_size=2, max_new_tokens=1))
     beginning, *batches = read
     assert beginning > 8, "the system message"
-    assert batches == [2 * len("hello "), 2 * len("What? ")]
+    assert batches == [len("hello a "), len("What? b ")], "no id is padding"
 
 
 def test_a_question_that_cannot_be_asked_has_its_error_in_place_of_an_answer() -> None:

@@ -85,13 +85,13 @@ class TestAsking:
             asker(Prompt(system="Be true."), other_model(kind)).ask("Fact:", max_new_tokens=40)
         )
 
-    def test_is_for_one_row_without_beams(self) -> None:
+    def test_is_for_one_text_without_beams(self) -> None:
         index = tiny_index(GRAPH)
-        grounded, chosen = ground(llama(), tiny_tokenizer(), index), channel(llama(), index)
+        grounded, chosen = ground(llama(), tiny_tokenizer(), index), channel(index)
         for options in ({"fact_beams": 2}, {"num_beams": 2}, {"num_return_sequences": 2, "do_sample": True}):
             with pytest.raises(InputError, match="channel"):
                 grounded.generate(**prompts("a Fact:"), channel=chosen, max_new_tokens=5, **options)
-        with pytest.raises(InputError, match="one row"):
+        with pytest.raises(InputError, match="each row a channel of its own"):
             grounded.generate(**prompts("a Fact:", "b"), channel=chosen, max_new_tokens=5)
         assert not Generation(num_beams=2).uses_channel
         assert Generation().uses_channel

@@ -49,14 +49,6 @@ def test_ends_after_the_same_name_three_times_in_a_row(text: str, ends: bool) ->
     assert criterion(torch.tensor(padded), None).tolist() == [ends, False]
 
 
-def test_what_comes_after_the_repetition_is_cut_off() -> None:
-    tokenizer = tiny_tokenizer()
-    repeated, text = RepeatedAnswer(tokenizer, "Answer:"), tokenizer.encode("Answer: b; b; b;")
-    for more in ([], text, [-1, -1]):
-        assert repeated.cut([*text, *more]) == text
-    assert repeated.cut(text[:-1]) == text[:-1]
-
-
 class Index(MemoryIndex):
     links = staticmethod(unlinked)
 

@@ -1,16 +1,23 @@
 """Drafts of the answer's line after facts, from any place in it."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from support.tiny_model import FACTS, tiny_index
 
 from refactx.choosing.answer_lines import AnswerLines, up_to_object
+from refactx.decoding.lookups import look_up
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import Free, InFact
+from refactx.decoding.states import Free, InFact, State
 
 
 def lines_of(marker: str, unknown: str = "") -> AnswerLines:
     return AnswerLines(marker=marker, unknown=unknown, values=6, again=4.0, tells=4.0)
+
+
+def end_of_fact(marker: str, machine: Machine, state: State) -> Sequence[int]:
+    return look_up(lines_of(marker).end_of_fact(machine, state), machine.source.children)
 
 
 class TestLines:
@@ -62,15 +69,14 @@ class TestLines:
     )
     def test_end_a_fact_that_continues_in_no_other(self, text: str, ids: str) -> None:
         state = self.machine.run(self.machine.source.tokenizer.encode(text), 0)
-        end = lines_of("Answer:").end_of_fact(self.machine, state)
-        assert self.machine.source.tokenizer.decode(end).rstrip("\n") == ids
-        assert not lines_of("").end_of_fact(self.machine, state)
+        assert self.machine.source.tokenizer.decode(end_of_fact("Answer:", self.machine, state)).rstrip("\n") == ids
+        assert not end_of_fact("", self.machine, state)
 
     def test_leave_one_that_may_continue_to_the_model(self) -> None:
         machine = Machine(tiny_index(["<Ann> <p> <b>", "<Ann> <p> <b> c>"]))
         state = machine.run(machine.source.tokenizer.encode("Fact: <Ann> <p> <b>"), 0)
         assert isinstance(state, InFact)
         assert state.children.terminal
-        assert not lines_of("Answer:").end_of_fact(machine, state)
+        assert not end_of_fact("Answer:", machine, state)
         ended = machine.run(machine.source.tokenizer.encode("Fact: <Ann> <p> <b> ."), 0)
         assert isinstance(ended, Free)

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from support.channel_runs import EVERY_NAME, continuations_of, found, shown
+from support.channel_runs import EVERY_NAME, after_text, found, shown
 from support.tiny_model import (
     MemoryIndex,
     log_probabilities,
@@ -17,6 +17,7 @@ from support.tiny_model import (
 )
 
 from refactx.choosing.candidates import Property, Subject, SubjectLimits, find_properties
+from refactx.choosing.continuations import Continuations
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact
 
@@ -131,8 +132,14 @@ def properties_after(
             at = machine.advance(at, token, 0)  # type: ignore[assignment]
         wanted.append(Subject(ids=path, state=at))
     wanted = wanted or [Subject(ids=(), state=state)]
-    continuations = continuations_of(llama(0), ids)
-    found = find_properties(machine, wanted, len(ids), continuations, most=most, unlikely=unlikely)
+    found = after_text(
+        llama(0),
+        index,
+        ids,
+        lambda reading: find_properties(
+            machine, wanted, len(ids), Continuations.of(reading), most=most, unlikely=unlikely
+        ),
+    )
     return found, ids, wanted
 
 

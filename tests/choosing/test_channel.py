@@ -30,6 +30,7 @@ from support.tiny_model import (
 from refactx.choosing.answer_lines import AnswerLines
 from refactx.choosing.channel_chooser import ChannelChooser, usual_id
 from refactx.choosing.continuations import Continuations
+from refactx.decoding.lookups import look_up
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Free, InFact
 from refactx.engines.chooser import Reading
@@ -138,7 +139,7 @@ class TestWhatIsWritten:
         index, seen, guess_of = tiny_index(GRAPH), [], ChannelChooser.guess
 
         def spy(chooser: ChannelChooser, state: Any, *given: Any) -> Any:
-            seen.append((state, list(guess_of(chooser, state, *given))))
+            seen.append((state, list((yield from guess_of(chooser, state, *given)))))
             return seen[-1][1]
 
         monkeypatch.setattr(ChannelChooser, "guess", spy)
@@ -149,7 +150,7 @@ class TestWhatIsWritten:
         ]  # with the text that this model writes before it
         seen.clear()
         write(index, f"{begin}{trigger} <Bo> <q> <Ann> .\n{begin}", budget=40)
-        machine, chosen = Machine(index), channel(llama(), index)
+        machine, chosen = Machine(index), channel(index)
         cut = 0
         for state, guessed in seen:
             for count in range(len(guessed) + 1) if isinstance(state, Free | InFact) else ():
@@ -248,7 +249,8 @@ class TestAfterAFact:
         logits = np.zeros(llama().config.vocab_size, np.float32)
         logits[encode("Fact:")[0]] = 4.0
         for again, line in ((3.9, "Fact:"), (4.1, "Answer:")):
-            assert channel(llama(), index, again=again).lines.next_line(machine, state, logits) == encode(line)
+            steps = channel(index, again=again).lines.next_line(machine, state, logits)
+            assert look_up(steps, index.children) == encode(line)
 
     def test_elsewhere_lines_are_free(self) -> None:
         index = tiny_index(GRAPH)
@@ -260,4 +262,5 @@ class TestAfterAFact:
             "Fact: <Ann> <p> <b> . ",
         ):
             ids = encode(text)
-            assert not channel(llama(), index).lines.next_line(machine, machine.run(ids, 0), logits)
+            steps = channel(index).lines.next_line(machine, machine.run(ids, 0), logits)
+            assert not look_up(steps, index.children)

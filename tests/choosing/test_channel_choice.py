@@ -137,9 +137,9 @@ class TestTheChoice:
         sizes: tuple[int, int],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        for module in ("hf.trees",):
-            monkeypatch.setattr(f"refactx.engines.{module}.IDS_A_PASS", sizes[0])
-        monkeypatch.setattr("refactx.engines.hf.trees.ROWS_A_PASS", sizes[1])
+        for module in ("packed", "rows"):
+            monkeypatch.setattr(f"refactx.engines.hf.{module}.IDS_A_PASS", sizes[0])
+        monkeypatch.setattr("refactx.engines.hf.rows.ROWS_A_PASS", sizes[1])
         assert self.compared(graph, "a Fact:", range(2), question, options) > 2
 
     def test_scores_both_steps_if_a_fact_led_to_the_subject(self) -> None:
@@ -184,7 +184,7 @@ class TestTheChoice:
         model = tiny_model()
         model.get_output_embeddings().weight.data.zero_()
         index = tiny_index(NAMESAKES)
-        chosen = channel(model, index, prior=prior, again=math.inf)
+        chosen = channel(index, prior=prior, again=math.inf)
         grounded = ground(model, tiny_tokenizer(), index)
         out = grounded.generate(**prompts("a Fact: <Bo ("), channel=chosen, max_new_tokens=40, do_sample=False)
         assert parts(grounded.facts(out)[0][0].text)[0] == subject

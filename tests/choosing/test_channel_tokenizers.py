@@ -38,7 +38,7 @@ class TestTokenizersThatJoinParts:
         model, index = LlamaForCausalLM(config).eval(), MemoryIndex(FactTokenizer.from_transformers(tokenizer), graph)
         grounded, inputs = ground(model, tokenizer, index), torch.tensor([index.tokenizer.encode("a Fact:")])
         out = grounded.generate(
-            inputs, channel=channel(model, index, **options), max_new_tokens=120, do_sample=False, eos_token_id=None
+            inputs, channel=channel(index, **options), max_new_tokens=120, do_sample=False, eos_token_id=None
         )
         return index, out[0].tolist(), inputs.shape[1], grounded.facts(out)[0]
 

@@ -17,7 +17,6 @@ from support.tiny_model import (
 )
 
 from refactx.choosing.channel import Channel, ChannelOptions
-from refactx.engines.hf.engine import TransformersEngine
 from refactx.grounded import ground
 
 UNKNOWN = "hello"
@@ -29,10 +28,8 @@ def write(
     """Index, ids, and the facts before the answer."""
     index, model = tiny_index(GRAPH), llama(seed)
     lead, asked = (index.tokenizer.encode(part) for part in (" Question:", f" {question}"))
-    engine = TransformersEngine(model)
     channel = Channel(
-        engine=engine,
-        examples=engine.prefill(index.tokenizer.encode(EXAMPLES)),
+        examples=index.tokenizer.encode(EXAMPLES),
         question=[*lead, *asked],
         lead=len(lead),
         marker="Answer:",

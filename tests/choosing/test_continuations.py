@@ -7,13 +7,15 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.tiny_model import Passes, log_probabilities, one_thread, read_as, tiny_model  # noqa: F401
+from support.channel_runs import after_text
+from support.tiny_model import FACTS, Passes, log_probabilities, one_thread, read_as, tiny_index, tiny_model  # noqa: F401
 
 from refactx.choosing.continuations import Continuations
 from refactx.engines.chooser import Reading
 from refactx.engines.engine import Feed
-from refactx.engines.hf.engine import TransformersEngine
+from refactx.engines.requests import Steps
 
+INDEX = tiny_index(FACTS)
 TEXT = [5, 9, 12, 7]
 PATHS = st.lists(st.lists(st.integers(5, 8), min_size=1, max_size=5).map(tuple), min_size=1, max_size=8)
 
@@ -21,14 +23,6 @@ PATHS = st.lists(st.lists(st.integers(5, 8), min_size=1, max_size=5).map(tuple),
 @cache
 def llama() -> Any:
     return tiny_model(1)
-
-
-def read_text(ahead: tuple[int, ...] = ()) -> Reading:
-    """The model after the text and `ahead`."""
-    engine = TransformersEngine(llama())
-    sequence = engine.prefill(TEXT[:-1])
-    [logits] = engine.feed([Feed(sequence, [TEXT[-1], *ahead], last=1 + len(ahead))])
-    return Reading(engine=engine, sequence=sequence, logits=logits, position=len(TEXT), room=99, ahead=ahead)
 
 
 def log_softmax(logits: Any) -> torch.Tensor:
@@ -52,34 +46,40 @@ def test_logits_equal_those_of_plain_passes_and_the_model_continues_after_a_kept
     kept: tuple[int, ...],
     ids_a_pass: int,
 ) -> None:
-    reading = read_text(ahead)
-    with pytest.MonkeyPatch.context() as patch:
-        for module in ("hf.trees",):
-            patch.setattr(f"refactx.engines.{module}.IDS_A_PASS", ids_a_pass)
+    def check(reading: Reading) -> Steps[None]:
         continuations = Continuations.of(reading, earlier)
         for paths in asked:
-            for path, row in zip([(), *paths], continuations.logits([(), *paths]), strict=True):
+            logits = yield from continuations.logits([(), *paths])
+            for path, row in zip([(), *paths], logits, strict=True):
                 assert torch.allclose(log_softmax(row), log_probabilities(llama(), [*TEXT, *path])[-1], atol=1e-4)
         texts = [path for path in asked[0] if len(path) > 1]
-        found = continuations.log_probabilities([(path, len(path) - 1) for path in texts])
-    for path, scores in zip(texts, found, strict=True):
-        plain = log_probabilities(llama(), [*TEXT, *path])
-        expected = [float(plain[len(TEXT) + n - 1, path[n]]) for n in range(1, len(path))]
-        assert scores == pytest.approx(expected, abs=1e-3)
-    read = continuations.keep(kept)
-    assert read <= len(kept)
-    [after] = reading.engine.feed([Feed(reading.sequence, [*kept[read:], 6])])
-    assert torch.allclose(log_softmax(after[-1]), log_probabilities(llama(), [*TEXT, *kept, 6])[-1], atol=1e-4)
+        found = yield from continuations.log_probabilities([(path, len(path) - 1) for path in texts])
+        for path, scores in zip(texts, found, strict=True):
+            plain = log_probabilities(llama(), [*TEXT, *path])
+            expected = [float(plain[len(TEXT) + n - 1, path[n]]) for n in range(1, len(path))]
+            assert scores == pytest.approx(expected, abs=1e-3)
+        read = yield from continuations.keep(kept)
+        assert read <= len(kept)
+        [after] = yield Feed([*kept[read:], 6])
+        assert torch.allclose(log_softmax(after), log_probabilities(llama(), [*TEXT, *kept, 6])[-1], atol=1e-4)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("packed", "rows"):
+            patch.setattr(f"refactx.engines.hf.{module}.IDS_A_PASS", ids_a_pass)
+        after_text(llama(), INDEX, TEXT, check, ahead)
 
 
 @torch.no_grad()
 def test_paths_that_were_read_ahead_or_with_another_path_take_no_pass() -> None:
-    continuations = Continuations.of(read_text((5, 6)), earlier=[(5, 7), (8, 9)])
-    with Passes(llama()) as passes:
-        continuations.logits([(), (5,), (5, 6)])
-        assert passes.number == 0
-        continuations.logits([(7,)])
-        continuations.logits([(8, 9), (5, 7)])
-        assert (passes.number, passes.ids) == (1, 4)
-        assert continuations.asked == [(), (5,), (5, 6), (7,), (8, 9), (5, 7)]
-    assert continuations.keep((8, 9, 10)) == 2
+    def check(reading: Reading) -> Steps[None]:
+        continuations = Continuations.of(reading, earlier=[(5, 7), (8, 9)])
+        with Passes(llama()) as passes:
+            yield from continuations.logits([(), (5,), (5, 6)])
+            assert passes.number == 0
+            yield from continuations.logits([(7,)])
+            yield from continuations.logits([(8, 9), (5, 7)])
+            assert (passes.number, passes.ids) == (1, 4)
+            assert continuations.asked == [(), (5,), (5, 6), (7,), (8, 9), (5, 7)]
+        assert (yield from continuations.keep((8, 9, 10))) == 2
+
+    after_text(llama(), INDEX, TEXT, check, (5, 6))

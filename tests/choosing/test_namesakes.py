@@ -6,6 +6,7 @@ from support.tiny_model import MemoryIndex, one_thread, tiny_index  # noqa: F401
 
 from refactx.choosing import namesakes as module
 from refactx.choosing.namesakes import Namesake, namesakes
+from refactx.decoding.lookups import look_up
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact
 from refactx.tokenizer import FactTokenizer
@@ -38,7 +39,7 @@ def meant(index: MemoryIndex, name: str, most: int = 9, begun: str = "", text: s
     begin = machine.run(encode(text), 0)
     start, state = machine.follow(begin, head), machine.follow(begin, ids)
     assert isinstance(start, InFact) and isinstance(state, InFact)
-    some = namesakes(machine, start, ids[len(head) :], state, most)
+    some = look_up(namesakes(machine, start, ids[len(head) :], state, most), index.children)
     for one in some:
         assert machine.follow(start, one.ids) == one.state
     return {index.tokenizer.decode((*head, *one.ids)).strip()[1:-1]: one for one in some}

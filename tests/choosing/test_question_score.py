@@ -4,9 +4,7 @@ dropped."""
 import math
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -14,14 +12,16 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.channel_runs import result_of
 from support.tiny_model import log_probabilities, one_thread, read_as, tiny_index, tiny_model  # noqa: F401
 
 from refactx.choosing.question_score import FIRST, QuestionScore, fact_so_far, no_fact
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact
-from refactx.engines.engine import IdPath
-from refactx.engines.hf.chunked import ChunkedModel
-from refactx.engines.hf.engine import TransformersEngine
+from refactx.engines.engine import IdPath, TreeReading
+from refactx.engines.hf.rows import engine_of
+from refactx.engines.job import Job
+from refactx.engines.scheduler import Scheduler, run_jobs
 
 LONG = "one two three four five (six) seven (1900-1999)"
 GRAPH = ("<Ann> <p> <b>", "<Bo (n)> <q> <c>", f"<Cy ({LONG})> <p> <Ann>", "<Ann> <r> <Bo (n)>")
@@ -38,14 +38,20 @@ def encode(text: str) -> list[int]:
     return INDEX.tokenizer.encode(text)
 
 
-def of_ids(lead: Sequence[int], question: Sequence[int]) -> QuestionScore:
-    engine = TransformersEngine(llama())
-    examples = engine.prefill(encode(EXAMPLES))
-    return QuestionScore(engine=engine, examples=examples, question=[*lead, *question], lead=len(lead))
+class Score:
+    """The likelihoods of a question after examples and texts, by the tiny model."""
+
+    def __init__(self, lead: Sequence[int], question: Sequence[int]) -> None:
+        self.score = QuestionScore(question=[*lead, *question], lead=len(lead))
+
+    def likelihoods(self, texts: Sequence[IdPath], *more: Any) -> Any:
+        engine = engine_of(llama())
+        steps = self.score.likelihoods(texts, engine.trees, *more)
+        return result_of(steps, engine, INDEX, [0], encode(EXAMPLES))
 
 
-def of_question(question: str) -> QuestionScore:
-    return of_ids(encode(LEAD), encode(question))
+def of_question(question: str) -> Score:
+    return Score(encode(LEAD), encode(question))
 
 
 def at(text: str, written: Sequence[str] = ()) -> InFact:
@@ -94,10 +100,10 @@ def test_texts_with_common_beginnings_get_the_scores_that_each_gets_alone(
     question, begin = encode(" b in b?"), fact_ids("<Ann>")
     texts = [(*begin, *row) for row in rows]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("refactx.engines.hf.trees.IDS_A_PASS", ids_a_pass)
-        patch.setattr("refactx.engines.hf.trees.IDS_A_PASS", ids_a_pass)
-        together = of_ids(encode(lead), question).likelihoods(texts)
-    alone = [of_ids(encode(lead), question).likelihoods([text])[0] for text in texts]
+        for module in ("packed", "rows"):
+            patch.setattr(f"refactx.engines.hf.{module}.IDS_A_PASS", ids_a_pass)
+        together = Score(encode(lead), question).likelihoods(texts)
+    alone = [Score(encode(lead), question).likelihoods([text])[0] for text in texts]
     assert together == pytest.approx(alone, abs=1e-3)
 
 
@@ -132,37 +138,28 @@ def test_drops_only_texts_far_below_the_best_after_a_quarter_of_the_question(
             assert found[n] == pytest.approx(float(one.sum()), abs=1e-3)
 
 
-def test_ids_that_were_read_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_read_is_not_asked_for_again() -> None:
     score, texts = of_question(" who was it?"), [(*fact_ids("<Ann>"), *encode(f" <{name}>")) for name in "pqr"]
     first = score.likelihoods(texts)
-    monkeypatch.setattr("refactx.engines.hf.chunked.ChunkedModel.feed_masked", None)
-    assert score.likelihoods(texts[::-1]).tolist() == first.tolist()[::-1]
+    with pytest.raises(StopIteration) as done:
+        next(score.score.likelihoods(texts[::-1], TreeReading.SHARED))
+    assert done.value.value.tolist() == first.tolist()[::-1]
 
 
-def test_threads_may_share_it() -> None:
-    texts = [(*fact_ids("<Ann>"), *encode(f" <{name}>")) for name in "pqr"]
-    alone, both = of_question(" who was it?").likelihoods(texts), Barrier(2)
-    score = of_question(" who was it?")
-
-    def ask(_: int) -> list[float]:
-        both.wait()
-        found: list[float] = score.likelihoods(texts).tolist()
-        return found
-
-    with ThreadPoolExecutor(2) as threads:
-        for found in [*threads.map(ask, range(2)), score.likelihoods(texts)]:
-            assert found == pytest.approx(alone, abs=1e-3)
-
-
-def test_each_id_is_read_once_for_all_continuations(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_id_is_read_once_for_all_continuations() -> None:
     question, begin = encode(" who was it?"), fact_ids("<Ann>")
     texts = [(*begin, 7, 8), (*begin, 7, 9), begin]
-    read = Counter[int]()
-    feed = ChunkedModel.feed_masked
-    monkeypatch.setattr(
-        ChunkedModel, "feed_masked", lambda self, ids, *more: (read.update(ids), feed(self, ids, *more))[1]
+    engine = engine_of(llama())
+    examples, read = engine.prefill(encode(EXAMPLES)), Counter[int]()
+    steps = Score(encode(LEAD), question).score.likelihoods(texts, engine.trees)
+    job = Job(steps=steps, begin=lambda: engine.fork(examples), children=INDEX.children, examples=examples)
+    hook = llama().register_forward_pre_hook(
+        lambda _, __, inputs: read.update(inputs["input_ids"][0].tolist()), with_kwargs=True
     )
-    of_ids(encode(LEAD), question).likelihoods(texts)
+    try:
+        run_jobs(Scheduler(engine), [job])
+    finally:
+        hook.remove()
     assert read == Counter(begin) + Counter([7, 8, 9]) + Counter([*encode(LEAD), *question[:-1]] * 3)
 
 

@@ -1,5 +1,6 @@
 """The loop with other processors, other modes of generation and other models: its ids are those of Transformers' own."""
 
+from threading import current_thread, main_thread
 from typing import Any
 
 import pytest
@@ -133,3 +134,16 @@ class TestOtherWays:
         ours, theirs = both(model, inputs, given, max_new_tokens=30, do_sample=False)
         assert ours.tolist() == theirs.tolist()
         assert fact_count(ours, inputs)
+
+
+def test_processors_of_a_batch_are_called_in_the_callers_thread_and_modes() -> None:
+    seen = set[tuple[bool, bool]]()
+
+    class Watch(LogitsProcessor):
+        def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+            seen.add((current_thread() is main_thread(), torch.is_grad_enabled()))
+            return scores
+
+    given = LogitsProcessorList([*eager(), Watch()])
+    grounded().generate(**prompts(*PROMPTS), logits_processor=given, max_new_tokens=20, do_sample=False)
+    assert seen == {(True, False)}

@@ -16,10 +16,9 @@ from support.tiny_model import (
     tiny_tokenizer,
 )
 
-from refactx.asking.inputs import PromptInputs
+from refactx.asking.asker import Asker
 from refactx.asking.prompt import Prompt
 from refactx.grounded import GroundedModel, ground
-from refactx.grounded.writer import TextWriter
 
 CHANGES: dict[str, Callable[[Any], Any]] = {
     "eval": lambda model: model.eval(),
@@ -65,17 +64,17 @@ def test_other_results_of_methods_are_the_models() -> None:
 def test_the_common_prefix_is_computed_with_the_next_question_if_the_first_is_interrupted() -> None:
     model, tokenizer = tiny_model(), copy.deepcopy(tiny_tokenizer())
     tokenizer.chat_template = "{% for m in messages %}{{ m['content'] + ' ' }}{% endfor %}"
-    inputs = PromptInputs(TextWriter(model, tokenizer, None), tokenizer, Prompt(system="Be true."))
-    asked = [inputs.encode("Who?", 10, ())]
+    asker = Asker(model, tokenizer, None, Prompt(system="Be true."))
+    read: list[int] = []
 
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
     hook = model.register_forward_pre_hook(interrupt)
     with pytest.raises(KeyboardInterrupt):
-        inputs.batch(asked)
+        asker.ask("Who?", max_new_tokens=1, free=True)
     hook.remove()
-    prefix = inputs.batch(asked).prefix
-    assert prefix is not None
-    assert tokenizer.decode(prefix.ids[0]) == "Be true. "
-    assert inputs.batch(asked).prefix is prefix
+    model.register_forward_pre_hook(lambda _, args, kwargs: read.append(kwargs["input_ids"].numel()), with_kwargs=True)
+    for question in ("Who?", "What?"):
+        asker.ask(question, max_new_tokens=1, free=True)
+    assert read == [len("Be true. "), len("Who? "), len("What? ")]

@@ -1,10 +1,11 @@
 """Common parts of the tests of the channel: graphs, questions, and the tiny model with a channel."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
@@ -12,11 +13,17 @@ from refactx.choosing.candidates import Subject, SubjectLimits, find_subjects
 from refactx.choosing.channel import Channel, ChannelOptions
 from refactx.choosing.continuations import Continuations
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import InFact
-from refactx.engines.engine import Feed
-from refactx.engines.hf.engine import TransformersEngine
+from refactx.decoding.states import FactSource, InFact
+from refactx.engines.chooser import Reading
+from refactx.engines.engine import Engine, Feed
+from refactx.engines.hf.rows import engine_of
+from refactx.engines.job import Job
+from refactx.engines.requests import Steps
+from refactx.engines.scheduler import Scheduler, run_jobs
 from refactx.grounded import ground
 from support.tiny_model import MemoryIndex, eager, prompts, tiny_model, tiny_tokenizer
+
+T = TypeVar("T")
 
 GRAPH = (
     "<Ann> <p> <b>",
@@ -59,8 +66,46 @@ EVERY = {
 """Enough candidates that none is left out, each compared once."""
 
 
-def channel(
+def result_of(
+    steps: Steps[T],
+    engine: Engine,
+    index: FactSource,
+    text: Sequence[int],
+    examples: Sequence[int] = (),
+) -> T:
+    """The result of steps after a text, which the engine reads first, and with examples."""
+    found: list[T] = []
+
+    def store() -> Steps[None]:
+        found.append((yield from steps))
+
+    shared = engine.prefill(examples) if examples else None
+    job = Job(steps=store(), begin=lambda: engine.prefill(text), children=index.children, examples=shared)
+    run_jobs(Scheduler(engine), [job])
+    if shared is not None:
+        engine.drop(shared)
+    return found[0]
+
+
+def after_text(
     model: Any,
+    index: FactSource,
+    ids: Sequence[int],
+    use: Callable[[Reading], Steps[T]],
+    ahead: tuple[int, ...] = (),
+) -> T:
+    """The result of steps that take a text as a model has read it, and then `ahead`."""
+    engine = engine_of(model)
+
+    def steps() -> Steps[T]:
+        logits = yield Feed([ids[-1], *ahead], 1 + len(ahead))
+        reading = Reading(logits=logits, written=np.array(ids), room=99, trees=engine.trees, ahead=ahead)
+        return (yield from use(reading))
+
+    return result_of(steps(), engine, index, ids[:-1])
+
+
+def channel(
     index: MemoryIndex,
     question: str = QUESTIONS[0],
     marker: str = "Answer:",
@@ -69,10 +114,8 @@ def channel(
 ) -> Channel:
     encode = index.tokenizer.encode
     lead = encode(" Question:")
-    engine = TransformersEngine(model)
     return Channel(
-        engine=engine,
-        examples=engine.prefill(encode(EXAMPLES)),
+        examples=encode(EXAMPLES),
         question=[*lead, *encode(f" {question}")],
         lead=len(lead),
         marker=marker,
@@ -96,7 +139,7 @@ def write(
 ) -> tuple[list[int], int, list[Any]]:
     """The ids, the prompt's length and the facts of a text with a channel. `facts`: arguments of `generate`."""
     grounded, inputs = ground(llama(seed), tiny_tokenizer(), index), prompts(text)
-    chosen = channel(llama(seed), index, **options)
+    chosen = channel(index, **options)
     out = grounded.generate(
         **inputs, channel=chosen, logits_processor=eager(), max_new_tokens=budget, do_sample=False, **(facts or {})
     )
@@ -121,16 +164,13 @@ def found(index: MemoryIndex, text: str, seed: int, limits: SubjectLimits) -> tu
     ids, machine = index.tokenizer.encode(text), Machine(index)
     state = machine.run(ids, 0)
     assert isinstance(state, InFact)
-    some = find_subjects(machine, state, len(ids), continuations_of(llama(seed), ids), limits)
+    some = after_text(
+        llama(seed),
+        index,
+        ids,
+        lambda reading: find_subjects(machine, state, len(ids), Continuations.of(reading), limits),
+    )
     return some, ids, state
-
-
-def continuations_of(model: Any, ids: list[int]) -> Continuations:
-    """The continuations of a text, read by a model."""
-    engine = TransformersEngine(model)
-    text = engine.prefill(ids[:-1])
-    [logits] = engine.feed([Feed(text, ids[-1:])])
-    return Continuations(engine.tree(text), {(): logits[0]})
 
 
 def shown(index: MemoryIndex, state: InFact, some: Sequence[Subject]) -> list[str]:

@@ -1,30 +1,45 @@
 """An engine in numpy whose logits depend on all ids that a sequence has read: a row of a table for the last id, and an
 offset by a hash of all of them.
 
-With it, the loop, fact beams and the channel run in milliseconds and without torch. `logits` is a function of ids, not
-of the engine's state, so that tests can compare.
+With it, texts, fact beams and the channel run in milliseconds and without torch. `logits` is a function of ids, not of
+the engine's state, so that tests can compare.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import count
 from zlib import crc32
 
 import numpy as np
 
-from refactx.engines.engine import Feed, IdPath, Logits
+from refactx.engines.engine import Feed, FeedTree, IdPath, Logits, TreeLogits, TreeReading
+
+
+@dataclass
+class _Tree:
+    sequence: int
+    text: list[int]
+    ahead: IdPath
+    paths: set[IdPath]
 
 
 class TableEngine:
     """`table`: float32[vocabulary, vocabulary], by the last id; `offsets`: float32[n, vocabulary], by the hash.
 
     `read`: what each sequence has read; `dropped`: what each dropped one had read; `steps`: the number of calls that
-    read.
+    read. A step answers at most `part` paths of a tree.
     """
 
+    trees = TreeReading.SHARED
     can_forget = True
+    pads = False
+    capacity: int | None = None
+    most_texts: int | None = None
+    part = 40
 
     def __init__(self, table: Logits, offsets: Logits) -> None:
         self._table, self._offsets, self._numbers = table, offsets, count()
+        self._trees: dict[int, _Tree] = {}
         self.read, self.dropped, self.steps = dict[int, list[int]](), dict[int, list[int]](), 0
 
     def logits(self, ids: Sequence[int], last: int = 1) -> Logits:
@@ -38,13 +53,15 @@ class TableEngine:
         self.read[number] = list(ids)
         return number
 
-    def feed(self, feeds: Sequence[Feed]) -> list[Logits]:
-        if len({feed.sequence for feed in feeds}) < len(feeds):
-            raise ValueError("a sequence is fed twice")
+    def feed(
+        self, feeds: Sequence[tuple[int, Feed]], trees: Sequence[FeedTree] = ()
+    ) -> tuple[list[Logits], list[TreeLogits]]:
+        if len({sequence for sequence, _ in feeds}) < len(feeds) or len({one.tree for one in trees}) < len(trees):
+            raise ValueError("a sequence or a tree is fed twice")
         self.steps += 1
-        for feed in feeds:
-            self.read[feed.sequence] += feed.ids
-        return [self.logits(self.read[feed.sequence], feed.last) for feed in feeds]
+        for sequence, feed in feeds:
+            self.read[sequence] += feed.ids
+        return [self.logits(self.read[sequence], feed.last) for sequence, feed in feeds], list(map(self._read, trees))
 
     def fork(self, sequence: int) -> int:
         return self.prefill(self.read[sequence])
@@ -55,35 +72,31 @@ class TableEngine:
 
     def drop(self, sequence: int) -> None:
         self.dropped[sequence] = self.read.pop(sequence)
+        self._trees = {number: tree for number, tree in self._trees.items() if tree.sequence != sequence}
 
-    def tree(self, sequence: int, ahead: Sequence[int] = ()) -> "TableTree":
-        return TableTree(self, sequence, tuple(ahead))
+    def tree(self, sequence: int, ahead: Sequence[int] = ()) -> int:
+        ids, number = self.read[sequence], next(self._numbers)
+        text = ids[: len(ids) - len(ahead)]
+        assert [*text, *ahead] == ids
+        paths = {tuple(ahead[: n + 1]) for n in range(len(ahead))}
+        self._trees[number] = _Tree(sequence, text, tuple(ahead), paths)
+        return number
 
-
-class TableTree:
-    is_incremental = True
-
-    def __init__(self, engine: TableEngine, sequence: int, ahead: IdPath) -> None:
-        self._engine, self._sequence, self._ahead = engine, sequence, ahead
-        ids = engine.read[sequence]
-        self._text = ids[: len(ids) - len(ahead)]
-        assert [*self._text, *ahead] == ids
-        self._paths = {ahead[: n + 1] for n in range(len(ahead))}
-
-    def __contains__(self, path: IdPath) -> bool:
-        return not path or path in self._paths
-
-    def read(self, paths: Sequence[IdPath], wanted: Sequence[int] | None = None) -> Iterator[tuple[list[int], Logits]]:
-        self._engine.steps += 1
-        for path in paths:
-            assert path[:-1] in self, "the ids of a path are read in order"
-            self._paths.add(path)
-        numbers = list(range(len(paths)) if wanted is None else wanted)
-        if numbers:
-            yield numbers, np.concatenate([self._engine.logits([*self._text, *paths[number]]) for number in numbers])
-
-    def keep(self, path: IdPath) -> int:
-        kept = next((n for n in range(len(path), 0, -1) if path[:n] in self._paths), 0)
-        assert self._engine.read[self._sequence] == [*self._text, *self._ahead], "no ids are read while a tree is"
-        self._engine.read[self._sequence] = [*self._text, *path[:kept]]
+    def keep(self, tree: int, path: IdPath) -> int:
+        own = self._trees.pop(tree)
+        kept = next((n for n in range(len(path), 0, -1) if path[:n] in own.paths), 0)
+        assert self.read[own.sequence] == [*own.text, *own.ahead], "no ids are read while a tree is"
+        self.read[own.sequence] = [*own.text, *path[:kept]]
         return kept
+
+    def close(self, tree: int) -> None:
+        del self._trees[tree]
+
+    def _read(self, asked: FeedTree) -> TreeLogits:
+        own, numbers = self._trees[asked.tree], list(asked.numbers)[: self.part]
+        for path in asked.paths[: max(numbers) + 1]:
+            assert len(path) == 1 or path[:-1] in own.paths, "the ids of a path are read in order"
+            own.paths.add(path)
+        return TreeLogits(
+            numbers, np.concatenate([self.logits([*own.text, *asked.paths[number]]) for number in numbers])
+        )

@@ -245,9 +245,11 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(params=["tree", "rows"])
 def read_as(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Read continuations by tree attention if a model takes any mask, or else as rows of a batch."""
+    """Read with the engine for models that take any mask, which shares what paths of a tree have in common, or with the
+    one for other models, which reads them as rows of a batch."""
     if request.param == "rows":
-        monkeypatch.setattr("refactx.engines.hf.engine.takes_masks", lambda model: False)
+        for module in ("rows", "custom_generate"):
+            monkeypatch.setattr(f"refactx.engines.hf.{module}.takes_masks", lambda model: False)
     return str(request.param)
 
 

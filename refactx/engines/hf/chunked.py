@@ -11,9 +11,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
@@ -62,12 +60,6 @@ def cut_inputs(count: int, model_kwargs: Mapping[str, Any]) -> dict[str, Any]:
     return {**model_kwargs, **{name: value[:, :count] for name, value in cut.items()}}
 
 
-def to_numpy(logits: torch.Tensor) -> NDArray[np.float32]:
-    """Return logits as float32 in numpy, without a copy if they have that type and are on the CPU."""
-    found: NDArray[np.float32] = logits.to(torch.float32).numpy(force=True)
-    return found
-
-
 class ChunkedModel:
     """A model that has read a batch of prompts.
 
@@ -105,51 +97,6 @@ class ChunkedModel:
         logits: torch.Tensor = self.model(**prepared, return_dict=True).logits
         return logits[:, -last:]
 
-    @property
-    def fed(self) -> int:
-        """The number of ids in the cache for each row, padding included."""
-        return int(self._cache.get_seq_length())
-
-    def feed_masked(
-        self, ids: Sequence[int], offsets: Sequence[int], seen: torch.Tensor, wanted: Sequence[int] | None = None
-    ) -> torch.Tensor:
-        """Run the model once over ids of a single row with a mask of their own. Do not call `feed` afterwards.
-
-        `offsets`: the positions of the ids, relative to that of the row's next id; `seen`: bool[ids, fed + ids], which
-        ids each of them attends to; `wanted`: the numbers of the ids after which logits are wanted, by default all.
-        Returns these logits, [wanted, vocabulary]. Raises ValueError for a model without position ids.
-        """
-        if self._next is None:
-            raise ValueError("a model without position ids cannot read ids with a mask of their own: call feed")
-        seen = seen.to(self._device)
-        if self._mask is not None:
-            seen[:, : self._mask.shape[1]] &= self._mask.bool()
-        dtype = self.model.dtype
-        mask = torch.zeros(seen.shape, dtype=dtype, device=self._device).masked_fill_(~seen, torch.finfo(dtype).min)
-        inputs: dict[str, Any] = {
-            "input_ids": torch.tensor([ids], device=self._device),
-            "position_ids": self._next + torch.tensor([offsets], device=self._device),
-            "attention_mask": mask[None, None],
-            "past_key_values": self._cache,
-        }
-        places = None if wanted is None else torch.tensor(wanted, dtype=torch.long, device=self._device)
-        if places is not None and self._only_last:
-            inputs["logits_to_keep"] = places
-        logits: torch.Tensor = self.model(**inputs, use_cache=True, return_dict=True).logits
-        return logits[0] if places is None or self._only_last else logits[0, places]
-
-    def take_over(self, other: "ChunkedModel", places: Sequence[int]) -> None:
-        """Append the keys and values that another model, a branch of this one, has at some places of its cache."""
-        if not places:
-            return
-        index = torch.tensor(places, dtype=torch.long, device=self._device)
-        for number, layer in enumerate(other._cache.layers):
-            keys, values = cast(Any, layer).keys, cast(Any, layer).values
-            self._cache.update(keys[:, :, index], values[:, :, index], number)
-        if self._mask is not None:
-            self._mask = torch.cat([self._mask, self._mask.new_ones((1, len(places)))], dim=1)
-        self._next = None if self._next is None else self._next + len(places)
-
     def forget(self, count: int) -> None:
         """Take back the last `count` ids of every row."""
         if count:
@@ -166,6 +113,11 @@ class ChunkedModel:
         for layer in cast(Any, self._cache.layers):
             layer.keys, layer.values = layer.keys[:, :, index], layer.values[:, :, index]
         self._mask = None
+
+    @property
+    def can_pad(self) -> bool:
+        """Whether it can read rows with chunks of different lengths, which are padded."""
+        return self._next is not None and self.can_forget
 
     @property
     def can_forget(self) -> bool:

@@ -1,13 +1,13 @@
-"""The loop of forced tokens for `generate(custom_generate=...)`: it replaces `GenerationMixin._sample` alone.
+"""The writing of texts with forced tokens for `generate(custom_generate=...)`: it replaces `GenerationMixin._sample` alone.
 
 Transformers prepares inputs, cache, processors and stopping criteria. Under greedy decoding, the ids are those of
 Transformers' own loop. Under sampling, the distribution is the same, and for a single row so are the ids of a seed. If
-this loop cannot do what a call needs, Transformers' own loop runs instead: for a cache that cannot be fed in chunks,
+it cannot do what a call needs, Transformers' own loop runs instead: for a cache that cannot be fed in chunks,
 scores or attentions to return, processors that must see every id, or, for a batch, stopping criteria that cannot be
 called row by row.
 """
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -24,13 +24,16 @@ from transformers.generation.stopping_criteria import (
 from refactx.decoding.machine import Machine
 from refactx.decoding.partial import Partial, attach_partial
 from refactx.decoding.states import FactSource, State
-from refactx.engines.chooser import FactChooser, TreeReading
-from refactx.engines.engine import Logits
-from refactx.engines.hf.chunked import can_feed_chunks, count_cached, cut_inputs, to_numpy
-from refactx.engines.hf.engine import TransformersEngine, tree_reading
+from refactx.engines.chooser import FactChooser
+from refactx.engines.engine import Engine, Logits
+from refactx.engines.hf.chunked import can_feed_chunks, count_cached, cut_inputs
+from refactx.engines.hf.packed import PackedEngine, to_numpy
 from refactx.engines.hf.picking import ProcessedPicker, can_skip_ids
 from refactx.engines.hf.processor import FactLogitsProcessor
-from refactx.engines.loop import Hooks, Row, TextLoop
+from refactx.engines.hf.rows import RowsEngine, takes_masks
+from refactx.engines.job import Job
+from refactx.engines.row import Abilities, Hooks, Row, RowWriter
+from refactx.engines.scheduler import Scheduler, run_jobs
 
 _ROW_WISE = (MaxLengthCriteria, EosTokenCriteria, MaxTimeCriteria, StopStringCriteria)
 """The stopping criteria of Transformers whose result for a row of a batch is the result for that row alone.
@@ -64,26 +67,26 @@ class Grounding:
 
 
 class ForcedTokens:
-    """The loop over one index, for one `generate` call.
+    """The writing of texts over one index, for one `generate` call.
 
-    `own`: the logits processor that this loop replaces; others of its class, for other indexes, still run. `padding`:
-    the ids that may pad prompts. `prompt_length`: how many ids of each row are the prompt, by default all that
-    `generate` passes. `streamer`: as `generate` takes it, since it does not pass it on to callables. `keeps_cache`:
-    whether the caller uses the cache afterwards, in which a batch would leave gaps. `grounding`: set by the call.
+    `choosers`: makes the chooser of each row, given its number; `own`: the logits processor that this replaces; others
+    of its class, for other indexes, still run. `padding`: the ids that may pad prompts. `prompt_length`: how many ids of
+    each row are the prompt, by default all that `generate` passes. `streamer`: as `generate` takes it, since it does not
+    pass it on to callables. `keeps_cache`: whether the caller uses the cache afterwards. `grounding`: set by the call.
     """
 
     def __init__(
         self,
         *,
         machine: Machine,
-        chooser: FactChooser,
+        choosers: Callable[[int], FactChooser],
         own: FactLogitsProcessor,
         padding: Container[int] | None,
         prompt_length: int | None = None,
         streamer: Any = None,
         keeps_cache: bool = False,
     ) -> None:
-        self._machine, self._chooser, self._own, self._padding = machine, chooser, own, padding
+        self._machine, self._choosers, self._own, self._padding = machine, choosers, own, padding
         self._prompt_length, self._streamer, self._keeps_cache = prompt_length, streamer, keeps_cache
         self.grounding: Grounding | None = None
 
@@ -100,11 +103,13 @@ class ForcedTokens:
         output that has them."""
         prompt_length = input_ids.shape[1] if self._prompt_length is None else self._prompt_length
         self.grounding = Grounding(self._machine.source, prompt_length)
-        known = can_skip_ids(logits_processor, len(input_ids))
-        known = known and self._knows(model, len(input_ids), stopping_criteria, generation_config, model_kwargs)
-        if (tree_reading(model, model_kwargs) if known else TreeReading.NONE) < self._chooser.needs:
-            self._chooser = self._chooser.without_trees()
+        count = len(input_ids)
+        choosers = [self._choosers(number) for number in range(count)]
+        known = can_skip_ids(logits_processor, count)
+        known = known and self._knows(model, count, stopping_criteria, generation_config, model_kwargs)
         if not known:
+            if any(chooser.needs for chooser in choosers):
+                choosers[0].without_trees()  # it warns or raises
             return type(model)._sample(
                 model,
                 input_ids,
@@ -114,23 +119,40 @@ class ForcedTokens:
                 streamer=self._streamer,
                 **model_kwargs,
             )
-        picker = ProcessedPicker(
-            machine=self._machine,
-            processors=logits_processor,
-            own=self._own,
-            sampling=bool(generation_config.do_sample),
-            rows=len(input_ids),
-            device=input_ids.device,
+        rows, logits, sequences, engine = self._prepare(
+            model, input_ids, prompt_length, generation_config, model_kwargs
         )
-        rows, logits, engine = self._prepare(model, input_ids, prompt_length, generation_config, model_kwargs)
-        loop = TextLoop(
-            machine=self._machine,
-            chooser=self._chooser,
-            picker=picker,
-            engine=engine,
-            hooks=Hooks(lambda row: _is_done(row, stopping_criteria), self._put),
-            max_length=generation_config.max_length,
-        )
+        abilities = Abilities(trees=engine.trees, drafts=engine.can_forget and (count == 1 or not engine.pads))
+        choosers = [each if engine.trees >= each.needs else each.without_trees() for each in choosers]
+        hooks = Hooks(lambda row: _is_done(row, stopping_criteria), self._put)
+
+        def job_of(number: int, row: Row) -> Job:
+            picker = ProcessedPicker(
+                machine=self._machine,
+                processors=logits_processor,
+                own=self._own,
+                sampling=bool(generation_config.do_sample),
+                number=number,
+                rows=count,
+                device=input_ids.device,
+            )
+            writer = RowWriter(
+                row,
+                grammar=self._machine,
+                chooser=choosers[number],
+                picker=picker,
+                hooks=hooks,
+                max_length=generation_config.max_length,
+                abilities=abilities,
+            )
+            examples = tuple(choosers[number].examples)
+            return Job(
+                steps=writer.write(logits[number] if logits else None),
+                begin=lambda: sequences[number],
+                children=self._machine.source.children,
+                examples=_read_once(engine, examples, read) if examples else None,
+                end=lambda sequence: self._end(engine, sequence, model_kwargs),
+            )
 
         def together() -> torch.Tensor:
             return _pad_together(rows, generation_config._pad_token_tensor).to(input_ids.device)
@@ -139,8 +161,10 @@ class ForcedTokens:
             facts = tuple(self._machine.facts_of(row.state) for row in rows)
             return Partial(ids=together(), lengths=tuple(row.length for row in rows), facts=facts)
 
+        read: dict[tuple[int, ...], int] = {}
         with attach_partial(so_far):
-            loop.write(rows, logits)
+            jobs = [job_of(number, row) for number, row in enumerate(rows)]
+            run_jobs(Scheduler(engine, in_threads=False), jobs)  # processors and criteria are the caller's
         if self._streamer is not None:
             self._streamer.end()
         states, lengths = tuple(row.state for row in rows), tuple(row.length for row in rows)
@@ -154,38 +178,37 @@ class ForcedTokens:
 
     def _prepare(
         self, model: Any, input_ids: torch.Tensor, prompt_length: int, config: Any, model_kwargs: dict[str, Any]
-    ) -> tuple[list[Row], list[Logits], TransformersEngine]:
-        """Return the rows, the logits after their prompts (none if ids are pending), and the engine with them."""
-        engine, logits = TransformersEngine(model), list[Logits]()
+    ) -> tuple[list[Row], list[Logits], list[int], Engine]:
+        """Return the rows, the logits after their prompts (none if ids are pending), their sequences and the engine."""
+        packed = takes_masks(model) and can_feed_chunks(model, model_kwargs, 2)
+        engine = PackedEngine(model) if packed else RowsEngine(model)
+        logits = list[Logits]()
         read = 0 if config.prefill_chunk_size else count_cached(input_ids, model_kwargs)
         if read:  # the rest of the prompt goes through the model with the first draft tokens
-            sequences = engine.add_batch(cut_inputs(read, model_kwargs), (1, read))
+            sequences = engine.add_cache(cut_inputs(read, model_kwargs), (1, read))
         else:
             after = model._prefill(input_ids, config, model_kwargs).logits[:, -1:]
             logits = list(to_numpy(after))
-            sequences = engine.add_batch(model_kwargs, (input_ids.shape[0], input_ids.shape[1]))
+            sequences = engine.add_cache(model_kwargs, (input_ids.shape[0], input_ids.shape[1]))
         rows = [
             Row(
-                number=number,
-                sequence=sequence,
-                prompt=prompt,
-                state=self._machine.run(prompt, prompt_length, self._padding),
+                prompt,
+                self._machine.run(prompt, prompt_length, self._padding),
                 capacity=config.max_length,
+                unread=len(prompt) - read if read else 0,
             )
-            for number, (sequence, prompt) in enumerate(zip(sequences, input_ids.tolist(), strict=True))
+            for prompt in input_ids.tolist()
         ]
-        if read:
-            rows[0].pending = input_ids[0, read:].tolist()
-        return rows, logits, engine
+        return rows, logits, sequences, engine
 
     def _knows(self, model: Any, rows: int, criteria: Any, config: Any, model_kwargs: dict[str, Any]) -> bool:
-        """Return whether this loop can do what the call needs."""
+        """Return whether this can do what the call needs."""
         returned = (config.output_scores, config.output_logits, config.output_attentions, config.output_hidden_states)
         if any(returned) or not can_feed_chunks(model, model_kwargs, rows):
             return False
         if rows == 1:
             return True
-        if self._chooser.needs or self._streamer is not None:  # a streamer takes the ids of all rows at once
+        if self._streamer is not None:  # it takes the ids of all rows at once
             return False
         # Without an end of sequence, Transformers does not pad rows that are done: they continue until all are.
         ends = any(hasattr(criterion, "eos_token_id") for criterion in criteria)
@@ -193,9 +216,21 @@ class ForcedTokens:
             return False
         return not self._keeps_cache and (ends or all(isinstance(c, MaxLengthCriteria) for c in criteria))
 
+    def _end(self, engine: Engine, sequence: int, model_kwargs: dict[str, Any]) -> None:
+        """Give the caller's cache what the model has read."""
+        if self._keeps_cache and isinstance(engine, PackedEngine):
+            engine.write_cache(sequence, model_kwargs["past_key_values"])
+
     def _put(self, token: int) -> None:
         if self._streamer is not None:
             self._streamer.put(torch.tensor([token]))
+
+
+def _read_once(engine: Engine, examples: tuple[int, ...], read: dict[tuple[int, ...], int]) -> int:
+    """Return the sequence of the engine that has read examples, which rows share."""
+    if examples not in read:
+        read[examples] = engine.prefill(examples)
+    return read[examples]
 
 
 def _is_done(row: Row, criteria: Any) -> bool:

@@ -1,0 +1,103 @@
+"""Language models by name, with the engine that runs them: Transformers, or llama.cpp for GGUF files."""
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+from refactx.engines.language_model import LanguageModel
+from refactx.errors import InputError
+from refactx.models import demo
+from refactx.models.loading import AUTO, DEMO, gguf_of, load_model
+
+EngineName = Literal["auto", "transformers", "llamacpp"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineOptions:
+    """How a model is run.
+
+    `engine`: `auto` is llama.cpp for a GGUF file if `refactx[llamacpp]` is installed, else Transformers. For
+    Transformers: `device` and `dtype`, as `refactx.load_model` takes them. For llama.cpp: how many layers are on the GPU
+    (`gpu_layers`; None: all), how many `threads` it takes (None: one a physical core), for how many ids its `context`
+    has room (None: for `texts` texts at once).
+    """
+
+    engine: EngineName = "auto"
+    device: str = AUTO
+    dtype: str = AUTO
+    gpu_layers: int | None = None
+    threads: int | None = None
+    context: int | None = None
+    texts: int = 1
+
+
+def load_language_model(name: str, index: Any = None, options: EngineOptions | None = None) -> LanguageModel:
+    """Return the model of `name`, a Hugging Face id, a folder, a GGUF file, or `demo`, to be given to `refactx.Asker`.
+
+    `index`: its facts are written, or None; a tokenizer that does not fit is reported before the weights are loaded.
+
+        with refactx.open_index("demo") as index:
+            model = load_language_model("smollm2.gguf", index)
+            answer = refactx.Asker(model, model.tokenizer, index).ask("What is the capital of Alaska?")
+
+    Raises ModelError if the model cannot be found, loaded, or used for chat; InputError if a package is needed and not
+    installed, or for options of the other engine; TokenizerMismatchError if the index was built for another tokenizer.
+    """
+    options = options or EngineOptions()
+    gguf = _gguf_for_llamacpp(name, options)
+    if gguf is not None:
+        from refactx.engines.llamacpp.language_model import load_gguf
+
+        return load_gguf(
+            gguf,
+            index,
+            gpu_layers=options.gpu_layers,
+            threads=options.threads,
+            context=options.context,
+            texts=options.texts,
+        )
+    _refuse(options, "transformers", "llamacpp", {"gpu_layers", "threads", "context"})
+    from refactx.engines.hf.language_model import TransformersModel  # seconds
+    from refactx.engines.hf.processor import check_tokenizer
+
+    def check(tokenizer: Any) -> None:
+        if index is not None:
+            check_tokenizer(index, tokenizer)
+
+    return TransformersModel(*load_model(name, device=options.device, dtype=options.dtype, check=check))
+
+
+def engine_for(name: str, options: EngineOptions) -> EngineName:
+    """Return the engine that runs a model, `transformers` or `llamacpp`, without loading or downloading it."""
+    if options.engine != "auto":
+        return options.engine
+    if find_spec("llama_cpp") is None or options.device != AUTO or options.dtype != AUTO:
+        return "transformers"
+    is_gguf = demo.prefers_gguf() if name == DEMO else gguf_of(name) is not None
+    return "llamacpp" if is_gguf else "transformers"
+
+
+def _gguf_for_llamacpp(name: str, options: EngineOptions) -> Path | None:
+    """Return the GGUF file that llama.cpp runs; None if Transformers runs the model."""
+    if engine_for(name, options) == "transformers":
+        return None
+    gguf = demo.gguf_file() if name == DEMO else gguf_of(name)
+    if options.engine == "llamacpp":
+        if gguf is None:
+            raise InputError(
+                f"llama.cpp runs GGUF files, and {name} is none: give a .gguf file, or --engine transformers"
+            )
+        _refuse(options, "llamacpp", "transformers", {"device", "dtype"})
+    return gguf
+
+
+def _refuse(options: EngineOptions, engine: str, other: str, names: set[str]) -> None:
+    """Raise InputError for options that the engine does not have."""
+    usual = EngineOptions()
+    given = sorted(name for name in names if getattr(options, name) != getattr(usual, name))
+    if given:
+        shown = " and ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise InputError(
+            f"{shown} of the engine {other} given, but {engine} runs this model: leave them out, or add --engine {other}"
+        )

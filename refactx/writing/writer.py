@@ -1,0 +1,236 @@
+"""The writer of texts over an engine: a text is a job of its scheduler."""
+
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
+from threading import Lock
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refactx.choosing.free import FREE, FreeChooser, FreeGrammar
+from refactx.choosing.strategy import choose_strategy
+from refactx.decoding.machine import Machine
+from refactx.decoding.partial import Partial
+from refactx.decoding.states import FactLimit, FactSource
+from refactx.engines.chooser import FactChooser
+from refactx.engines.engine import Engine
+from refactx.engines.job import Job
+from refactx.engines.language_model import LanguageModel
+from refactx.engines.row import Abilities, Grammar, Hooks, Row, RowWriter
+from refactx.engines.sampling import Sampler
+from refactx.engines.scheduler import Scheduler
+from refactx.errors import RefactxError
+from refactx.tree.children import OFF_TREE
+from refactx.writing.texts import Ordered, WritingError, WritingOptions, WrittenText
+
+MOST_SHARED = 8
+"""The most sequences that texts of an engine continue, such as prefixes and examples of prompts."""
+
+TREE_IDS = 2500
+"""The most ids that the trees of a text are taken to have at a time: candidates with the question after each."""
+
+
+class SharedEngine:
+    """An engine with its scheduler, and the sequences that texts of several writers continue.
+
+    `calls`: held while a function of a caller runs, `until` or a streamer.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.scheduler, self.calls = Scheduler(engine), Lock()
+        self._shared: dict[tuple[int, ...], int] = {}  # by what they have read, the one used last at the end
+
+    def continued(self, ids: Sequence[int]) -> int:
+        """Return a sequence that has read ids, which texts continue. It may be called between two passes alone."""
+        key, scheduler = tuple(ids), self.scheduler
+        sequence = self._shared.pop(key, None)
+        if sequence is None:
+            used = {job.examples for job in scheduler.running}
+            for old in [old for old, number in self._shared.items() if number not in used]:
+                if len(self._shared) >= MOST_SHARED:
+                    scheduler.engine.drop(self._shared.pop(old))
+                    scheduler.reserved -= len(old)
+            sequence = scheduler.engine.prefill(ids)
+            scheduler.reserved += len(key)
+        self._shared[key] = sequence
+        return sequence
+
+
+_engines: WeakKeyDictionary[LanguageModel, SharedEngine] = WeakKeyDictionary()
+_engines_lock = Lock()
+
+
+def share(model: LanguageModel) -> SharedEngine:
+    """Return a model's engine with its scheduler, the same one for each writer: one thread at a time uses an engine.
+
+    Raises ValueError for a model without an engine.
+    """
+    with _engines_lock:
+        if model not in _engines:
+            if model.engine is None:
+                raise ValueError("the model has no engine: its texts are written by generate")
+            _engines[model] = SharedEngine(model.engine)
+        return _engines[model]
+
+
+class TextWriter:
+    """A `refactx.writing.texts.Writer` over a model's engine. Threads may share it: their texts are written together.
+
+    Raises ModelError as `refactx.Machine` does.
+    """
+
+    def __init__(self, model: LanguageModel, index: FactSource | None) -> None:
+        self._ends, self.shared = frozenset(model.ends), share(model)
+        self.machine = None if index is None else Machine(index)
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """The engine's scheduler."""
+        return self.shared.scheduler
+
+    def write(self, orders: Sequence[Ordered], options: WritingOptions, at_once: int = 1) -> Iterator[WrittenText]:
+        waiting, begun = deque(orders), deque[_Text]()
+        try:
+            while waiting or begun:
+                is_stopped = any(text.is_interrupted for text in begun)
+                while waiting and not is_stopped and sum(not text.job.is_done for text in begun) < at_once:
+                    self._begin(waiting.popleft(), options, begun)
+                if not begun:
+                    return
+                running = [text.job for text in begun if not text.job.is_done]
+                if running:
+                    self._run_until_one_is_done(running)
+                while begun and begun[0].job.is_done and begun[0].job.error is None:
+                    text = begun.popleft()
+                    if text.is_interrupted:
+                        waiting.clear()
+                    yield text.written()
+                failed = next((text for text in begun if text.job.error is not None), None)
+                if failed is not None:
+                    self._stop(begun)
+                    raise self._error(failed.job.error, begun)
+        except (Exception, GeneratorExit):
+            self._stop(begun)
+            raise
+        except BaseException:  # such as KeyboardInterrupt: the texts leave at the next pass
+            self._cancel(begun)
+            raise
+
+    def _run_until_one_is_done(self, jobs: Sequence[Job]) -> None:
+        self.scheduler.run_until(lambda: any(job.is_done for job in jobs))
+
+    @staticmethod
+    def _cancel(texts: Collection["_Text"]) -> None:
+        for text in texts:
+            text.job.is_cancelled = True
+
+    def _stop(self, texts: Collection["_Text"]) -> None:
+        """End texts. In a function that is called while a text is written, they leave at the next pass."""
+        self._cancel(texts)
+        if not self.scheduler.is_passing:
+            self.scheduler.run_until(lambda: all(text.job.is_done for text in texts))
+
+    def _error(self, error: BaseException | None, texts: Collection["_Text"]) -> BaseException:
+        """Return the error to raise for one that ended a text, with the texts so far."""
+        if not isinstance(error, RefactxError):
+            return error or RuntimeError("a text was ended by no error")
+        if error.partial is None and texts:
+            width = max(text.row.length for text in texts)
+            ids = np.array([np.pad(text.row.written, (0, width - text.row.length)) for text in texts])
+            facts = tuple(text.written().facts for text in texts)
+            error.partial = Partial(ids=ids, lengths=tuple(text.row.length for text in texts), facts=facts)
+        return WritingError(error, [text.written() for text in texts])
+
+    def _begin(self, order: Ordered, options: WritingOptions, begun: deque["_Text"]) -> None:
+        try:
+            text = _Text(self, order, options, self._ends)
+        except RefactxError as error:  # its prompt may end in a fact that has to be looked up
+            self._stop(begun)
+            raise self._error(error, begun) from error
+        begun.append(text)
+        self.scheduler.submit([text.job])
+
+
+class _Text:
+    """A text that is written: its row and its job."""
+
+    def __init__(self, writer: TextWriter, order: Ordered, options: WritingOptions, ends: frozenset[int]) -> None:
+        self._writer, self._order, self._options, self._ends = writer, order, options, ends
+        self.is_interrupted = False
+        prompt, length = order.prompt, len(order.prompt)
+        machine = None if options.free else writer.machine
+        if machine is not None and options.max_facts is not None:
+            encode = machine.source.tokenizer.encode
+            machine = machine.limited(FactLimit.of(encode, options.max_facts, options.after_facts, sorted(ends)[:1]))
+        self._machine = machine
+        shared = len(options.prefix)
+        self._prefix = options.prefix if shared < length and list(prompt[:shared]) == list(options.prefix) else ()
+        state = FREE if machine is None else machine.run(prompt, length)
+        self._most = length + order.max_new_tokens
+        self.row = Row(prompt, state, capacity=self._most, unread=length - len(self._prefix))
+        self.job = self._new_job()
+        if options.streamer is not None:
+            options.streamer.put(self.row.written[None].copy())
+
+    def written(self) -> WrittenText:
+        """Return the text so far."""
+        row, job = self.row, self.job
+        return WrittenText(
+            ids=row.written[len(self._order.prompt) :].tolist(),
+            facts=() if self._machine is None else self._machine.facts_of(row.state),
+            is_interrupted=self.is_interrupted,
+            is_whole=row.done,
+            passes=job.passes,
+            seconds=job.seconds,
+        )
+
+    def _new_job(self) -> Job:
+        options, engine, machine = self._options, self._writer.scheduler.engine, self._machine
+        grammar: Grammar = FreeGrammar()
+        chooser: FactChooser = FreeChooser(self._line)
+        if machine is not None:
+            grammar, chooser = machine, choose_strategy(machine, options.fact_beams, self._order.channel)
+        if engine.trees < chooser.needs:
+            chooser = chooser.without_trees()
+        writer = RowWriter(
+            self.row,
+            grammar=grammar,
+            chooser=chooser,
+            picker=Sampler(options.sampling, None if machine is None else machine.allowed),
+            hooks=Hooks(self._is_done, self._put),
+            max_length=self._most,
+            abilities=Abilities(trees=engine.trees, drafts=engine.can_forget),
+        )
+
+        def begin() -> int:
+            if chooser.examples:
+                job.examples = self._writer.shared.continued(chooser.examples)
+            return engine.fork(self._writer.shared.continued(self._prefix)) if self._prefix else engine.prefill(())
+
+        job = Job(
+            steps=writer.write(),
+            begin=begin,
+            children=(lambda prefix: OFF_TREE) if machine is None else machine.source.children,
+            room=self._most - len(self._prefix) + (TREE_IDS if chooser.needs else 0),
+        )
+        return job
+
+    def _line(self, ids: NDArray[np.int64], likeliest: int) -> Sequence[int]:
+        return self._options.answer_line(ids[len(self._order.prompt) :].tolist(), likeliest)
+
+    def _put(self, token: int) -> None:
+        if self._options.streamer is not None:
+            with self._writer.shared.calls:
+                self._options.streamer.put(np.array([token]))
+
+    def _is_done(self, row: Row) -> bool:
+        options, length = self._options, len(self._order.prompt)
+        with self._writer.shared.calls:
+            if options.until is not None and options.until(row.written[None].copy()):
+                self.is_interrupted = True
+            ends = int(row.written[-1]) in self._ends or options.is_end(row.written[length:])
+            done = ends or self.is_interrupted or row.length >= self._most
+            if done and options.streamer is not None:
+                options.streamer.end()
+        return done

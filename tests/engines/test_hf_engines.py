@@ -1,0 +1,234 @@
+"""The engines over Transformers: which model gets which, and how they take over and give back its caches.
+
+What they compute is tested in `test_engine_conformance`.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from support.loop_runs import other_model
+from support.tiny_model import SURPLUS, log_probabilities, one_thread, tiny_model, tiny_tokenizer  # noqa: F401
+from transformers import (
+    DynamicCache,
+    GPT2LMHeadModel,
+    GPTNeoConfig,
+    GPTNeoForCausalLM,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+from refactx.engines.engine import Engine, Feed, FeedTree, Logits, TreeReading
+from refactx.engines.hf.packed import PackedEngine
+from refactx.engines.hf.rows import RowsEngine, engine_of, takes_masks
+
+KINDS = pytest.mark.parametrize("kind", [PackedEngine, RowsEngine])
+TEXTS = [[5, 9, 12, 7], [6, 8], [5, 9, 12, 7, 30, 31, 32]]
+VOCABULARY = len(tiny_tokenizer()) + SURPLUS
+
+
+class Own(GPT2LMHeadModel):
+    """A user's model class."""
+
+
+def flexible() -> Any:
+    model = tiny_model()
+    model.set_attn_implementation("flex_attention")
+    return model
+
+
+def local() -> Any:
+    layers = [[["global", "local"], 1]]
+    return GPTNeoForCausalLM(GPTNeoConfig(hidden_size=16, num_layers=2, num_heads=2, attention_types=layers))
+
+
+def encoder_decoder() -> Any:
+    return T5ForConditionalGeneration(T5Config(vocab_size=50, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2))
+
+
+def batch(model: Any, mask: torch.Tensor, rows: list[list[int]], offset: int = 0) -> tuple[dict[str, Any], int]:
+    """A model's inputs as `generate` prepares them, after it has read rows at the places where `mask` is 1."""
+    ids = torch.zeros_like(mask)
+    for row, text in enumerate(rows):
+        ids[row, mask[row].bool()] = torch.tensor(text)
+    positions = (mask.cumsum(-1) - 1).clamp_min(0) + offset
+    inputs = {"attention_mask": mask, "position_ids": positions, "past_key_values": DynamicCache(config=model.config)}
+    with torch.no_grad():
+        model(input_ids=ids, **inputs, use_cache=True)
+    return inputs | {"use_cache": True}, ids.shape[1]
+
+
+@contextmanager
+def failing(model: Any, after: int = 0) -> Iterator[None]:
+    """Within the block, passes after the first ones fail."""
+    passes = count()
+
+    def fail(*_: Any) -> None:
+        if next(passes) >= after:
+            raise MemoryError
+
+    hook = model.register_forward_pre_hook(fail)
+    yield
+    hook.remove()
+
+
+def check(model: Any, logits: Logits, text: list[int]) -> None:
+    """Check the logits after a text against those of a plain pass."""
+    found = torch.tensor(logits[-1]).log_softmax(-1)
+    assert torch.allclose(found, log_probabilities(model, text)[-1], atol=1e-4)
+
+
+class TestChoice:
+    @pytest.mark.parametrize(
+        ("make", "packed"),
+        [
+            (tiny_model, True),
+            (lambda: other_model("learnt positions"), True),
+            (lambda: Own(other_model("learnt positions").config), True),
+            (lambda: other_model("alibi"), False),
+            (lambda: other_model("sliding window"), False),
+            (lambda: other_model("state space"), False),
+            (local, False),
+            (flexible, False),
+            (encoder_decoder, False),
+        ],
+    )
+    def test_models_whose_attention_may_ignore_masks_are_not_packed(self, make: Any, packed: bool) -> None:
+        model = make()
+        assert takes_masks(model) is packed
+        assert type(engine_of(model)) is (PackedEngine if packed else RowsEngine)
+
+    @pytest.mark.parametrize("attention", ["sdpa", "eager"])
+    @pytest.mark.parametrize("name", ["llama", "learnt positions"])
+    def test_sequences_of_a_pass_do_not_see_each_other(self, attention: str, name: str) -> None:
+        model = tiny_model() if name == "llama" else other_model(name)
+        before = model.config._attn_implementation
+        model.set_attn_implementation(attention)
+        engine = engine_of(model)
+        assert isinstance(engine, PackedEngine)
+        feeds = [(engine.prefill(text[:-1]), Feed(text[-1:])) for text in TEXTS]
+        tree = engine.tree(feeds[0][0])
+        logits, _ = engine.feed(feeds[1:], [FeedTree(tree, [(7,), (8,), (7, 9)])])
+        _, [(numbers, after)] = engine.feed([], [FeedTree(tree, [(7,), (8,), (7, 9)])])
+        for text, found in zip(TEXTS[1:], logits, strict=True):
+            check(model, found, text)
+        for number, found in zip(numbers, after, strict=True):
+            check(model, found[None], [*TEXTS[0][:-1], *[(7,), (8,), (7, 9)][number]])
+        model.set_attn_implementation(before)
+
+    def test_trees_are_rows_only_if_a_model_can_pad(self) -> None:
+        for name, trees in (("sliding window", TreeReading.NONE), ("learnt positions", TreeReading.ROWS)):
+            model = other_model(name)
+            engine = RowsEngine(model)
+            inputs, width = batch(model, torch.ones((1, 4), dtype=torch.long), TEXTS[:1])
+            engine.add_cache(inputs, (1, width))
+            assert engine.trees is trees
+
+    def test_there_is_room_for_some_ids(self) -> None:
+        engine = PackedEngine(tiny_model())
+        assert 1000 < engine.capacity == engine.capacity
+
+
+@KINDS
+class TestCaches:
+    @pytest.mark.parametrize(
+        "mask",
+        [
+            [[0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 0, 1, 1], [1, 1, 1, 1, 1, 1, 1]],
+            [[1, 1, 0, 0, 0, 0, 1, 1, 0], [1, 0, 0, 0, 0, 0, 1, 0, 0], [1, 1, 1, 0, 0, 1, 1, 1, 1]],
+        ],
+        ids=["on the left", "within"],
+    )
+    def test_padding_is_not_seen(self, kind: Any, mask: list[list[int]]) -> None:
+        model = tiny_model()
+        engine: Engine = kind(model)
+        inputs, width = batch(model, torch.tensor(mask), TEXTS)
+        sequences = engine.add_cache(inputs, (3, width))  # type: ignore[attr-defined]
+        logits, _ = engine.feed([(one, Feed([7, 40 + n])) for n, one in enumerate(sequences)])
+        for n, text in enumerate(TEXTS):
+            check(model, logits[n], [*text, 7, 40 + n])
+            engine.forget(sequences[n], 1)
+            [again], _ = engine.feed([(sequences[n], Feed([3]))])
+            check(model, again, [*text, 7, 3])
+
+    def test_prompts_may_begin_at_another_position(self, kind: Any) -> None:
+        model = tiny_model()
+        engine: Engine = kind(model)
+        inputs, width = batch(model, torch.ones((1, 4), dtype=torch.long), TEXTS[:1], offset=9)
+        [sequence] = engine.add_cache(inputs, (1, width))  # type: ignore[attr-defined]
+        [found], _ = engine.feed([(sequence, Feed([7]))])
+        with torch.no_grad():
+            plain = model(input_ids=torch.tensor([[*TEXTS[0], 7]]), position_ids=torch.arange(5)[None] + 9)
+        np.testing.assert_allclose(found[-1], plain.logits[0, -1].numpy(), atol=1e-4)
+
+    def test_the_callers_cache_has_in_the_end_what_was_read(self, kind: Any) -> None:
+        model = tiny_model()
+        engine: Engine = kind(model)
+        inputs, width = batch(model, torch.ones((1, 4), dtype=torch.long), TEXTS[:1])
+        [sequence] = engine.add_cache(inputs, (1, width))  # type: ignore[attr-defined]
+        other = engine.fork(sequence)
+        engine.feed([(sequence, Feed([7, 8])), (other, Feed([9]))])
+        engine.forget(sequence, 1)
+        if isinstance(engine, PackedEngine):
+            engine.write_cache(sequence, inputs["past_key_values"])
+        cache = inputs["past_key_values"]
+        assert cache.get_seq_length() == 5
+        with torch.no_grad():
+            after = model(input_ids=torch.tensor([[11]]), past_key_values=cache).logits[0].numpy()
+        check(model, after, [*TEXTS[0], 7, 11])
+
+
+class TestErrors:
+    """An error of the model leaves nothing in the engine."""
+
+    @pytest.mark.parametrize("trees", [False, True])
+    def test_of_a_pass(self, trees: bool) -> None:
+        model = tiny_model()
+        engine = PackedEngine(model)
+        sequences = [engine.prefill(text) for text in TEXTS]
+        asked = [FeedTree(engine.tree(sequences[2]), [(5,), (6,), (5, 7)])] if trees else []
+        with failing(model), pytest.raises(MemoryError):
+            engine.feed([(sequences[0], Feed([7, 8])), (sequences[1], Feed([9]))], asked)
+        [after], _ = engine.feed([(sequences[0], Feed([7]))])
+        check(model, after, [*TEXTS[0], 7])
+        for one in sequences:
+            engine.drop(one)
+        assert engine._cells.taken == 0
+
+    def test_of_a_prompt(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("refactx.engines.hf.packed.IDS_A_PASS", 3)
+        model = tiny_model()
+        engine = PackedEngine(model)
+        with failing(model, after=2), pytest.raises(MemoryError):
+            engine.prefill(list(range(20)))
+        assert engine._cells.taken == 0
+        assert not engine._sequences
+
+
+@pytest.mark.parametrize(
+    "rope",
+    [
+        {"rope_type": "dynamic", "factor": 2.0},
+        {"rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [2.0] * 4, "factor": 2.0},
+    ],
+)
+def test_models_whose_positions_depend_on_other_texts_are_not_packed(rope: dict[str, Any]) -> None:
+    model = tiny_model()
+    assert takes_masks(model)
+    model.config.rope_parameters = {**model.config.rope_parameters, **rope}
+    assert not takes_masks(model)
+
+
+def test_the_switch_of_transformers_is_on_during_passes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRANSFORMERS_SDPA_FORCE_GQA", raising=False)
+    model, seen = tiny_model(), list[str | None]()
+    hook = model.register_forward_pre_hook(lambda *_: seen.append(os.environ.get("TRANSFORMERS_SDPA_FORCE_GQA")))
+    PackedEngine(model).prefill([5, 6])
+    hook.remove()
+    assert seen == ["1"]
+    assert "TRANSFORMERS_SDPA_FORCE_GQA" not in os.environ

@@ -1,0 +1,1 @@
+"""Common parts of the tests of engines and of the scheduler."""
