@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
-from numpy.typing import NDArray
 
 from bench.__main__ import show
 from refactx.asking.answer import Answer
@@ -30,7 +28,7 @@ from refactx.engines.loading import EngineOptions, load_language_model
 from refactx.engines.requests import Steps
 from refactx.engines.row import Abilities, Hooks, Row, RowWriter
 from refactx.engines.sampling import GREEDY_SAMPLING, Sampler
-from refactx.engines.scheduler import Scheduler, run_jobs
+from refactx.engines.scheduler import CHUNK_IDS, Scheduler, run_jobs
 from refactx.eval.questions import choose_questions, read_questions
 from refactx.tree.children import OFF_TREE
 
@@ -60,8 +58,9 @@ def main(folder: str, gguf: str, index: str, questions: Path, limit: int, at_onc
             show(figure, value)
         for name, (model, own) in askers.items():
             show(f"{name}: facts all the way, s a token over free", facts_over_free(model, opened, tokens))
-            for figure, value in together(own, some[:at_once], most) if at_once else ():
-                show(f"{name}: {figure}", value)
+            if at_once:
+                for figure, value in (*together(own, some[:at_once], most), *newcomer(model, opened, at_once - 1)):
+                    show(f"{name}: {figure}", value)
     show("llamacpp: process start to one token, s", start_up(gguf, index))
 
 
@@ -118,31 +117,55 @@ class FactsAllTheWay(PlainChooser):
 
 def facts_over_free(model: LanguageModel, index: Any, tokens: int) -> float:
     """Return the seconds of a token of facts all the way, over those of greedy free text."""
-    engine, machine = model.engine, Machine(index)
-    if engine is None:
+    engine, prompt, machine = engine_of(model), index.tokenizer.encode(PROMPT), Machine(index)
+
+    def write(grammar: Machine | None) -> None:
+        run_jobs(Scheduler(engine), [text_job(engine, prompt, tokens, grammar)])
+
+    write(machine)  # the index's cache is warm
+    return _timed(lambda: write(machine)) / _timed(lambda: write(None))
+
+
+def newcomer(model: LanguageModel, index: Any, others: int, length: int = 600) -> Iterator[tuple[str, float]]:
+    """Yield what happens up to the first token of a text with a prompt of `length` ids, while others are written."""
+    engine, prompt = engine_of(model), index.tokenizer.encode(PROMPT)
+    scheduler, long = Scheduler(engine), (prompt * length)[:length]
+    alone = _timed(lambda: run_jobs(scheduler, [text_job(engine, long, 1)]))
+    running, new = [text_job(engine, prompt, 10 * CHUNK_IDS) for _ in range(others)], text_job(engine, long, 1)
+    scheduler.submit(running)
+    scheduler.run_until(lambda: min(job.passes for job in running) > 1)
+    before = running[0].passes
+    seconds = _timed(lambda: scheduler.run([new]))
+    yield f"passes to a newcomer's first token, prompt of {length} ids", running[0].passes - before
+    yield "  of which read its prompt", new.passes
+    yield "  seconds over those alone", seconds / alone
+    for job in running:
+        job.is_cancelled = True
+    scheduler.run_until(lambda: all(job.is_done for job in running))
+
+
+def text_job(engine: Engine, prompt: Sequence[int], tokens: int, machine: Machine | None = None) -> Job:
+    """Return a job of as many greedy tokens: of free text, or of facts all the way with the machine of an index."""
+    state = FREE if machine is None else machine.run(prompt, len(prompt))
+    row, length = Row(prompt, state, capacity=len(prompt) + tokens, unread=len(prompt)), len(prompt) + tokens
+    writer = RowWriter(
+        row,
+        grammar=machine or FreeGrammar(),
+        chooser=FactsAllTheWay(machine) if machine else FreeChooser(lambda ids, likeliest: ()),
+        picker=Sampler(GREEDY_SAMPLING, machine.allowed if machine else None),
+        hooks=Hooks(lambda row: row.length >= length),
+        max_length=length,
+        abilities=Abilities(trees=engine.trees, drafts=True),
+    )
+    children = machine.source.children if machine else (lambda prefix: OFF_TREE)
+    return Job(steps=writer.write(), begin=lambda: engine.prefill(()), children=children)
+
+
+def engine_of(model: LanguageModel) -> Engine:
+    """Return the engine of a model. Raise ValueError if it has none."""
+    if model.engine is None:
         raise ValueError("the model has no engine")
-    prompt = index.tokenizer.encode(PROMPT)
-
-    def line(ids: NDArray[np.int64], likeliest: int) -> Sequence[int]:
-        return ()
-
-    def write(facts: bool) -> None:
-        state = machine.run(prompt, len(prompt)) if facts else FREE
-        row = Row(prompt, state, capacity=len(prompt) + tokens, unread=len(prompt))
-        writer = RowWriter(
-            row,
-            grammar=machine if facts else FreeGrammar(),
-            chooser=FactsAllTheWay(machine) if facts else FreeChooser(line),
-            picker=Sampler(GREEDY_SAMPLING, machine.allowed if facts else None),
-            hooks=Hooks(lambda row: row.length >= len(prompt) + tokens),
-            max_length=len(prompt) + tokens,
-            abilities=Abilities(trees=engine.trees, drafts=True),
-        )
-        children = index.children if facts else (lambda prefix: OFF_TREE)
-        run_jobs(Scheduler(engine), [Job(steps=writer.write(), begin=lambda: _empty(engine), children=children)])
-
-    write(True)  # the index's cache is warm
-    return _timed(lambda: write(True)) / _timed(lambda: write(False))
+    return model.engine
 
 
 def start_up(gguf: str, index: str) -> float:
@@ -161,10 +184,6 @@ def start_up(gguf: str, index: str) -> float:
         "1",
     ]
     return min(_timed(lambda: subprocess.run(command, check=True, capture_output=True)) for _ in range(3))
-
-
-def _empty(engine: Engine) -> int:
-    return engine.prefill(())
 
 
 def _timed(call: Callable[[], object]) -> float:
