@@ -25,7 +25,7 @@ LAYERS = """
     grounded   ingest
     writing
     choosing   share
-    engines
+    engines    query
     connect
     index
     decoding   models    postgres
