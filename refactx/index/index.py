@@ -216,6 +216,13 @@ class Index:
             # Up to 2,048 blocks from a cold disk may take longer than the limit for one lookup.
             yield from link_facts(some, lambda names: self._find_names(names, self._database.retry_unlimited))
 
+    def named(self, names: Iterable[str]) -> dict[str, Named]:
+        """Return the id of each name of an entity or property, and the kind of a property's objects.
+
+        Names that the knowledge base does not have are left out. Raises as `children` does.
+        """
+        return self._find_names(set(names), self._database.retry)
+
     def _find_names(self, names: set[str], retry: Callable[..., Any]) -> dict[str, Named]:
         def find(tables: tuple[int, ...]) -> dict[str, Named]:
             found: dict[str, Named] = retry(
