@@ -1,7 +1,7 @@
 """The limits of an answer, and what is left of them while it is computed."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,11 @@ class Budget:
         elif time.monotonic() > self._end:
             self._stop(f"it takes more than {self.limits.seconds:g} seconds")
         return not self._is_spent
+
+    def half(self) -> "Budget":
+        """Return a budget with half of what is left, for an attempt that may fail."""
+        limits = replace(self.limits, reads=self._reads // 2, seconds=(self._end - time.monotonic()) / 2)
+        return Budget(limits)
 
     def admits(self, members: int) -> bool:
         """Return whether a set may have so many members."""
