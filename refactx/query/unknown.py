@@ -22,11 +22,9 @@ class NearNames(Protocol):
 
 
 def check_start(facts: FactSet, start: str) -> None:
-    """Raise QueryError, with names that are near, if no fact has a name as its subject."""
-    if facts.predicates(start):
+    """Raise QueryError, with names that are near, if a name is neither an entity's nor the subject of a fact."""
+    if facts.predicates(start) or facts.ids([start]):
         return
-    if facts.ids([start]):
-        raise QueryError(f"<{start}> is in the index, but no fact begins with it")
     near = facts.near(start, NEAR) if isinstance(facts, NearNames) else ()
     raise QueryError(f"no fact begins with <{start}>{_proposed(near)}")
 

@@ -1,0 +1,1 @@
+"""Twins of the sets of facts that answer queries."""
