@@ -17,7 +17,6 @@ from refactx.query.values import (
     order_of,
     parse_coordinates,
     parse_quantity,
-    parse_time,
     sort_key,
 )
 from refactx.query.walk import OPERATORS, QueryError

@@ -1,7 +1,7 @@
 """Queries by brute force: a graph as a set of triples, what a query means on it, and the graph as a `FactSet`.
 
 Names of entities are letters. Properties `p` and `q` lead to entities, and `p of` and `q of` read them backwards; `t` has
-times, `n` quantities, `x` text, and `m` entities and quantities.
+times, `n` quantities, `x` text, and `m` entities, read backwards by `m of`, and quantities.
 """
 
 import random
@@ -25,21 +25,27 @@ NUMBERS = ("-1.5", "0", "7", "7.0", "30")
 TEXTS = ("ea (e)", "Be", "b")
 KINDS: dict[str, ValueKind] = {"p": "entity", "q": "entity", "t": "time", "n": "quantity", "x": "text", "m": "mixed"}
 OBJECTS = {"p": ENTITIES, "q": ENTITIES, "t": TIMES, "n": NUMBERS, "x": TEXTS, "m": (*ENTITIES, *NUMBERS)}
-INVERTED = ("p", "q")
+INVERTED = ("p", "q", "m")
 EVERY = [(s, p, o) for p in OBJECTS for s in ENTITIES for o in OBJECTS[p]]
 SPARSE = st.frozensets(st.sampled_from(EVERY), min_size=1, max_size=30)
 DENSE = st.builds(
     lambda seed, size: frozenset(random.Random(seed).sample(EVERY, size)), st.integers(0, 1 << 20), st.integers(30, 160)
 )
 CLAIMS = st.one_of(SPARSE, DENSE, DENSE, DENSE)
-PREDICATES = (*KINDS, "p of", "q of")
+PREDICATES = (*KINDS, "p of", "q of", "m of")
+LINKS = ("p", "q", "p of", "q of", "m of")
+
+
+def objects_as(predicate: str) -> str:
+    """The property whose objects are of the kind of a predicate's."""
+    return "p" if predicate.endswith(" of") else predicate
 
 
 def with_inverse(claims: Iterable[Fact], limit: float = float("inf")) -> Graph:
     """Claims and their inverse facts, without those of objects with more than `limit` subjects by a property."""
     claims = set(claims)
     subjects = Counter((p, o) for _, p, o in claims)
-    back = {(o, f"{p} of", s) for s, p, o in claims if p in INVERTED and subjects[p, o] <= limit}
+    back = {(o, f"{p} of", s) for s, p, o in claims if p in INVERTED and o in ENTITIES and subjects[p, o] <= limit}
     return frozenset(claims | back)
 
 
@@ -60,7 +66,7 @@ class SetFacts:
 
     def describe(self, predicates: Sequence[str]) -> dict[str, Predicate]:
         return {
-            name: Predicate(name, f"P{ord(name[0])}", name.endswith(" of"), KINDS[name[0]])
+            name: Predicate(name, f"P{ord(name[0])}", name.endswith(" of"), KINDS[objects_as(name)])
             for name in predicates
             if name in PREDICATES
         }
@@ -162,8 +168,6 @@ def first_by(graph: Graph, query: Query) -> list[tuple[str, Any]]:
 
 # --- Random queries
 
-LINKS = ("p", "q", "p of", "q of")
-
 
 class Drawn:
     """Draws hops and filters, most of which lead somewhere in a graph."""
@@ -188,7 +192,7 @@ class Drawn:
     def which(self, nodes: set[str], kind: str, has_hops: bool) -> Which:
         """A filter of members of a kind, whose operator and value fit what its hops lead to, with some exceptions."""
         hops = self.hops(nodes, 2, PREDICATES) if has_hops else []
-        last = hops[-1].predicate[0] if hops else kind
+        last = objects_as(hops[-1].predicate) if hops else kind
         operators = ["is", "equals", "starts with", "contains", *(["over", "under"] if last in "tnm" else [])]
         operator: Any = self.draw(st.sampled_from(operators))
         if operator in ("starts with", "contains"):
@@ -208,7 +212,7 @@ def queries(draw: st.DrawFn, claims: Graph) -> Query:
     is_sorted = head in ("most", "least")
     hops = drawn.hops({start}, 0 if head == "ask" else 2, () if is_sorted else PREDICATES)
     hops = hops or ([] if head == "ask" else [drawn.hop({start}, LINKS)])
-    kind, nodes = hops[-1].predicate[0] if hops else "p", reach_all(graph, {start}, hops)
+    kind, nodes = objects_as(hops[-1].predicate) if hops else "p", reach_all(graph, {start}, hops)
     filters = st.lists(st.just(None), min_size=0 if hops else 1, max_size=2)
     which = [drawn.which(nodes, kind, kind in "pqm") for _ in draw(filters)]
     if not is_sorted:

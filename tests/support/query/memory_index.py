@@ -1,0 +1,72 @@
+"""An index in memory whose segments are trees in rows: what `TreeFacts` reads, without a database."""
+
+from collections.abc import Iterable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from refactx.fact import verbalise
+from refactx.index.completion import completions, normalise_prefix
+from refactx.index.names import Named
+from refactx.ingest.segment.builder import Shape
+from refactx.tokenizer import FactTokenizer
+from refactx.tree.children import Children
+from refactx.tree.summed import SummedTree
+from support.query.twin import KINDS, PREDICATES, Fact, Graph
+from support.stored_trees import DictRows, build
+from support.tiny_model import tiny_fact_tokenizer
+
+SMALL = Shape(facts=4, inner=6, root=6)
+"""Pieces so small that a few facts have several levels."""
+KIND_OF = {"entity": "entity", "mixed": "mixed"}
+
+
+class RowsIndex:
+    """Signed segments of facts; all names of predicates of the twin have ids. `rows`: those of each segment."""
+
+    trigger, terminator = "Fact:", " ."
+    name_tables = (1,)
+    entry: Any = SimpleNamespace(report={})
+
+    def __init__(
+        self, segments: Iterable[tuple[int, Graph]], tokenizer: FactTokenizer | None = None, cache_bytes: int = 1 << 20
+    ) -> None:
+        self.tokenizer = tokenizer or tiny_fact_tokenizer()
+        built = [
+            (sign, *build([self.sequence(fact) for fact in facts], SMALL, cache_bytes))
+            for sign, facts in segments
+            if facts
+        ]
+        self.segments = [(sign, tree) for sign, tree, _ in built]
+        self.rows: list[DictRows] = [rows for _, _, rows in built]
+        self._tree = SummedTree(self.segments)
+
+    def sequence(self, fact: Fact) -> tuple[int, ...]:
+        return tuple(self.tokenizer.encode_after(self.trigger, verbalise(*fact)))
+
+    def children(self, prefix: Sequence[int]) -> Children:
+        return self._tree.children(prefix)
+
+    def complete(self, prefix: str, limit: int = 20) -> list[tuple[str, int]]:
+        return list(completions(self, self.tokenizer, normalise_prefix(prefix)))[:limit]
+
+    def named(self, names: Iterable[str]) -> dict[str, Named]:
+        kinds = {
+            name: "inverse" if name.endswith(" of") else KIND_OF.get(KINDS[name], "literal") for name in PREDICATES
+        }
+        return {name: Named(f"P{ord(name[0])}", kinds[name]) for name in names if name in kinds}
+
+    @property
+    def round_trips(self) -> int:
+        return sum(rows.fetched for rows in self.rows)
+
+
+def in_segments(facts: Graph, cuts: Sequence[int]) -> list[tuple[int, Graph]]:
+    """Facts as the sum of four segments. `cuts`: numbers that say which facts come when.
+
+    A second segment adds some facts; a third takes away some of the first, which a fourth adds again.
+    """
+    ordered = sorted(facts)
+    late = frozenset(fact for fact, cut in zip(ordered, cuts, strict=False) if cut == 1)
+    again = frozenset(fact for fact, cut in zip(ordered, cuts, strict=False) if cut == 2)
+    gone = frozenset((s, p, f"{o} gone") for s, p, o in ordered[:5])
+    return [(1, (facts - late) | gone), (1, late), (-1, again | gone), (1, again)]
