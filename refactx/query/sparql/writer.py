@@ -1,0 +1,210 @@
+"""Walks as SPARQL 1.1 with Wikidata's ids: `list <Louisiana> <nickname>` is `wd:Q1588 wdt:P1449 ?x`.
+
+The rows are those that the walk means on the claims that the index was built of. Where SPARQL and facts differ:
+
+* text is that of the label, in one language, where the index may have the title of a page as the name;
+* a claim's text may be in any language, and is compared as the claim has it;
+* engines do not compare malformed dates, such as `1956-00-00`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from pyoxigraph import Literal
+
+from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS
+from refactx.query.fact_set import FactSet, ValueKind
+from refactx.query.sparql.values import comparison, is_value
+from refactx.query.walk import Hop, Query, QueryError, Which
+
+PREFIXES = {
+    "wd": "http://www.wikidata.org/entity/",
+    "wdt": "http://www.wikidata.org/prop/direct/",
+    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
+    "schema": "http://schema.org/",
+    "skos": "http://www.w3.org/2004/02/skos/core#",
+    "xsd": "http://www.w3.org/2001/XMLSchema#",
+    "geo": "http://www.opengis.net/ont/geosparql#",
+}
+"""The prefixes of the queries that `to_sparql` writes."""
+
+
+def to_sparql(query: Query, facts: FactSet, *, with_labels: bool = False, language: str = "en") -> str:
+    """Return a query as SPARQL. `facts` has the ids of its names.
+
+    `with_labels`: names in angle brackets in place of ids, for people to read. `language`: the tag of the labels,
+    descriptions and aliases that text is compared with. A limit leaves out members of equal value at will.
+
+        >>> print(to_sparql(read_line("count <Louisiana> <nickname> ."), facts))  # doctest: +SKIP
+        PREFIX wd: <http://www.wikidata.org/entity/>
+        PREFIX wdt: <http://www.wikidata.org/prop/direct/>
+        SELECT (COUNT(DISTINCT ?x) AS ?count) WHERE {
+          wd:Q1588 wdt:P1449 ?x .
+        }
+
+    Raises QueryError if a name has no id, which the error names, or if a filter cannot be compared; and as the methods
+    of `facts` do.
+    """
+    names = _Names(query, facts, with_labels, language)
+    body = _Body(names)
+    member = body.walk(query.start, query.hops)
+    for which in query.which:
+        body.filter(member, which)
+    head, tail = "SELECT DISTINCT ?x WHERE", ""
+    if query.head == "ask":
+        head = "ASK WHERE"
+    elif query.head == "count":
+        head = "SELECT (COUNT(DISTINCT ?x) AS ?count) WHERE"
+    elif query.by is not None:
+        if not query.by.counted and names.step(query.by.predicate).kind in ("entity", "coordinates", "text"):
+            raise QueryError(f"<{query.by.predicate}> has no order: give a predicate of times or quantities")
+        body.connect(member.term, [Hop(query.by.predicate)], "?value")
+        value, group = "?value", ""
+        if query.by.counted:
+            head, value, group = "SELECT ?x WHERE", "COUNT(DISTINCT ?value)", "GROUP BY ?x "
+        tail = f" {group}ORDER BY {'DESC' if query.head == 'most' else 'ASC'}({value}) LIMIT {query.limit}"
+    text = "\n".join([f"{head} {{", *(f"  {line}" for line in body.lines), f"}}{tail}\n"])
+    used = [f"PREFIX {prefix}: <{iri}>\n" for prefix, iri in PREFIXES.items() if f"{prefix}:" in body.prefixes]
+    return "".join(used) + text
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A predicate in SPARQL: its path, whether it leads from object to subject, and the kind of what it leads to."""
+
+    path: str
+    inverse: bool
+    kind: ValueKind
+
+    def element(self, closure: str) -> str:
+        return f"{'^' if self.inverse else ''}{self.path}{closure}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """What a filter is about: its term, and its kind."""
+
+    term: str
+    kind: ValueKind
+
+
+class _Names:
+    """The terms of names: all are looked up at once."""
+
+    def __init__(self, query: Query, facts: FactSet, with_labels: bool, language: str) -> None:
+        self.language, self._facts, self._with_labels = language, facts, with_labels
+        paths = [*query.hops, *(hop for which in query.which for hop in which.hops)]
+        predicates = [hop.predicate for hop in paths] + ([query.by.predicate] if query.by else [])
+        self._predicates = facts.describe(predicates)
+        self._ids = facts.ids([query.start, *(which.value for which in query.which)])
+
+    def has_id(self, name: str) -> bool:
+        return name in self._ids
+
+    def entity(self, name: str) -> str:
+        if self._with_labels:
+            return f"<{name}>"
+        if name not in self._ids:
+            raise QueryError(f"<{name}> has no id: give the name of an entity of the index")
+        return f"wd:{self._ids[name]}"
+
+    def step(self, name: str) -> _Step:
+        if name == DESCRIPTIONS[0]:
+            return _Step("schema:description", False, "text")
+        if name == ALIAS_OF:
+            return _Step("skos:altLabel", True, "entity")
+        found = self._predicates.get(name)
+        if found is None or found.id is None:
+            raise QueryError(f"<{name}> has no id: give the name of a predicate of the index that has one")
+        other = self._facts.inverse_of(name)
+        if found.inverse:
+            return _Step(self._property(found.id, other), True, "entity")
+        path = self._property(found.id, name)
+        if other is not None and self._facts.inverse_of(other) == name:
+            described = self._facts.describe([other]).get(other)
+            if described is not None and described.id is not None and not described.inverse:
+                path = f"({path}|^{self._property(described.id, other)})"  # each has the other's facts, read backwards
+        return _Step(path, False, found.kind)
+
+    def _property(self, id_: str, name: str | None) -> str:
+        if not self._with_labels:
+            return f"wdt:{id_}"
+        return f"<{self._facts.names([id_]).get(id_, id_) if name is None else name}>"
+
+
+class _Body:
+    """The patterns of a query, and what they are about."""
+
+    def __init__(self, names: _Names) -> None:
+        self.lines: list[str] = []
+        self._names, self._numbers = names, count(1)
+
+    @property
+    def prefixes(self) -> set[str]:
+        """The prefixes of the terms, with their colons."""
+        words = " ".join(self.lines).replace("(", " ").replace("^", " ").replace("/", " ").replace("|", " ").split()
+        return {f"{word.partition(':')[0]}:" for word in words if ":" in word}
+
+    def walk(self, start: str, hops: Sequence[Hop]) -> _Member:
+        """Write the hops from a start, with a variable each, and return the member that they lead to."""
+        if hops and hops[0].predicate == ALIAS_OF:
+            member = _Member(str(Literal(start.removesuffix(ALIAS), language=self._names.language)), "entity")
+        else:
+            member = _Member(self._names.entity(start), "entity")
+        for number, hop in enumerate(hops, 1):
+            variable = "?x" if number == len(hops) else f"?y{number}"
+            self.connect(member.term, [hop], variable)
+            member = _Member(variable, self._names.step(hop.predicate).kind)
+        return member
+
+    def connect(self, subject: str, hops: Sequence[Hop], object_: str) -> None:
+        """Write a path from one term to another, and the language of the text that it leads to."""
+        steps = [self._names.step(hop.predicate) for hop in hops]
+        if len(steps) == 1 and steps[0].inverse:
+            self.lines.append(f"{object_} {steps[0].path}{hops[0].closure} {subject} .")
+        else:
+            path = "/".join(step.element(hop.closure) for step, hop in zip(steps, hops, strict=True))
+            self.lines.append(f"{subject} {path} {object_} .")
+        if hops[-1].predicate in DESCRIPTIONS:
+            self._where(f'LANG({object_}) = "{self._names.language}"')
+
+    def filter(self, member: _Member, which: Which) -> None:
+        """Write a filter of a member."""
+        kind = self._names.step(which.hops[-1].predicate).kind if which.hops else member.kind
+        names_entity = kind == "entity" or (kind == "mixed" and self._names.has_id(which.value))
+        if which.operator == "is" and names_entity:
+            value = self._names.entity(which.value)
+            if which.hops:
+                self.connect(member.term, which.hops, value)
+            else:
+                self._where(f"{member.term} = {value}")
+            return
+        term = member.term
+        if which.hops:
+            term = f"?v{next(self._numbers)}"
+            self.connect(member.term, which.hops, term)
+        if which.operator in ("starts with", "contains"):
+            function = "STRSTARTS" if which.operator == "starts with" else "CONTAINS"
+            self._where(f"{function}(LCASE({self._text(term, kind)}), {Literal(which.value.lower())})")
+        elif which.operator == "equals" and (kind == "entity" or (kind == "mixed" and not is_value(which.value))):
+            self._where(f"LCASE({self._text(term, kind)}) = {Literal(which.value.lower())}")
+        elif kind == "entity":
+            raise QueryError(f"{which.operator} <{which.value}> compares with entities: give a predicate of values")
+        else:
+            self._where(comparison(term, which.operator, which.value, kind))
+
+    def _text(self, term: str, kind: ValueKind) -> str:
+        """Write a label's pattern where a term may be an entity, and return the expression of its text."""
+        if kind not in ("entity", "mixed"):
+            return f"STR({term})"
+        label = f"?label{next(self._numbers)}"
+        language = f'FILTER(LANG({label}) = "{self._names.language}")'
+        if kind == "entity":
+            self.lines += [f"{term} rdfs:label {label} .", language]
+            return label
+        self.lines.append(f"OPTIONAL {{ {term} rdfs:label {label} . {language} }}")
+        return f"COALESCE({label}, STR({term}))"
+
+    def _where(self, condition: str) -> None:
+        self.lines.append(f"FILTER({condition})")
