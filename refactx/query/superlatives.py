@@ -42,8 +42,10 @@ def ranked(walks: Walks, members: Sequence[str], by: By, *, most: bool, limit: i
 
 
 def _by_values(walks: Walks, names: Sequence[str], predicate: str, most: bool) -> list[Ranked]:
+    kind, place = walks.kind(predicate), f"<{predicate}>"
+    order_of((), kind, place)  # before anything is read: some kinds have no order
     pairs = list(walks.pairs(names, predicate))
-    order = order_of((value for _, value in pairs), walks.kind(predicate), f"<{predicate}>")
+    order = order_of((value for _, value in pairs), kind, place)
     best: dict[str, tuple[Any, str]] = {}  # keys of one kind: all times or all quantities
     for name, value in pairs:
         key: Any = sort_key(value, order)

@@ -184,7 +184,7 @@ class _Catalogue:
 
     def describe(self, predicates: Sequence[str]) -> dict[str, Predicate]:
         if self._tables != self._index.name_tables:  # new facts may have objects of another kind
-            self._tables, self._described = self._index.name_tables, dict(_WITHOUT_ID)
+            self._tables, self._described, self._by_id = self._index.name_tables, dict(_WITHOUT_ID), {}
         described = self._described
         unknown = {name for name in predicates if name not in described}
         for name, named in (self._index.named(unknown) if unknown else {}).items():
