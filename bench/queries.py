@@ -39,7 +39,13 @@ def main() -> None:
         with psycopg.connect(database.url, autocommit=True) as connection:
             keys = choose_keys(connection, entry.id)
             select = median(microseconds(lambda: select_row(connection, keys, n)) for n in range(ONE_BY_ONE))  # noqa: B023
-        print(json.dumps({"select": round(select), **one_by_one(warm, facts), **together(fresh, facts)}, indent=1, ensure_ascii=False))
+        print(
+            json.dumps(
+                {"select": round(select), **one_by_one(warm, facts), **together(fresh, facts)},
+                indent=1,
+                ensure_ascii=False,
+            )
+        )
     finally:
         database.close()
         close()
