@@ -51,9 +51,8 @@ class Walks:
 
     def pairs(self, subjects: Sequence[str], predicate: str) -> Iterator[tuple[str, str]]:
         """Yield pairs of a subject and an object, as long as the budget lasts."""
-        hub = next((subject for subject in subjects if self.facts.is_hub(subject, predicate)), None)
-        if hub is not None:
-            count = self.facts.counts([hub], predicate)[0]
+        for hub in self._hubs(subjects, predicate):
+            (count,) = self.facts.counts([hub], predicate)
             raise QueryError(f"<{hub}> has {count:,} facts with <{predicate}>: they are counted, but not in the index")
         for pair in self.facts.objects(subjects, predicate):
             if not self.budget.spend(1):
@@ -92,14 +91,22 @@ class Walks:
 
         A hub's facts are looked up from the other side.
         """
-        facts: list[Triple] = []
-        for subject in subjects:
-            if self.facts.is_hub(subject, predicate):
-                facts.append((value, self.backwards(predicate, subject), subject))
-            else:
-                facts.append((subject, predicate, value))
+        hubs = self._hubs(subjects, predicate)
+        facts: list[Triple] = [
+            (value, self.backwards(predicate, subject), subject) if subject in hubs else (subject, predicate, value)
+            for subject in subjects
+        ]
         flags = self.facts.hold(facts)
         return {subject: Trail(fact, None) for subject, fact, does in zip(subjects, facts, flags, strict=True) if does}
+
+    def _hubs(self, subjects: Sequence[str], predicate: str) -> set[str]:
+        """Return the subjects whose facts with a predicate are not in the index."""
+        described = self.facts.describe([predicate]).get(predicate)
+        if described is None or described.kind in LITERALS:
+            return set()
+        if described.inverse and len(subjects) > 1:
+            self.facts.counts(subjects, predicate)  # looks up all hubs at once, before each is asked for
+        return {subject for subject in subjects if self.facts.is_hub(subject, predicate)}
 
     def backwards(self, predicate: str, subject: str) -> str:
         """Return the predicate that leads back to a subject. Raises QueryError if there is none."""

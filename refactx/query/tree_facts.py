@@ -7,7 +7,7 @@ cross the parts of facts, completions of texts take the place of prefixes: they 
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 from refactx.errors import IndexNotFoundError
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, unit, verbalise
@@ -25,7 +25,7 @@ AT_ONCE = 256
 """Subjects whose prefixes are read together: the first object waits for all of them."""
 NEAR_NAMES = 200
 """Names that are compared to find those near another."""
-_KINDS: Mapping[str, ValueKind] = {"inverse": "entity", "entity": "entity", "mixed": "mixed", "literal": "literal"}
+_KINDS: Mapping[str, ValueKind] = {"inverse": "entity", **{kind: kind for kind in get_args(ValueKind)}}
 _WITHOUT_ID = {
     **{name: Predicate(name, None, False, "text") for name in DESCRIPTIONS},
     ALIAS_OF: Predicate(ALIAS_OF, None, False, "entity"),
@@ -52,7 +52,7 @@ class TreeFacts:
         (prefix,) = self._units.encode([subject])
         found = self._with_segments(lambda segments: list(parts_below(segments, prefix, self._units.closing)))
         present = {self._units.text(part): leaves for part, leaves in found}
-        return present | self._catalogue.hub_counts(subject)
+        return present | dict(self._catalogue.hub_counts([subject]).get(subject, {}))
 
     def describe(self, predicates: Sequence[str]) -> dict[str, Predicate]:
         """Return predicates by name, without those that the name tables do not have."""
@@ -69,14 +69,12 @@ class TreeFacts:
             present = self._with_segments(lambda segments: count_facts(segments, prefixes))
         else:
             present = [sum(1 for _ in self.objects([subject], predicate)) for subject in subjects]
-        return [
-            found if (hub := self._catalogue.hub_counts(subject).get(predicate)) is None else hub
-            for subject, found in zip(subjects, present, strict=True)
-        ]
+        hubs = self._catalogue.hub_counts(subjects)
+        return [hubs.get(subject, {}).get(predicate, found) for subject, found in zip(subjects, present, strict=True)]
 
     def is_hub(self, subject: str, predicate: str) -> bool:
         """Return whether facts are counted, but not in the index."""
-        return predicate in self._catalogue.hub_counts(subject)
+        return predicate in self._catalogue.hub_counts([subject]).get(subject, {})
 
     def objects(self, subjects: Sequence[str], predicate: str) -> Iterator[tuple[str, str]]:
         """Yield pairs of a subject and an object, in the order of the tree below each subject.
@@ -206,8 +204,11 @@ class _Catalogue:
     def names_of(self, ids: Sequence[str]) -> dict[str, str]:
         return {name_id: name for name_id in ids if (name := self._by_id.get((name_id, False))) is not None}
 
-    def hub_counts(self, subject: str) -> dict[str, int]:
-        """Return how many facts of each predicate the index counts for a subject without having them."""
+    def hub_counts(self, subjects: Sequence[str]) -> Mapping[str, Mapping[str, int]]:
+        """Return the predicates of hubs, whose facts the index counts without having them, and these counts.
+
+        Subjects that are no hubs are left out.
+        """
         return {}
 
 
