@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import click
-from pyoxigraph import QueryBoolean, RdfFormat, Store
+from pyoxigraph import NamedNode, QueryBoolean, RdfFormat, Store
 
 from bench.gold_walks.store_facts import StoreFacts
 from refactx.query.line import write_line
@@ -65,11 +65,13 @@ def compare(gold: str, facts: StoreFacts, store: Store) -> tuple[str, str]:
 
 
 def answers(sparql: str, store: Store) -> set[str]:
-    """Return the first column of a query's rows, or its answer."""
-    rows = store.query(sparql, prefixes=PREFIXES)
-    if isinstance(rows, QueryBoolean):
-        return {str(bool(rows))}
-    return {str(getattr(row[0], "value", row[0])) for row in rows}
+    """Return what a query has: the column of entities, or else the first one, or whether there are rows."""
+    found = store.query(sparql, prefixes=PREFIXES)
+    if isinstance(found, QueryBoolean):
+        return {str(bool(found))}
+    columns = list(zip(*found, strict=True)) or [()]
+    column = next((column for column in columns if isinstance(column[0], NamedNode)), columns[0]) if columns[0] else ()
+    return {str(value) for value in column}
 
 
 def load(claims: Path) -> Store:

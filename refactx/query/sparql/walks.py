@@ -114,7 +114,7 @@ def _chains(root: Term, patterns: Patterns) -> list[_Chain]:
             at, position = following[1].object if onwards else following[1].subject, following[1].position
             touching = [] if at.variable is None else [e for e in left if at in (e[1].subject, e[1].object)]
             is_inside = bool(touching) and not any(condition.term == at for condition in patterns.conditions)
-            if at == root or (touching and not is_inside) or len(touching) > 1:
+            if (at == root and at.variable is not None) or (touching and not is_inside) or len(touching) > 1:
                 raise _NotAWalk
             following = touching[0] if touching else None
         found.append(_Chain(tuple(steps), at, position))
@@ -164,7 +164,7 @@ def _filters(root: Term, chains: Sequence[_Chain], patterns: Patterns, facts: Fa
             raise _NotAWalk
         found += _compared(hops, conditions, facts)
     found += _compared((), [condition for condition in patterns.conditions if condition.term == root], facts)
-    ends = {root, *(chain.end for chain in chains)}
+    ends = {root, *(chain.end for chain in chains if chain.end.variable is not None)}
     if any(condition.term not in ends for condition in patterns.conditions):
         raise _NotAWalk
     return tuple(which for _, which in sorted(found, key=lambda pair: pair[0]))

@@ -16,6 +16,7 @@ from pyoxigraph import Literal
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS
 from refactx.query.fact_set import FactSet, ValueKind
 from refactx.query.sparql.values import comparison, is_value
+from refactx.query.values import bare_name
 from refactx.query.walk import Hop, Query, QueryError, Which
 
 PREFIXES = {
@@ -155,7 +156,7 @@ class _Body:
         for number, hop in enumerate(hops, 1):
             variable = "?x" if number == len(hops) else f"?y{number}"
             self.connect(member.term, [hop], variable)
-            member = _Member(variable, self._names.step(hop.predicate).kind)
+            member = _Member(variable, self._kind_after([hop], member.kind))
         return member
 
     def connect(self, subject: str, hops: Sequence[Hop], object_: str) -> None:
@@ -171,9 +172,10 @@ class _Body:
 
     def filter(self, member: _Member, which: Which) -> None:
         """Write a filter of a member."""
-        kind = self._names.step(which.hops[-1].predicate).kind if which.hops else member.kind
-        names_entity = kind == "entity" or (kind == "mixed" and self._names.has_id(which.value))
-        if which.operator == "is" and names_entity:
+        kind = self._kind_after(which.hops, member.kind)
+        has_id = kind in ("entity", "mixed") and self._names.has_id(which.value)
+        is_name = which.operator == "is" or (which.operator == "equals" and bare_name(which.value) != which.value)
+        if (which.operator == "is" and kind == "entity") or (is_name and has_id):
             value = self._names.entity(which.value)
             if which.hops:
                 self.connect(member.term, which.hops, value)
@@ -194,6 +196,13 @@ class _Body:
         else:
             self._where(comparison(term, which.operator, which.value, kind))
 
+    def _kind_after(self, hops: Sequence[Hop], kind: ValueKind) -> ValueKind:
+        """Return the kind of what hops lead to from members of a kind. No step at all leaves the members."""
+        for hop in hops:
+            after = self._names.step(hop.predicate).kind
+            kind = after if hop.closure != "*" or after == kind else "mixed"
+        return kind
+
     def _text(self, term: str, kind: ValueKind) -> str:
         """Write a label's pattern where a term may be an entity, and return the expression of its text."""
         if kind not in ("entity", "mixed"):
@@ -202,9 +211,9 @@ class _Body:
         language = f'FILTER(LANG({label}) = "{self._names.language}")'
         if kind == "entity":
             self.lines += [f"{term} rdfs:label {label} .", language]
-            return label
+            return f"STR({label})"  # a text with a language is not equal to one without
         self.lines.append(f"OPTIONAL {{ {term} rdfs:label {label} . {language} }}")
-        return f"COALESCE({label}, STR({term}))"
+        return f"STR(COALESCE({label}, {term}))"
 
     def _where(self, condition: str) -> None:
         self.lines.append(f"FILTER({condition})")

@@ -1,0 +1,187 @@
+"""Published gold queries are read as walks, and run with the same answers; what is no walk is None, or an error."""
+
+from functools import cache
+
+import pytest
+from pyoxigraph import RdfFormat, Store
+
+from bench.gold_walks.__main__ import SAME, compare
+from bench.gold_walks.store_facts import StoreFacts
+from refactx.query.line import read_line, write_line
+from refactx.query.sparql import PREFIXES, from_sparql, to_sparql
+from refactx.query.walk import QueryError
+
+LABELS = {
+    "P17": "country", "P31": "instance of", "P36": "capital", "P39": "position held", "P47": "shares border with",
+    "P57": "director", "P155": "follows", "P156": "followed by", "P161": "cast member", "P279": "subclass of",
+    "P577": "publication date", "P1082": "population", "P1449": "nickname", "P1696": "inverse property",
+    "P1376": "capital of", "P2927": "water as percent of area",
+    "Q5": "human", "Q30": "United States", "Q60": "New York City", "Q61": "Washington, D.C.", "Q100": "Boston",
+    "Q515": "city", "Q1549591": "big city", "Q11424": "film", "Q24862": "short film", "Q1588": "Louisiana",
+    "Q16": "Canada", "Q96": "Mexico", "Q23359": "Taylor Lautner", "Q160071": "Twilight", "Q143716": "Abduction",
+    "Q8006": "Stanley Kubrick", "Q1": "part one", "Q2": "part two", "Q3": "part three",
+}  # fmt: skip
+CLAIMS = """
+wd:Q60 wdt:P31 wd:Q1549591 ; wdt:P17 wd:Q30 ; wdt:P1082 8000000 .
+wd:Q100 wdt:P31 wd:Q515 ; wdt:P17 wd:Q30 ; wdt:P1082 600000 .
+wd:Q61 wdt:P31 wd:Q515 ; wdt:P17 wd:Q30 ; wdt:P1082 700000 ; wdt:P2927 10.67 ; wdt:P1376 wd:Q30 .
+wd:Q1549591 wdt:P279 wd:Q515 . wd:Q24862 wdt:P279 wd:Q11424 .
+wd:Q160071 wdt:P31 wd:Q11424 ; wdt:P161 wd:Q23359 ; wdt:P577 "2008-11-21T00:00:00Z"^^xsd:dateTime .
+wd:Q143716 wdt:P31 wd:Q24862 ; wdt:P161 wd:Q23359 ; wdt:P577 "2011-09-23T00:00:00Z"^^xsd:dateTime .
+wd:Q23359 wdt:P31 wd:Q5 ; skos:altLabel "Taylor Daniel Lautner"@en .
+wd:Q30 wdt:P47 wd:Q16 , wd:Q96 ; wdt:P36 wd:Q61 . wd:Q16 wdt:P47 wd:Q30 .
+wd:Q1588 wdt:P1449 "Bayou State"@en , "Pelican State"@en ; wdt:P17 wd:Q30 .
+wd:P155 wdt:P1696 wd:P156 . wd:P156 wdt:P1696 wd:P155 .
+wd:Q2 wdt:P155 wd:Q1 ; wdt:P156 wd:Q3 .
+"""
+WALKS = [
+    ("SELECT DISTINCT ?x WHERE { wd:Q30 wdt:P47 ?x . }", "list <United States> <shares border with>"),
+    ("select distinct ?answer where { ?answer wdt:P161 wd:Q23359 }", "list <Taylor Lautner> <cast member of>"),
+    (
+        "SELECT DISTINCT ?x WHERE { ?x wdt:P161 wd:Q23359 ; wdt:P31 / wdt:P279 * wd:Q11424 . }",
+        "list <Taylor Lautner> <cast member of> which <instance of> <subclass of>* <film>",
+    ),
+    (
+        "SELECT DISTINCT ?uri WHERE { ?type wdt:P279 * wd:Q515 . ?uri wdt:P31 ?type ; wdt:P17 wd:Q30 . }",
+        "list <United States> <country of> which <instance of> <subclass of>* <city>",
+    ),
+    (
+        'SELECT DISTINCT ?x WHERE { ?x wdt:P161 wd:Q23359 ; wdt:P577 ?y . FILTER ( ( ?y < "2012-01-01T00:00:00Z" ^^'
+        ' xsd:dateTime ) && ( ?y >= "2011-01-01T00:00:00Z" ^^ xsd:dateTime ) ) }',
+        "list <Taylor Lautner> <cast member of> which <publication date> equals <2011>",
+    ),
+    ("SELECT ?uri WHERE { ?uri wdt:P31 wd:Q515 . }", "list <city> <has instance>"),
+    (
+        "SELECT (COUNT(DISTINCT ?sub) AS ?count) WHERE { ?sub wdt:P31 / wdt:P279 * wd:Q515 . }",
+        "count <city> <has subclass>* <has instance>",
+    ),
+    ("SELECT ( COUNT ( ?obj ) AS ?value ) { wd:Q1588 wdt:P1449 ?obj }", "count <Louisiana> <nickname>"),
+    ("SELECT ( COUNT ( * ) AS ?x ) WHERE { ?x wdt:P31 wd:Q515 . }", "count <city> <has instance>"),
+    ("SELECT ?answer WHERE { wd:Q100 wdt:P17 ?X . ?X wdt:P36 ?answer }", "list <Boston> <country> <capital>"),
+    ("SELECT DISTINCT ?uri WHERE { wd:Q100 wdt:P17 / wdt:P36 ?uri }", "list <Boston> <country> <capital>"),
+    ("ASK WHERE { wd:Q30 wdt:P47 wd:Q16 . wd:Q30 wdt:P47 wd:Q5 }",
+     "ask <United States> <shares border with> <Canada> and <shares border with> <human>"),
+    ("ASK WHERE { wd:Q61 wdt:P2927 ?obj filter ( ?obj = 10.67 ) }",
+     "ask <Washington, D.C.> <water as percent of area> equals <10.67>"),
+    (
+        "select ?ent where { ?ent wdt:P31 wd:Q515 . ?ent wdt:P1082 ?obj . ?ent wdt:P17 wd:Q30 } ORDER BY ASC ( ?obj ) LIMIT 5",
+        "least 5 <United States> <country of> which <instance of> <city> by <population>",
+    ),
+    (
+        "SELECT DISTINCT * WHERE { ?uri wdt:P31 wd:Q515 . ?uri wdt:P1082 ?n . ?uri rdfs:label ?label }"
+        " ORDER BY DESC ( ?n ) LIMIT 1",
+        "most <city> <has instance> by <population>",
+    ),
+    (
+        "SELECT DISTINCT ?uri WHERE { ?uri wdt:P17 wd:Q30 . ?uri wdt:P1449 ?name . }"
+        " GROUP BY ?uri ORDER BY DESC ( COUNT ( ?name ) ) LIMIT 1",
+        "most <United States> <country of> by count <nickname>",
+    ),
+    (
+        "SELECT DISTINCT ?sbj ?sbj_label WHERE { ?sbj wdt:P31 wd:Q515 . ?sbj rdfs:label ?sbj_label . FILTER ( STRSTARTS ("
+        " lcase ( ?sbj_label ) , 'w' ) ) . FILTER ( lang ( ?sbj_label ) = 'en' ) } LIMIT 25",
+        "list <city> <has instance> which starts with <w>",
+    ),
+    (
+        "SELECT DISTINCT ?uri WHERE { ?uri wdt:P17 wd:Q30 . ?uri wdt:P1449 ?name ."
+        ' FILTER ( REGEX ( ?name , "^Bayou State$" ) ) }',
+        "list <United States> <country of> which <nickname> equals <Bayou State>",
+    ),
+    ('SELECT * WHERE { ?uri skos:altLabel "Taylor Daniel Lautner" @en . }', "list <Taylor Daniel Lautner (alias)> <alias of>"),
+    ("SELECT ?x { ?x wdt:P17 wd:Q30 FILTER(year(?d) > 2008) . ?x wdt:P577 ?d }",
+     "list <United States> <country of> which <publication date> over <2008>"),
+]  # fmt: skip
+NO_WALKS = [
+    "SELECT DISTINCT ?uri WHERE { ?uri wdt:P31 wd:Q515 . { ?uri wdt:P17 wd:Q30 . } UNION { ?uri wdt:P17 wd:Q16 . } }",
+    "SELECT ?uri { ?uri wdt:P31 wd:Q515 . OPTIONAL { ?uri wdt:P17 wd:Q30 } }",
+    "SELECT ?uri { ?uri wdt:P31 wd:Q515 . MINUS { ?uri wdt:P17 wd:Q30 } }",
+    "SELECT ?uri { ?uri wdt:P1082 ?p . ?uri wdt:P2927 ?a . BIND ( ( ?p / ?a ) AS ?d ) } ORDER BY DESC ( ?d ) LIMIT 1",
+    "SELECT ?uri { ?uri wdt:P31 wd:Q515 ; wdt:P1082 ?p ; wdt:P2927 ?a } ORDER BY DESC ( ?p / ?a ) LIMIT 1",
+    "SELECT ?ans_1 ?ans_2 WHERE { wd:Q30 wdt:P47 ?ans_1 . wd:Q30 wdt:P36 ?ans_2 }",
+    "SELECT ( COUNT ( ?s1 ) as ?c ) WHERE { ?s1 ?p1 wd:Q30 . ?s1 wdt:P31 wd:Q515 . }",
+    "SELECT DISTINCT ?x WHERE { wd:Q30 wdt:P47 | wdt:P36 ?x . }",
+    "SELECT DISTINCT ?u WHERE { wd:Q60 wdt:P17 ?t . ?u wdt:P31 wd:Q515 ; wdt:P17 ?t . FILTER ( ?u != wd:Q60 ) }",
+    "SELECT DISTINCT ?u WHERE { ?f wdt:P31 wd:Q11424 . ?f wdt:P161 wd:Q23359 . ?f wdt:P57 ?u . }",
+    "SELECT DISTINCT ?v WHERE { ?u wdt:P17 wd:Q30 ; wdt:P1082 ?v } ORDER BY DESC ( ?v ) LIMIT 1",
+    "SELECT DISTINCT ?u WHERE { ?u wdt:P31 wd:Q515 } OFFSET 3",
+    "SELECT DISTINCT ?u WHERE { ?u wdt:P31 wd:Q515 ; wdt:P1082 ?p FILTER(?p >= 5) }",
+    "SELECT DISTINCT ?u WHERE { ?u wdt:P31 wd:Q515 ; wdt:P1082 ?p FILTER(?p > 5 || ?p < 3) }",
+    "SELECT DISTINCT ?u WHERE { ?u wdt:P31 wd:Q515 ; wdt:P1449 ?n FILTER(REGEX(?n, 'a.b')) }",
+    "SELECT DISTINCT ?u WHERE { ?u wdt:P31 wd:Q515 FILTER NOT EXISTS { ?u wdt:P17 wd:Q30 } }",
+    "SELECT ?u WHERE { ?u wdt:P31 wd:Q515 ; wdt:P17 ?c } GROUP BY ?u HAVING ( COUNT ( ?c ) > 1 )",
+    "SELECT ( SUM ( ?p ) AS ?s ) WHERE { ?u wdt:P31 wd:Q515 ; wdt:P1082 ?p }",
+    "SELECT ?u { { SELECT ?u { ?u wdt:P31 wd:Q515 } LIMIT 3 } }",
+    "SELECT ?u { VALUES ?c { wd:Q30 wd:Q16 } ?u wdt:P17 ?c }",
+    "SELECT ?u { ?u wdt:P17 ?u . ?u wdt:P31 wd:Q515 }",
+    "SELECT ?u { ?u wdt:P31 wd:Q515 ; wdt:P17 ?anything }",
+    "SELECT ?u { ?u wdt:P31 wd:Q404 }",
+    "SELECT ?u { ?u wdt:P404 wd:Q30 }",
+    "SELECT ?s WHERE { wd:Q23359 skos:altLabel ?s . }",
+    "SELECT ?u { ?u p:P31/ps:P31 wd:Q515 }",
+    "SELECT ?u { ?u rdfs:label 'Boston'@en }",
+    "ASK { ?u wdt:P17 ?c }",
+    "ASK { }",
+    "DESCRIBE wd:Q30",
+    "CONSTRUCT { ?u wdt:P17 wd:Q30 } WHERE { ?u wdt:P31 wd:Q515 }",
+]
+
+
+@cache
+def store() -> Store:
+    prefixes = "".join(f"PREFIX {name}: <{iri}>\n" for name, iri in PREFIXES.items())
+    labels = "".join(f'wd:{id_} rdfs:label "{label}"@en .\n' for id_, label in LABELS.items())
+    opened = Store()
+    opened.load((prefixes + labels + CLAIMS).encode(), RdfFormat.TURTLE)
+    return opened
+
+
+@cache
+def facts() -> StoreFacts:
+    return StoreFacts(store())
+
+
+@pytest.mark.parametrize(("gold", "line"), WALKS)
+def test_a_gold_query_is_a_walk_with_its_answers(gold: str, line: str) -> None:
+    outcome, walk = compare(gold, facts(), store())
+    assert (walk, outcome) == (line, SAME)
+
+
+@pytest.mark.parametrize("gold", NO_WALKS)
+def test_what_is_no_walk_is_none(gold: str) -> None:
+    prefixes = "PREFIX p: <http://www.wikidata.org/prop/> PREFIX ps: <http://www.wikidata.org/prop/statement/> "
+    assert from_sparql(prefixes + gold, facts()) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "line 1, column 1, at the end"),
+        ("who directed it?", "line 1, column 1, at 'who directed"),
+        ("SELECT ?x WHERE {\n  wd:Q1 wdt:P2 ?x }}", "line 2, column 20, at '}'"),
+        ("SELECT ?x { ?x foo:bar wd:Q1 }", "Unknown namespace prefix : foo: declare it with PREFIX"),
+        ("INSERT DATA { wd:Q1 wdt:P2 wd:Q3 }", "line 1, column 1"),
+    ],
+)
+def test_what_is_no_sparql_is_refused_with_its_place(text: str, complaint: str) -> None:
+    with pytest.raises(QueryError) as error:
+        from_sparql(text, facts())
+    assert complaint in str(error.value)
+
+
+def test_a_predicate_of_two_properties_has_the_facts_of_both() -> None:
+    query = read_line("list <part one> <followed by>+")
+    sparql = to_sparql(query, facts())
+    assert "wd:Q1 (wdt:P156|^wdt:P155)+ ?x ." in sparql
+    assert {row[0].value.rpartition("/")[2] for row in store().query(sparql)} == {"Q2", "Q3"}
+    assert from_sparql(sparql, facts()) == query
+    backwards = read_line("list <part three> <follows>+")
+    assert from_sparql("SELECT ?x { ?x (wdt:P156|^wdt:P155)+ wd:Q3 }", facts()) == backwards
+    assert from_sparql("SELECT ?x { ?x wdt:P155 wd:Q1 }", facts()) == read_line("list <part one> <followed by>")
+
+
+def test_a_walk_does_not_start_at_a_hub_if_it_has_a_choice() -> None:
+    gold = "SELECT ?x { ?x wdt:P31 wd:Q515 ; wdt:P17 wd:Q30 }"
+    for limit, line in ((10, "list <United States> <country of> which"), (3, "list <city> <has instance> which")):
+        query = from_sparql(gold, StoreFacts(store(), limit))
+        assert query is not None
+        assert write_line(query).startswith(line)
