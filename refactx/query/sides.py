@@ -14,6 +14,9 @@ FEW = 64
 FEWER = 8
 """The other side is taken if it has this many times fewer members: each of them is looked up besides."""
 
+_UNKNOWN = 1 << 60
+"""A number of candidates that is not known: over all limits."""
+
 
 def read_base(walks: Walks, start: str, hops: Sequence[Hop], which: Sequence[Which]) -> Members:
     """Return the set to which the hops lead from the start; members that no filter can admit may be missing.
@@ -27,9 +30,12 @@ def read_base(walks: Walks, start: str, hops: Sequence[Hop], which: Sequence[Whi
         return members
     (hop,) = hops
     count = walks.facts.counts([start], hop.predicate)[0]
-    must = walks.facts.is_hub(start, hop.predicate) or count > walks.budget.limits.members
+    is_hub = walks.facts.is_hub(start, hop.predicate)
+    must = is_hub or count > walks.budget.limits.members
     if must or count > FEW:
         sides = [side for one in which if (side := _Side.of(walks, one)) is not None]
+        # If hubs are not known, a way over several hops may miss those of one on the way.
+        sides = [side for side in sides if is_hub or side.count < _UNKNOWN]
         for side in sorted(sides, key=lambda side: side.count):
             if must or side.count * FEWER < count:
                 candidates = side.candidates(walks)
@@ -39,7 +45,7 @@ def read_base(walks: Walks, start: str, hops: Sequence[Hop], which: Sequence[Whi
 
 
 class _Side:
-    """The way back from a filter's value. `count`: how many candidates it has, or a number over all limits."""
+    """The way back from a filter's value. `count`: how many candidates it has, or `_UNKNOWN`."""
 
     def __init__(self, value: str, hops: Sequence[Hop], count: int) -> None:
         self.value, self.hops, self.count = value, hops, count
@@ -47,8 +53,8 @@ class _Side:
     @classmethod
     def of(cls, walks: Walks, which: Which) -> "_Side | None":
         """Return the way back through a filter; None if there is none."""
-        if which.operator != "is":
-            return None
+        if which.operator != "is" or (which.hops and walks.kind(which.hops[-1].predicate) != "entity"):
+            return None  # nothing leads back from a literal
         # Describes what leads away from the value: an index may know the inverse of a predicate by that alone.
         walks.facts.describe(list(walks.facts.predicates(which.value)))
         back = [(walks.facts.inverse_of(hop.predicate), hop.closure) for hop in reversed(which.hops)]
@@ -58,7 +64,7 @@ class _Side:
         if not hops:
             return cls(which.value, hops, 1)
         if len(hops) > 1 or hops[0].closure:
-            return cls(which.value, hops, 1 << 60)
+            return cls(which.value, hops, _UNKNOWN)
         if walks.facts.is_hub(which.value, hops[0].predicate):
             return None
         # No fact at all may mean that a hub's are missing.

@@ -150,3 +150,16 @@ def test_unknown_names_come_with_those_of_the_index_that_are_near() -> None:
         answer("list <Danny> <p>", facts)
     with pytest.raises(QueryError, match="no inverse facts"):
         answer("list <Dan> <starred in by>", facts)
+
+
+def test_a_hub_is_read_from_the_other_side_unless_that_is_a_literal_or_a_hub_itself() -> None:
+    subjects = ("B", "C", "D")
+    claims = frozenset({*((name, "p", "A") for name in subjects), ("B", "m", "7"), ("B", "q", "D"), ("C", "q", "D")})
+    two, one = SetFacts(claims, 2), SetFacts(claims, 1)
+    assert answer("count <A> <p of>", one).count == 3
+    assert answer("list <A> <p of> which <q> <D>", two).values == ("B", "C")
+    assert ("B", "p", "A") in answer("list <A> <p of> which <q> <D>", two).facts
+    assert answer("ask <A> <p of> <C>", one).truth is True
+    for line in ("list <A> <p of>", "list <A> <p of> which <q> <D>", "list <A> <p of> which <m> <7>"):
+        with pytest.raises(QueryError, match="<A> has 3 facts with <p of>: they are counted, but not in the index"):
+            answer(line, one)

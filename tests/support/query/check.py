@@ -8,7 +8,9 @@ from refactx.query.sets import Triple
 from refactx.query.walk import Query, QueryError
 from support.query.twin import NUMBERS, TIMES, Graph, first_by, members, with_inverse
 
-EMPTY = re.compile("is no predicate of|has the predicate|no fact begins|cannot be followed|cannot be compared")
+EMPTY = re.compile(
+    "is no predicate of|has the predicate|no fact begins|cannot be followed|cannot be compared|of which none is"
+)
 """Complaints about queries whose answer is empty."""
 HUB = "counted, but not in the index"
 
