@@ -33,6 +33,7 @@ wd:Q30 wdt:P47 wd:Q16 , wd:Q96 ; wdt:P36 wd:Q61 . wd:Q16 wdt:P47 wd:Q30 .
 wd:Q1588 wdt:P1449 "Bayou State"@en , "Pelican State"@en ; wdt:P17 wd:Q30 .
 wd:P155 wdt:P1696 wd:P156 . wd:P156 wdt:P1696 wd:P155 .
 wd:Q2 wdt:P155 wd:Q1 ; wdt:P156 wd:Q3 .
+wd:Q143716 wdt:P57 wd:Q8006 . wd:Q8006 schema:description "film director"@en , "Filmregisseur"@de .
 """
 WALKS = [
     ("SELECT DISTINCT ?x WHERE { wd:Q30 wdt:P47 ?x . }", "list <United States> <shares border with>"),
@@ -171,7 +172,7 @@ def test_what_is_no_sparql_is_refused_with_its_place(text: str, complaint: str) 
 def test_a_predicate_of_two_properties_has_the_facts_of_both() -> None:
     query = read_line("list <part one> <followed by>+")
     sparql = to_sparql(query, facts())
-    assert "wd:Q1 (wdt:P156|^wdt:P155)+ ?x ." in sparql
+    assert "wd:Q1 (wdt:P156|^wdt:P155)/(wdt:P156|^wdt:P155)* ?x ." in sparql
     assert {row[0].value.rpartition("/")[2] for row in store().query(sparql)} == {"Q2", "Q3"}
     assert from_sparql(sparql, facts()) == query
     backwards = read_line("list <part three> <follows>+")
@@ -185,3 +186,20 @@ def test_a_walk_does_not_start_at_a_hub_if_it_has_a_choice() -> None:
         query = from_sparql(gold, StoreFacts(store(), limit))
         assert query is not None
         assert write_line(query).startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "rows"),
+    [
+        ("list <Stanley Kubrick (film director)> <description>", {"film director"}),
+        ("list <Abduction> <director> which <description> contains <DIRECTOR>", {"Stanley Kubrick (film director)"}),
+        ("list <Taylor Daniel Lautner (alias)> <alias of> <cast member of>", {"Twilight", "Abduction"}),
+        ("list <Abduction> <director> which equals <stanley kubrick>", {"Stanley Kubrick (film director)"}),
+    ],
+)
+def test_descriptions_aliases_and_labels(line: str, rows: set[str]) -> None:
+    sparql = to_sparql(read_line(line), facts())
+    assert {facts().text(row[0]) for row in store().query(sparql)} == rows
+    read = from_sparql(sparql, facts())
+    assert read is not None
+    assert write_line(read) == line.replace("DIRECTOR", "director")

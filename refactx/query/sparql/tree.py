@@ -6,6 +6,7 @@ A node has a name and parts by name; a part that it does not have is None.
 import functools
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from pyparsing import ParseBaseException
@@ -113,8 +114,13 @@ def steps_of(path: Any, closure: Closure = "") -> Iterator[Step]:
     elif isinstance(path, InvPath):
         yield from (step.reversed() for step in reversed(list(steps_of(path.arg, closure))))
     elif isinstance(path, SequencePath) and not closure:
-        for part in path.args:
-            yield from steps_of(part)
+        found = list[Step]()
+        for step in (step for part in path.args for step in steps_of(part)):
+            if step.other is not None and step.closure == "*" and found and found[-1] == replace(step, closure=""):
+                found[-1] = replace(step, closure="+")  # as to_sparql writes it
+            else:
+                found.append(step)
+        yield from found
     elif isinstance(path, MulPath) and not closure and path.mod in ("+", "*"):
         yield from steps_of(path.path, "+" if path.mod == "+" else "*")
     elif isinstance(path, AlternativePath) and len(path.args) == 2 and isinstance(path.args[1], InvPath):
