@@ -62,7 +62,7 @@ class StoreFacts:
         return self._inverse.get(predicate)
 
     def counts(self, subjects: Sequence[str], predicate: str) -> Sequence[int]:
-        return [sum(1 for _ in self._terms(subject, predicate)) for subject in subjects]
+        return [len(set(self._terms(subject, predicate))) for subject in subjects]
 
     def is_hub(self, subject: str, predicate: str) -> bool:
         found = self._predicates.get(predicate)
