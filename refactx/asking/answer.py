@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from refactx.fact import Fact, Link, LinkedFact
+from refactx.query.answered import AnsweredQuery
 
 FinishReason = Literal["stop", "length", "interrupted"]
 
@@ -23,7 +24,7 @@ class Answer:
     its end. (Passes may read for several answers at once, whose seconds then overlap. Under beams over the whole text,
     the passes are those of a batch together, and its seconds are divided evenly.) `finish_reason`: the text ended by
     itself (`stop`), was cut off (`length`), or was `interrupted`. `turns_left_out`: how many earlier turns of a
-    conversation the model had no room for.
+    conversation the model had no room for; `queries`: the queries that the text has, with their answers.
     """
 
     question: str
@@ -36,6 +37,7 @@ class Answer:
     seconds: float
     finish_reason: FinishReason = "stop"
     turns_left_out: int = 0
+    queries: tuple[AnsweredQuery, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer as `refactx ask --json` prints it."""
@@ -43,6 +45,7 @@ class Answer:
             "question": self.question,
             "answer": self.answer,
             "text": self.text,
+            "queries": [query.to_json() for query in self.queries],
             "facts": [fact_json(fact, linked) for fact, linked in zip(self.facts, self.links, strict=True)],
             "tokens": self.tokens,
             "forward_passes": self.forward_passes,

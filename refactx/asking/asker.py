@@ -12,24 +12,22 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from refactx.asking.answer import Answer, FinishReason, final_answer, unlinked
+from refactx.asking.channels import Channels
 from refactx.asking.endings import AnswerLine, RepeatedAnswer
 from refactx.asking.inputs import Asked, PromptInputs
 from refactx.asking.options import GREEDY, Generation
 from refactx.asking.prompt import Example, Prompt, load_prompt
 from refactx.choosing.beam_search import FactBeams
-from refactx.choosing.channel import Channel
 from refactx.decoding.partial import Partial
 from refactx.decoding.states import FactSource
 from refactx.decoding.stream import FactStream, TextPiece
 from refactx.engines.language_model import LanguageModel
 from refactx.errors import InputError, ModelError, RefactxError
-from refactx.fact import Fact, LinkedFact, clean_part
+from refactx.fact import Fact, LinkedFact
 from refactx.models.loading import check_chat_template
+from refactx.query.answered import AnsweredQuery
 from refactx.writing.texts import Ordered, Writer, WritingError, WritingOptions, WrittenText
 from refactx.writing.writer import TextWriter
-
-_SCORED = 64
-"""The most ids of a question (its last ones) that a channel scores: it reads them after each candidate."""
 
 
 class FactIndex(FactSource, Protocol):
@@ -65,6 +63,7 @@ class Asker:
         self._tokenizer, self._index, self._prompt = tokenizer, index, prompt or load_prompt()
         self._lock, self._generates = Lock(), cast("Writer | None", None)
         self._inputs = PromptInputs(tokenizer, self._prompt, self._model.room)
+        self._channels = None if index is None else Channels(index, self._prompt, self._model.ends)
         self._writer = self._beam_writer if self._model.engine is None else TextWriter(self._model, index)
 
     def stream(self, on_piece: Callable[[TextPiece], object], free: bool = False) -> FactStream:
@@ -173,14 +172,17 @@ class Asker:
             Ordered(
                 prompt=one.ids,
                 max_new_tokens=self._inputs.limit(one, options.max_new_tokens),
-                channel=self._channel(one.question) if options.uses_channel and not free else None,
+                channel=self._channels.of(one.question)
+                if options.uses_channel and not free and self._channels
+                else None,
             )
             for one in asked
         ]
         writer, done = self._writer if options.num_beams == 1 else self._beam_writer, 0
         try:
-            for one, text in zip(asked, writer.write(orders, writing, at_once), strict=False):
-                yield self._answer(one, text, self._finish(text, repeated))
+            for one, order, text in zip(asked, orders, writer.write(orders, writing, at_once), strict=False):
+                queries = () if order.channel is None else order.channel.answered
+                yield self._answer(one, text, self._finish(text, repeated), queries=queries)
                 done += 1
         except WritingError as failed:
             left = zip(asked[done:], failed.texts, strict=False)
@@ -207,7 +209,14 @@ class Asker:
     def _has_ended(self, text: WrittenText) -> bool:
         return bool(text.ids) and text.ids[-1] in self._model.ends
 
-    def _answer(self, asked: Asked, written: WrittenText, reason: FinishReason, linked: bool = True) -> Answer:
+    def _answer(
+        self,
+        asked: Asked,
+        written: WrittenText,
+        reason: FinishReason,
+        linked: bool = True,
+        queries: Sequence[AnsweredQuery] = (),
+    ) -> Answer:
         """Return the answer that a text is. `linked`: with the ids of its facts' parts, which need the database."""
         text = self._tokenizer.decode(written.ids, skip_special_tokens=True, clean_up_tokenization_spaces=False).strip()
         if written.facts and self._index is not None and reason == "stop":  # it began one fact more than `max_facts`
@@ -223,6 +232,7 @@ class Asker:
             seconds=written.seconds,
             finish_reason=reason,
             turns_left_out=asked.left_out,
+            queries=tuple(queries),
         )
         if not linked or self._index is None:
             return answer
@@ -244,20 +254,6 @@ class Asker:
     @cached_property
     def _token_bytes(self) -> Sequence[bytes]:
         return self._model.token_bytes if self._index is None else self._index.tokenizer.token_bytes
-
-    def _channel(self, question: str) -> Channel | None:
-        examples = self._prompt.channel.strip()
-        if self._index is None or not examples:
-            return None
-        encode = self._index.tokenizer.encode
-        lead = encode(self._prompt.asks)
-        return Channel(
-            examples=encode(examples + "\n"),
-            question=[*lead, *encode(f" {clean_part(question)}")[-_SCORED:]],
-            lead=len(lead),
-            marker=self._prompt.marker,
-            unknown=self._prompt.unknown,
-        )
 
     def _check(self, options: Generation, free: bool, streamer: Any) -> None:
         if streamer is not None and options.num_beams > 1:

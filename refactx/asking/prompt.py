@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from refactx.choosing.queries.words import QueryWords
 from refactx.errors import InputError, ModelError
 from refactx.fact import clean_part
 
@@ -33,7 +34,8 @@ class Prompt:
     `system`: the system message; `examples`: questions with the assistant's texts; `trigger`: the text before a fact in
     these, that of the index; `marker`: the text before the final answer; `unknown`: the answer without proof. For
     `refactx.choosing.channel`: `channel`, facts with questions that they answer, one a line; `asks`, the text between
-    the two.
+    the two. For `refactx.choosing.queries`: `queries`, queries with questions, written like `channel`; `words`, what
+    tells them apart. Without both, questions are answered with facts alone.
     """
 
     system: str
@@ -43,6 +45,8 @@ class Prompt:
     unknown: str = "I don't know."
     channel: str = ""
     asks: str = " Question:"
+    queries: str = ""
+    words: QueryWords | None = None
 
     def messages(self, question: str, history: Sequence[Example] = ()) -> list[Message]:
         """Return the conversation up to the question; `history`: its earlier turns.
@@ -129,16 +133,18 @@ def load_prompt(name: str = "wikidata") -> Prompt:
         raise InputError(f"the prompt {name} is not TOML: {error}") from error
     try:
         examples = tuple(Example(**example) for example in fields.pop("example", []))
-        return _checked(Prompt(examples=examples, **fields))
+        words = QueryWords.of(fields.pop("words")) if "words" in fields else None
+        return _checked(Prompt(examples=examples, words=words, **fields))
     except (TypeError, ValueError) as error:
         raise InputError(
             f"the prompt {name} is not valid ({error}): a prompt has the texts system, trigger, marker, unknown, "
-            "channel and asks, and [[example]] tables with a question and an answer"
+            "channel, asks and queries, [[example]] tables with a question and an answer, and a table [words]"
         ) from error
 
 
 def _checked(prompt: Prompt) -> Prompt:
     texts = [prompt.system, prompt.trigger, prompt.marker, prompt.unknown, prompt.channel, prompt.asks]
+    texts += [prompt.queries]
     texts += [text for example in prompt.examples for text in (example.question, example.answer)]
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("one of its values is not a text")

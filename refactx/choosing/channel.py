@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from refactx.choosing.answer_lines import AnswerLines
 from refactx.choosing.candidates import Property, Subject, SubjectLimits, find_properties, find_subjects
 from refactx.choosing.continuations import Continuations
+from refactx.choosing.queries.answering import QueryAnswers
 from refactx.choosing.question_score import QuestionScore, fact_so_far, no_fact
 from refactx.decoding.lookups import Lookups
 from refactx.decoding.machine import Machine
@@ -32,6 +33,7 @@ from refactx.engines.chooser import Chosen, Reading
 from refactx.engines.engine import IdPath
 from refactx.engines.requests import Steps
 from refactx.fact import DESCRIPTIONS
+from refactx.query.answered import AnsweredQuery
 
 MOST_EARLIER = 64
 """The most paths of the last choice that the first pass of the next one reads: in vain if that has another subject."""
@@ -90,7 +92,11 @@ class Channel:
     `examples`: the ids of facts with their questions, after which the model scores the question. `question`: the ids
     between a fact and the end of the question; `lead`: how many of them introduce the question (`Question:`) and are
     not scored. `marker`, `unknown`: the beginning of the answer, and the answer if no fact is one, as in `AnswerLines`.
+
+    `score`: the likelihoods of the question; `queries`: the queries that may take the place of facts.
     """
+
+    queries: QueryAnswers | None = None
 
     def __init__(
         self,
@@ -103,10 +109,15 @@ class Channel:
         options: ChannelOptions | None = None,
     ) -> None:
         self.examples = tuple(examples)
-        self._score = QuestionScore(question=question, lead=lead)
+        self.score = QuestionScore(question=question, lead=lead)
         self._options = own = options or ChannelOptions()
         self._earlier: Sequence[IdPath] = ()  # those that the last choice needed, from the first id of the fact
         self.lines = AnswerLines(marker=marker, unknown=unknown, values=own.values, again=own.again, tells=own.tells)
+
+    @property
+    def answered(self) -> Sequence[AnsweredQuery]:
+        """The queries that the text has, with their answers."""
+        return () if self.queries is None else self.queries.answered
 
     def decides(self, machine: Machine, state: State) -> bool:
         """Return whether the next ids are those of a subject or of a property."""
@@ -160,7 +171,7 @@ class Channel:
         weights, without = self._options, [no_fact(machine)] if self.lines.unknown else []
         texts_so_far = [fact_so_far(machine, one.subject.state, one.subject.alias) for one in meant]
         if len(meant) > 1:
-            scores = yield from self._score.likelihoods([*texts_so_far, *without], reading.trees)
+            scores = yield from self.score.likelihoods([*texts_so_far, *without], reading.trees)
             likely = scores[: len(texts_so_far)]
             near = self._nearest(likely + [one.score for one in meant])
             meant, texts_so_far = [meant[n] for n in near], [texts_so_far[n] for n in near]
@@ -179,7 +190,7 @@ class Channel:
             return meant[0].subject.ids
         priors = np.array([weights.own * one.own + meant[one.subject].score for one in found])
         texts = [(*texts_so_far[one.subject], *one.ids) for one in found]
-        likely = yield from self._score.likelihoods(texts, reading.trees, priors, weights.hopeless)
+        likely = yield from self.score.likelihoods(texts, reading.trees, priors, weights.hopeless)
         total = likely + priors
         near = np.flatnonzero(total >= total.max() - weights.tie).tolist()
         if len(near) > 1:
@@ -187,13 +198,11 @@ class Channel:
             for n in near:
                 end = yield from machine.following(subjects[found[n].subject].state, found[n].ids)
                 longer.append((*texts[n], *(yield from _example_object(machine, end))))
-            total[near] = (likely[near] + (yield from self._score.likelihoods(longer, reading.trees))) / 2 + priors[
-                near
-            ]
+            total[near] = (likely[near] + (yield from self.score.likelihoods(longer, reading.trees))) / 2 + priors[near]
         best = max(near, key=lambda n: float(total[n]))
         subject, ids = subjects[found[best].subject], found[best].ids
         if without:
-            [of_no_fact] = yield from self._score.likelihoods(without, reading.trees)
+            [of_no_fact] = yield from self.score.likelihoods(without, reading.trees)
             self.lines.evidence[(*subject.state.prefix, *ids)] = float(likely[best] - of_no_fact)
         return (*subject.ids, *ids)
 

@@ -31,6 +31,7 @@ class ChannelChooser:
 
     def __init__(self, machine: Machine, channel: Channel) -> None:
         self._machine, self._channel, self.examples = machine, channel, channel.examples
+        self._queries, self._trees, self._has_begun = channel.queries, TreeReading.NONE, False
 
     def without_trees(self) -> FactChooser:
         _log.warning(
@@ -43,6 +44,11 @@ class ChannelChooser:
         return self._channel.decides(self._machine, state)
 
     def choose(self, state: State, reading: Reading) -> Steps[Chosen]:
+        has_begun, self._has_begun, self._trees = self._has_begun, True, reading.trees
+        if self._queries is not None and not has_begun and isinstance(state, Free):
+            whole = yield from self._queries.begin(self._machine, reading.trees)
+            if whole:
+                return Chosen(whole)
         if isinstance(state, InFact) and self.decides(state):
             return (yield from self._channel.choose(self._machine, state, reading))
         return Chosen((yield from self._channel.lines.next_line(self._machine, state, reading.logits[0])))
@@ -52,6 +58,10 @@ class ChannelChooser:
         token = self._machine.forced(state)
         if token is not None:
             return (token,)
+        if at_fact_end and self._queries is not None and isinstance(state, Free):
+            rest = yield from self._queries.after_fact(self._machine, state, self._trees)
+            if rest:
+                return rest
         lines = self._channel.lines
         return (yield from (lines.after_fact if at_fact_end else lines.end_of_fact)(self._machine, state))
 

@@ -7,6 +7,9 @@ are removed from everything that is printed.
 from refactx.asking.answer import Answer
 from refactx.fact import Link, LinkedFact, visible
 
+SHOWN = 6
+"""The most facts that are shown as the proof of a query."""
+
 
 def line(text: str) -> str:
     """Return `text` on one line, without control characters."""
@@ -24,6 +27,8 @@ def plain(answer: Answer) -> str:
     lines.append(f"Answer: {line(answer.answer) or '(none)'}")
     if note := ending(answer):
         lines.append(note)
+    proof = (fact for query in answer.queries for fact in query.facts[:SHOWN])
+    lines += [f"Proof: {line(_text(fact))}" for fact in proof]
     lines += [f"Link: {label} {url}" for label, url in _links(answer.links)]
     return "\n".join(lines) + "\n"
 
@@ -40,3 +45,8 @@ def _links(facts: tuple[LinkedFact, ...]) -> list[tuple[str, str]]:
     parts = [part for fact in facts for part in (fact.subject, fact.predicate, fact.object)]
     named = [part for part in parts if isinstance(part, Link)]
     return list(dict.fromkeys((line(part.label), visible(part.url)) for part in named if part.url is not None))
+
+
+def _text(fact: LinkedFact) -> str:
+    value = fact.object if isinstance(fact.object, str) else fact.object.label
+    return f"<{fact.subject.label}> <{fact.predicate.label}> <{value}>"

@@ -1,0 +1,124 @@
+"""The queries of one text: which question needs one, and the text with its result and the answer.
+
+A question for a number, for yes or no, or for the highest has a query in place of facts, if the question's words name
+what it is about. A list that is longer than the facts that are written, or that the question narrows, has a query after
+its first fact. The answer after a query is the query's result: the model has no part in it.
+"""
+
+from collections.abc import Sequence
+
+from refactx.choosing.anchors import FoldedTokens
+from refactx.choosing.queries.candidate import Candidate
+from refactx.choosing.queries.mentions import Mention, Mentions, find_mentions
+from refactx.choosing.queries.scores import LineScores
+from refactx.choosing.queries.search import QuerySearch
+from refactx.choosing.queries.words import QueryWords
+from refactx.choosing.question_score import QuestionScore
+from refactx.decoding.machine import Machine
+from refactx.decoding.states import Free
+from refactx.engines.engine import TreeReading
+from refactx.engines.requests import Steps
+from refactx.fact import split_fact
+from refactx.query.answered import AnsweredQuery, answer_query
+from refactx.query.fact_set import FactSet
+from refactx.query.line import TERMINATOR
+from refactx.query.values import bare_name
+from refactx.query.walk import Query, QueryError
+
+TRIGGER = "Query:"
+TELLS = 4.0
+"""How much likelier than no query a query has to make the question, in nats."""
+
+
+class QueryAnswers:
+    """The queries of one text.
+
+    `facts`: what they are answered with; `words`, `tokens`: to find what the question names; `score`: the likelihoods
+    of the question; `marker`: the text before the answer; `end`: the ids that end a text.
+
+    `answered`: the queries that the text has.
+    """
+
+    def __init__(
+        self,
+        *,
+        facts: FactSet,
+        words: QueryWords,
+        tokens: FoldedTokens,
+        question: str,
+        score: QuestionScore,
+        marker: str,
+        end: Sequence[int],
+        values: int,
+    ) -> None:
+        self._facts, self._words, self._tokens, self._question = facts, words, tokens, question
+        self._score, self._marker, self._end, self._values = score, marker, tuple(end), values
+        self._mentions: Mentions | None = None
+        self.answered: list[AnsweredQuery] = []
+
+    def begin(self, machine: Machine, trees: TreeReading) -> Steps[Sequence[int]]:
+        """Return the ids of a whole text with a query; empty if facts are to be written."""
+        heads = [head for head in self._words.heads_of(self._question) if head != "list"]
+        if not heads:
+            return ()
+        search = yield from self._search(machine, trees)
+        found: list[Candidate] = []
+        for head in heads:
+            found += yield from search.candidates(head)
+        without = yield from search.without()
+        for one in sorted(found, key=lambda one: -one.score):
+            told = one.score - without
+            if told < TELLS:
+                break
+            answered = self._answer(one.query, told)
+            if answered is not None:
+                return self._write(machine, answered)
+        return ()
+
+    def after_fact(self, machine: Machine, state: Free, trees: TreeReading) -> Steps[Sequence[int]]:
+        """Return the ids after the first fact: a query for the whole list, with its answer; empty if none is needed."""
+        if len(state.facts) != 1 or self.answered:
+            return ()
+        parts = split_fact(machine.text_of(state.facts[0].tokens).decode("utf-8", "replace"))
+        if parts is None:
+            return ()
+        subject, predicate, _ = parts
+        search = yield from self._search(machine, trees)
+        known = [one for one in search.mentions.entities if one.name == subject]
+        start = known[0] if known else Mention(-1, -1, subject, bare_name(subject), 1.0)
+        whole, *narrower = yield from search.narrower(start, predicate)
+        better = [one for one in narrower if one.score > whole.score]
+        without = yield from search.without()
+        for one in [*sorted(better, key=lambda one: -one.score), whole]:
+            if one is whole and self._facts.counts([subject], predicate)[0] <= self._values:
+                return ()
+            answered = self._answer(one.query, one.score - without)
+            if answered is not None:
+                newline = () if state.tail.endswith(b"\n") else tuple(machine.source.tokenizer.encode("\n"))
+                return (*newline, *self._write(machine, answered))
+        return ()
+
+    def _search(self, machine: Machine, trees: TreeReading) -> Steps[QuerySearch]:
+        if self._mentions is None:
+            self._mentions = yield from find_mentions(machine, self._facts, self._tokens, self._words, self._question)
+        return QuerySearch(
+            facts=self._facts,
+            words=self._words,
+            question=self._question,
+            mentions=self._mentions,
+            scores=LineScores(machine.source.tokenizer, self._score, trees, TRIGGER),
+        )
+
+    def _answer(self, query: Query, told: float) -> AnsweredQuery | None:
+        """Return a query with its answer; None if it has none, since nothing matches or values do not compare."""
+        try:
+            found = answer_query(query, self._facts, told=told)
+        except QueryError:
+            return None
+        result = found.result
+        return found if result.values or result.count or result.truth is not None else None
+
+    def _write(self, machine: Machine, answered: AnsweredQuery) -> Sequence[int]:
+        self.answered.append(answered)
+        text = f"{TRIGGER} {answered.line}{TERMINATOR}\n{self._marker} {answered.answer}"
+        return (*machine.source.tokenizer.encode(text), *self._end)

@@ -1,0 +1,71 @@
+"""The entities, predicates and numbers that a question's own words name."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from refactx.choosing.anchors import FoldedTokens, find_anchors
+from refactx.choosing.namesakes import namesakes
+from refactx.choosing.queries.words import QueryWords, numbers_of
+from refactx.decoding.lookups import Lookups
+from refactx.decoding.machine import Machine
+from refactx.query.fact_set import FactSet
+from refactx.query.values import bare_name
+
+NAMESAKES = 3
+"""The most entities of a name, those with most facts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """An entity that words of the question may name.
+
+    `start`, `stop`: the range of the words; `name`: the entity's in the index; `called`: its name without the
+    description, or the alias that the question uses; `share`: its part of the facts of all entities that the words may
+    name, 0 to 1.
+    """
+
+    start: int
+    stop: int
+    name: str
+    called: str
+    share: float
+
+    def is_apart(self, other: "Mention") -> bool:
+        """Return whether two mentions have no word in common."""
+        return self.stop <= other.start or other.stop <= self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Mentions:
+    """What a question names: `entities`; `predicates`, by name; `numbers`."""
+
+    entities: Sequence[Mention]
+    predicates: frozenset[str]
+    numbers: Sequence[str]
+
+
+def find_mentions(
+    machine: Machine, facts: FactSet, tokens: FoldedTokens, words: QueryWords, question: str
+) -> Lookups[Mentions]:
+    """Return what a question names. Properties are predicates, not entities: few questions are about them."""
+    question, found = question.replace("_", " "), dict[tuple[int, int, str], Mention]()
+    start = yield from machine.beginning(0)
+    for anchor in (yield from find_anchors(machine, start, tokens, question)):
+        if words.is_function(question[anchor.start : anchor.stop]):
+            continue
+        for one in (yield from namesakes(machine, start, anchor.ids, anchor.state, NAMESAKES)):
+            name = machine.text_of(one.state.prefix).decode("utf-8", "replace").partition(">")[0].strip()[1:]
+            mention = Mention(anchor.start, anchor.stop, name, one.alias or bare_name(name), one.share)
+            known = found.setdefault((anchor.start, anchor.stop, name), mention)
+            if known.share < mention.share:
+                found[anchor.start, anchor.stop, name] = mention
+    ids = facts.ids(list({mention.name for mention in found.values()}))
+    predicates = {name for name, id_ in ids.items() if id_.startswith("P")}
+    entities = [mention for mention in found.values() if mention.name not in predicates]
+    taken = [mention for mention in entities if not mention.called.replace(".", "").isdecimal()]
+    numbers = [
+        number
+        for begin, end, number in numbers_of(question)
+        if not any(mention.start <= begin and end <= mention.stop for mention in taken)
+    ]
+    return Mentions(entities, frozenset(predicates), numbers)
