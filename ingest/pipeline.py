@@ -3,7 +3,7 @@
 | step | leaves | removes |
 |---|---|---|
 | read | `staged/`: rows (`refactx.ingest.parsers.staging`) | |
-| join | `knowledge/`: the three files of `refactx.ingest.knowledge.knowledge_base` | `staged/` |
+| join | `knowledge/`: the files of `refactx.ingest.knowledge.knowledge_base` | `staged/` |
 | encode | `encoded/`: sorted token sequences (`refactx.ingest.encoding.encoded`) | |
 """
 

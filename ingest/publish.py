@@ -7,6 +7,7 @@ from typing import Any
 
 from pyarrow import parquet
 
+from refactx.index.id_blocks import pack_id_blocks
 from refactx.index.names import Named, pack_blocks
 from refactx.ingest.encoding.encoded import EncodedFacts
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
@@ -133,11 +134,17 @@ def has_names(knowledge: KnowledgeBase) -> bool:
 
 
 def name_rows(knowledge: KnowledgeBase) -> Iterator[KeyedRow]:
-    """Yield the blocks of names of a knowledge base on disk."""
-    with parquet.ParquetFile(knowledge.folder / "names.parquet") as file:
-        rows = (
-            (row["name"], Named(row["id"], row["object_kind"]))
-            for batch in file.iter_batches()
-            for row in batch.to_pylist()
-        )
-        yield from pack_blocks(rows, RowCodec(level=ZSTD_LEVEL))
+    """Yield the rows of a name table for a knowledge base on disk: names by id, then ids by name."""
+    codec = RowCodec(level=ZSTD_LEVEL)
+    ids = ((row["entity"], row["name"]) for row in _rows_of(knowledge.folder / "ids.parquet"))
+    yield from pack_id_blocks(ids, codec)
+    names = (
+        (row["name"], Named(row["id"], row["object_kind"])) for row in _rows_of(knowledge.folder / "names.parquet")
+    )
+    yield from pack_blocks(names, codec)
+
+
+def _rows_of(path: Path) -> Iterator[dict[str, Any]]:
+    with parquet.ParquetFile(path) as file:
+        for batch in file.iter_batches():
+            yield from batch.to_pylist()

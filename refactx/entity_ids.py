@@ -4,11 +4,15 @@ The tables of an ingest and the blocks of names in an index hold these numbers i
 inverses of properties, the inverse of a property has the property's number with a minus sign.
 """
 
+import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+_ID = re.compile(r"[PQ][1-9][0-9]{0,17}", re.ASCII)
 
 SQL_MACROS = """
 CREATE MACRO entity_number(id) AS CAST(substr(id, 2) AS BIGINT) * 2 + CAST(id[1] = 'P' AS BIGINT);
@@ -34,6 +38,18 @@ def entity_id(number: int) -> str:
     ('Q42', 'P569')
     """
     return f"{'P' if is_property(number) else 'Q'}{number >> 1}"
+
+
+def numbers_of(ids: Iterable[str], *, inverse: bool = False) -> dict[str, int]:
+    """Return the numbers of items and properties by id; with `inverse`, those of the inverses of properties.
+
+    Texts that are no ids are left out, and items with `inverse`.
+
+    >>> numbers_of(["Q42", "P569", "Q042", "L7"]), numbers_of(["Q42", "P569"], inverse=True)
+    ({'Q42': 84, 'P569': 1139}, {'P569': -1139})
+    """
+    numbers = {one: entity_number(one) for one in ids if _ID.fullmatch(one)}
+    return {one: -number for one, number in numbers.items() if is_property(number)} if inverse else numbers
 
 
 def is_property(number: int) -> bool:

@@ -13,6 +13,7 @@ from refactx.ingest.selection import Selection
 from refactx.ingest.small import are_few, distinct_rows, ranks_of, read_parquet
 
 _NAMES = pa.schema([(name, pa.string()) for name in ("name", "id", "object_kind")])
+_IDS = pa.schema({"entity": pa.int64(), "name": pa.string()})
 
 
 def are_few_ready_made(staged: Path, selection: Selection) -> bool:
@@ -39,6 +40,7 @@ def join_few_ready_made(staged: Path) -> tuple[dict[str, pa.Table], JoinAccount]
         "units.parquet": pa.table({"unit": np.arange(len(units), dtype=np.int32), "text": units}),
         "facts.parquet": pa.table(columns),
         "names.parquet": _NAMES.empty_table(),
+        "ids.parquet": _IDS.empty_table(),
     }
     dropped = Counter(duplicate=len(ready) - len(facts))
     return tables, JoinAccount(

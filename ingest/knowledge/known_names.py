@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from refactx.entity_ids import is_property
 from refactx.errors import CorruptIndexError
-from refactx.index.names import block_key, kind_of, unpack_columns, unpack_joined
+from refactx.index.names import FIRST_KEY, block_key, kind_of, unpack_columns, unpack_joined
 from refactx.ingest.work_database import WorkDatabase
 from refactx.postgres.locks import Connection
 from refactx.tree.codec import RowCodec
@@ -50,7 +50,7 @@ WHERE property IN (SELECT entity FROM mentioned) AND predicate NOT IN (SELECT en
 _PAIRS = pa.schema({"property": pa.int64(), "predicate": pa.int64()})
 _BLOCKS_OF = """
 SELECT key, block FROM refactx.names_{table} WHERE key IN (
-    SELECT (SELECT key FROM refactx.names_{table} WHERE key <= wanted.key ORDER BY key DESC LIMIT 1)
+    SELECT (SELECT key FROM refactx.names_{table} WHERE key <= wanted.key AND key >= %b ORDER BY key DESC LIMIT 1)
     FROM unnest(%b::bytea[]) AS wanted (key)
 )
 """
@@ -112,7 +112,8 @@ class KnownNames:
 
     def _all_blocks(self, table: int) -> Iterator[list[NameBlock]]:
         with self.connection.transaction(), self.connection.cursor(f"refactx_names_{table}", binary=True) as cursor:
-            cursor.execute(f"SELECT key, block FROM refactx.names_{table} ORDER BY key".encode())
+            statement = f"SELECT key, block FROM refactx.names_{table} WHERE key >= %b ORDER BY key"
+            cursor.execute(statement.encode(), [FIRST_KEY])
             while blocks := cursor.fetchmany(_BLOCKS):
                 yield blocks
 
@@ -128,7 +129,9 @@ class KnownNames:
     def _blocks_near(self, table: int, wanted: Iterable[str]) -> Iterator[tuple[list[str], NDArray[np.int64], bytes]]:
         """Yield the blocks that could have the `wanted` names, as `unpack_columns` returns them."""
         keys = [block_key(name) for name in wanted]
-        for key, block in self.connection.execute(_BLOCKS_OF.format(table=table).encode(), [keys], binary=True):
+        for key, block in self.connection.execute(
+            _BLOCKS_OF.format(table=table).encode(), [FIRST_KEY, keys], binary=True
+        ):
             yield unpack_columns(key, block, _CODEC, _describe(key))
 
 

@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 
 import zstandard
 
+from refactx.entity_ids import numbers_of
 from refactx.errors import CorruptIndexError, IndexNotFoundError, RefactxError
 from refactx.fact import Fact, LinkedFact, split_fact, verbalise, written_part
 from refactx.index.all_facts import TokenIds, fact_of, token_sequences
 from refactx.index.completion import completions, normalise_prefix
 from refactx.index.links import FACTS_AT_ONCE, link_facts
-from refactx.index.name_tables import find_names, rows_of_table
-from refactx.index.names import Named, unpack_block
+from refactx.index.name_tables import find_names, find_numbers, rows_of_table
+from refactx.index.names import FIRST_KEY, Named, unpack_block
 from refactx.index.snapshot import Snapshot, open_snapshot
 from refactx.postgres.catalogue_entry import CatalogueEntry
 from refactx.postgres.database import Database
@@ -26,6 +27,7 @@ from refactx.tree.codec import RowCodec
 from refactx.tree.stored import StoredTree
 
 Value = TypeVar("Value")
+Wanted = TypeVar("Wanted")
 
 CACHE_BYTES = 256 << 20
 """The default bound of an index's cache: at some 30 bytes a fact, enough for pieces with millions of facts."""
@@ -203,7 +205,7 @@ class Index:
         The predicate of an inverse fact has the id of the property that it reads backwards, an alias the id of its
         entity. Raises as `children` does.
         """
-        (linked,) = link_facts([fact], lambda names: self._find_names(names, self._database.retry))
+        (linked,) = link_facts([fact], lambda names: self._find(find_names, names, self._database.retry))
         return linked
 
     def links_of(self, facts: Iterable[Fact]) -> Iterator[LinkedFact]:
@@ -214,25 +216,41 @@ class Index:
         waiting = iter(facts)
         while some := list(islice(waiting, FACTS_AT_ONCE)):
             # Up to 2,048 blocks from a cold disk may take longer than the limit for one lookup.
-            yield from link_facts(some, lambda names: self._find_names(names, self._database.retry_unlimited))
+            yield from link_facts(some, lambda names: self._find(find_names, names, self._database.retry_unlimited))
 
-    def _find_names(self, names: set[str], retry: Callable[..., Any]) -> dict[str, Named]:
-        def find(tables: tuple[int, ...]) -> dict[str, Named]:
-            found: dict[str, Named] = retry(
-                lambda connection: find_names(connection, tables, names, self._names_codec, f"index {self.name!r}"),
-                self.name,
-            )
-            return found
+    def names_of(self, ids: Iterable[str], *, inverse: bool = False) -> dict[str, str]:
+        """Return the names of items and properties by id, with one query of each name table for all of them.
 
-        return self._of_name_tables(find)
+        With `inverse`: the names of predicates that read these properties backwards. Ids that have no name in the
+        knowledge base are left out: all, if the index was made before names were stored by id. Raises as `children`
+        does.
+
+            index.names_of(["Q103916", "P57"])  # {"Q103916": "Danny Boyle", "P57": "director"}
+            index.names_of(["P57"], inverse=True)  # {"P57": "director of"}
+        """
+        numbers = numbers_of(ids, inverse=inverse)
+        found = self._find(find_numbers, set(numbers.values()), self._database.retry)
+        return {id_: found[number] for id_, number in numbers.items() if number in found}
+
+    def _find(
+        self,
+        find: Callable[[Any, tuple[int, ...], set[Wanted], RowCodec, str], dict[Wanted, Value]],
+        wanted: set[Wanted],
+        retry: Callable[..., dict[Wanted, Value]],
+    ) -> dict[Wanted, Value]:
+        codec, where = self._names_codec, f"index {self.name!r}"
+        return self._of_name_tables(
+            lambda tables: retry(lambda connection: find(connection, tables, wanted, codec, where), self.name)
+        )
 
     def name_rows(self) -> list[tuple[bytes, bytes]]:
-        """Return the keys and blocks of all name tables, each in the order of its keys; the latest table is first."""
+        """Return the keys and blocks of all names, each table's in the order of its keys; the latest table is first."""
         return self._of_name_tables(lambda tables: [row for table in tables for row in self.name_table_rows(table)])
 
-    def name_table_rows(self, table: int) -> list[tuple[bytes, bytes]]:
-        """Return the keys and blocks of one name table, in the order of the keys."""
-        return self._database.retry_unlimited(lambda connection: rows_of_table(connection, table), self.name)
+    def name_table_rows(self, table: int, first: bytes = FIRST_KEY) -> list[tuple[bytes, bytes]]:
+        """Return the keys and blocks of one name table in the order of the keys. With `first` b"" the names by id
+        come first."""
+        return self._database.retry_unlimited(lambda connection: rows_of_table(connection, table, first), self.name)
 
     def _of_name_tables(self, read: Callable[[tuple[int, ...]], Value]) -> Value:
         """Call `read` with the numbers of the name tables; if one of them is gone, call it again with the new ones."""

@@ -10,6 +10,7 @@ from support.ingest.living_graph import CLAIMS, LABELS, entry, graph
 from support.ingest.living_index import LivingIndex, linked
 
 from refactx.errors import CorruptIndexError
+from refactx.index.names import FIRST_KEY
 from refactx.index.verify import verify
 from refactx.ingest import change
 from refactx.ingest.selection import Selection
@@ -87,7 +88,9 @@ def test_a_damaged_block_of_names_is_an_error_and_nothing_is_changed(named: Livi
     for names in (b"Ann\n\xff", b"\xff"):
         block = RowCodec().pack(key, (2, names, numbers, bytes(2)))
         with psycopg.connect(named.url, autocommit=True) as connection:
-            connection.execute("UPDATE refactx.names_1 SET key = %s, block = %s", [key, block])
+            connection.execute(
+                "UPDATE refactx.names_1 SET key = %s, block = %s WHERE key >= %b", [key, block, FIRST_KEY]
+            )
         with pytest.raises(CorruptIndexError, match=r"names b'Ann'.* damaged"):
             named.append_from(graph(named, "more.nt", [("claim", "Q2", "P40", "Q1")]))
     with named.open() as index:

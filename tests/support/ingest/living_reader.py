@@ -55,8 +55,9 @@ class Reader:
         assert self.index.tokens == sum(map(len, map(sequence, self.moment.facts)))
 
     def check_texts(self) -> None:
-        """Check that facts and their links are those of its moment."""
+        """Check that facts, their links, and names by id are those of its moment."""
         facts, index = self.moment.facts, self.index
+        assert index.names_of([*LABELS, "Q9"]) == {id_: LABELS[id_] for id_ in self.moment.named}
         for fact in EVERY:
             text = as_fact(text_of(fact))
             assert (text in index) == (fact in facts)
