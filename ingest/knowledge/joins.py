@@ -24,6 +24,7 @@ from refactx.ingest.knowledge.aliases import FACTS as ALIAS_FACTS
 from refactx.ingest.knowledge.aliases import choose_aliases
 from refactx.ingest.knowledge.inverse import invert_claims
 from refactx.ingest.knowledge.naming import BY_TITLE
+from refactx.ingest.parsers.values import VALUE_KINDS
 from refactx.ingest.selection import Selection
 from refactx.ingest.work_database import WorkDatabase
 
@@ -40,7 +41,7 @@ SELECT entity, arg_max(target, steps) AS target FROM walk WHERE target IN (SELEC
 _JUDGED = """
 CREATE TABLE judged AS
 SELECT c.subject, c.property, coalesce(r.target, c.object) AS object, cut(c.text, {limit}) AS text,
-    length(c.text) > {limit} AS is_cut, CASE
+    c.kind, length(c.text) > {limit} AS is_cut, CASE
     WHEN x.property IS NOT NULL THEN x.reason
     WHEN s.entity IS NULL THEN 'subject has no label'
     WHEN p.entity IS NULL THEN 'property has no label'
@@ -80,11 +81,11 @@ CREATE TABLE predicates AS
 SELECT entity, CASE
     WHEN entity < 0 THEN 'inverse'
     WHEN count(object) = count(*) THEN 'entity'
-    WHEN count(object) = 0 THEN 'literal'
+    WHEN count(object) = 0 THEN CASE WHEN min(kind) = max(kind) THEN {kinds}[min(kind) + 1] ELSE 'literal' END
     ELSE 'mixed' END AS object_kind
 FROM (
-    SELECT property AS entity, object FROM judged WHERE reason IS NULL
-    UNION ALL SELECT predicate, object FROM inverse_claims
+    SELECT property AS entity, object, kind FROM judged WHERE reason IS NULL
+    UNION ALL SELECT predicate, object, NULL FROM inverse_claims
 )
 GROUP BY entity
 """
@@ -172,6 +173,7 @@ def join_facts(database: WorkDatabase, selection: Selection, step: Callable[[], 
             step()
 
     values = {"limit": MAX_PART_CHARACTERS, "descriptions": selection.descriptions, "alias_of": ALIAS_OF}
+    values |= {"kinds": list(VALUE_KINDS)}
     database.execute("CREATE TABLE unwanted (property BIGINT, reason VARCHAR)")
     _fill_unwanted(database, selection)
     database.execute(_DESCRIPTIONS.format(description=DESCRIPTIONS[0], short_description=DESCRIPTIONS[1]))

@@ -10,9 +10,9 @@ A knowledge base is a folder of four files:
 | `ids.parquet` | `entity BIGINT` (`refactx.entity_ids`; negative for an inverse), `name VARCHAR`, ascending |
 
 `names.parquet`, and `ids.parquet` in another order, have a row for each entity whose name occurs in a fact; ready-made
-facts have no ids. `object_kind` of a property is `entity`, `literal` or `mixed`, after the objects of its facts, which
-distinguishes the entity Berlin from the text "Berlin". `inverse` marks the name of an inverse. The kind is NULL for an
-item, and for a property that is the predicate of no fact.
+facts have no ids. `object_kind` of a property is `entity`, a kind of literals (`refactx.index.names.LITERAL_KINDS`) or
+`mixed`, after the objects of its facts, which distinguishes the entity Berlin from the text "Berlin". `inverse` marks the
+name of an inverse. The kind is NULL for an item, and for a property that is the predicate of no fact.
 
 The files depend on the set of lines in the sources, not on their order, and appear when all are complete.
 """
@@ -26,6 +26,7 @@ from pathlib import Path
 from pyarrow import parquet
 
 from refactx.errors import InputError
+from refactx.index.names import LITERAL_KINDS
 from refactx.ingest.knowledge.account import JoinAccount
 from refactx.ingest.knowledge.few_ready_made import are_few_ready_made, join_few_ready_made
 from refactx.ingest.knowledge.joins import STEPS, join_facts
@@ -46,6 +47,7 @@ SELECT name, entity, object_kind FROM (
     SELECT u.entity, u.name, k.entity AS known, k.object_kind AS before, CASE
         WHEN k.object_kind IS NULL OR p.object_kind = k.object_kind THEN p.object_kind
         WHEN p.object_kind IS NULL THEN k.object_kind
+        WHEN p.object_kind IN {literals} AND k.object_kind IN {literals} THEN 'literal'
         ELSE 'mixed' END AS object_kind
     FROM used u LEFT JOIN predicates p USING (entity) LEFT JOIN known k USING (entity)
 ) WHERE known IS NULL OR object_kind IS DISTINCT FROM before
@@ -144,7 +146,7 @@ def join_any(
         bar.update()
         joined = join_facts(database, selection, bar.update)
         report = _report(lines, joined, naming, selection, needs_facts=known is None)
-        database.execute(_NAMES)
+        database.execute(_NAMES.format(literals=LITERAL_KINDS))
         _write(folder, partial(_copy, database, bar.update))
     return KnowledgeBase(folder, report)
 

@@ -18,6 +18,7 @@ from refactx.index.links import FACTS_AT_ONCE, link_facts
 from refactx.index.name_tables import find_names, find_numbers, rows_of_table
 from refactx.index.names import FIRST_KEY, Named, unpack_block
 from refactx.index.snapshot import Snapshot, open_snapshot
+from refactx.postgres.catalogue import stored_tokenizer
 from refactx.postgres.catalogue_entry import CatalogueEntry
 from refactx.postgres.database import Database
 from refactx.postgres.segments import SegmentRows
@@ -74,22 +75,10 @@ class Index:
         self._renewing = threading.Lock()
         self._snapshot = open_snapshot(database, entry, cache_bytes)
         if tokenizer is None:
-            self._packed_tokenizer = self._stored_tokenizer()
+            self._packed_tokenizer = stored_tokenizer(database, entry)
         else:
             self.tokenizer = tokenizer
         self._names_codec = RowCodec()
-
-    def _stored_tokenizer(self) -> bytes:
-        row = self._database.retry(
-            lambda connection: connection.execute(
-                "SELECT serialized FROM refactx.tokenizers WHERE fingerprint = %s", [self.fingerprint]
-            ).fetchone(),
-            self.name,
-        )
-        if row is None:
-            raise IndexNotFoundError(f"index {self.name!r} was dropped or replaced: open it again")
-        packed: bytes = row[0]
-        return packed
 
     @property
     def segments(self) -> list[tuple[int, StoredTree]]:
@@ -217,6 +206,11 @@ class Index:
         while some := list(islice(waiting, FACTS_AT_ONCE)):
             # Up to 2,048 blocks from a cold disk may take longer than the limit for one lookup.
             yield from link_facts(some, lambda names: self._find(find_names, names, self._database.retry_unlimited))
+
+    def ids_of(self, names: Iterable[str]) -> dict[str, Named]:
+        """Return the ids of items and properties by name, and the kinds of properties' objects, without names that
+        have none. One query of each name table for all of them. Raises as `children` does."""
+        return self._find(find_names, set(names), self._database.retry)
 
     def names_of(self, ids: Iterable[str], *, inverse: bool = False) -> dict[str, str]:
         """Return the names of items and properties by id, with one query of each name table for all of them.

@@ -21,15 +21,18 @@ NAMES_PER_BLOCK = 256
 _KEY_BYTES = 2000  # PostgreSQL's B-tree takes keys of up to 2,704
 FIRST_KEY = b"\x01"
 """The least key of a block of names: names have no control characters."""
-_KINDS = (None, "entity", "literal", "mixed", "inverse")
+LITERAL_KINDS = ("literal", "time", "quantity", "coordinates", "text")
+"""The kinds of a property whose objects are literals. `literal`: of several kinds, or of one that is not known."""
+_KINDS = (None, "entity", "literal", "mixed", "inverse", *LITERAL_KINDS[1:])
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
     """The entity of a name: its id (`Q42`, `P569`), and the kind of a property's objects (None for items).
 
-    Kinds: `entity`, `literal`, `mixed` (both), and `inverse`: the name is that of the property read backwards, whose
-    objects are entities.
+    Kinds: `entity`; `time`, `quantity`, `coordinates` or `text`, if all objects are such literals, `literal` for others
+    (`LITERAL_KINDS`); `mixed` (both); and `inverse`: the name is that of the property read backwards, whose objects are
+    entities.
     """
 
     id: str

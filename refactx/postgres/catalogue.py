@@ -81,6 +81,20 @@ def find_index(database: Database, name: str) -> CatalogueEntry:
     )
 
 
+def stored_tokenizer(database: Database, entry: CatalogueEntry) -> bytes:
+    """Return the tokenizer of an index as it is stored. Raises IndexNotFoundError if the index is gone."""
+    row = database.retry(
+        lambda connection: connection.execute(
+            "SELECT serialized FROM refactx.tokenizers WHERE fingerprint = %s", [entry.fingerprint]
+        ).fetchone(),
+        entry.name,
+    )
+    if row is None:
+        raise IndexNotFoundError(f"index {entry.name!r} was dropped or replaced: open it again")
+    packed: bytes = row[0]
+    return packed
+
+
 def numbers(connection: Connection, statement: str, values: list[Any]) -> list[int]:
     """Return the first column of a query's result."""
     return [int(row[0]) for row in connection.execute(statement.encode(), values).fetchall()]

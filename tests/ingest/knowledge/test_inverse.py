@@ -192,6 +192,9 @@ CLAIMS = st.one_of(
     st.tuples(st.just("claim"), ENTITIES, PROPERTY, ENTITIES),
     st.tuples(st.just("claim"), ENTITIES, PROPERTY, st.sampled_from(["Q1", "Q5", "Q6"])),
     st.tuples(st.just("literal"), ENTITIES, PROPERTY, TEXTS, st.none() | TAGS),
+    st.tuples(
+        st.just("literal"), ENTITIES, PROPERTY, st.just("1956"), st.sampled_from(["^^gYear", "^^decimal", "^^boolean"])
+    ),
     st.tuples(st.just("ready"), TEXTS, TEXTS, TEXTS),
 )
 OTHERS = st.one_of(
@@ -276,5 +279,5 @@ def check_names(built_names: dict[str, tuple[str, str | None]], twin: Expected) 
     used = set(itertools.chain.from_iterable(twin.facts))
     for name, (id_, kind) in built_names.items():
         assert own[name].removeprefix("-") == id_
-        assert (kind == "inverse") == own[name].startswith("-")
+        assert kind == twin.kinds.get(own[name])
         assert name in used

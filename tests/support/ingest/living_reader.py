@@ -57,7 +57,8 @@ class Reader:
     def check_texts(self) -> None:
         """Check that facts, their links, and names by id are those of its moment."""
         facts, index = self.moment.facts, self.index
-        assert index.names_of([*LABELS, "Q9"]) == {id_: LABELS[id_] for id_ in self.moment.named}
+        assert index.ids_of([*LABELS.values(), "1"]) == self.moment.named
+        assert index.names_of([*LABELS, "Q9"]) == {named.id: name for name, named in self.moment.named.items()}
         for fact in EVERY:
             text = as_fact(text_of(fact))
             assert (text in index) == (fact in facts)
