@@ -52,6 +52,7 @@ class IngestSteps:
                 "names": list(known.tables),
                 "index": identity,
                 "inverses": sorted(map(list, known.inverses.items())),
+                "hubs": sorted([hub.object, hub.predicate, hub.inverse] for hub in known.hubs),
             }
         self._join = self._read.next_step("join", "knowledge", **base)
 

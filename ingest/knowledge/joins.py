@@ -11,6 +11,7 @@ The tables, made from the staged ones (`refactx.ingest.parsers.staging`) and tho
 * `used`: the entities whose names occur in a fact; `predicates`: the predicates among them with the kind of their
   objects
 * `units`: each distinct part with its number, in the order of the texts (not of the input)
+* `hubs_with_counts`: the rows of `hub_names` with the number of their facts (`refactx.postgres.hubs`)
 * `facts`: distinct triples of units: claims, then descriptions and aliases that are no claim, then inverse facts that
   are none of these
 """
@@ -159,10 +160,18 @@ UNION ALL SELECT subject, predicate, object FROM description_facts
 UNION ALL SELECT subject, predicate, object FROM alias_facts
 UNION ALL SELECT subject, predicate, object FROM inverse_facts
 """
+# By names: a ready-made fact, or one that is derived, counts like a claim.
+_HUBS = """
+CREATE TABLE hubs_with_counts AS
+SELECT h.object, h.predicate, h.inverse, count(*) AS subjects
+FROM facts f JOIN units o ON f.object = o.unit JOIN units p ON f.predicate = p.unit
+JOIN hub_names h ON h.object = o.text AND h.predicate = p.text
+GROUP BY ALL
+"""
 
 
 def join_facts(database: WorkDatabase, selection: Selection, step: Callable[[], object] = lambda: None) -> JoinAccount:
-    """Make the tables `used`, `predicates` and `units` and the view `facts`; return the account.
+    """Make the tables `used`, `predicates`, `units`, `hubs_with_counts` and the view `facts`; return the account.
 
     Calls `step` after each of `STEPS`.
     """
@@ -233,5 +242,6 @@ _AFTER_SELECTION = (
     ALIAS_FACTS,
     _INVERSE_FACTS,
     _FACTS,
+    _HUBS,
 )
 STEPS = 3 + inverse.STEPS + len(_AFTER_SELECTION)

@@ -1,18 +1,20 @@
 """The first half of an ingest: from source files to a knowledge base on disk, which depends on no tokenizer.
 
-A knowledge base is a folder of four files:
+A knowledge base is a folder of five files:
 
 | file | columns |
 |---|---|
 | `units.parquet` | `unit INTEGER` (0 to n - 1, in the order of the texts), `text VARCHAR` (a part, unique) |
 | `facts.parquet` | `subject, predicate, object INTEGER` (units), distinct triples, ascending |
 | `names.parquet` | `name VARCHAR` (a unit's text), `id VARCHAR` (`Q42`, `P569`), `object_kind VARCHAR` |
+| `hubs.parquet` | `object, predicate, inverse VARCHAR, subjects BIGINT` (`refactx.postgres.hubs`) |
 | `ids.parquet` | `entity BIGINT` (`refactx.entity_ids`; negative for an inverse), `name VARCHAR`, ascending |
 
-`names.parquet`, and `ids.parquet` in another order, have a row for each entity whose name occurs in a fact; ready-made
-facts have no ids. `object_kind` of a property is `entity`, a kind of literals (`refactx.index.names.LITERAL_KINDS`) or
-`mixed`, after the objects of its facts, which distinguishes the entity Berlin from the text "Berlin". `inverse` marks the
-name of an inverse. The kind is NULL for an item, and for a property that is the predicate of no fact.
+`names.parquet`, and `ids.parquet` in another order, have a row for each entity whose name occurs in a fact, and for the
+predicates of the inverse facts that hubs do not have; ready-made facts have no ids. `object_kind` of a property is
+`entity`, a kind of literals (`refactx.index.names.LITERAL_KINDS`) or `mixed`, after the objects of its facts, which
+distinguishes the entity Berlin from the text "Berlin". `inverse` marks the name of an inverse. The kind is NULL for an
+item, and for a property that is the predicate of no fact.
 
 The files depend on the set of lines in the sources, not on their order, and appear when all are complete.
 """
@@ -40,16 +42,19 @@ from refactx.ingest.selection import DEFAULT_SELECTION, Selection
 from refactx.ingest.sources.inputs import inputs_of
 from refactx.ingest.work_database import WorkDatabase, open_work_database
 
+# The names in facts, and those of the predicates that hubs do not have, so that a change does not call them otherwise.
 # Of the names that the knowledge base has already, only those of predicates whose kind of objects changes.
 _NAMES = """
 CREATE TABLE new_names AS
 SELECT name, entity, object_kind FROM (
     SELECT u.entity, u.name, k.entity AS known, k.object_kind AS before, CASE
+        WHEN u.entity < 0 THEN 'inverse'
         WHEN k.object_kind IS NULL OR p.object_kind = k.object_kind THEN p.object_kind
         WHEN p.object_kind IS NULL THEN k.object_kind
         WHEN p.object_kind IN {literals} AND k.object_kind IN {literals} THEN 'literal'
         ELSE 'mixed' END AS object_kind
-    FROM used u LEFT JOIN predicates p USING (entity) LEFT JOIN known k USING (entity)
+    FROM (SELECT entity, name FROM used UNION FROM hub_predicates) u
+    LEFT JOIN predicates p USING (entity) LEFT JOIN known k USING (entity)
 ) WHERE known IS NULL OR object_kind IS DISTINCT FROM before
 """
 _FILES = {
@@ -57,6 +62,7 @@ _FILES = {
     "facts.parquet": "SELECT * FROM facts ORDER BY ALL",
     "names.parquet": "SELECT name, entity_id(abs(entity)) AS id, object_kind FROM new_names ORDER BY name",
     "ids.parquet": "SELECT entity, name FROM new_names ORDER BY entity",
+    "hubs.parquet": "FROM hubs_with_counts ORDER BY ALL",
 }
 
 
@@ -181,6 +187,7 @@ def _report(
         collisions=naming.collisions,
         not_inverted=joined.not_inverted,
         inverse_properties=joined.inverse_properties,
+        hubs=joined.hubs,
         selection=selection.to_json(),
     )
     if needs_facts and not facts:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import zstandard
 
@@ -21,6 +21,7 @@ from refactx.index.snapshot import Snapshot, open_snapshot
 from refactx.postgres.catalogue import stored_tokenizer
 from refactx.postgres.catalogue_entry import CatalogueEntry
 from refactx.postgres.database import Database
+from refactx.postgres.hubs import find_hubs, knows_hubs
 from refactx.postgres.segments import SegmentRows
 from refactx.tokenizer import FactTokenizer, unpack_tokenizer
 from refactx.tree.children import Children
@@ -47,9 +48,7 @@ class Index:
     It shows the index as it was when it was opened, until `refresh`. If the index is compacted meanwhile, it continues
     with the index as it is then: the answer for one prefix is of one moment, those for two may be of two.
 
-    Methods that read raise CorruptIndexError, which names index and row, if a row is damaged; DatabaseError if
-    PostgreSQL cannot be reached for longer than the limits allow; IndexNotFoundError if the index was dropped or
-    replaced.
+    Methods that read raise as `children` does.
     """
 
     def __init__(
@@ -133,7 +132,7 @@ class Index:
         how many facts end at the prefix. If no fact starts with it, `.total` is 0.
 
         Raises CorruptIndexError, which names index and row, if a row is damaged; DatabaseError if PostgreSQL cannot be
-        reached; IndexNotFoundError if the index was dropped or replaced.
+        reached for longer than the limits allow; IndexNotFoundError if the index was dropped or replaced.
         """
         while True:
             snapshot = self._snapshot
@@ -209,15 +208,14 @@ class Index:
 
     def ids_of(self, names: Iterable[str]) -> dict[str, Named]:
         """Return the ids of items and properties by name, and the kinds of properties' objects, without names that
-        have none. One query of each name table for all of them. Raises as `children` does."""
+        have none, with one query of each name table for all of them."""
         return self._find(find_names, set(names), self._database.retry)
 
     def names_of(self, ids: Iterable[str], *, inverse: bool = False) -> dict[str, str]:
         """Return the names of items and properties by id, with one query of each name table for all of them.
 
         With `inverse`: the names of predicates that read these properties backwards. Ids that have no name in the
-        knowledge base are left out: all, if the index was made before names were stored by id. Raises as `children`
-        does.
+        knowledge base are left out: all, if an older ReFactX made the index.
 
             index.names_of(["Q103916", "P57"])  # {"Q103916": "Danny Boyle", "P57": "director"}
             index.names_of(["P57"], inverse=True)  # {"P57": "director of"}
@@ -226,15 +224,30 @@ class Index:
         found = self._find(find_numbers, set(numbers.values()), self._database.retry)
         return {id_: found[number] for id_, number in numbers.items() if number in found}
 
+    def hubs(self, objects: Iterable[str]) -> dict[str, dict[str, int]]:
+        """Return how many subjects hubs have, by object and by the predicate of the inverse facts that the index does
+        not have: `{"human": {"has instance": 52073}}`. One query for all objects; those that are no hubs are left out.
+
+        The counts are of now, also if the index was opened before a change.
+        """
+        names = list(objects) if self.has_hubs else []
+        return (
+            self._database.retry(lambda connection: find_hubs(connection, self.entry, names), self.name)
+            if names
+            else {}
+        )
+
+    @property
+    def has_hubs(self) -> bool:
+        """Whether hubs, names by id and kinds of literals are stored: not if an older ReFactX ingested the index."""
+        return knows_hubs(self.entry)
+
     def _find(
-        self,
-        find: Callable[[Any, tuple[int, ...], set[Wanted], RowCodec, str], dict[Wanted, Value]],
-        wanted: set[Wanted],
-        retry: Callable[..., dict[Wanted, Value]],
+        self, find: Callable[..., dict[Wanted, Value]], wanted: set[Wanted], retry: Callable[..., dict[Wanted, Value]]
     ) -> dict[Wanted, Value]:
-        codec, where = self._names_codec, f"index {self.name!r}"
+        given = self._names_codec, f"index {self.name!r}"
         return self._of_name_tables(
-            lambda tables: retry(lambda connection: find(connection, tables, wanted, codec, where), self.name)
+            lambda tables: retry(lambda connection: find(connection, tables, wanted, *given), self.name)
         )
 
     def name_rows(self) -> list[tuple[bytes, bytes]]:
@@ -242,8 +255,7 @@ class Index:
         return self._of_name_tables(lambda tables: [row for table in tables for row in self.name_table_rows(table)])
 
     def name_table_rows(self, table: int, first: bytes = FIRST_KEY) -> list[tuple[bytes, bytes]]:
-        """Return the keys and blocks of one name table in the order of the keys. With `first` b"" the names by id
-        come first."""
+        """Return the keys and blocks of one name table by key; with `first` b"" also those of names by id."""
         return self._database.retry_unlimited(lambda connection: rows_of_table(connection, table, first), self.name)
 
     def _of_name_tables(self, read: Callable[[tuple[int, ...]], Value]) -> Value:

@@ -81,6 +81,14 @@ def facts_of(built: KnowledgeBase) -> list[Fact]:
     return [(texts[s], texts[p], texts[o]) for s, p, o in triples]
 
 
+def hubs_of(built: KnowledgeBase) -> dict[Fact, int]:
+    """Return the hubs of a knowledge base, by object, predicate and inverse predicate."""
+    rows = pq.read_table(built.folder / "hubs.parquet").to_pylist()
+    hubs = {(row["object"], row["predicate"], row["inverse"]): row["subjects"] for row in rows}
+    assert len(hubs) == len(rows) == built.report.hubs
+    return hubs
+
+
 def names_of(built: KnowledgeBase) -> dict[str, tuple[str, str | None]]:
     """Return each name of a knowledge base with its id and kind of objects."""
     rows = pq.read_table(built.folder / "names.parquet").to_pylist()
@@ -91,12 +99,13 @@ def names_of(built: KnowledgeBase) -> dict[str, tuple[str, str | None]]:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a knowledge base should have. `kinds`: of the objects of each predicate. `pairs`: how many distinct claims
-    could have an inverse fact."""
+    """What a knowledge base should have. `kinds`: of the objects of each predicate. `hubs`: the number of subjects by
+    object, predicate and inverse predicate. `pairs`: how many distinct claims could have an inverse fact."""
 
     facts: set[Fact]
     names: dict[str, str]
     kinds: dict[str, str]
+    hubs: dict[Fact, int]
     pairs: int
 
 
@@ -144,8 +153,8 @@ def expected(lines: Sequence[Line], selection: Selection) -> Expected:
     facts = {(names[s], names[p], names[o] if kind == "entity" else o) for s, p, o, kind in claims} | ready
     facts |= {(names[e], "description", text) for e, text in described.items()}
     pairs = [(o, p, s) for s, p, o, kind in claims if kind == "entity"] if selection.inverse else []
-    subjects_of = Counter((o, p) for o, p, _ in pairs)
-    inverted = {(o, predicate_of[p], s) for o, p, s in pairs if subjects_of[o, p] <= selection.inverse_limit}
+    of_claims = Counter((o, p) for o, p, _ in pairs)
+    inverted = {(o, predicate_of[p], s) for o, p, s in pairs if of_claims[o, p] <= selection.inverse_limit}
     facts |= {(names[o], names[predicate], names[s]) for o, predicate, s in inverted}
     kinds = _kinds([(p, kind) for _, p, _, kind in claims], {predicate for _, predicate, _ in inverted})
     given = dict(selection.inverse_names)
@@ -160,7 +169,22 @@ def expected(lines: Sequence[Line], selection: Selection) -> Expected:
         for e, text in (aliases if selection.aliases else ())
         if e[0] == "Q" and e in subjects and names[e] != text and not names[e].startswith(f"{text} (")
     }
-    return Expected(facts, names, kinds, len(pairs) + len(ready_pairs))
+    hubs = {
+        *((names[o], names[p], names[predicate_of[p]]) for o, p in _beyond(of_claims, selection)),
+        *((o, p, given[p]) for o, p in _beyond(subjects_of, selection)),
+    }
+    return Expected(facts, names, kinds, _with_counts(hubs, facts), len(pairs) + len(ready_pairs))
+
+
+def _beyond(counts: Counter[tuple[str, str]], selection: Selection) -> list[tuple[str, str]]:
+    """Return the pairs of object and predicate that have more subjects than the limit."""
+    return [pair for pair, count in counts.items() if count > selection.inverse_limit]
+
+
+def _with_counts(hubs: set[Fact], facts: set[Fact]) -> dict[Fact, int]:
+    """Return hubs with the number of facts with their object and predicate."""
+    ends = Counter((o, p) for _, p, o in facts)
+    return {hub: ends[hub[:2]] for hub in hubs}
 
 
 def _kinds(of_claims: Sequence[tuple[str, str]], of_inverse: set[str]) -> dict[str, str]:
