@@ -40,16 +40,28 @@ def entity_id(number: int) -> str:
     return f"{'P' if is_property(number) else 'Q'}{number >> 1}"
 
 
-def numbers_of(ids: Iterable[str], *, inverse: bool = False) -> dict[str, int]:
-    """Return the numbers of items and properties by id; with `inverse`, those of the inverses of properties.
+def numbers_of(ids: Iterable[str]) -> dict[str, int]:
+    """Return the numbers of items and properties by id, without texts that are no ids.
 
-    Texts that are no ids are left out, and items with `inverse`.
-
-    >>> numbers_of(["Q42", "P569", "Q042", "L7"]), numbers_of(["Q42", "P569"], inverse=True)
-    ({'Q42': 84, 'P569': 1139}, {'P569': -1139})
+    >>> numbers_of(["Q42", "P569", "Q042", "L7"])
+    {'Q42': 84, 'P569': 1139}
     """
-    numbers = {one: entity_number(one) for one in ids if _ID.fullmatch(one)}
-    return {one: -number for one, number in numbers.items() if is_property(number)} if inverse else numbers
+    return {one: entity_number(one) for one in ids if _ID.fullmatch(one)}
+
+
+def inverse_numbers(ids: Iterable[str], pairs: object) -> dict[str, int]:
+    """Return the numbers of the inverses of properties by id, without texts that are no ids of properties.
+
+    `pairs` maps a property to the one that its inverse facts belong to; anything else stands for no pairs.
+
+    >>> inverse_numbers(["Q42", "P569", "P22"], {"P22": "P40"})
+    {'P569': -1139, 'P22': 81}
+    """
+    given = pairs.items() if isinstance(pairs, dict) else ()
+    partner_of = {one: other for one, other in given if isinstance(other, str)}
+    partners = numbers_of(partner_of.values())
+    numbers = {one: number for one, number in numbers_of(ids).items() if is_property(number)}
+    return {one: partners.get(partner_of.get(one, ""), -number) for one, number in numbers.items()}
 
 
 def is_property(number: int) -> bool:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import zstandard
 
-from refactx.entity_ids import numbers_of
+from refactx.entity_ids import inverse_numbers, numbers_of
 from refactx.errors import CorruptIndexError, IndexNotFoundError, RefactxError
 from refactx.fact import Fact, LinkedFact, split_fact, verbalise, written_part
 from refactx.index.all_facts import TokenIds, fact_of, token_sequences
@@ -220,7 +220,7 @@ class Index:
             index.names_of(["Q103916", "P57"])  # {"Q103916": "Danny Boyle", "P57": "director"}
             index.names_of(["P57"], inverse=True)  # {"P57": "director of"}
         """
-        numbers = numbers_of(ids, inverse=inverse)
+        numbers = inverse_numbers(ids, self.entry.report.get("inverse_properties")) if inverse else numbers_of(ids)
         found = self._find(find_numbers, set(numbers.values()), self._database.retry)
         return {id_: found[number] for id_, number in numbers.items() if number in found}
 

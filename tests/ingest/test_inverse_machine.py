@@ -199,10 +199,10 @@ class Inverses(RuleBasedStateMachine):
         with one.living.open() as index:
             hubs = index.hubs([f"n{object_}" for object_ in SHARED])
             assert {object_: sum(of_predicates.values()) for object_, of_predicates in hubs.items()} == counts
-            names = index.ids_of({predicate for of_predicates in hubs.values() for predicate in of_predicates})
-            assert all(named.id in LABELS for named in names.values())
-            for name, named in names.items():
-                assert index.names_of([named.id], inverse=named.object_kind == "inverse") == {named.id: name}
+            for object_, property_ in one.hubs:
+                assert index.names_of([property_], inverse=True)[property_] in hubs[f"n{object_}"]
+            for key, name in one.predicates.items():
+                assert index.names_of([key.strip("-")], inverse=key[0] == "-") == {key.strip("-"): name}
             numbers = {number for claim in one.facts for number in claim[::2]}
             assert index.names_of(f"Q{number}" for number in numbers) == {
                 f"Q{number}": f"n{number}" for number in numbers
