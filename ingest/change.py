@@ -4,19 +4,18 @@ The rule that keeps counts exact: the signed sum of a fact over the segments is 
 encoded as the index's own were, sorted, and looked up: one is appended only if its sum is 0, retracted only if it is 1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from refactx.errors import CorruptIndexError, TokenizerMismatchError
+from refactx.errors import TokenizerMismatchError
 from refactx.index.index import Index
 from refactx.ingest.change_note import note_on_left_out
-from refactx.ingest.encoding.encoded import EncodedFacts, SpilledFacts, WholeFacts
+from refactx.ingest.encoding.encoded import WholeFacts
+from refactx.ingest.encoding.sums import select_by_sum
+from refactx.ingest.hubs import count_facts_of
 from refactx.ingest.knowledge.inverse_pairs import add_inverse_properties, inverse_properties
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
 from refactx.ingest.knowledge.known_names import KnownNames
@@ -34,15 +33,12 @@ from refactx.postgres.building import add_name_table, add_segment, show_names, s
 from refactx.postgres.catalogue_entry import CatalogueEntry
 from refactx.postgres.changes import changing, name_tables, note_change, remove_unfinished
 from refactx.postgres.database import Database
+from refactx.postgres.hubs import Hub, change_hubs, knows_hubs, read_hubs
 from refactx.postgres.locks import Connection
 from refactx.postgres.tables import copy_rows
 from refactx.postgres.writer import writing
 from refactx.tokenizer import FactTokenizer
-from refactx.tree.arrays import Offsets, select
-from refactx.tree.children import Tokens
-from refactx.tree.lookup import contained
 
-_BATCH = 65_536
 _CACHE_BYTES = 64 << 20  # each row is read once a batch
 
 
@@ -171,7 +167,8 @@ class _Change:
             _check_tokenizer(entry, tokenizer)
             index = Index(database, entry, cache_bytes=_CACHE_BYTES, tokenizer=tokenizer)
             own_tokenizer = index.tokenizer  # before the sources, so that a damaged one is reported at once
-            steps = self._steps(connection, entry, folder, inputs)
+            hubs = read_hubs(connection, entry.id)
+            steps = self._steps(connection, entry, folder, inputs, hubs)
             knowledge = steps.knowledge_base(clock, self.resources)
             report = knowledge.report
             count = passed_over = learned = 0
@@ -186,7 +183,7 @@ class _Change:
                         advance=bars.advance,
                     )
                 with clock.step("look up"), bars:
-                    chosen = _select_by_sum(index, facts, 0 if self.sign > 0 else 1, folder, bars)
+                    chosen = select_by_sum(index, facts, 0 if self.sign > 0 else 1, folder, bars)
                 count, passed_over = len(chosen), len(facts) - len(chosen)
             if count:
                 note = {
@@ -197,7 +194,8 @@ class _Change:
                     "source": [str(source.path) for source in inputs.all],
                 }
                 with clock.step("load"), bars:
-                    self._write(connection, entry, chosen, knowledge, note, folder)
+                    more = count_facts_of(hubs, chosen, own_tokenizer, self.sign)
+                    self._write(connection, entry, chosen, knowledge, note, folder, more)
             elif self.sign > 0 and not has_names(knowledge):
                 # Only without new names: these are not stored here, and the next change could not name the pairs.
                 learned = add_inverse_properties(connection, entry, report.inverse_properties)
@@ -216,15 +214,21 @@ class _Change:
                 note=". ".join(filter(None, notes)),
             )
 
-    def _steps(self, connection: Connection, entry: CatalogueEntry, folder: Path, inputs: Inputs) -> IngestSteps:
+    def _steps(
+        self, connection: Connection, entry: CatalogueEntry, folder: Path, inputs: Inputs, hubs: Sequence[Hub]
+    ) -> IngestSteps:
         """Return the first steps, with the names that the knowledge base of the index has."""
-        known = KnownNames(connection, name_tables(connection, entry), inverse_properties(entry))
         # Numbers of indexes and name tables start at 1 in each database; with the time of creation they are unique.
         identity = f"{entry.id} {entry.created.isoformat()}"
         selection = self.selection
-        if self.sign < 0:
-            # A hub in these sources may have been none in the index's. Facts that the index lacks are passed over.
+        appends = self.sign > 0
+        # An append adds inverse facts of all but the index's hubs, so that it has all of them or is known to have none.
+        # To forget inverse facts that the index lacks is to pass them over.
+        if knows_hubs(entry) or not appends:
             selection = replace(selection, inverse_limit=NO_INVERSE_LIMIT)
+        known = KnownNames(
+            connection, name_tables(connection, entry), inverse_properties(entry), hubs if appends else ()
+        )
         return IngestSteps(folder, inputs, selection, strict=self.strict, known=known, identity=identity)
 
     def _write(
@@ -235,8 +239,9 @@ class _Change:
         knowledge: KnowledgeBase,
         note: dict[str, Any],
         folder: Path,
+        more: Mapping[tuple[str, str], int],
     ) -> None:
-        """Write the segment and the new names, and make them visible in one transaction."""
+        """Write the segment, the new names and the counts of hubs, and make them visible in one transaction."""
         appends = self.sign > 0
         with connection.transaction():
             segment = add_segment(connection, entry.id, self.sign)
@@ -256,6 +261,8 @@ class _Change:
                 if names is not None:
                     copy_rows(connection, "names", names, name_rows(knowledge))
                     show_names(connection, names)
+                if more:
+                    change_hubs(connection, entry.id, more)
                 note_change(connection, entry, note, note["source"] if appends else ())
                 if appends:
                     add_inverse_properties(connection, entry, knowledge.report.inverse_properties)
@@ -272,29 +279,3 @@ def _check_tokenizer(entry: CatalogueEntry, given: FactTokenizer | None) -> None
             f"index {entry.name!r} was built for tokenizer {entry.tokenizer}, and another one was given: leave out "
             "--tokenizer, since a change uses the index's own"
         )
-
-
-def multiplicities(index: Index, tokens: Tokens, offsets: Offsets) -> NDArray[np.int64]:
-    """Return the signed sum of each of n distinct, ascending sequences over an index's segments: int64[n], 0 or 1.
-
-    Raises CorruptIndexError if a sum is neither 0 nor 1.
-    """
-    sums = np.zeros(len(offsets) - 1, np.int64)
-    for sign, tree in index.segments:
-        sums += sign * contained(tree, tokens, offsets)
-    if ((sums < 0) | (sums > 1)).any():
-        raise CorruptIndexError(
-            f"index {index.name!r} has a fact whose signed sum over its segments is not 0 or 1. Ingest the index again"
-        )
-    return sums
-
-
-def _select_by_sum(index: Index, facts: EncodedFacts, wanted: int, work: Path, bars: ProgressBars) -> WholeFacts:
-    """Write to files those of the facts whose signed sum over the segments is `wanted`."""
-    chosen = SpilledFacts(work)
-    for low in range(0, len(facts), _BATCH):
-        tokens, offsets = facts.read_tokens(low, min(low + _BATCH, len(facts)))
-        picked = np.flatnonzero(multiplicities(index, tokens, offsets) == wanted)
-        chosen.append(*select(tokens, offsets, picked))
-        bars.advance("look up", len(offsets) - 1, len(facts))
-    return chosen.finish()

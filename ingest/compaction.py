@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from refactx.errors import CorruptIndexError
+from refactx.index.id_blocks import is_id_key, pack_id_blocks, unpack_ids
 from refactx.index.index import Index
-from refactx.index.names import Named, pack_blocks, unpack_block
+from refactx.index.names import FIRST_KEY, Named, pack_blocks, unpack_block
 from refactx.ingest.encoding.encoded import SpilledFacts, WholeFacts
 from refactx.ingest.progress import Clock, ProgressBars, timings
 from refactx.ingest.resources import DEFAULT_RESOURCES, Resources
@@ -32,6 +33,9 @@ from refactx.tree.matrix import from_matrix
 from refactx.tree.scan import surviving
 
 _CACHE_BYTES = 16 << 20  # each row is read once
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,29 +154,57 @@ def _merge_facts(index: Index, work: Path, bars: ProgressBars) -> WholeFacts:
 
 
 def _merge_names(database: Database, tables: tuple[int, ...]) -> Iterator[KeyedRow]:
-    """Yield the blocks of one table with the names of several tables; a name in a later table wins."""
+    """Yield the rows of one table with the names of several tables; an entry in a later table wins.
+
+    A table has all its names by id, or none, if it was made before there were such rows: then the result has none.
+    """
+    codec = RowCodec(level=ZSTD_LEVEL)
     with database.connection() as connection, connection.transaction():
-        # The latest table has the least rank, so its name is the first of equal ones.
-        streams = [_read_names(connection, table, -table) for table in tables]
-        yield from pack_blocks(_drop_repeated(heapq.merge(*streams)), RowCodec(level=ZSTD_LEVEL))
+        # The latest table has the least rank, so its entry is the first of equal ones.
+        if all(_has_ids(connection, table) for table in tables):
+            ids = [_read_ids(connection, table, -table) for table in tables]
+            yield from pack_id_blocks(_drop_repeated(heapq.merge(*ids)), codec)
+        names = [_read_names(connection, table, -table) for table in tables]
+        yield from pack_blocks(((key.decode(), named) for key, named in _drop_repeated(heapq.merge(*names))), codec)
 
 
-def _read_names(connection: Connection, table: int, rank: int) -> Iterator[tuple[bytes, int, str, Named]]:
-    """Yield the names of a table in ascending order, as (UTF-8, rank, name, what it names)."""
+def _has_ids(connection: Connection, table: int) -> bool:
+    """Return whether a table has its names by id too; one without names has."""
+    row = connection.execute(f"SELECT key FROM refactx.names_{table} ORDER BY key LIMIT 1".encode()).fetchone()
+    return row is None or is_id_key(row[0])
+
+
+def _read_ids(connection: Connection, table: int, rank: int) -> Iterator[tuple[int, int, str]]:
+    """Yield the names by id of a table in ascending order, as (number, rank, name)."""
     codec = RowCodec()
+    for key, block in _read_rows(connection, table, "<"):
+        numbers, names = unpack_ids(key, block, codec, f"block of ids {key.hex()}")
+        for number, name in zip(numbers.tolist(), names, strict=True):
+            yield number, rank, name
+
+
+def _read_names(connection: Connection, table: int, rank: int) -> Iterator[tuple[bytes, int, Named]]:
+    """Yield the names of a table in ascending order, as (UTF-8, rank, what it names)."""
+    codec = RowCodec()
+    for key, block in _read_rows(connection, table, ">="):
+        for name, named in unpack_block(key, block, codec, f"block of names {key!r}").items():
+            yield name.encode(), rank, named
+
+
+def _read_rows(connection: Connection, table: int, side: str) -> Iterator[KeyedRow]:
+    """Yield the rows of a table before the first name (`side` is `<`) or from it on (`>=`)."""
+    statement = f"SELECT key, block FROM refactx.names_{table} WHERE key {side} %b ORDER BY key"
     with connection.cursor(f"refactx_names_{table}", binary=True) as cursor:
-        for key, block in cursor.execute(f"SELECT key, block FROM refactx.names_{table} ORDER BY key".encode()):
-            for name, named in unpack_block(key, block, codec, f"block of names {key!r}").items():
-                yield name.encode(), rank, name, named
+        yield from cursor.execute(statement.encode(), [FIRST_KEY])
 
 
-def _drop_repeated(names: Iterator[tuple[bytes, int, str, Named]]) -> Iterator[tuple[str, Named]]:
-    """Yield the first of equal names."""
+def _drop_repeated(entries: Iterator[tuple[Key, int, Value]]) -> Iterator[tuple[Key, Value]]:
+    """Yield key and value of the first of entries with equal keys."""
     last = None
-    for _, _, name, named in names:
-        if name != last:
-            yield name, named
-        last = name
+    for key, _, value in entries:
+        if key != last:
+            yield key, value
+        last = key
 
 
 def _hide(connection: Connection, table: str, column: str, number: int) -> None:

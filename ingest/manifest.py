@@ -19,7 +19,7 @@ from typing import Any
 
 from refactx.ingest.sources.source import Source
 
-_FORMAT = 2
+_FORMAT = 3
 """The version of the files that steps leave; another one restarts all steps."""
 _BLOCK = 1 << 20
 

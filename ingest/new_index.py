@@ -6,7 +6,7 @@ from pathlib import Path
 
 from refactx.ingest.pipeline import IngestSteps
 from refactx.ingest.progress import Clock, ProgressBars
-from refactx.ingest.publish import IngestResult, SegmentFacts, name_rows, publish_index
+from refactx.ingest.publish import IngestResult, SegmentFacts, hubs_of, name_rows, publish_index
 from refactx.ingest.report import Report
 from refactx.ingest.resources import DEFAULT_RESOURCES, Resources
 from refactx.ingest.segment.builder import DEFAULT_SHAPE, Shape
@@ -108,6 +108,7 @@ def ingest(
                 resources=resources,
                 clock=clock,
                 names=lambda: name_rows(knowledge),
+                hubs=hubs_of(knowledge),
             )
 
 

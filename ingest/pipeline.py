@@ -3,10 +3,13 @@
 | step | leaves | removes |
 |---|---|---|
 | read | `staged/`: rows (`refactx.ingest.parsers.staging`) | |
-| join | `knowledge/`: the three files of `refactx.ingest.knowledge.knowledge_base` | `staged/` |
+| join | `knowledge/`: the files of `refactx.ingest.knowledge.knowledge_base` | `staged/` |
 | encode | `encoded/`: sorted token sequences (`refactx.ingest.encoding.encoded`) | |
 """
 
+import hashlib
+import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -52,6 +55,7 @@ class IngestSteps:
                 "names": list(known.tables),
                 "index": identity,
                 "inverses": sorted(map(list, known.inverses.items())),
+                "hubs": _digest(sorted((hub.object, hub.predicate, hub.inverse) for hub in known.hubs)),
             }
         self._join = self._read.next_step("join", "knowledge", **base)
 
@@ -113,3 +117,8 @@ class IngestSteps:
             )
             self._read.finish(lines.to_json())
         return lines
+
+
+def _digest(values: Sequence[object]) -> str:
+    """Return the SHA-256 of values, which may be many."""
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()

@@ -7,6 +7,7 @@ from typing import Any
 
 from pyarrow import parquet
 
+from refactx.index.id_blocks import pack_id_blocks
 from refactx.index.names import Named, pack_blocks
 from refactx.ingest.encoding.encoded import EncodedFacts
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
@@ -17,6 +18,7 @@ from refactx.ingest.segment.builder import KeyedRow, Shape
 from refactx.ingest.segment.load import ZSTD_LEVEL, Learned, load_segment
 from refactx.postgres.building import IndexHeader, begin, publish
 from refactx.postgres.catalogue import list_indexes
+from refactx.postgres.hubs import Hub, add_hubs
 from refactx.postgres.locks import Connection
 from refactx.postgres.removal import discard_unfinished, remove_unshown
 from refactx.postgres.tables import copy_rows
@@ -58,6 +60,7 @@ class IngestResult:
             "names": report.names,
             "collisions": report.collisions,
             "not_inverted": report.not_inverted,
+            "hubs": report.hubs,
             "selection": report.selection,
             "tokens": self.tokens,
             **timings(self.seconds),
@@ -87,12 +90,13 @@ def publish_index(
     resources: Resources,
     clock: Clock,
     names: Callable[[], Iterable[KeyedRow]] = tuple,
+    hubs: Iterable[Hub] = (),
     knowledge_base: int | None = None,
 ) -> IngestResult:
     """Load a new index and make it visible to readers.
 
-    `names`: the blocks of its names. `knowledge_base`: one in the catalogue, whose names it shares instead. `replace`:
-    remove a ready index of the same name in the same transaction.
+    `names`: the blocks of its names. `hubs`: its hubs. `knowledge_base`: one in the catalogue, whose names it shares
+    instead. `replace`: remove a ready index of the same name in the same transaction.
     """
     facts, bars = segment.facts, ProgressBars(resources.progress)
     begun = begin(connection, header, knowledge_base)
@@ -110,6 +114,7 @@ def publish_index(
             )
             if begun.names is not None:
                 copy_rows(connection, "names", begun.names, names())
+            add_hubs(connection, begun.index, hubs)
             publish(connection, begun, described, asdict(segment.report), replace)
     except BaseException:
         if not connection.broken and not connection.closed:
@@ -133,11 +138,22 @@ def has_names(knowledge: KnowledgeBase) -> bool:
 
 
 def name_rows(knowledge: KnowledgeBase) -> Iterator[KeyedRow]:
-    """Yield the blocks of names of a knowledge base on disk."""
-    with parquet.ParquetFile(knowledge.folder / "names.parquet") as file:
-        rows = (
-            (row["name"], Named(row["id"], row["object_kind"]))
-            for batch in file.iter_batches()
-            for row in batch.to_pylist()
-        )
-        yield from pack_blocks(rows, RowCodec(level=ZSTD_LEVEL))
+    """Yield the rows of a name table for a knowledge base on disk: names by id, then ids by name."""
+    codec = RowCodec(level=ZSTD_LEVEL)
+    ids = ((row["entity"], row["name"]) for row in _rows_of(knowledge.folder / "ids.parquet"))
+    yield from pack_id_blocks(ids, codec)
+    names = (
+        (row["name"], Named(row["id"], row["object_kind"])) for row in _rows_of(knowledge.folder / "names.parquet")
+    )
+    yield from pack_blocks(names, codec)
+
+
+def hubs_of(knowledge: KnowledgeBase) -> Iterator[Hub]:
+    """Yield the hubs of a knowledge base on disk."""
+    return (Hub(**row) for row in _rows_of(knowledge.folder / "hubs.parquet"))
+
+
+def _rows_of(path: Path) -> Iterator[dict[str, Any]]:
+    with parquet.ParquetFile(path) as file:
+        for batch in file.iter_batches():
+            yield from batch.to_pylist()

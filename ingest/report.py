@@ -25,7 +25,9 @@ class Report:
 
     `not_inverted` maps a reason to how many claims about entities have no inverse fact for it, if inverse facts were
     asked for; these and `derived` add up to all such claims. `inverse_properties` maps a property to the one that its
-    inverse facts belong to (`P25`: `P40`); later changes of the index follow it. `selection` is `Selection.to_json()`.
+    inverse facts belong to (`P25`: `P40`); later changes of the index follow it. `hubs` counts the pairs of an object
+    and a predicate in the table `refactx.hubs`; None if the index was ingested before there was one. `selection` is
+    `Selection.to_json()`.
     """
 
     facts: int
@@ -45,6 +47,7 @@ class Report:
     selection: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     inverse_properties: dict[str, str] = field(default_factory=dict)
+    hubs: int | None = None
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> "Report":

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from refactx.errors import InputError, TokenizerMismatchError
 from refactx.fact import DESCRIPTIONS
 from refactx.index.index import Index
+from refactx.ingest.encoding.decode import decode_texts
 from refactx.ingest.encoding.encode import encode_facts
 from refactx.ingest.encoding.encoded import EncodedFacts
 from refactx.ingest.progress import Clock, ProgressBars
@@ -31,10 +31,11 @@ from refactx.ingest.work_folder import names_of, work_folder
 from refactx.postgres.building import IndexHeader, check_free, check_name
 from refactx.postgres.changes import changing
 from refactx.postgres.database import Database
+from refactx.postgres.hubs import knows_hubs, read_hubs
 from refactx.postgres.locks import name_lock
 from refactx.postgres.writer import writing
 from refactx.tokenizer import FactTokenizer
-from refactx.tree.arrays import Offsets, offsets_of, ragged
+from refactx.tree.arrays import Offsets
 from refactx.tree.children import Tokens
 from refactx.tree.matrix import from_matrix
 from refactx.tree.scan import surviving
@@ -102,7 +103,7 @@ def retokenise(
             with clock.step("encode"), bars:
                 facts = encoder.encode("encoded", tokenizer)
             count = len(facts)
-            known = entry.report
+            known, hubs = entry.report, read_hubs(connection, entry.id)
             report = Report(
                 facts=count,
                 claims=count - descriptions,
@@ -113,6 +114,7 @@ def retokenise(
                 notes=(f"read from index {base!r}",),
                 selection=known.get("selection", {}),
                 inverse_properties=known.get("inverse_properties", {}),
+                hubs=len(hubs) if knows_hubs(entry) else None,
             )
             sources = entry.source
             return publish_index(
@@ -132,6 +134,7 @@ def retokenise(
                 resources=resources,
                 clock=clock,
                 knowledge_base=entry.knowledge_base,
+                hubs=hubs,
             )
 
 
@@ -155,14 +158,8 @@ def _read_facts(index: Index) -> Iterator[tuple[Tokens, Offsets]]:
 
 def _decode_parts(tokenizer: FactTokenizer, tokens: Tokens, offsets: Offsets) -> pa.Table:
     """Return the subjects, predicates and objects of facts as texts."""
-    table = tokenizer.token_bytes
-    sizes = np.fromiter(map(len, table), np.int64, len(table))
-    joined: NDArray[np.uint8] = np.frombuffer(b"".join(table), np.uint8)
-    data = joined[ragged(offsets_of(sizes)[tokens], sizes[tokens])]
-    ends = offsets_of(sizes[tokens])[offsets]
-    buffers = [None, pa.py_buffer(ends.astype(np.int64).tobytes()), pa.py_buffer(data.tobytes())]
     try:
-        texts = pa.Array.from_buffers(pa.large_binary(), len(ends) - 1, buffers).cast(pa.large_string())
+        texts = decode_texts(tokenizer, tokens, offsets).cast(pa.large_string())
     except pa.ArrowInvalid as error:
         raise _mismatch_error(f"a text is not UTF-8 ({error})") from error
     # ` <s> <p> <o>` without its ends; `_check_read_back` finds a text of another form.

@@ -4,11 +4,15 @@ The tables of an ingest and the blocks of names in an index hold these numbers i
 inverses of properties, the inverse of a property has the property's number with a minus sign.
 """
 
+import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+_ID = re.compile(r"[PQ][1-9][0-9]{0,17}", re.ASCII)
 
 SQL_MACROS = """
 CREATE MACRO entity_number(id) AS CAST(substr(id, 2) AS BIGINT) * 2 + CAST(id[1] = 'P' AS BIGINT);
@@ -34,6 +38,30 @@ def entity_id(number: int) -> str:
     ('Q42', 'P569')
     """
     return f"{'P' if is_property(number) else 'Q'}{number >> 1}"
+
+
+def numbers_of(ids: Iterable[str]) -> dict[str, int]:
+    """Return the numbers of items and properties by id, without texts that are no ids.
+
+    >>> numbers_of(["Q42", "P569", "Q042", "L7"])
+    {'Q42': 84, 'P569': 1139}
+    """
+    return {one: entity_number(one) for one in ids if _ID.fullmatch(one)}
+
+
+def inverse_numbers(ids: Iterable[str], pairs: object) -> dict[str, int]:
+    """Return the numbers of the inverses of properties by id, without texts that are no ids of properties.
+
+    `pairs` maps a property to the one that its inverse facts belong to; anything else stands for no pairs.
+
+    >>> inverse_numbers(["Q42", "P569", "P22"], {"P22": "P40"})
+    {'P569': -1139, 'P22': 81}
+    """
+    given = pairs.items() if isinstance(pairs, dict) else ()
+    partner_of = {one: other for one, other in given if isinstance(other, str)}
+    partners = numbers_of(partner_of.values())
+    numbers = {one: number for one, number in numbers_of(ids).items() if is_property(number)}
+    return {one: partners.get(partner_of.get(one, ""), -number) for one, number in numbers.items()}
 
 
 def is_property(number: int) -> bool:

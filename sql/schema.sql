@@ -8,7 +8,7 @@ CREATE TABLE IF NOT EXISTS refactx.catalogue (
     single boolean PRIMARY KEY DEFAULT true CHECK (single),
     version integer NOT NULL
 );
-INSERT INTO refactx.catalogue (version) VALUES (2) ON CONFLICT DO NOTHING;
+INSERT INTO refactx.catalogue (version) VALUES (3) ON CONFLICT DO NOTHING;
 
 -- The tokenizers of the indexes: with them an index can be searched by text without a model.
 CREATE TABLE IF NOT EXISTS refactx.tokenizers (
@@ -64,3 +64,14 @@ CREATE TABLE IF NOT EXISTS refactx.segments (
     ready boolean NOT NULL DEFAULT false,
     created timestamptz NOT NULL DEFAULT now()
 );
+
+-- Objects without inverse facts of a predicate, since they had more subjects than the limit when the index was
+-- ingested (refactx.postgres.hubs). Names are those of facts. A B-tree does not take names as long as they may be.
+CREATE TABLE IF NOT EXISTS refactx.hubs (
+    index_id integer NOT NULL REFERENCES refactx.indexes ON DELETE CASCADE,
+    object text NOT NULL,
+    predicate text NOT NULL,
+    inverse text NOT NULL, -- the predicate of the inverse facts
+    subjects bigint NOT NULL CHECK (subjects >= 0)
+);
+CREATE INDEX IF NOT EXISTS hubs_of_objects ON refactx.hubs (index_id, hashtextextended(object, 0));

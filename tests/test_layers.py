@@ -37,7 +37,7 @@ INGEST_LAYERS = """
     ingest(the face)
     new_index    change    retokenisation  compaction
     pipeline     publish
-    knowledge    segment
+    knowledge    segment      hubs
     parsers      encoding
     change_note  manifest  disk            work_database
     sources      selection report          resources      progress   small   work_folder

@@ -54,7 +54,9 @@ SELECT count(*) FROM (
 # Only pairs whose predicate has a stored name: the next change does not know others, and may pair the property anew.
 _INVERSE_PROPERTIES = """
 SELECT entity_id(property), entity_id(predicate) FROM inverses
-WHERE predicate > 0 AND (predicate IN (SELECT entity FROM used) OR predicate IN (SELECT entity FROM known))
+WHERE predicate > 0 AND predicate IN (
+    SELECT entity FROM used UNION SELECT entity FROM known UNION SELECT entity FROM hub_predicates
+)
 ORDER BY property
 """
 _RULES = {
@@ -75,7 +77,8 @@ class JoinAccount:
     `derived`: inverse facts. `cut`: parts that were cut. `names`: how many names occur in facts, by the rule that made
     them; `entities` of them belong to an item or a property. `not_inverted`: how many claims about entities have no
     inverse fact of their own, by reason, if inverse facts were asked for; these and `derived` add up to all such
-    claims. `inverse_properties`: maps a property to the one that its inverse facts belong to.
+    claims. `hubs`: the rows of `hubs_with_counts`. `inverse_properties`: maps a property to the one that its inverse
+    facts belong to.
     """
 
     claims: int
@@ -88,6 +91,7 @@ class JoinAccount:
     entities: int
     names: dict[str, int]
     not_inverted: dict[str, int]
+    hubs: int
     inverse_properties: dict[str, str] = field(default_factory=dict)
 
 
@@ -168,5 +172,6 @@ def account_for(
             if (made := count(f"SELECT count(*) FROM used WHERE {condition}"))
         },
         not_inverted=not_inverted if selection.inverse else {},
+        hubs=count("SELECT count(*) FROM hubs_with_counts"),
         inverse_properties=dict(database.rows(_INVERSE_PROPERTIES)) if selection.inverse else {},
     )

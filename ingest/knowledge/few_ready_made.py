@@ -13,6 +13,8 @@ from refactx.ingest.selection import Selection
 from refactx.ingest.small import are_few, distinct_rows, ranks_of, read_parquet
 
 _NAMES = pa.schema([(name, pa.string()) for name in ("name", "id", "object_kind")])
+_IDS = pa.schema({"entity": pa.int64(), "name": pa.string()})
+_HUBS = pa.schema({"object": pa.string(), "predicate": pa.string(), "inverse": pa.string(), "subjects": pa.int64()})
 
 
 def are_few_ready_made(staged: Path, selection: Selection) -> bool:
@@ -39,6 +41,8 @@ def join_few_ready_made(staged: Path) -> tuple[dict[str, pa.Table], JoinAccount]
         "units.parquet": pa.table({"unit": np.arange(len(units), dtype=np.int32), "text": units}),
         "facts.parquet": pa.table(columns),
         "names.parquet": _NAMES.empty_table(),
+        "ids.parquet": _IDS.empty_table(),
+        "hubs.parquet": _HUBS.empty_table(),
     }
     dropped = Counter(duplicate=len(ready) - len(facts))
     return tables, JoinAccount(
@@ -52,4 +56,5 @@ def join_few_ready_made(staged: Path) -> tuple[dict[str, pa.Table], JoinAccount]
         entities=0,
         names={},
         not_inverted={},
+        hubs=0,
     )

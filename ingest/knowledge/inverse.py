@@ -15,9 +15,13 @@ The inverse of a property is named by the first of these that exists (examples: 
 | `inverses` | `property, predicate, label_item BIGINT` |
 | `inverse_claims` | `subject, predicate, object BIGINT` |
 | `ready_inverse` | `subject, predicate, object VARCHAR`: of ready-made facts |
+| `hub_names` | `object, predicate, inverse VARCHAR`: pairs with more subjects than the limit |
+| `hub_predicates` | `entity BIGINT, name VARCHAR`: the predicates of the inverse facts that hubs do not have |
 
 The `predicate` of an inverse is another property. If the inverse has a name of its own instead, `predicate` is the
 negative number of the property, and `label_item` the item whose label gave the name, if one did.
+
+Facts whose object is a hub by their predicate, here or in the index (`known_hubs`), have no inverse facts.
 
 A change of an index keeps the index's inverses, whatever the sources or given names of the change say: the inverse
 facts of a property keep the property they belong to (`Report.inverse_properties`), or else the name that they have.
@@ -50,8 +54,19 @@ CREATE TABLE pairs AS
 SELECT DISTINCT subject, property, object FROM judged WHERE reason IS NULL AND object IS NOT NULL
 """,
     """
+CREATE TABLE index_hubs AS
+SELECT DISTINCT p.entity AS property, o.entity AS object, true AS is_known
+FROM known_hubs k JOIN named o ON k.object = o.name JOIN named p ON k.predicate = p.name
+""",
+    """
 CREATE TABLE hubs AS
-SELECT property, object, count(*) AS subjects FROM pairs GROUP BY ALL HAVING count(*) > {limit}
+SELECT property, object, subjects, is_known
+FROM (SELECT property, object, count(*) AS subjects FROM pairs GROUP BY ALL) LEFT JOIN index_hubs USING (property, object)
+WHERE subjects > {limit} OR is_known
+""",
+    """
+CREATE TABLE hub_predicates AS
+SELECT DISTINCT predicate AS entity, name FROM hubs JOIN inverses USING (property) JOIN named n ON predicate = n.entity
 """,
     """
 CREATE TABLE inverse_claims AS
@@ -66,12 +81,23 @@ SELECT DISTINCT r.subject, r.predicate, r.object, g.name FROM ready r JOIN given
 """,
     """
 CREATE TABLE ready_hubs AS
-SELECT predicate, object, count(*) AS subjects FROM ready_pairs GROUP BY ALL HAVING count(*) > {limit}
+SELECT predicate, object, name, subjects, is_known
+FROM (SELECT predicate, object, name, count(*) AS subjects FROM ready_pairs GROUP BY ALL)
+LEFT JOIN (SELECT DISTINCT object, predicate, true AS is_known FROM known_hubs) USING (predicate, object)
+WHERE subjects > {limit} OR is_known
 """,
     """
 CREATE TABLE ready_inverse AS
 SELECT object AS subject, name AS predicate, subject AS object
 FROM ready_pairs ANTI JOIN ready_hubs USING (predicate, object)
+""",
+    """
+CREATE TABLE hub_names AS
+SELECT o.name AS object, p.name AS predicate, n.name AS inverse
+FROM hubs h JOIN inverses i USING (property)
+JOIN named o ON h.object = o.entity JOIN named p ON property = p.entity JOIN named n ON i.predicate = n.entity
+WHERE is_known IS NULL
+UNION SELECT object, predicate, name FROM ready_hubs WHERE is_known IS NULL
 """,
 )
 STEPS = len(_CLAIMS)
@@ -148,8 +174,8 @@ def _note(unused: list[str]) -> tuple[str, ...]:
 def invert_claims(
     database: WorkDatabase, selection: Selection, step: Callable[[], object] = lambda: None
 ) -> InverseCounts:
-    """Make the tables `inverse_claims` and `ready_inverse` from `judged` and `ready`; both are empty without
-    `selection.inverse`.
+    """Make the tables `inverse_claims`, `ready_inverse`, `hub_names` and `hub_predicates` from `judged` and `ready`;
+    they are empty without `selection.inverse`.
 
     A ready-made fact has an inverse only if the user gives a name for the inverse of its predicate: nothing else shows
     whether its object is an entity. Calls `step` after each of `STEPS`.
@@ -157,6 +183,8 @@ def invert_claims(
     if not selection.inverse:
         database.execute("CREATE TABLE inverse_claims (subject BIGINT, predicate BIGINT, object BIGINT)")
         database.execute("CREATE TABLE ready_inverse (subject VARCHAR, predicate VARCHAR, object VARCHAR)")
+        database.execute("CREATE TABLE hub_names (object VARCHAR, predicate VARCHAR, inverse VARCHAR)")
+        database.execute("CREATE TABLE hub_predicates (entity BIGINT, name VARCHAR)")
         return InverseCounts(0, 0)
     database.execute("CREATE TABLE given (property VARCHAR, name VARCHAR)")
     if selection.inverse_names:

@@ -11,6 +11,7 @@ The tables, made from the staged ones (`refactx.ingest.parsers.staging`) and tho
 * `used`: the entities whose names occur in a fact; `predicates`: the predicates among them with the kind of their
   objects
 * `units`: each distinct part with its number, in the order of the texts (not of the input)
+* `hubs_with_counts`: the rows of `hub_names` with the number of their facts (`refactx.postgres.hubs`)
 * `facts`: distinct triples of units: claims, then descriptions and aliases that are no claim, then inverse facts that
   are none of these
 """
@@ -24,6 +25,7 @@ from refactx.ingest.knowledge.aliases import FACTS as ALIAS_FACTS
 from refactx.ingest.knowledge.aliases import choose_aliases
 from refactx.ingest.knowledge.inverse import invert_claims
 from refactx.ingest.knowledge.naming import BY_TITLE
+from refactx.ingest.parsers.values import VALUE_KINDS
 from refactx.ingest.selection import Selection
 from refactx.ingest.work_database import WorkDatabase
 
@@ -40,7 +42,7 @@ SELECT entity, arg_max(target, steps) AS target FROM walk WHERE target IN (SELEC
 _JUDGED = """
 CREATE TABLE judged AS
 SELECT c.subject, c.property, coalesce(r.target, c.object) AS object, cut(c.text, {limit}) AS text,
-    length(c.text) > {limit} AS is_cut, CASE
+    c.kind, length(c.text) > {limit} AS is_cut, CASE
     WHEN x.property IS NOT NULL THEN x.reason
     WHEN s.entity IS NULL THEN 'subject has no label'
     WHEN p.entity IS NULL THEN 'property has no label'
@@ -80,11 +82,11 @@ CREATE TABLE predicates AS
 SELECT entity, CASE
     WHEN entity < 0 THEN 'inverse'
     WHEN count(object) = count(*) THEN 'entity'
-    WHEN count(object) = 0 THEN 'literal'
+    WHEN count(object) = 0 THEN CASE WHEN min(kind) = max(kind) THEN {kinds}[min(kind) + 1] ELSE 'literal' END
     ELSE 'mixed' END AS object_kind
 FROM (
-    SELECT property AS entity, object FROM judged WHERE reason IS NULL
-    UNION ALL SELECT predicate, object FROM inverse_claims
+    SELECT property AS entity, object, kind FROM judged WHERE reason IS NULL
+    UNION ALL SELECT predicate, object, NULL FROM inverse_claims
 )
 GROUP BY entity
 """
@@ -158,10 +160,18 @@ UNION ALL SELECT subject, predicate, object FROM description_facts
 UNION ALL SELECT subject, predicate, object FROM alias_facts
 UNION ALL SELECT subject, predicate, object FROM inverse_facts
 """
+# By names: a ready-made fact, or one that is derived, counts like a claim.
+_HUBS = """
+CREATE TABLE hubs_with_counts AS
+SELECT h.object, h.predicate, h.inverse, count(*) AS subjects
+FROM facts f JOIN units o ON f.object = o.unit JOIN units p ON f.predicate = p.unit
+JOIN hub_names h ON h.object = o.text AND h.predicate = p.text
+GROUP BY ALL
+"""
 
 
 def join_facts(database: WorkDatabase, selection: Selection, step: Callable[[], object] = lambda: None) -> JoinAccount:
-    """Make the tables `used`, `predicates` and `units` and the view `facts`; return the account.
+    """Make the tables `used`, `predicates`, `units`, `hubs_with_counts` and the view `facts`; return the account.
 
     Calls `step` after each of `STEPS`.
     """
@@ -172,6 +182,7 @@ def join_facts(database: WorkDatabase, selection: Selection, step: Callable[[], 
             step()
 
     values = {"limit": MAX_PART_CHARACTERS, "descriptions": selection.descriptions, "alias_of": ALIAS_OF}
+    values |= {"kinds": list(VALUE_KINDS)}
     database.execute("CREATE TABLE unwanted (property BIGINT, reason VARCHAR)")
     _fill_unwanted(database, selection)
     database.execute(_DESCRIPTIONS.format(description=DESCRIPTIONS[0], short_description=DESCRIPTIONS[1]))
@@ -231,5 +242,6 @@ _AFTER_SELECTION = (
     ALIAS_FACTS,
     _INVERSE_FACTS,
     _FACTS,
+    _HUBS,
 )
 STEPS = 3 + inverse.STEPS + len(_AFTER_SELECTION)

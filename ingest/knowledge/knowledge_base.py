@@ -1,19 +1,22 @@
 """The first half of an ingest: from source files to a knowledge base on disk, which depends on no tokenizer.
 
-A knowledge base is a folder of three files:
+A knowledge base is a folder of five files:
 
 | file | columns |
 |---|---|
 | `units.parquet` | `unit INTEGER` (0 to n - 1, in the order of the texts), `text VARCHAR` (a part, unique) |
 | `facts.parquet` | `subject, predicate, object INTEGER` (units), distinct triples, ascending |
 | `names.parquet` | `name VARCHAR` (a unit's text), `id VARCHAR` (`Q42`, `P569`), `object_kind VARCHAR` |
+| `hubs.parquet` | `object, predicate, inverse VARCHAR, subjects BIGINT` (`refactx.postgres.hubs`) |
+| `ids.parquet` | `entity BIGINT` (`refactx.entity_ids`; negative for an inverse), `name VARCHAR`, ascending |
 
-`names.parquet` has a row for each entity whose name occurs in a fact; ready-made facts have no ids. `object_kind` of a
-property is `entity`, `literal` or `mixed`, after the objects of its facts, which distinguishes the entity Berlin from
-the text "Berlin". `inverse` marks the name of an inverse. The kind is NULL for an item, and for a property that is the
-predicate of no fact.
+`names.parquet`, and `ids.parquet` in another order, have a row for each entity whose name occurs in a fact, and for the
+predicates of the inverse facts that hubs do not have; ready-made facts have no ids. `object_kind` of a property is
+`entity`, a kind of literals (`refactx.index.names.LITERAL_KINDS`) or `mixed`, after the objects of its facts, which
+distinguishes the entity Berlin from the text "Berlin". `inverse` marks the name of an inverse. The kind is NULL for an
+item, and for a property that is the predicate of no fact.
 
-The files depend on the set of lines in the sources, not on their order, and appear when all three are complete.
+The files depend on the set of lines in the sources, not on their order, and appear when all are complete.
 """
 
 import tempfile
@@ -25,6 +28,7 @@ from pathlib import Path
 from pyarrow import parquet
 
 from refactx.errors import InputError
+from refactx.index.names import LITERAL_KINDS
 from refactx.ingest.knowledge.account import JoinAccount
 from refactx.ingest.knowledge.few_ready_made import are_few_ready_made, join_few_ready_made
 from refactx.ingest.knowledge.joins import STEPS, join_facts
@@ -38,25 +42,33 @@ from refactx.ingest.selection import DEFAULT_SELECTION, Selection
 from refactx.ingest.sources.inputs import inputs_of
 from refactx.ingest.work_database import WorkDatabase, open_work_database
 
+# The names in facts, and those of the predicates that hubs do not have, so that a change does not call them otherwise.
+# Of the names that the knowledge base has already, only those of predicates whose kind of objects changes.
+_NAMES = """
+CREATE TABLE new_names AS
+SELECT name, entity, object_kind FROM (
+    SELECT u.entity, u.name, k.entity AS known, k.object_kind AS before, CASE
+        WHEN u.entity < 0 THEN 'inverse'
+        WHEN k.object_kind IS NULL OR p.object_kind = k.object_kind THEN p.object_kind
+        WHEN p.object_kind IS NULL THEN k.object_kind
+        WHEN p.object_kind IN {literals} AND k.object_kind IN {literals} THEN 'literal'
+        ELSE 'mixed' END AS object_kind
+    FROM (SELECT entity, name FROM used UNION FROM hub_predicates) u
+    LEFT JOIN predicates p USING (entity) LEFT JOIN known k USING (entity)
+) WHERE known IS NULL OR object_kind IS DISTINCT FROM before
+"""
 _FILES = {
     "units.parquet": "SELECT unit, text FROM units ORDER BY unit",
     "facts.parquet": "SELECT * FROM facts ORDER BY ALL",
-    # Of the names that the knowledge base has already, only those of predicates whose kind of objects changes.
-    "names.parquet": """
-        SELECT name, entity_id(abs(entity)) AS id, object_kind FROM (
-            SELECT u.entity, u.name, k.entity AS known, k.object_kind AS before, CASE
-                WHEN k.object_kind IS NULL OR p.object_kind = k.object_kind THEN p.object_kind
-                WHEN p.object_kind IS NULL THEN k.object_kind
-                ELSE 'mixed' END AS object_kind
-            FROM used u LEFT JOIN predicates p USING (entity) LEFT JOIN known k USING (entity)
-        ) WHERE known IS NULL OR object_kind IS DISTINCT FROM before
-        ORDER BY name""",
+    "names.parquet": "SELECT name, entity_id(abs(entity)) AS id, object_kind FROM new_names ORDER BY name",
+    "ids.parquet": "SELECT entity, name FROM new_names ORDER BY entity",
+    "hubs.parquet": "FROM hubs_with_counts ORDER BY ALL",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBase:
-    """A finished knowledge base: the folder of its three files, and the account of its sources."""
+    """A finished knowledge base: the folder of its files, and the account of its sources."""
 
     folder: Path
     report: Report
@@ -103,7 +115,7 @@ def join(
     resources: Resources = DEFAULT_RESOURCES,
     known: KnownNames | None = None,
 ) -> KnowledgeBase:
-    """Write the three files, from staged rows and the account of their lines.
+    """Write the files, from staged rows and the account of their lines.
 
     `known`: the names that entities have already, if facts are added to an index. `names.parquet` then has only the
     names to add, and it is no error if there is no fact: the change may have nothing to do. Raises what
@@ -140,6 +152,7 @@ def join_any(
         bar.update()
         joined = join_facts(database, selection, bar.update)
         report = _report(lines, joined, naming, selection, needs_facts=known is None)
+        database.execute(_NAMES.format(literals=LITERAL_KINDS))
         _write(folder, partial(_copy, database, bar.update))
     return KnowledgeBase(folder, report)
 
@@ -174,6 +187,7 @@ def _report(
         collisions=naming.collisions,
         not_inverted=joined.not_inverted,
         inverse_properties=joined.inverse_properties,
+        hubs=joined.hubs,
         selection=selection.to_json(),
     )
     if needs_facts and not facts:
@@ -186,7 +200,7 @@ def _report(
 
 
 def _write(folder: Path, write: Callable[[str, Path], object]) -> None:
-    """Write the three files under temporary names and rename them, so that a killed run leaves no incomplete file."""
+    """Write the files under temporary names and rename them, so that a killed run leaves no incomplete file."""
     with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as new:
         for name in _FILES:
             write(name, Path(new, name))

@@ -6,7 +6,7 @@ given entities by one pass over the numbers in all blocks of names, given names 
 could hold them.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from refactx.entity_ids import is_property
 from refactx.errors import CorruptIndexError
-from refactx.index.names import block_key, kind_of, unpack_columns, unpack_joined
+from refactx.index.names import FIRST_KEY, block_key, kind_of, unpack_columns, unpack_joined
 from refactx.ingest.work_database import WorkDatabase
+from refactx.postgres.hubs import Hub
 from refactx.postgres.locks import Connection
 from refactx.tree.codec import RowCodec
 
@@ -28,6 +29,7 @@ _NAMES = 4096  # looked up at a time, in at most as many blocks: some 20 MB
 _EMPTY = """
 CREATE TABLE known (entity BIGINT, name VARCHAR, object_kind VARCHAR);
 CREATE TABLE taken (name VARCHAR);
+CREATE TABLE known_hubs (object VARCHAR, predicate VARCHAR, inverse VARCHAR);
 """
 # All entities of the sources, and the inverses of those that are properties.
 _MENTIONED = """
@@ -50,7 +52,7 @@ WHERE property IN (SELECT entity FROM mentioned) AND predicate NOT IN (SELECT en
 _PAIRS = pa.schema({"property": pa.int64(), "predicate": pa.int64()})
 _BLOCKS_OF = """
 SELECT key, block FROM refactx.names_{table} WHERE key IN (
-    SELECT (SELECT key FROM refactx.names_{table} WHERE key <= wanted.key ORDER BY key DESC LIMIT 1)
+    SELECT (SELECT key FROM refactx.names_{table} WHERE key <= wanted.key AND key >= %b ORDER BY key DESC LIMIT 1)
     FROM unnest(%b::bytea[]) AS wanted (key)
 )
 """
@@ -63,19 +65,24 @@ _CODEC = RowCodec()
 class KnownNames:
     """The names in name tables, of which a later one wins (`tables` ascends).
 
-    `inverses`: maps a property to the property that its inverse facts belong to, as numbers.
+    `inverses`: maps a property to the property that its inverse facts belong to, as numbers. `hubs`: objects that get
+    no inverse facts of a predicate.
     """
 
     connection: Connection
     tables: tuple[int, ...]
     inverses: Mapping[int, int] = field(default_factory=dict)
+    hubs: Sequence[Hub] = ()
 
     def load_entities(self, database: WorkDatabase, wanted: Collection[str] = ()) -> None:
-        """Fill the table `known` (`entity, name, object_kind`).
+        """Fill the table `known` (`entity, name, object_kind`), and `known_hubs` (`object, predicate, inverse`).
 
         It gets each entity that claims or terms mention, the properties that have one of the `wanted` names, and the
         inverses of all properties among them.
         """
+        if self.hubs:
+            columns = {name: [getattr(hub, name) for hub in self.hubs] for name in ("object", "predicate", "inverse")}
+            database.insert("known_hubs", pa.table(columns))
         database.execute(_MENTIONED)
         if wanted:
             database.execute(_PROPERTIES_WANTED, [self._properties_named(wanted)])
@@ -112,7 +119,8 @@ class KnownNames:
 
     def _all_blocks(self, table: int) -> Iterator[list[NameBlock]]:
         with self.connection.transaction(), self.connection.cursor(f"refactx_names_{table}", binary=True) as cursor:
-            cursor.execute(f"SELECT key, block FROM refactx.names_{table} ORDER BY key".encode())
+            statement = f"SELECT key, block FROM refactx.names_{table} WHERE key >= %b ORDER BY key"
+            cursor.execute(statement.encode(), [FIRST_KEY])
             while blocks := cursor.fetchmany(_BLOCKS):
                 yield blocks
 
@@ -128,12 +136,14 @@ class KnownNames:
     def _blocks_near(self, table: int, wanted: Iterable[str]) -> Iterator[tuple[list[str], NDArray[np.int64], bytes]]:
         """Yield the blocks that could have the `wanted` names, as `unpack_columns` returns them."""
         keys = [block_key(name) for name in wanted]
-        for key, block in self.connection.execute(_BLOCKS_OF.format(table=table).encode(), [keys], binary=True):
+        for key, block in self.connection.execute(
+            _BLOCKS_OF.format(table=table).encode(), [FIRST_KEY, keys], binary=True
+        ):
             yield unpack_columns(key, block, _CODEC, _describe(key))
 
 
 def no_known_names(database: WorkDatabase) -> None:
-    """Make the tables `known` and `taken`, empty, as for a knowledge base without names."""
+    """Make the tables `known`, `taken` and `known_hubs`, empty, as for a knowledge base without names."""
     database.execute(_EMPTY)
 
 

@@ -2,14 +2,15 @@
 
 | table | rows |
 |---|---|
-| `claims` | `subject, property, object BIGINT, text VARCHAR`: the object is an entity or a text |
+| `claims` | `subject, property, object BIGINT, text VARCHAR, kind UTINYINT`: the object is an entity or a text |
 | `terms` | `entity BIGINT, kind UTINYINT, rank UTINYINT, text`: labels, descriptions, titles, other names |
 | `redirects` | `entity, target BIGINT`: an entity that was merged, and into which |
 | `left_out` | `property BIGINT, reason VARCHAR`: properties whose claims are dropped, by their datatype |
 | `ready` | `subject, predicate, object VARCHAR`: ready-made facts |
 
-An entity is a number here (`refactx.entity_ids`). Each table is a Parquet file: on the development data it is written
-in a quarter of the time of a DuckDB table, takes half the space, and is read as fast.
+The kind of a text is a place in `refactx.ingest.parsers.values.VALUE_KINDS`. An entity is a number here
+(`refactx.entity_ids`). Each table is a Parquet file: on the development data it is written in a quarter of the time of a
+DuckDB table, takes half the space, and is read as fast.
 """
 
 from collections.abc import Mapping
@@ -23,7 +24,9 @@ from refactx.entity_ids import entity_numbers
 
 _TEXT = pa.large_string()
 SCHEMAS: dict[str, pa.Schema] = {
-    "claims": pa.schema({"subject": pa.int64(), "property": pa.int64(), "object": pa.int64(), "text": _TEXT}),
+    "claims": pa.schema(
+        {"subject": pa.int64(), "property": pa.int64(), "object": pa.int64(), "text": _TEXT, "kind": pa.uint8()}
+    ),
     "terms": pa.schema({"entity": pa.int64(), "kind": pa.uint8(), "rank": pa.uint8(), "text": _TEXT}),
     "redirects": pa.schema({"entity": pa.int64(), "target": pa.int64()}),
     "left_out": pa.schema({"property": pa.int64(), "reason": _TEXT}),

@@ -5,6 +5,11 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal
 
+from refactx.index.names import LITERAL_KINDS
+
+VALUE_KINDS = LITERAL_KINDS
+"""The kinds of literals; the staged claims have their places in this tuple."""
+
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 _STRING = _XSD + "string"
 DATES = frozenset(_XSD + name for name in ("dateTime", "date", "dateTimeStamp"))
@@ -38,6 +43,26 @@ def language_rank(tag: str, languages: Sequence[str]) -> int | None:
     if tag in languages:
         return 2 * languages.index(tag)
     return next((2 * at + 1 for at, language in enumerate(languages) if tag.startswith(f"{language}-")), None)
+
+
+def value_kind(language: str | None, datatype: str | None) -> int:
+    """Return the place in `VALUE_KINDS` of the kind of a literal, given its language or datatype IRI.
+
+    >>> VALUE_KINDS[value_kind("en", None)], VALUE_KINDS[value_kind(None, "http://www.w3.org/2001/XMLSchema#gYear")]
+    ('text', 'time')
+    >>> VALUE_KINDS[value_kind(None, "http://www.w3.org/2001/XMLSchema#boolean")]
+    'literal'
+    """
+    kind = "literal"
+    if language is not None or datatype is None or datatype == _STRING:
+        kind = "text"
+    elif datatype in DATES or datatype in _YEARS:
+        kind = "time"
+    elif datatype in DECIMALS or datatype in _FLOATS:
+        kind = "quantity"
+    elif datatype == _WKT:
+        kind = "coordinates"
+    return VALUE_KINDS.index(kind)
 
 
 def format_literal(text: str, datatype: str | None) -> str | None:

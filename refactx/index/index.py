@@ -5,20 +5,23 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import zstandard
 
+from refactx.entity_ids import inverse_numbers, numbers_of
 from refactx.errors import CorruptIndexError, IndexNotFoundError, RefactxError
 from refactx.fact import Fact, LinkedFact, split_fact, verbalise, written_part
 from refactx.index.all_facts import TokenIds, fact_of, token_sequences
 from refactx.index.completion import completions, normalise_prefix
 from refactx.index.links import FACTS_AT_ONCE, link_facts
-from refactx.index.name_tables import find_names, rows_of_table
-from refactx.index.names import Named, unpack_block
+from refactx.index.name_tables import find_names, find_numbers, rows_of_table
+from refactx.index.names import FIRST_KEY, Named, unpack_block
 from refactx.index.snapshot import Snapshot, open_snapshot
+from refactx.postgres.catalogue import stored_tokenizer
 from refactx.postgres.catalogue_entry import CatalogueEntry
 from refactx.postgres.database import Database
+from refactx.postgres.hubs import find_hubs, knows_hubs
 from refactx.postgres.segments import SegmentRows
 from refactx.tokenizer import FactTokenizer, unpack_tokenizer
 from refactx.tree.children import Children
@@ -26,6 +29,7 @@ from refactx.tree.codec import RowCodec
 from refactx.tree.stored import StoredTree
 
 Value = TypeVar("Value")
+Wanted = TypeVar("Wanted")
 
 CACHE_BYTES = 256 << 20
 """The default bound of an index's cache: at some 30 bytes a fact, enough for pieces with millions of facts."""
@@ -44,9 +48,7 @@ class Index:
     It shows the index as it was when it was opened, until `refresh`. If the index is compacted meanwhile, it continues
     with the index as it is then: the answer for one prefix is of one moment, those for two may be of two.
 
-    Methods that read raise CorruptIndexError, which names index and row, if a row is damaged; DatabaseError if
-    PostgreSQL cannot be reached for longer than the limits allow; IndexNotFoundError if the index was dropped or
-    replaced.
+    Methods that read raise as `children` does.
     """
 
     def __init__(
@@ -72,22 +74,10 @@ class Index:
         self._renewing = threading.Lock()
         self._snapshot = open_snapshot(database, entry, cache_bytes)
         if tokenizer is None:
-            self._packed_tokenizer = self._stored_tokenizer()
+            self._packed_tokenizer = stored_tokenizer(database, entry)
         else:
             self.tokenizer = tokenizer
         self._names_codec = RowCodec()
-
-    def _stored_tokenizer(self) -> bytes:
-        row = self._database.retry(
-            lambda connection: connection.execute(
-                "SELECT serialized FROM refactx.tokenizers WHERE fingerprint = %s", [self.fingerprint]
-            ).fetchone(),
-            self.name,
-        )
-        if row is None:
-            raise IndexNotFoundError(f"index {self.name!r} was dropped or replaced: open it again")
-        packed: bytes = row[0]
-        return packed
 
     @property
     def segments(self) -> list[tuple[int, StoredTree]]:
@@ -142,7 +132,7 @@ class Index:
         how many facts end at the prefix. If no fact starts with it, `.total` is 0.
 
         Raises CorruptIndexError, which names index and row, if a row is damaged; DatabaseError if PostgreSQL cannot be
-        reached; IndexNotFoundError if the index was dropped or replaced.
+        reached for longer than the limits allow; IndexNotFoundError if the index was dropped or replaced.
         """
         while True:
             snapshot = self._snapshot
@@ -203,7 +193,7 @@ class Index:
         The predicate of an inverse fact has the id of the property that it reads backwards, an alias the id of its
         entity. Raises as `children` does.
         """
-        (linked,) = link_facts([fact], lambda names: self._find_names(names, self._database.retry))
+        (linked,) = link_facts([fact], lambda names: self._find(find_names, names, self._database.retry))
         return linked
 
     def links_of(self, facts: Iterable[Fact]) -> Iterator[LinkedFact]:
@@ -214,32 +204,59 @@ class Index:
         waiting = iter(facts)
         while some := list(islice(waiting, FACTS_AT_ONCE)):
             # Up to 2,048 blocks from a cold disk may take longer than the limit for one lookup.
-            yield from link_facts(some, lambda names: self._find_names(names, self._database.retry_unlimited))
+            yield from link_facts(some, lambda names: self._find(find_names, names, self._database.retry_unlimited))
 
-    def named(self, names: Iterable[str]) -> dict[str, Named]:
-        """Return the id of each name of an entity or property, and the kind of a property's objects.
+    def ids_of(self, names: Iterable[str]) -> dict[str, Named]:
+        """Return the ids of items and properties by name, and the kinds of properties' objects, without names that
+        have none, with one query of each name table for all of them."""
+        return self._find(find_names, set(names), self._database.retry)
 
-        Names that the knowledge base does not have are left out. Raises as `children` does.
+    def names_of(self, ids: Iterable[str], *, inverse: bool = False) -> dict[str, str]:
+        """Return the names of items and properties by id, with one query of each name table for all of them.
+
+        With `inverse`: the names of predicates that read these properties backwards. Ids that have no name in the
+        knowledge base are left out: all, if an older ReFactX made the index.
+
+            index.names_of(["Q103916", "P57"])  # {"Q103916": "Danny Boyle", "P57": "director"}
+            index.names_of(["P57"], inverse=True)  # {"P57": "director of"}
         """
-        return self._find_names(set(names), self._database.retry)
+        numbers = inverse_numbers(ids, self.entry.report.get("inverse_properties")) if inverse else numbers_of(ids)
+        found = self._find(find_numbers, set(numbers.values()), self._database.retry)
+        return {id_: found[number] for id_, number in numbers.items() if number in found}
 
-    def _find_names(self, names: set[str], retry: Callable[..., Any]) -> dict[str, Named]:
-        def find(tables: tuple[int, ...]) -> dict[str, Named]:
-            found: dict[str, Named] = retry(
-                lambda connection: find_names(connection, tables, names, self._names_codec, f"index {self.name!r}"),
-                self.name,
-            )
-            return found
+    def hubs(self, objects: Iterable[str]) -> dict[str, dict[str, int]]:
+        """Return how many subjects hubs have, by object and by the predicate of the inverse facts that the index does
+        not have: `{"human": {"has instance": 52073}}`. One query for all objects; those that are no hubs are left out.
 
-        return self._of_name_tables(find)
+        The counts are of now, also if the index was opened before a change.
+        """
+        names = list(objects) if self.has_hubs else []
+        return (
+            self._database.retry(lambda connection: find_hubs(connection, self.entry, names), self.name)
+            if names
+            else {}
+        )
+
+    @property
+    def has_hubs(self) -> bool:
+        """Whether hubs, names by id and kinds of literals are stored: not if an older ReFactX ingested the index."""
+        return knows_hubs(self.entry)
+
+    def _find(
+        self, find: Callable[..., dict[Wanted, Value]], wanted: set[Wanted], retry: Callable[..., dict[Wanted, Value]]
+    ) -> dict[Wanted, Value]:
+        given = self._names_codec, f"index {self.name!r}"
+        return self._of_name_tables(
+            lambda tables: retry(lambda connection: find(connection, tables, wanted, *given), self.name)
+        )
 
     def name_rows(self) -> list[tuple[bytes, bytes]]:
-        """Return the keys and blocks of all name tables, each in the order of its keys; the latest table is first."""
+        """Return the keys and blocks of all names, each table's in the order of its keys; the latest table is first."""
         return self._of_name_tables(lambda tables: [row for table in tables for row in self.name_table_rows(table)])
 
-    def name_table_rows(self, table: int) -> list[tuple[bytes, bytes]]:
-        """Return the keys and blocks of one name table, in the order of the keys."""
-        return self._database.retry_unlimited(lambda connection: rows_of_table(connection, table), self.name)
+    def name_table_rows(self, table: int, first: bytes = FIRST_KEY) -> list[tuple[bytes, bytes]]:
+        """Return the keys and blocks of one name table by key; with `first` b"" also those of names by id."""
+        return self._database.retry_unlimited(lambda connection: rows_of_table(connection, table, first), self.name)
 
     def _of_name_tables(self, read: Callable[[tuple[int, ...]], Value]) -> Value:
         """Call `read` with the numbers of the name tables; if one of them is gone, call it again with the new ones."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Fact, Link, LinkedFact
-from refactx.index.names import Named
+from refactx.index.names import LITERAL_KINDS, Named
 
 FACTS_AT_ONCE = 1024
 """Facts whose names one query looks up: a round trip takes as long as some ten blocks of names."""
@@ -36,7 +36,7 @@ def _linked(fact: Fact, named: Mapping[str, Named], objects: Mapping[str, Named]
     kind = predicate.object_kind if predicate else None
     entity = objects.get(fact.object) if _has_named_object(fact, predicate) else None
     subject = entity if _is_alias(fact, predicate) else named.get(fact.subject)
-    is_literal = kind == "literal" or fact.predicate in DESCRIPTIONS or (kind == "mixed" and entity is None)
+    is_literal = kind in LITERAL_KINDS or fact.predicate in DESCRIPTIONS or (kind == "mixed" and entity is None)
     return LinkedFact(
         Link(fact.subject, subject.id if subject else None),
         Link(fact.predicate, predicate.id if predicate else None),

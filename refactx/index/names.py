@@ -2,6 +2,7 @@
 
 The key of a block is the beginning of its first name in UTF-8, so a name is in the last block whose key is not greater.
 A block is packed like a piece of the tree (`refactx.tree.codec`): `(count, names joined by newlines, ids, kinds)`.
+Before these rows a name table has those of `refactx.index.id_blocks`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,19 +14,25 @@ from numpy.typing import NDArray
 
 from refactx.entity_ids import entity_id, entity_number
 from refactx.errors import CorruptIndexError
+from refactx.index.id_blocks import is_id_key, unpack_ids
 from refactx.tree.codec import RowCodec
 
 NAMES_PER_BLOCK = 256
 _KEY_BYTES = 2000  # PostgreSQL's B-tree takes keys of up to 2,704
-_KINDS = (None, "entity", "literal", "mixed", "inverse")
+FIRST_KEY = b"\x01"
+"""The least key of a block of names: names have no control characters."""
+LITERAL_KINDS = ("literal", "time", "quantity", "coordinates", "text")
+"""The kinds of a property whose objects are literals. `literal`: of several kinds, or of one that is not known."""
+_KINDS = (None, "entity", "literal", "mixed", "inverse", *LITERAL_KINDS[1:])
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
     """The entity of a name: its id (`Q42`, `P569`), and the kind of a property's objects (None for items).
 
-    Kinds: `entity`, `literal`, `mixed` (both), and `inverse`: the name is that of the property read backwards, whose
-    objects are entities.
+    Kinds: `entity`; `time`, `quantity`, `coordinates` or `text`, if all objects are such literals, `literal` for others
+    (`LITERAL_KINDS`); `mixed` (both); and `inverse`: the name is that of the property read backwards, whose objects are
+    entities.
     """
 
     id: str
@@ -89,8 +96,11 @@ def unpack_joined(key: bytes, block: bytes, codec: RowCodec, where: str) -> tupl
 
 
 def check_block(key: bytes, block: bytes, codec: RowCodec, where: str) -> None:
-    """Raise CorruptIndexError, whose message begins with `where`, unless a block can be read, its names ascend, and
-    the first has its key."""
+    """Raise CorruptIndexError, whose message begins with `where`, unless a block of names or of ids can be read, its
+    entries ascend, and the first has its key."""
+    if is_id_key(key):
+        unpack_ids(key, block, codec, where)
+        return
     names, _, _ = unpack_columns(key, block, codec, where)
     if block_key(names[0]) != key or any(one >= other for one, other in pairwise(names)):
         raise CorruptIndexError(f"{where} is damaged: its names are not in order. Ingest the index again")

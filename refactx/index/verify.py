@@ -5,16 +5,19 @@ above without gap or overlap, and have the counts that are stored there. Every r
 facts is decoded, split and encoded again. If there are several segments, the signed sum of a fact must be 0 or 1.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 
+from refactx.entity_ids import entity_number
 from refactx.errors import CorruptIndexError
 from refactx.fact import split_fact, unit
+from refactx.index.id_blocks import is_id_key, unpack_ids
 from refactx.index.index import Index
-from refactx.index.names import block_key
+from refactx.index.names import Named, block_key
+from refactx.tree.codec import RowCodec
 from refactx.tree.piece import NEW_PIECE, TERMINAL, Piece, row_key
 from refactx.tree.scan import surviving
 from refactx.tree.stored import StoredTree
@@ -94,23 +97,42 @@ def _verify_sum(index: Index, verdict: Verdict) -> None:
 
 
 def _verify_names(index: Index, verdict: Verdict) -> None:
-    """Check all blocks of names: names must ascend, within a table, and a block must have the key of its first name."""
+    """Check all blocks of names: their entries must ascend within a table, and have the key of the first. A table with
+    names by id must have the same pairs in both orders."""
     for table in index.name_tables:
-        before = ""
-        for key, block in index.name_table_rows(table):
+        last_id, last_name = -(1 << 63), ""
+        by_id: list[int] = []
+        by_name: list[int] = []
+        for key, block in index.name_table_rows(table, first=b""):
             try:
-                names = list(index.unpack_names(key, block))
+                if is_id_key(key):
+                    numbers, names = unpack_ids(key, block, RowCodec(), f"block of ids {key.hex()}")
+                    in_order, last_id = last_id < int(numbers[0]), int(numbers[-1])
+                    by_id.append(_sum_pairs(numbers.tolist(), names))
+                else:
+                    entries = index.unpack_names(key, block)
+                    names = list(entries)
+                    in_order = block_key(names[0]) == key and all(a < b for a, b in pairwise([last_name, *names]))
+                    last_name = names[-1]
+                    by_name.append(_sum_pairs(map(_number, entries.values()), names))
+                    verdict.names += len(names)
             except CorruptIndexError as error:
                 verdict.add(str(error))
                 continue
-            if (
-                not names
-                or block_key(names[0]) != key
-                or any(one >= other for one, other in pairwise([before, *names]))
-            ):
-                verdict.add(f"block of names {key!r}: its names are not in order")
-            before = names[-1] if names else before
-            verdict.names += len(names)
+            if not in_order:
+                verdict.add(f"block of names {key!r}: its entries are not in order")
+        if by_id and sum(by_id) != sum(by_name):
+            verdict.add(f"name table {table}: its names by id are not those of its ids by name")
+
+
+def _sum_pairs(numbers: Iterable[int], names: Iterable[str]) -> int:
+    """Return a sum that two sets of pairs have in common only if they are equal, whatever their order."""
+    return sum(map(hash, zip(numbers, names, strict=True)))
+
+
+def _number(named: Named) -> int:
+    number = entity_number(named.id)
+    return -number if named.object_kind == "inverse" else number
 
 
 class _SegmentWalk:

@@ -16,8 +16,11 @@ from refactx.postgres.locks import Connection
 from refactx.sql import query
 from refactx.tree.codec import FORMAT_VERSION
 
-CATALOGUE_VERSION = 2
+CATALOGUE_VERSION = 3
 """The version of the tables of `sql/schema.sql`, which table `refactx.catalogue` holds."""
+
+OLDEST_READABLE = 2
+"""The oldest version that can be read: it lacks only the table `refactx.hubs`."""
 
 
 def catalogue_version(connection: psycopg.Connection[Any]) -> int | None:
@@ -29,10 +32,11 @@ def catalogue_version(connection: psycopg.Connection[Any]) -> int | None:
     return int(row[0]) if row else 1
 
 
-def check_catalogue(connection: psycopg.Connection[Any]) -> bool:
-    """Return whether there is a catalogue. Raises RefactxError, which says what to do, if it has another version."""
+def check_catalogue(connection: psycopg.Connection[Any], oldest: int = CATALOGUE_VERSION) -> bool:
+    """Return whether there is a catalogue. Raises RefactxError, which says what to do, if its version is less than
+    `oldest` or newer than this."""
     version = catalogue_version(connection)
-    if version is not None and version < CATALOGUE_VERSION:
+    if version is not None and version < oldest:
         raise RefactxError(
             f"this database was written by an older refactx (catalogue {version}, expected {CATALOGUE_VERSION}): "
             "run `refactx index migrate`, with the same --db"
@@ -50,9 +54,9 @@ def list_indexes(
 ) -> list[CatalogueEntry]:
     """Return the entries of the ready indexes, with `every` also of the unfinished ones, ordered by name.
 
-    Raises RefactxError if the catalogue has another version (`check_catalogue`).
+    Raises RefactxError if the catalogue cannot be read (`check_catalogue`).
     """
-    if not check_catalogue(connection):
+    if not check_catalogue(connection, OLDEST_READABLE):
         return []
     with connection.cursor(row_factory=dict_row) as cursor:
         rows = cursor.execute(query("list_indexes").encode(), {"name": name, "all": every}).fetchall()
@@ -79,6 +83,20 @@ def find_index(database: Database, name: str) -> CatalogueEntry:
         f"there is no index {name!r} in {without_password(database.url)} ({known}): build it with "
         f"`refactx ingest --index {name}`, or give another database with --db or REFACTX_DB"
     )
+
+
+def stored_tokenizer(database: Database, entry: CatalogueEntry) -> bytes:
+    """Return the tokenizer of an index as it is stored. Raises IndexNotFoundError if the index is gone."""
+    row = database.retry(
+        lambda connection: connection.execute(
+            "SELECT serialized FROM refactx.tokenizers WHERE fingerprint = %s", [entry.fingerprint]
+        ).fetchone(),
+        entry.name,
+    )
+    if row is None:
+        raise IndexNotFoundError(f"index {entry.name!r} was dropped or replaced: open it again")
+    packed: bytes = row[0]
+    return packed
 
 
 def numbers(connection: Connection, statement: str, values: list[Any]) -> list[int]:

@@ -27,5 +27,7 @@ def migrate(connection: Connection) -> int:
         for (name,) in connection.execute("SELECT DISTINCT name FROM refactx.indexes ORDER BY name").fetchall():
             locks.enter_context(name_lock(connection, name))
         connection.execute(query("schema").encode())
-        connection.execute(query("migrate_to_2").encode())
+        if version < 2:
+            connection.execute(query("migrate_to_2").encode())
+        connection.execute("UPDATE refactx.catalogue SET version = %s", [CATALOGUE_VERSION])
         return version

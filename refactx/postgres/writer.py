@@ -7,6 +7,7 @@ from pathlib import Path
 import psycopg
 
 from refactx.errors import DatabaseError, RefactxError, without_password
+from refactx.postgres.catalogue import check_catalogue
 from refactx.postgres.database import Database
 from refactx.postgres.locks import Connection
 from refactx.postgres.rights import check_rights
@@ -17,11 +18,13 @@ from refactx.postgres.sessions import open_session
 def writing(database: Database, index: str, work: Path) -> Iterator[Connection]:
     """Open a connection, in autocommit mode and without time limits, to write an index with files in `work`.
 
-    Raises DatabaseError if the role lacks a right or PostgreSQL refuses, and RefactxError if `work` cannot be written.
+    Raises DatabaseError if the role lacks a right or PostgreSQL refuses, and RefactxError if `work` cannot be written
+    or the catalogue has another version.
     """
     try:
         with open_session(database.url) as connection:
             check_rights(connection, index)
+            check_catalogue(connection)
             yield connection
     except psycopg.Error as error:
         reason = without_password(" ".join(str(error).split()))

@@ -106,7 +106,7 @@ class TreeFacts:
 
     def ids(self, names: Sequence[str]) -> dict[str, str]:
         """Return the ids of entities and properties by name, without names that have none."""
-        return {name: named.id for name, named in self._index.named(names).items()}
+        return {name: named.id for name, named in self._index.ids_of(names).items()}
 
     def names(self, ids: Sequence[str]) -> dict[str, str]:
         """Return the names of entities and properties by id, without ids that the index does not name."""
@@ -168,48 +168,71 @@ class TreeFacts:
 
 
 class _Catalogue:
-    """What an index knows of predicates besides their facts.
-
-    Names by id and counts of hubs are not known yet. So the predicate that reads a property backwards is known if both
-    have been described.
-    """
+    """What an index knows of predicates and hubs besides its facts."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
-        self._tables: tuple[int, ...] = ()
+        self._state: tuple[object, ...] = ()
         self._described: dict[str, Predicate] = {}
-        self._by_id: dict[tuple[str, bool], str] = {}
+        self._inverse: dict[str, str | None] = {}
+        self._hubs: dict[str, dict[str, int]] = {}
 
     def describe(self, predicates: Sequence[str]) -> dict[str, Predicate]:
-        if self._tables != self._index.name_tables:  # new facts may have objects of another kind
-            self._tables, self._described, self._by_id = self._index.name_tables, dict(_WITHOUT_ID), {}
+        self._renew()
         described = self._described
         unknown = {name for name in predicates if name not in described}
-        for name, named in (self._index.named(unknown) if unknown else {}).items():
+        for name, named in (self._index.ids_of(unknown) if unknown else {}).items():
             if named.object_kind is not None:
                 described[name] = Predicate(name, named.id, named.object_kind == "inverse", _kind(named))
-                self._by_id[named.id, named.object_kind == "inverse"] = name
         return {name: described[name] for name in predicates if name in described}
 
     def inverse_of(self, predicate: str) -> str | None:
+        self._renew()
+        inverse = self._inverse
+        if predicate not in inverse:
+            inverse[predicate] = self._find_inverse(predicate)
+        return inverse[predicate]
+
+    def _find_inverse(self, predicate: str) -> str | None:
         described = self.describe([predicate]).get(predicate)
         if described is None or described.id is None:
             return None
-        # The facts of a property that others have as their inverse are not its own alone (P1696).
-        pairs = self._index.entry.report.get("inverse_properties", {})
+        pairs: Mapping[str, str] = self._index.entry.report.get("inverse_properties", {})
         if described.id in pairs or described.id in pairs.values():
-            return None
-        return self._by_id.get((described.id, not described.inverse))
+            # Such a predicate has the facts of its property and the inverse ones of others (P1696). If two properties
+            # are each other's inverse, and of no third one, all facts of one are those of the other backwards.
+            other = pairs.get(described.id, "")
+            same = [one for one in pairs.values() if one in (described.id, other)]
+            if pairs.get(other) != described.id or len(same) != 2:
+                return None
+            return self._index.names_of([other]).get(other)
+        return self._index.names_of([described.id], inverse=not described.inverse).get(described.id)
 
     def names_of(self, ids: Sequence[str]) -> dict[str, str]:
-        return {name_id: name for name_id in ids if (name := self._by_id.get((name_id, False))) is not None}
+        return self._index.names_of(ids)
 
-    def hub_counts(self, subjects: Sequence[str]) -> Mapping[str, Mapping[str, int]]:
-        """Return the predicates of hubs, whose facts the index counts without having them, and these counts.
+    def hub_counts(self, subject: str) -> dict[str, int]:
+        """Return how many facts of each predicate the index counts for a subject without having them."""
+        self._renew()
+        hubs = self._hubs
+        if subject not in hubs:
+            hubs[subject] = self._index.hubs([subject]).get(subject, {})
+        return hubs[subject]
 
-        Subjects that are no hubs are left out.
-        """
-        return {}
+    def look_ahead(self, subjects: Sequence[str]) -> None:
+        """Read the hubs among subjects at once."""
+        self._renew()
+        hubs = self._hubs
+        unknown = [subject for subject in subjects if subject not in hubs]
+        if len(unknown) > 1:
+            found = self._index.hubs(unknown)
+            hubs.update({subject: found.get(subject, {}) for subject in unknown})
+
+    def _renew(self) -> None:
+        """Forget what was read if the index has changed: new facts may have objects of another kind."""
+        state = (self._index.name_tables, self._index.facts)
+        if self._state != state:
+            self._state, self._described, self._inverse, self._hubs = state, dict(_WITHOUT_ID), {}, {}
 
 
 def _kind(named: Named) -> ValueKind:

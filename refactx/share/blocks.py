@@ -26,7 +26,7 @@ from refactx.errors import InputError
 MAGIC = b"\x89RefactX\r\n\x1a\n"
 """As in PNG (RFC 2083, section 12.12): a copy in text mode or with seven bits per byte breaks it."""
 
-FILE_VERSION = 1
+FILE_VERSION = 2
 """The version of this layout. A file of a newer version is refused with the advice to upgrade."""
 
 MAX_PAYLOAD = 96 << 20

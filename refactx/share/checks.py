@@ -15,6 +15,7 @@ from refactx.errors import CorruptIndexError, ModelError
 from refactx.index.names import check_block
 from refactx.share.blocks import KeyedRow, damage_error
 from refactx.share.header import ShareHeader
+from refactx.share.hub_rows import unpack_hub
 from refactx.share.reader import MemberBlock
 from refactx.tokenizer import FactTokenizer, unpack_tokenizer
 from refactx.tree.codec import RowCodec, shared_seed
@@ -87,6 +88,9 @@ class Checks:
                     self._count_piece(number, row)
             elif kind == "names" and not is_known:
                 self._check_names(part)
+            elif kind == "hubs":
+                for row in part.rows:
+                    unpack_hub(row)
         except CorruptIndexError as error:
             raise damage_error(self._source, f"{kind} {number}: {error.__cause__ or error}") from error
         except (ValueError, OverflowError, zstandard.ZstdError) as error:

@@ -187,7 +187,7 @@ def _write(
 
 
 def _rows(
-    connection: Connection, table: sql.Identifier, value: sql.Identifier, after: bytes | None
+    connection: Connection, table: sql.Composable, value: sql.Composable, after: bytes | None
 ) -> Iterator[KeyedRow]:
     """Yield the rows of a table in the order of their keys; only those after the key `after`, if it is given."""
     condition = sql.SQL("") if after is None else sql.SQL("WHERE key > {}").format(sql.Literal(after))

@@ -14,8 +14,10 @@ from refactx.errors import DatabaseError, IndexNotFoundError, RefactxError, with
 from refactx.postgres.catalogue import find_index, list_indexes
 from refactx.postgres.database import Database
 from refactx.postgres.errors import read_error
+from refactx.postgres.hubs import knows_hubs
 from refactx.postgres.sessions import open_session
 from refactx.share.header import Member, SharedRows, SharedSegment, ShareHeader
+from refactx.share.hub_rows import select_hubs
 
 Connection = psycopg.Connection[Any]
 
@@ -27,7 +29,7 @@ class ExportSource:
     header: ShareHeader
     tokenizer: bytes
     shared: dict[Member, bytes]  # codes and dictionaries
-    tables: dict[Member, tuple[sql.Identifier, sql.Identifier]]  # table, and its column of values
+    tables: dict[Member, tuple[sql.Composable, sql.Composable]]  # table, and its column of values
 
 
 @contextmanager
@@ -77,12 +79,14 @@ def _describe(connection: Connection, name: str) -> ExportSource:
     if tokenizer is None:
         raise IndexNotFoundError(f"index {name!r} has lost its tokenizer: ingest it again")
     shared: dict[Member, bytes] = {}
-    tables: dict[Member, tuple[sql.Identifier, sql.Identifier]] = {}
+    tables: dict[Member, tuple[sql.Composable, sql.Composable]] = {}
     for number, segment in enumerate(segments):
         shared["codes", number], shared["dict", number] = segment["codes"], segment["dictionary"]
         tables["tree", number] = sql.Identifier("refactx", f"pieces_{segment['id']}"), sql.Identifier("piece")
     for number, names_table in enumerate(names):
         tables["names", number] = sql.Identifier("refactx", f"names_{names_table['id']}"), sql.Identifier("block")
+    if knows_hubs(entry):
+        tables["hubs", 0] = select_hubs(entry.id)
     sizes = {member: _size(connection, table, value) for member, (table, value) in tables.items()}
     header = ShareHeader(
         format=entry.format,
@@ -104,6 +108,7 @@ def _describe(connection: Connection, name: str) -> ExportSource:
             for number, segment in enumerate(segments)
         ),
         names=tuple(sizes["names", number] for number in range(len(names))),
+        hubs=sizes.get(("hubs", 0)),
     )
     try:
         ShareHeader.from_bytes(header.to_bytes())
@@ -112,7 +117,7 @@ def _describe(connection: Connection, name: str) -> ExportSource:
     return ExportSource(header=header, tokenizer=tokenizer["serialized"], shared=shared, tables=tables)
 
 
-def _size(connection: Connection, table: sql.Identifier, value: sql.Identifier) -> SharedRows:
+def _size(connection: Connection, table: sql.Composable, value: sql.Composable) -> SharedRows:
     counted = connection.execute(
         sql.SQL("SELECT count(*), coalesce(sum(length(key)::bigint + length({value})), 0)::bigint FROM {table}").format(
             value=value, table=table

@@ -20,7 +20,7 @@ MAX_HEADER_BYTES = 16 << 20
 MAX_TABLES = 10_000
 """The most segments, or name tables, of one index: far more than a reader could use."""
 
-ROWS = ("tree", "names")
+ROWS = ("tree", "names", "hubs")
 """Members with rows, in as many blocks as they need. Every other member is one block."""
 
 _MOST = 1 << 50  # more facts, tokens, rows or bytes than any index has
@@ -54,7 +54,8 @@ class SharedSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareHeader:
-    """A header. `created` and `origin` (ids in the catalogue it comes from) distinguish two states of an index."""
+    """A header. `created` and `origin` (ids in the catalogue it comes from) distinguish two states of an index. `hubs`
+    is None if the index was ingested before hubs were stored."""
 
     format: int
     name: str
@@ -69,20 +70,25 @@ class ShareHeader:
     origin: tuple[int, ...]
     segments: tuple[SharedSegment, ...]
     names: tuple[SharedRows, ...]
+    hubs: SharedRows | None = None
 
     def members(self) -> Iterator[Member]:
-        """Yield the members after the header in their order: tokenizer, segments, names, end."""
+        """Yield the members after the header in their order: tokenizer, segments, names, hubs, end."""
         yield "tokens", 0
         for number in range(len(self.segments)):
             for kind in ("codes", "dict", "tree"):
                 yield kind, number
         for number in range(len(self.names)):
             yield "names", number
+        if self.hubs is not None:
+            yield "hubs", 0
         yield "end", 0
 
     def rows_of(self, member: Member) -> SharedRows:
         """Return the size that a member with rows must have."""
         kind, number = member
+        if kind == "hubs" and self.hubs is not None:
+            return self.hubs
         return self.segments[number].rows if kind == "tree" else self.names[number]
 
     @property
@@ -93,7 +99,8 @@ class ShareHeader:
     @property
     def size(self) -> int:
         """The bytes of all rows."""
-        return sum(table.size for table in (*(segment.rows for segment in self.segments), *self.names))
+        hubs = () if self.hubs is None else (self.hubs,)
+        return sum(table.size for table in (*(segment.rows for segment in self.segments), *self.names, *hubs))
 
     def to_bytes(self) -> bytes:
         """Return the payload of the header's block. It is the same for the same index."""
@@ -125,6 +132,7 @@ class ShareHeader:
             origin=tuple(_integer("origin", one, 0, _MOST) for one in form.array("origin")),
             segments=tuple(map(_segment, form.array("segments"))),
             names=tuple(map(_rows, form.array("names"))),
+            hubs=None if form.values.get("hubs") is None else _rows(form.values["hubs"]),
         )
         header._check()
         return header
@@ -136,6 +144,8 @@ class ShareHeader:
         if any(character < " " and character not in "\n\t" for character in self.trigger + self.terminator):
             raise ValueError("the trigger or terminator in its header has control characters")
         datetime.fromisoformat(self.created)
+        if (self.hubs is None) != (self.report.get("hubs") is None):
+            raise ValueError("its header has hubs, and its account none, or the reverse")
         if self.facts < 0:
             raise ValueError(f"its header counts {self.facts:,} facts in {len(self.segments)} segments")
 

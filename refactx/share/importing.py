@@ -18,8 +18,9 @@ from psycopg.types.json import Jsonb
 
 from refactx.errors import DatabaseError, InputError, without_password
 from refactx.postgres import building, removal
-from refactx.postgres.catalogue import list_indexes, numbers
+from refactx.postgres.catalogue import check_catalogue, list_indexes, numbers
 from refactx.postgres.database import Database
+from refactx.postgres.hubs import add_hubs
 from refactx.postgres.locks import name_lock
 from refactx.postgres.rights import check_rights
 from refactx.postgres.sessions import open_session
@@ -27,6 +28,7 @@ from refactx.postgres.tables import Kind, add_key, add_rows
 from refactx.share.blocks import TruncatedFileError
 from refactx.share.checks import Checks, read_tokenizer
 from refactx.share.header import ROWS, Member
+from refactx.share.hub_rows import unpack_hub
 from refactx.share.reader import ByteProgress, MemberBlock, SharedIndex, open_shared
 from refactx.tokenizer import FactTokenizer
 
@@ -117,6 +119,7 @@ def import_stream(
         # A session of its own, not the pool's: it holds the lock on the name.
         with open_session(database.url) as connection, name_lock(connection, name):
             check_rights(connection, name)
+            check_catalogue(connection)
             building.check_free(connection, name, replace)
             return _Import(connection, shared, source=source, name=name, replace=replace, progress=progress).run(
                 step_bytes
@@ -237,19 +240,19 @@ class _Import:
 
     def _store(self, step: list[MemberBlock]) -> _Position:
         """Commit some parts and the position after them."""
-        last = step[-1]
-        position = self._position_after(last)
+        position = self._position_after(step[-1])
         with self._connection.transaction():
-            for member, parts in groupby(step, lambda part: part.member):
-                if member[0] in ROWS:
-                    rows = (row for part in parts for row in part.rows)
+            for member, group in groupby(step, lambda part: part.member):
+                parts = list(group)
+                rows = (row for part in parts for row in part.rows)
+                if member[0] == "hubs":
+                    add_hubs(self._connection, self._index, map(unpack_hub, rows))
+                elif member[0] in ROWS:
                     add_rows(self._connection, _KINDS[member[0]], self._tables[member], rows)
                 elif member[0] in ("codes", "dict"):
-                    column = {"codes": "codes", "dict": "dictionary"}[member[0]]
-                    self._connection.execute(
-                        f"UPDATE refactx.segments SET {column} = %s WHERE id = %s".encode(),
-                        [next(parts).block.payload, self._tables["tree", member[1]]],
-                    )
+                    column = "codes" if member[0] == "codes" else "dictionary"
+                    statement = f"UPDATE refactx.segments SET {column} = %s WHERE id = %s".encode()
+                    self._connection.execute(statement, [parts[0].block.payload, self._tables["tree", member[1]]])
             self._save(position)
         return position
 

@@ -14,7 +14,7 @@ from refactx.asking.prompt import Prompt
 from refactx.connect import open_index
 from refactx.fact import Fact, Link, LinkedFact, split_fact
 from refactx.index.index import Index
-from refactx.index.names import Named, pack_blocks, unpack_block
+from refactx.index.names import LITERAL_KINDS, Named, pack_blocks, unpack_block
 from refactx.index.verify import verify
 from refactx.ingest import Selection, ingest
 from refactx.ingest.publish import IngestResult
@@ -107,7 +107,7 @@ def test_an_answer_says_that_a_fact_is_inverse(ingested: tuple[Index, IngestResu
 
 
 def test_names_of_every_kind_are_packed_and_read_back() -> None:
-    kinds = [None, "entity", "literal", "mixed", "inverse"]
+    kinds = [None, "entity", *LITERAL_KINDS, "mixed", "inverse"]
     rows = [(f"name {at}", Named(f"P{at + 1}", kind)) for at, kind in enumerate(kinds)]
     ((key, block),) = pack_blocks(rows, RowCodec(level=1))
     assert unpack_block(key, block, RowCodec(), "here") == dict(rows)

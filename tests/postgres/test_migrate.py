@@ -1,4 +1,5 @@
-"""A database with the first catalogue (catalogue_1.sql) is recognised, and migrated without a change to its rows."""
+"""A database with an older catalogue (the first is catalogue_1.sql) is recognised, and migrated without a change to its
+rows. One of version 2 can be read as it is."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,13 +7,16 @@ from pathlib import Path
 import psycopg
 import pytest
 from click.testing import CliRunner
+from support.ingest.living_index import LivingIndex
 from support.ingest.quiet import QUIET
+from support.shared_index import opened
 from support.tiny_model import tiny_fact_tokenizer
 
 from refactx.cli.main import cli
 from refactx.connect import open_index
 from refactx.errors import IndexExistsError, RefactxError
 from refactx.fact import Fact, split_fact
+from refactx.index.names import Named
 from refactx.index.verify import verify
 from refactx.ingest import ingest
 from refactx.ingest.publish import IngestResult
@@ -21,6 +25,8 @@ from refactx.postgres.database import Database
 from refactx.postgres.locks import name_lock
 from refactx.postgres.migrate import migrate
 from refactx.postgres.removal import drop
+from refactx.share.export import export_index
+from refactx.share.importing import import_index
 
 FACT = "<Ann> <child> <Bob> ."
 _LABEL = '<http://www.wikidata.org/entity/{}> <http://www.w3.org/2000/01/rdf-schema#label> "{}"@en .\n'
@@ -83,7 +89,7 @@ def old_url(db_url: str, tmp_path: Path) -> Iterator[str]:
 
 
 def test_every_command_on_an_old_database_names_the_migration(old_url: str, tmp_path: Path) -> None:
-    advice = r"catalogue 1, expected 2\): run `refactx index migrate`"
+    advice = r"catalogue 1, expected 3\): run `refactx index migrate`"
     with pytest.raises(RefactxError, match=advice):
         open_index("people", old_url)
     source = tmp_path / "facts.txt"
@@ -98,8 +104,8 @@ def test_every_command_on_an_old_database_names_the_migration(old_url: str, tmp_
 
 def test_a_migrated_index_reads_as_before_and_can_be_ingested_again(old_url: str, tmp_path: Path) -> None:
     runner = CliRunner()
-    assert "version 2 (was 1)" in runner.invoke(cli, ["index", "migrate", "--db", old_url]).output
-    assert "version 2 (nothing to do)" in runner.invoke(cli, ["index", "migrate", "--db", old_url]).output
+    assert "version 3 (was 1)" in runner.invoke(cli, ["index", "migrate", "--db", old_url]).output
+    assert "version 3 (nothing to do)" in runner.invoke(cli, ["index", "migrate", "--db", old_url]).output
     parts = split_fact(FACT)
     assert parts is not None
     with open_index("people", old_url) as index:
@@ -136,9 +142,72 @@ def test_a_newer_catalogue_is_refused(db_url: str, tmp_path: Path) -> None:
     database = Database(db_url)
     ingest_tiny(database, source, "x")
     with database.connection() as connection:
-        connection.execute("UPDATE refactx.catalogue SET version = 3")
+        connection.execute("UPDATE refactx.catalogue SET version = 4")
         with pytest.raises(RefactxError, match="newer refactx"):
             migrate(connection)
     with pytest.raises(RefactxError, match="newer refactx"):
         open_index("x", db_url)
     database.close()
+
+
+@pytest.fixture
+def url_2(db_url: str, tmp_path: Path) -> str:
+    """A database of catalogue 2, with an index as it was made then."""
+    source = tmp_path / "graph.nt"
+    source.write_text(
+        "".join(_LABEL.format(*named) for named in (("Q1", "Ann"), ("Q2", "Bob"), ("P40", "child"))) + _CLAIM
+    )
+    database = Database(db_url)
+    ingest_tiny(database, source, "people")
+    database.close()
+    with psycopg.connect(db_url, autocommit=True) as connection:
+        connection.execute("DROP TABLE refactx.hubs; UPDATE refactx.catalogue SET version = 2")
+        connection.execute("UPDATE refactx.indexes SET report = report - 'hubs'")
+        connection.execute("DELETE FROM refactx.names_1 WHERE key < '\\x01'")
+    return db_url
+
+
+def check_readable(url: str) -> None:
+    with open_index("people", url) as index:
+        assert FACT in index
+        assert index.ids_of(["Ann"]) == {"Ann": Named("Q1", None)}
+        assert index.names_of(["Q1"]) == {}
+        assert index.hubs(["Ann"]) == {}
+        assert not index.has_hubs
+        assert verify(index).faults == []
+
+
+def test_catalogue_2_is_read_as_it_is_and_written_after_a_migration(url_2: str, tmp_path: Path) -> None:
+    living = LivingIndex(url_2, tmp_path, "people")
+    check_readable(url_2)
+    with opened(url_2) as database:
+        export_index(database, "people", tmp_path / "people.refactx")
+        advice = r"catalogue 2, expected 3\): run `refactx index migrate`"
+        for write in (
+            lambda: living.ingest("a b c", replace=True),
+            lambda: living.append("a b c"),
+            lambda: living.forget("a b c"),
+            living.compact,
+            lambda: LivingIndex(url_2, tmp_path, "other").retokenise("people"),
+            lambda: import_index(database, tmp_path / "people.refactx", "other"),
+        ):
+            with pytest.raises(RefactxError, match=advice):
+                write()
+        check_readable(url_2)
+        migrated = CliRunner().invoke(cli, ["index", "migrate", "--db", url_2])
+        assert "version 3 (was 2)" in migrated.output
+        check_readable(url_2)
+        LivingIndex(url_2, tmp_path, "other").retokenise("people")
+        import_index(database, tmp_path / "people.refactx", "imported")
+    living.append("a b c")
+    living.compact()
+    for name in ("people", "other", "imported"):
+        with open_index(name, url_2) as index:
+            assert not index.has_hubs
+            assert FACT in index
+
+
+def test_the_last_index_of_catalogue_2_can_be_dropped(url_2: str) -> None:
+    with psycopg.connect(url_2, autocommit=True) as connection:
+        drop(connection, "people")
+        assert list_indexes(connection, every=True) == []

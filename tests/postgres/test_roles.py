@@ -103,6 +103,7 @@ def test_the_reader_reads_every_index_including_later_ones(written: As, facts: P
             out = grounded.generate(**tiny_tokenizer()("Fact:", return_tensors="pt"), max_new_tokens=40)
             assert {fact.text for fact in grounded.facts(out)[0]} <= set(FACTS.splitlines())
             assert grounded.facts(out)[0]
+            assert (index.has_hubs, index.hubs(["Ann"]), index.names_of(["Q1"])) == (True, {}, {})
             assert index.links(grounded.facts(out)[0][0]).subject.label in ("Ann", "Bo")
     for arguments in (["facts", "<", "--index", "first"], ["index", "show", "first"], ["index", "verify", "later"]):
         done = command(*arguments, "--db", reader)

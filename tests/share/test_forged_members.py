@@ -112,20 +112,23 @@ def test_keys_that_do_not_ascend_are_refused(target: Database, export_bytes: byt
             assert "FILE is damaged" in import_error(target, text)
 
 
-def test_damaged_blocks_of_names_are_refused(target: Database, export_bytes: bytes) -> None:
-    number = block_number(export_bytes, "names")
-    (key, value), *others = unpack_rows(payload(export_bytes, number))
-    count, joined, ids, kinds = RowCodec().unpack(key, value, "test")
-    backwards = b"\n".join(joined.split(b"\n")[::-1])
-    for members in (
-        (count, backwards, ids, kinds),
-        (count, joined, ids[:-8], kinds),
-        (count, b"\xff", ids, kinds),
-        (1,),
-    ):
-        row = key, RowCodec().pack(key, members)
-        text = changed(export_bytes, {number: [("names", 0, pack_rows([row, *others]))]})
-        assert "names 0: " in import_error(target, text)
+def test_damaged_blocks_of_names_and_of_ids_are_refused(target: Database, export_bytes: bytes) -> None:
+    for last in (False, True):
+        number = block_number(export_bytes, "names", last=last)
+        ((key, value),) = unpack_rows(payload(export_bytes, number))
+        count, joined, *columns = RowCodec().unpack(key, value, "test")
+        assert isinstance(joined, bytes)
+        if last:
+            ids, kinds = columns
+            backwards = b"\n".join(joined.split(b"\n")[::-1])
+            wrong = [(count, backwards, ids, kinds), (count, joined, ids[:-8], kinds), (count, b"\xff", ids, kinds)]
+        else:
+            (steps,) = columns
+            wrong = [(count, joined, steps[:-1]), (count, joined, bytes(len(steps))), (count, b"\xff", steps)]
+        for members in (*wrong, (1,)):
+            row = key, RowCodec().pack(key, members)
+            text = changed(export_bytes, {number: [("names", 0, pack_rows([row]))]})
+            assert "names 0: " in import_error(target, text)
 
 
 def test_members_in_another_order_are_refused(target: Database, export_bytes: bytes) -> None:

@@ -18,7 +18,7 @@ from refactx.ingest.parsers.ntriples import unescape
 from refactx.ingest.parsers.parsed import Parsed
 from refactx.ingest.parsers.staging import SCHEMAS, TITLE, cast_rows
 from refactx.ingest.parsers.text import clean_texts
-from refactx.ingest.parsers.values import DATES, DECIMALS, format_literal, language_rank
+from refactx.ingest.parsers.values import DATES, DECIMALS, format_literal, language_rank, value_kind
 from refactx.ingest.parsers.wikidata import rules as wikidata
 from refactx.ingest.parsers.wikidata.rules import (
     LEFT_OUT,
@@ -127,9 +127,9 @@ class _Columns:
 
     def _entity_claims(self, chosen: Mask) -> pa.Table:
         rows = np.flatnonzero(chosen)
-        texts = pa.nulls(len(rows), pa.large_string())
+        texts, kinds = pa.nulls(len(rows), pa.large_string()), pa.nulls(len(rows), pa.uint8())
         return _make_table(
-            "claims", self._statements.subject[rows], self._property[rows], self._statements.object[rows], texts
+            "claims", self._statements.subject[rows], self._property[rows], self._statements.object[rows], texts, kinds
         )
 
     def _literal_claims(self, chosen: Mask, dropped: Counter[str]) -> pa.Table:
@@ -151,7 +151,9 @@ class _Columns:
             known, values = _drop_rows(pc.is_null(values), group, values, "unknown datatype value", dropped)
             kept, values = _drop_rows(_are_empty(values), known, values, "empty part", dropped)
             objects = pa.nulls(len(kept), pa.int64())
-            tables.append(_make_table("claims", self._statements.subject[kept], self._property[kept], objects, values))
+            kinds = np.full(len(kept), value_kind(None, datatype), np.uint8)
+            subjects, properties = self._statements.subject[kept], self._property[kept]
+            tables.append(_make_table("claims", subjects, properties, objects, values, kinds))
         return pa.concat_tables(tables)
 
     def _terms(self, chosen: Mask, dropped: Counter[str]) -> pa.Table:

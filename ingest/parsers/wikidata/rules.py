@@ -25,7 +25,7 @@ from refactx.fact import clean_part
 from refactx.ingest.parsers.ntriples import empty_line, parse_line
 from refactx.ingest.parsers.parsed import Parsed, decode_lines, fault
 from refactx.ingest.parsers.staging import DESCRIPTION, LABEL, OTHER_NAME, TITLE
-from refactx.ingest.parsers.values import format_literal, language_rank
+from refactx.ingest.parsers.values import format_literal, language_rank, value_kind
 from refactx.ingest.selection import DEFAULT_SELECTION, Selection
 
 _DIRECT = ("http://www.wikidata.org/prop/direct/", "https://www.wikidata.org/prop/direct/")
@@ -90,7 +90,7 @@ def parse_block(block: bytes, first_line: int, selection: Selection = DEFAULT_SE
             reason = rows.add_page(subject_iri, kind, entity)
         elif kind[0] == "P":
             if entity is not None:
-                rows.add_claim(subject, kind, entity, None)
+                rows.add_claim(subject, kind, entity, None, None)
                 continue
             if text is None:
                 reason = object_reason(node or "")
@@ -184,17 +184,19 @@ class _Rows:
         self._properties: list[str] = []
         self._objects: list[str | None] = []
         self._texts: list[str | None] = []
+        self._value_kinds: list[int | None] = []
         self._entities: list[str] = []
         self._kinds: list[int] = []
         self._ranks: list[int] = []
         self._terms: list[str] = []
         self._left_out: list[tuple[str, str]] = []
 
-    def add_claim(self, subject: str, property_: str, entity: str | None, text: str | None) -> None:
+    def add_claim(self, subject: str, property_: str, entity: str | None, text: str | None, kind: int | None) -> None:
         self._subjects.append(subject)
         self._properties.append(property_)
         self._objects.append(entity)
         self._texts.append(text)
+        self._value_kinds.append(kind)
 
     def add_literal(
         self, subject: str, property_: str, text: str, language: str | None, datatype: str | None
@@ -210,7 +212,7 @@ class _Rows:
         text = clean_part(text)
         if not text:
             return "empty part"
-        self.add_claim(subject, property_, None, text)
+        self.add_claim(subject, property_, None, text, value_kind(language, datatype))
         return None
 
     def add_term(self, entity: str, kind: int, text: str | None, language: str | None) -> str | None:
@@ -251,6 +253,7 @@ class _Rows:
                 "property": pa.array(self._properties, text),
                 "object": pa.array(self._objects, text),
                 "text": pa.array(self._texts, text),
+                "kind": pa.array(self._value_kinds, pa.uint8()),
             }
         )
         terms = pa.table(

@@ -10,6 +10,7 @@ from support.ingest.living_graph import CLAIMS, LABELS, entry, graph
 from support.ingest.living_index import LivingIndex, linked
 
 from refactx.errors import CorruptIndexError
+from refactx.index.names import FIRST_KEY, Named
 from refactx.index.verify import verify
 from refactx.ingest import change
 from refactx.ingest.selection import Selection
@@ -82,12 +83,34 @@ def test_a_predicate_that_gets_objects_of_another_kind_is_known_to_have_both(nam
         assert linked(index, "<Ann> <child> <Bob> .")[2] == "Q2"
 
 
+@pytest.mark.parametrize(
+    ("language", "kind"), [("^^gYear", "time"), ("^^decimal", "literal"), (None, "literal"), ("^^boolean", "literal")]
+)
+def test_a_predicate_keeps_the_kind_of_its_literals_until_another_kind_comes(
+    named: LivingIndex, language: str | None, kind: str
+) -> None:
+    years: list[Line] = [*LABELS, ("literal", "Q1", "P50", "1950", "^^gYear")]
+    named.ingest_from(graph(named, "years.nt", years), replace=True)
+    named.append_from(graph(named, "more.nt", [("literal", "Q1", "P50", "1951", language)]))
+    for _ in range(2):
+        with named.open() as index:
+            assert index.ids_of(["born"]) == {"born": Named("P50", kind)}
+            assert linked(index, "<Ann> <born> <1951> .") == ["Q1", "P50", None]
+        named.forget_from(graph(named, "more.nt", [("literal", "Q1", "P50", "1950", "^^gYear")]))
+        named.compact()
+    named.append_from(graph(named, "claim.nt", [("claim", "Q1", "P50", "Q1")]))
+    with named.open() as index:
+        assert index.ids_of(["born"])["born"].object_kind == "mixed"
+
+
 def test_a_damaged_block_of_names_is_an_error_and_nothing_is_changed(named: LivingIndex) -> None:
     key, numbers = b"Ann", np.array([2, 4], "<i8").tobytes()
     for names in (b"Ann\n\xff", b"\xff"):
         block = RowCodec().pack(key, (2, names, numbers, bytes(2)))
         with psycopg.connect(named.url, autocommit=True) as connection:
-            connection.execute("UPDATE refactx.names_1 SET key = %s, block = %s", [key, block])
+            connection.execute(
+                "UPDATE refactx.names_1 SET key = %s, block = %s WHERE key >= %b", [key, block, FIRST_KEY]
+            )
         with pytest.raises(CorruptIndexError, match=r"names b'Ann'.* damaged"):
             named.append_from(graph(named, "more.nt", [("claim", "Q2", "P40", "Q1")]))
     with named.open() as index:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.ingest.graph_twin import Expected, Line, build, expected, facts_of, names_of
+from support.ingest.graph_twin import Expected, Line, build, expected, facts_of, hubs_of, names_of
 
 from refactx.errors import InputError
 from refactx.ingest.knowledge.inverse_labels import inverse_of, read_inverse_names
@@ -112,9 +112,12 @@ def test_an_object_with_more_subjects_than_the_limit_has_no_inverse_facts(tmp_pa
         *(("claim", f"Q{n}", "P31", "Q9") for n in (1, 2, 3, 1)),
         ("claim", "Q4", "P31", "Q8"),
     ]
-    at, below = (build(tmp_path, lines, Selection(inverse=True, inverse_limit=limit)) for limit in (3, 2))
+    at = build(tmp_path, lines, Selection(inverse=True, inverse_limit=3))
+    assert hubs_of(at) == {}
+    below = build(tmp_path, lines, Selection(inverse=True, inverse_limit=2))
     assert (at.report.derived, at.report.not_inverted["hub"]) == (4, 0)
     assert (below.report.derived, below.report.not_inverted["hub"]) == (1, 3)
+    assert hubs_of(below) == {("human", "instance of", "has instance"): 3}
 
 
 def test_ready_made_facts_have_inverses_if_a_name_is_given(tmp_path: Path) -> None:
@@ -192,6 +195,9 @@ CLAIMS = st.one_of(
     st.tuples(st.just("claim"), ENTITIES, PROPERTY, ENTITIES),
     st.tuples(st.just("claim"), ENTITIES, PROPERTY, st.sampled_from(["Q1", "Q5", "Q6"])),
     st.tuples(st.just("literal"), ENTITIES, PROPERTY, TEXTS, st.none() | TAGS),
+    st.tuples(
+        st.just("literal"), ENTITIES, PROPERTY, st.just("1956"), st.sampled_from(["^^gYear", "^^decimal", "^^boolean"])
+    ),
     st.tuples(st.just("ready"), TEXTS, TEXTS, TEXTS),
 )
 OTHERS = st.one_of(
@@ -263,18 +269,19 @@ def test_any_graph_gives_the_facts_of_the_twin_and_every_name_has_one_entity(
     assert report.derived + sum(report.not_inverted.values()) == twin.pairs
     assert all(count >= 0 for count in report.not_inverted.values())
     assert report.selection == selection.to_json()
+    assert hubs_of(built) == twin.hubs
     check_names(built_names=names_of(built), twin=twin)
     inverses = report.names.get("inverse", 0)
     assert report.entities == sum(report.names.values()) - inverses
-    assert report.entities + inverses == len(names_of(built))
+    assert report.entities + inverses == len(names_of(built).keys() & set(itertools.chain.from_iterable(twin.facts)))
 
 
 def check_names(built_names: dict[str, tuple[str, str | None]], twin: Expected) -> None:
     """Check that each name has the id that the twin gives it; an inverse has its property's."""
     own = {name: entity for entity, name in twin.names.items()}
     assert len(own) == len(twin.names)
-    used = set(itertools.chain.from_iterable(twin.facts))
+    used = {*itertools.chain.from_iterable(twin.facts), *(inverse for _, _, inverse in twin.hubs)}
     for name, (id_, kind) in built_names.items():
         assert own[name].removeprefix("-") == id_
-        assert (kind == "inverse") == own[name].startswith("-")
+        assert kind == twin.kinds.get(own[name], "inverse" if own[name][0] == "-" else None)
         assert name in used

@@ -56,7 +56,7 @@ def test_every_name_in_a_fact_about_entities_has_its_id(tmp_path: Path) -> None:
         ("Bob", "Q2", None),
         ("likes", "P1", "mixed"),
         ("knows", "P2", "entity"),
-        ("age", "P3", "literal"),
+        ("age", "P3", "text"),
     }
 
 

@@ -23,6 +23,7 @@ from support.ingest.truthy_dump import truthy_lines
 
 from refactx.connect import open_index
 from refactx.fact import Fact, Link, LinkedFact, clean_part, split_fact, verbalise
+from refactx.index.names import LITERAL_KINDS
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, build_knowledge_base
 from refactx.ingest.parsers.ntriples import parse_line
 from refactx.ingest.selection import Selection
@@ -36,7 +37,7 @@ def facts_by_id(built: KnowledgeBase) -> set[tuple[str, str, str]]:
     facts = set()
     for subject, predicate, object_ in facts_of(built):
         kind = named[predicate]["object_kind"] if predicate in named else None
-        assert kind in (None, "entity", "literal")
+        assert kind in (None, "entity", *LITERAL_KINDS)
         facts.add(
             (
                 named[subject]["id"],

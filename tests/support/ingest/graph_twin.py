@@ -7,7 +7,7 @@ A line is `(kind, ...)`:
 | `label`, `description`, `alias` | entity, text, language |
 | `title` | entity, title of the page, language of the Wikipedia |
 | `claim` | subject, property, object: an entity |
-| `literal` | subject, property, text, language or None |
+| `literal` | subject, property, text, language or None, or `^^` and a datatype of XSD |
 | `redirect` | entity, target |
 | `external id` | property |
 | `ready` | subject, predicate, object of a ready-made fact |
@@ -50,8 +50,17 @@ def written(line: Line) -> str:
     if kind in ("claim", "redirect"):
         object_ = f"<{ENTITY}{rest[-1]}>"
     else:
-        object_ = f'"{rest[-2]}"' + (f"@{rest[-1]}" if rest[-1] else "")
+        object_ = f'"{rest[-2]}"' + _suffix(rest[-1])
     return f"<{ENTITY}{rest[0]}> <{predicate}> {object_} ."
+
+
+def _suffix(language: str | None) -> str:
+    """Return what follows a literal."""
+    if language is None:
+        return ""
+    if language.startswith("^^"):
+        return f"^^<http://www.w3.org/2001/XMLSchema#{language[2:]}>"
+    return f"@{language}"
 
 
 def build(folder: Path, lines: Sequence[Line], selection: Selection) -> KnowledgeBase:
@@ -72,6 +81,14 @@ def facts_of(built: KnowledgeBase) -> list[Fact]:
     return [(texts[s], texts[p], texts[o]) for s, p, o in triples]
 
 
+def hubs_of(built: KnowledgeBase) -> dict[Fact, int]:
+    """Return the hubs of a knowledge base, by object, predicate and inverse predicate."""
+    rows = pq.read_table(built.folder / "hubs.parquet").to_pylist()
+    hubs = {(row["object"], row["predicate"], row["inverse"]): row["subjects"] for row in rows}
+    assert len(hubs) == len(rows) == built.report.hubs
+    return hubs
+
+
 def names_of(built: KnowledgeBase) -> dict[str, tuple[str, str | None]]:
     """Return each name of a knowledge base with its id and kind of objects."""
     rows = pq.read_table(built.folder / "names.parquet").to_pylist()
@@ -82,10 +99,13 @@ def names_of(built: KnowledgeBase) -> dict[str, tuple[str, str | None]]:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a knowledge base should have. `pairs`: how many distinct claims could have an inverse fact."""
+    """What a knowledge base should have. `kinds`: of the objects of each predicate. `hubs`: the number of subjects by
+    object, predicate and inverse predicate. `pairs`: how many distinct claims could have an inverse fact."""
 
     facts: set[Fact]
     names: dict[str, str]
+    kinds: dict[str, str]
+    hubs: dict[Fact, int]
     pairs: int
 
 
@@ -108,18 +128,18 @@ def expected(lines: Sequence[Line], selection: Selection) -> Expected:
     redirects: dict[str, str] = {}
     for entity, target in sorted(of_kind["redirect"], reverse=True):
         redirects[entity] = target
-    claims = set()
+    claims = set()  # with the kind of their objects
     for kind in ("claim", "literal"):
         for subject, property_, meant, *language in of_kind[kind]:
             object_ = _follow(meant, redirects, names) if kind == "claim" else meant
             if kind == "claim":
                 if object_ not in names:
                     continue
-            elif language[0] is not None and _rank(language[0], selection.languages) is None:
+            elif _kind_of_text(language[0]) == "text" and language[0] and not _rank(language[0], selection.languages):
                 continue
             wanted = selection.properties is None or property_ in selection.properties
             if wanted and property_ not in external and subject in names and property_ in names:
-                claims.add((subject, property_, object_, kind))
+                claims.add((subject, property_, object_, "entity" if kind == "claim" else _kind_of_text(language[0])))
     described = {e: text for e, text in description.items() if e in names} if selection.descriptions else {}
     ready = {(row[0], row[1], row[2]) for row in of_kind["ready"]}
     if selection.limit is not None:
@@ -130,22 +150,18 @@ def expected(lines: Sequence[Line], selection: Selection) -> Expected:
         described = {e: text for e, text in described.items() if e in within}
         ready = {fact for fact in ready if fact[0] in ready_within}
 
-    facts = {(names[s], names[p], names[o] if kind == "claim" else o) for s, p, o, kind in claims} | ready
+    facts = {(names[s], names[p], names[o] if kind == "entity" else o) for s, p, o, kind in claims} | ready
     facts |= {(names[e], "description", text) for e, text in described.items()}
-    pairs = [(o, p, s) for s, p, o, kind in claims if kind == "claim"] if selection.inverse else []
-    subjects_of = Counter((o, p) for o, p, _ in pairs)
-    facts |= {
-        (names[o], names[predicate_of[p]], names[s])
-        for o, p, s in pairs
-        if subjects_of[o, p] <= selection.inverse_limit
-    }
-    inverted = {o for o, p, _ in pairs if subjects_of[o, p] <= selection.inverse_limit}
+    pairs = [(o, p, s) for s, p, o, kind in claims if kind == "entity"] if selection.inverse else []
+    of_claims = Counter((o, p) for o, p, _ in pairs)
+    inverted = {(o, predicate_of[p], s) for o, p, s in pairs if of_claims[o, p] <= selection.inverse_limit}
+    facts |= {(names[o], names[predicate], names[s]) for o, predicate, s in inverted}
+    kinds = _kinds([(p, kind) for _, p, _, kind in claims], {predicate for _, predicate, _ in inverted})
     given = dict(selection.inverse_names)
     ready_pairs = [(o, p, s) for s, p, o in ready if p in given] if selection.inverse else []
     subjects_of = Counter((o, p) for o, p, _ in ready_pairs)
     facts |= {(o, given[p], s) for o, p, s in ready_pairs if subjects_of[o, p] <= selection.inverse_limit}
-    subjects = {claim[0] for claim in claims} | set(described)
-    subjects |= inverted
+    subjects = {claim[0] for claim in claims} | set(described) | {o for o, _, _ in inverted}
     aliases = [(e, text) for e, text, tag in of_kind["alias"] if _rank(tag, selection.languages) is not None]
     aliases += [(e, label[e]) for e in title if e in label]
     facts |= {
@@ -153,7 +169,51 @@ def expected(lines: Sequence[Line], selection: Selection) -> Expected:
         for e, text in (aliases if selection.aliases else ())
         if e[0] == "Q" and e in subjects and names[e] != text and not names[e].startswith(f"{text} (")
     }
-    return Expected(facts, names, len(pairs) + len(ready_pairs))
+    hubs = {
+        *((names[o], names[p], names[predicate_of[p]]) for o, p in _beyond(of_claims, selection)),
+        *((o, p, given[p]) for o, p in _beyond(subjects_of, selection)),
+    }
+    return Expected(facts, names, kinds, _with_counts(hubs, facts), len(pairs) + len(ready_pairs))
+
+
+def _beyond(counts: Counter[tuple[str, str]], selection: Selection) -> list[tuple[str, str]]:
+    """Return the pairs of object and predicate that have more subjects than the limit."""
+    return [pair for pair, count in counts.items() if count > selection.inverse_limit]
+
+
+def _with_counts(hubs: set[Fact], facts: set[Fact]) -> dict[Fact, int]:
+    """Return hubs with the number of facts with their object and predicate."""
+    ends = Counter((o, p) for _, p, o in facts)
+    return {hub: ends[hub[:2]] for hub in hubs}
+
+
+def _kinds(of_claims: Sequence[tuple[str, str]], of_inverse: set[str]) -> dict[str, str]:
+    """Return the kind of the objects of each predicate, given those of claims, and the predicates of inverse facts."""
+    kinds: defaultdict[str, set[str]] = defaultdict(set)
+    for predicate, kind in (*of_claims, *((one, "entity" if one[0] == "P" else "inverse") for one in of_inverse)):
+        kinds[predicate].add(kind)
+    return {predicate: kind_of_all(every) for predicate, every in kinds.items()}
+
+
+def _kind_of_text(language: str | None) -> str:
+    """Return the kind of a literal with a language, a datatype or neither."""
+    if language is None or not language.startswith("^^"):
+        return "text"
+    return {"gYear": "time", "dateTime": "time", "decimal": "quantity", "double": "quantity"}.get(
+        language[2:], "literal"
+    )
+
+
+def kind_of_all(kinds: set[str]) -> str:
+    """Return the kind of a property's objects, given the kinds of each.
+
+    >>> kind_of_all({"time"}), kind_of_all({"time", "text"}), kind_of_all({"time", "entity"})
+    ('time', 'literal', 'mixed')
+    """
+    if len(kinds) == 1:
+        (kind,) = kinds
+        return kind
+    return "mixed" if "entity" in kinds else "literal"
 
 
 def _follow(entity: str, redirects: dict[str, str], names: dict[str, str], hops: int = 8) -> str:

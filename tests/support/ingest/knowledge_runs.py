@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 import refactx
+from refactx.entity_ids import entity_number
 from refactx.fact import MAX_PART_CHARACTERS, clean_part
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, build_knowledge_base
 from support.ingest.quiet import QUIET
@@ -47,9 +48,20 @@ def facts_of(built: KnowledgeBase) -> set[Fact]:
     assert report.lines_read == report.kept + sum(report.dropped.values())
     assert list(report.dropped) == sorted(report.dropped)
     assert all(report.dropped.values())
-    assert sorted(p.name for p in built.folder.iterdir()) == ["facts.parquet", "names.parquet", "units.parquet"]
-    assert set(pq.read_table(built.folder / "names.parquet")["name"].to_pylist()) <= set(texts)
+    files = ["facts.parquet", "hubs.parquet", "ids.parquet", "names.parquet", "units.parquet"]
+    assert sorted(p.name for p in built.folder.iterdir()) == files
+    names = pq.read_table(built.folder / "names.parquet").to_pylist()
+    assert {row["name"] for row in names} <= set(texts)
+    ids = pq.read_table(built.folder / "ids.parquet").to_pylist()
+    assert ids == sorted(
+        ({"entity": _number(row), "name": row["name"]} for row in names), key=lambda row: row["entity"]
+    )
     return facts
+
+
+def _number(row: dict[str, str | None]) -> int:
+    number = entity_number(str(row["id"]))
+    return -number if row["object_kind"] == "inverse" else number
 
 
 def nt(*lines: str) -> str:

@@ -55,8 +55,10 @@ class Reader:
         assert self.index.tokens == sum(map(len, map(sequence, self.moment.facts)))
 
     def check_texts(self) -> None:
-        """Check that facts and their links are those of its moment."""
+        """Check that facts, their links, and names by id are those of its moment."""
         facts, index = self.moment.facts, self.index
+        assert index.ids_of([*LABELS.values(), "1"]) == self.moment.named
+        assert index.names_of([*LABELS, "Q9"]) == {named.id: name for name, named in self.moment.named.items()}
         for fact in EVERY:
             text = as_fact(text_of(fact))
             assert (text in index) == (fact in facts)
