@@ -18,6 +18,7 @@ from refactx.asking.inputs import Asked, PromptInputs
 from refactx.asking.options import GREEDY, Generation
 from refactx.asking.prompt import Example, Prompt, load_prompt
 from refactx.choosing.beam_search import FactBeams
+from refactx.choosing.channel import Channel
 from refactx.decoding.partial import Partial
 from refactx.decoding.states import FactSource
 from refactx.decoding.stream import FactStream, TextPiece
@@ -25,7 +26,6 @@ from refactx.engines.language_model import LanguageModel
 from refactx.errors import InputError, ModelError, RefactxError
 from refactx.fact import Fact, LinkedFact
 from refactx.models.loading import check_chat_template
-from refactx.query.answered import AnsweredQuery
 from refactx.writing.texts import Ordered, Writer, WritingError, WritingOptions, WrittenText
 from refactx.writing.writer import TextWriter
 
@@ -172,7 +172,7 @@ class Asker:
             Ordered(
                 prompt=one.ids,
                 max_new_tokens=self._inputs.limit(one, options.max_new_tokens),
-                channel=self._channels.of(one.question)
+                channel=self._channels.of(one.question, options.tells)
                 if options.uses_channel and not free and self._channels
                 else None,
             )
@@ -181,8 +181,7 @@ class Asker:
         writer, done = self._writer if options.num_beams == 1 else self._beam_writer, 0
         try:
             for one, order, text in zip(asked, orders, writer.write(orders, writing, at_once), strict=False):
-                queries = () if order.channel is None else order.channel.answered
-                yield self._answer(one, text, self._finish(text, repeated), queries=queries)
+                yield self._answer(one, text, self._finish(text, repeated), channel=order.channel)
                 done += 1
         except WritingError as failed:
             left = zip(asked[done:], failed.texts, strict=False)
@@ -215,7 +214,7 @@ class Asker:
         written: WrittenText,
         reason: FinishReason,
         linked: bool = True,
-        queries: Sequence[AnsweredQuery] = (),
+        channel: Channel | None = None,
     ) -> Answer:
         """Return the answer that a text is. `linked`: with the ids of its facts' parts, which need the database."""
         text = self._tokenizer.decode(written.ids, skip_special_tokens=True, clean_up_tokenization_spaces=False).strip()
@@ -232,7 +231,8 @@ class Asker:
             seconds=written.seconds,
             finish_reason=reason,
             turns_left_out=asked.left_out,
-            queries=tuple(queries),
+            queries=() if channel is None else tuple(channel.answered),
+            told=None if channel is None else channel.told,
         )
         if not linked or self._index is None:
             return answer

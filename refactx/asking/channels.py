@@ -30,18 +30,22 @@ class Channels:
             examples.append(prompt.queries.strip())
         self._examples = "\n".join(examples) + "\n"
 
-    def of(self, question: str) -> Channel | None:
-        """Return the channel of a question; None if the prompt has no examples for one."""
+    def of(self, question: str, tells: float | None = None) -> Channel | None:
+        """Return the channel of a question; None if the prompt has no examples for one.
+
+        `tells`: as in `ChannelOptions`, None for the prompt's.
+        """
         if not self._prompt.channel.strip():
             return None
         encode, prompt, question = self._index.tokenizer.encode, self._prompt, clean_part(question)
-        lead = encode(prompt.asks)
+        lead, options = encode(prompt.asks), ChannelOptions(tells=prompt.tells if tells is None else tells)
         channel = Channel(
             examples=encode(self._examples),
             question=[*lead, *encode(f" {question}")[-SCORED:]],
             lead=len(lead),
             marker=prompt.marker,
             unknown=prompt.unknown,
+            options=options,
         )
         if self._facts is not None and self._tokens is not None and prompt.words is not None:
             channel.queries = QueryAnswers(
@@ -52,7 +56,8 @@ class Channels:
                 score=channel.score,
                 marker=prompt.marker,
                 end=self._end,
-                values=ChannelOptions().values,
+                values=options.values,
+                tells=options.tells,
             )
         return channel
 

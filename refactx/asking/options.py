@@ -1,5 +1,6 @@
 """The options of generation that `refactx ask` and `refactx eval` share."""
 
+import math
 from dataclasses import dataclass, replace
 
 from refactx.engines.sampling import Sampling
@@ -14,8 +15,9 @@ class Generation:
     """Options of generation: by default greedy text of at most `max_new_tokens` ids.
 
     `channel`: choose each fact by the question (`refactx.choosing.channel`), if the prompt has examples for that and
-    there are no beams. `num_beams`: beams over the whole text. `fact_beams`: search for each fact with this many beams,
-    in greedy or sampled text; `fact_length_penalty`: see `refactx.FactBeams`. `max_facts`: after this many facts the
+    there are no beams; `tells`: how much likelier, in nats, a fact or query has to make the question than none does, for
+    the answer not to be "I don't know." (None: as the prompt says). `num_beams`: beams over the whole text.
+    `fact_beams`: search for each fact with this many beams, in greedy or sampled text; `fact_length_penalty`: see `refactx.FactBeams`. `max_facts`: after this many facts the
     answer has to follow, and the text ends if it begins another fact (None: no limit). `temperature`: above 0, sample
     from the `top_k` likeliest ids, and from the likeliest ids with a total probability of `top_p` (None: from all);
     `seed`: for sampling (None: another text each time).
@@ -27,6 +29,7 @@ class Generation:
     """
 
     channel: bool = True
+    tells: float | None = None
     num_beams: int = 1
     fact_beams: int | None = None
     fact_length_penalty: float = 0.0
@@ -41,6 +44,12 @@ class Generation:
         if self.num_beams < 1 or self.max_new_tokens < 1:
             raise InputError(
                 f"num_beams is {self.num_beams} and max_new_tokens {self.max_new_tokens}: give at least 1 for both"
+            )
+        if self.tells is not None and math.isnan(self.tells):
+            raise InputError("the threshold `tells` is not a number: give one, such as 4")
+        if self.tells is not None and not self.uses_channel:
+            raise InputError(
+                "a threshold `tells` was given with beams or without the channel: leave these options out, or tells"
             )
         if self.fact_beams is not None and self.fact_beams < 1:
             raise InputError(f"{self.fact_beams} fact beams: give at least 1")
@@ -75,7 +84,7 @@ class Generation:
     @property
     def free(self) -> "Generation":
         """These options without those for facts."""
-        return replace(self, channel=False, fact_beams=None, fact_length_penalty=0.0, max_facts=None)
+        return replace(self, channel=False, tells=None, fact_beams=None, fact_length_penalty=0.0, max_facts=None)
 
     @property
     def sampling(self) -> Sampling:

@@ -1,10 +1,12 @@
 """The prompt: a system message, examples and the question, written by the model's chat template.
 
-Prompts are data, TOML files in `refactx.prompts`: `system`, `trigger`, `marker`, `unknown`, `channel`, `asks`, and
-`[[example]]` tables with `question` and `answer`. The question is data too and must not contain control tokens: any
-text of an added token of the tokenizer (`<|im_end|>`, `<think>`) is removed before the chat template is applied.
+Prompts are data, TOML files in `refactx.prompts`: `system`, `trigger`, `marker`, `unknown`, `channel`, `asks`,
+`tells`, and `[[example]]` tables with `question` and `answer`. The question is data too and must not contain control
+tokens: any text of an added token of the tokenizer (`<|im_end|>`, `<think>`) is removed before the chat template is
+applied.
 """
 
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from refactx.choosing.queries.answering import TELLS
 from refactx.choosing.queries.words import QueryWords
 from refactx.errors import InputError, ModelError
 from refactx.fact import clean_part
@@ -34,8 +37,9 @@ class Prompt:
     `system`: the system message; `examples`: questions with the assistant's texts; `trigger`: the text before a fact in
     these, that of the index; `marker`: the text before the final answer; `unknown`: the answer without proof. For
     `refactx.choosing.channel`: `channel`, facts with questions that they answer, one a line; `asks`, the text between
-    the two. For `refactx.choosing.queries`: `queries`, queries with questions, written like `channel`; `words`, what
-    tells them apart. Without both, questions are answered with facts alone.
+    the two; `tells`, how much likelier, in nats, a fact or query has to make the question than none does, for the answer
+    not to be `unknown`. For `refactx.choosing.queries`: `queries`, queries with questions, written like `channel`;
+    `words`, what tells them apart. Without both, questions are answered with facts alone.
     """
 
     system: str
@@ -45,6 +49,7 @@ class Prompt:
     unknown: str = "I don't know."
     channel: str = ""
     asks: str = " Question:"
+    tells: float = TELLS
     queries: str = ""
     words: QueryWords | None = None
 
@@ -138,7 +143,7 @@ def load_prompt(name: str = "wikidata") -> Prompt:
     except (TypeError, ValueError) as error:
         raise InputError(
             f"the prompt {name} is not valid ({error}): a prompt has the texts system, trigger, marker, unknown, "
-            "channel, asks and queries, [[example]] tables with a question and an answer, and a table [words]"
+            "channel, asks and queries, a number tells, [[example]] tables with a question and an answer, and a table [words]"
         ) from error
 
 
@@ -148,6 +153,8 @@ def _checked(prompt: Prompt) -> Prompt:
     texts += [text for example in prompt.examples for text in (example.question, example.answer)]
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("one of its values is not a text")
+    if not isinstance(prompt.tells, int | float) or isinstance(prompt.tells, bool) or math.isnan(prompt.tells):
+        raise TypeError("its `tells` is not a number")
     if not prompt.marker.strip():
         raise ValueError("its marker is empty")
     return prompt

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from refactx.choosing.answer_lines import AnswerLines
 from refactx.choosing.candidates import Property, Subject, SubjectLimits, find_properties, find_subjects
 from refactx.choosing.continuations import Continuations
-from refactx.choosing.queries.answering import QueryAnswers
+from refactx.choosing.queries.answering import TELLS, QueryAnswers
 from refactx.choosing.question_score import QuestionScore, fact_so_far, no_fact
 from refactx.decoding.lookups import Lookups
 from refactx.decoding.machine import Machine
@@ -59,7 +59,7 @@ class ChannelOptions:
 
     Lines: `values`, the most facts of one subject and property; `again`: how much likelier than the answer another fact
     must be to follow (small models would continue for ever); `tells`: how much likelier than no fact a fact must make
-    the question to count as its answer.
+    the question to count as its answer, and than no query a query to be asked.
     """
 
     own: float = 0.3
@@ -75,7 +75,7 @@ class ChannelOptions:
     within: float = 2.0
     values: int = 6
     again: float = 4.0
-    tells: float = 4.0
+    tells: float = TELLS
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +118,16 @@ class Channel:
     def answered(self) -> Sequence[AnsweredQuery]:
         """The queries that the text has, with their answers."""
         return () if self.queries is None else self.queries.answered
+
+    @property
+    def told(self) -> float | None:
+        """How much likelier what the text has makes the question: its last query, or else the best fact, in nats.
+
+        None if the channel has chosen none, or if it did not compare them with none at all.
+        """
+        if self.answered:
+            return self.answered[-1].told
+        return max(self.lines.evidence.values(), default=None)
 
     def decides(self, machine: Machine, state: State) -> bool:
         """Return whether the next ids are those of a subject or of a property."""

@@ -59,8 +59,8 @@ _GROUPS = {
 @BATCH_SIZE
 @engine_options
 def eval_(as_json: bool, kinds: str, **given: Any) -> None:
-    """Ask the questions of a file and score the answers. Formats: Mintaka, 2WikiMultiHopQA, WebQSP, QALD, or JSON
-    lines. The same command continues a run that was stopped.
+    """Score the answers to the questions of a file: Mintaka, 2WikiMultiHopQA, WebQSP, QALD or JSON lines. The same
+    command continues a stopped run.
     """
     from refactx.eval.evaluation import EvaluationOptions, evaluate
     from refactx.eval.render import lines

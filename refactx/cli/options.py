@@ -62,6 +62,7 @@ _GENERATION = (
         default=True,
         help="Choose by the question; default: on without beams.",
     ),
+    click.option("--tells", type=float, metavar="X", help="Confidence an answer needs; default: the prompt's."),
     click.option(
         "--num-beams",
         default=1,
@@ -109,7 +110,7 @@ _GENERATION = (
     click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed that makes sampling repeatable."),
 )
 GENERATION_GROUPS = {
-    "Choice of facts": ("channel", "fact_beams", "fact_length_penalty", "num_beams", "max_facts"),
+    "Choice of facts": ("channel", "tells", "fact_beams", "fact_length_penalty", "num_beams", "max_facts"),
     "Sampling": ("temperature", "top_k", "top_p", "seed"),
 }
 MACHINE_GROUP = ("db", "batch_size", "engine", "dtype", "device", "gpu_layers", "threads", "context")

@@ -1,7 +1,8 @@
 """The evaluation of `refactx eval`: questions, run, judge and report."""
 
+import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -16,6 +17,7 @@ from refactx.errors import InputError
 from refactx.eval.judge import Case, Reply, judge_all, load_judge_prompt, local_judge, remote_judge
 from refactx.eval.log import write_atomically
 from refactx.eval.names import find_holders, possible_aliases, with_aliases
+from refactx.eval.queries import Checked, check_line, load_checks
 from refactx.eval.question import Question, Split
 from refactx.eval.questions import choose_questions, read_questions, with_names
 from refactx.eval.render import html, markdown
@@ -101,14 +103,18 @@ def evaluate(options: EvaluationOptions) -> dict[str, Any]:
         }
 
     runs = results(_verdicts(options, folder, results({})) if options.judge else {})
-    return write_reports(folder, settings, runs, options.judge)
+    return write_reports(folder, settings, runs, options.judge, _checks(options, folder, records))
 
 
 def write_reports(
-    folder: Path, settings: dict[str, Any], runs: dict[str, list[QuestionResult]], judge: str | None
+    folder: Path,
+    settings: dict[str, Any],
+    runs: dict[str, list[QuestionResult]],
+    judge: str | None,
+    checks: Mapping[str, Checked] | None = None,
 ) -> dict[str, Any]:
     """Write the report in its three forms, and return it."""
-    document = report(settings, runs, judge)
+    document = report(settings, runs, judge, checks)
     write_atomically(folder / "report.json", document)
     (folder / "report.md").write_text(markdown(document), encoding="utf-8")
     seconds = {way: [result.seconds for result in results] for way, results in runs.items()}
@@ -126,13 +132,18 @@ def _settings(options: EvaluationOptions, questions: Sequence[Question], prompt:
         "kinds": sorted(options.kinds),
         "limit": options.limit,
         "prompt": options.prompt,
-        "prompt_fingerprint": sha256(repr(prompt).encode()).hexdigest()[:16],
+        "prompt_fingerprint": _fingerprint(prompt),
         **asdict(options.generation),
         "batch_size": options.batch_size,
         "engine": engine_for(options.model, options.engine),
         "dtype": options.engine.dtype,
         "refactx": version("refactx"),
     }
+
+
+def _fingerprint(prompt: Prompt) -> str:
+    """Return 16 hexadecimal digits of the SHA-256 of a prompt, the same in every process."""
+    return sha256(json.dumps(asdict(prompt), sort_keys=True, default=sorted).encode()).hexdigest()[:16]
 
 
 def _asked(options: EvaluationOptions, folder: Path, questions: Sequence[Question], prompt: Prompt) -> list[Question]:
@@ -167,6 +178,23 @@ def _asked(options: EvaluationOptions, folder: Path, questions: Sequence[Questio
     named = [with_names(question, names) for question in questions]
     # With the aliases in its own answers alone: its score must not depend on the answers to other questions.
     return [with_aliases(q, {t: holders[t] for t in texts}, names) for q, texts in zip(named, said, strict=True)]
+
+
+def _checks(
+    options: EvaluationOptions, folder: Path, records: Mapping[str, Sequence[dict[str, Any]]]
+) -> dict[str, Checked]:
+    """Return the checks of the queries of a run. The index is opened only for those that have not been checked."""
+
+    def check(lines: Collection[str]) -> dict[str, Checked]:
+        from refactx.connect import open_index
+        from refactx.query.tree_facts import TreeFacts
+
+        with open_index(options.index, options.db) as index:
+            facts = TreeFacts(index)
+            return {line: check_line(line, facts) for line in lines}
+
+    answers = [record["answer"] for lines in records.values() for record in lines if "answer" in record]
+    return load_checks(folder, {query["query"] for answer in answers for query in answer.get("queries", ())}, check)
 
 
 def _possible_aliases(records: Iterable[dict[str, Any]]) -> set[str]:

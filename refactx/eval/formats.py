@@ -2,7 +2,7 @@
 
 | format | file | recognised by | kind |
 |---|---|---|---|
-| ReFactX's own | one object a line, `id, source, question, answers, answer_ids, kind, sparql` | `answers`, a list | `kind` |
+| ReFactX's own | lines of `id, source, question, answers, answer_ids, kind, sparql, first` | `answers`, a list | `kind` |
 | Mintaka | list, `id, question, answer: {answerType, answer, mention}, complexityType` | `complexityType` | that |
 | 2WikiMultiHopQA | list, `_id, type, question, answer` (from v1.1 `answer_id`) | `_id` | `type` |
 | WebQSP | `{"Version", "Questions": [{QuestionId, RawQuestion, Parses}]}` | `Questions` | relations in the chain |
@@ -91,6 +91,7 @@ def _own(record: Any, path: Path) -> Question:
         kind=_text(record.get("kind") or "all"),
         answer_ids=tuple(_text(number) for number in record.get("answer_ids") or ()),
         sparql=_text(record.get("sparql") or ""),
+        first=_text(record.get("first") or ""),
     )
 
 

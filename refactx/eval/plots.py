@@ -114,6 +114,28 @@ def seconds_plot(seconds: Mapping[str, Sequence[float]]) -> str:
         return _svg(figure, "seconds")
 
 
+def confidence_plot(points: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """Return a plot of the precision against the share of questions answered, over all thresholds of the confidence.
+
+    `points`: those of `refactx.eval.confidence.figures.confidence_of`, by way of asking.
+    """
+    with rc_context(_STYLE):  # type: ignore[arg-type]
+        figure = Figure(figsize=(5.6, 3.4), layout="constrained")
+        axes = figure.add_subplot()
+        for way, curve in points.items():
+            answered, precision = [p["answered"] for p in curve], [p["precision"] for p in curve]
+            axes.plot(answered, precision, drawstyle="steps-post", color=COLOURS[way], label=LABELS[way])
+        axes.set_xlabel("share of questions answered", color=_MUTED)
+        axes.set_ylabel("precision", color=_MUTED)
+        axes.set_xlim(0, 1)
+        axes.set_ylim(0, 1.02)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(PercentFormatter(1))
+        axes.grid(axis="y")
+        _legend(figure, axes, len(points))
+        return _svg(figure, "confidence")
+
+
 def throughput_plot(curves: Mapping[str, Sequence[tuple[int, float]]]) -> str:
     """Return a plot of seconds against tokens written; `curves`: (tokens, seconds) points by way of asking."""
     with rc_context(_STYLE):  # type: ignore[arg-type]

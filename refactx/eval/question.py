@@ -17,7 +17,8 @@ class Question:
     """A question and its gold answers.
 
     `kind`: its category in the data set (`single`, `multi`, `count`, ...). `answer_ids`: ids of the answers, in any
-    order, for answers whose `Gold` has none. `sparql`: the gold query, empty if there is none. `key`: unique in a run;
+    order, for answers whose `Gold` has none. `sparql`: the gold query, empty if there is none. `first`: the gold answer
+    that comes first, if they have an order, as those of superlatives do; else empty. `key`: unique in a run;
     the id, or `source/id` if an id occurs twice (see `assign_keys`).
     """
 
@@ -28,6 +29,7 @@ class Question:
     kind: str = "all"
     answer_ids: tuple[str, ...] = ()
     sparql: str = ""
+    first: str = ""
     key: str = ""
 
 

@@ -23,6 +23,14 @@ METRICS = (
     ("judge_accuracy", "Accuracy, judge", "share of all questions that the judge found right"),
     ("judge_precision", "Precision, judge", "the same as a share of the given answers"),
     ("answered", "Answered", "share of all questions with a given answer"),
+    (
+        "first_accuracy",
+        "First",
+        "share of the questions whose gold answers have an order with the first one in the answer",
+    ),
+    ("with_query", "With a query", "share of all questions whose answer is that of a query"),
+    ("auc", "AUC", "of pairs of a right and a wrong answer, the share in which the right one has more confidence"),
+    ("auc_f1", "AUC, F1", "the same, where answers are right if their F1 is at least 0.5"),
 )
 COSTS = (
     ("tokens", "Tokens", 1),
@@ -31,6 +39,12 @@ COSTS = (
     ("seconds_per_token", "Seconds a token", 4),
     ("facts", "Facts", 2),
 )
+CHECKS = (
+    ("queries_that_fail", "Queries that fail", "queries of answers that do not run on the index"),
+    ("unknown_names", "Unknown names", "names in queries of answers that the index does not have"),
+)
+POINT = ("answered", "accuracy", "precision", "refusal_accuracy")
+"""The figures of a threshold of the confidence."""
 _MARKUP = re.compile(r"([\\`*_{}\[\]#|~])")
 
 
@@ -41,7 +55,15 @@ def markdown(report: Mapping[str, Any]) -> str:
 
 def html(report: Mapping[str, Any], seconds: Mapping[str, Sequence[float]]) -> str:
     """Return the report as one HTML page. `seconds`: those of each question by run, for a plot. Needs matplotlib."""
-    from refactx.eval.plots import DARK, LIGHT, failures_plot, groups_plot, metrics_plot, seconds_plot
+    from refactx.eval.plots import (
+        DARK,
+        LIGHT,
+        confidence_plot,
+        failures_plot,
+        groups_plot,
+        metrics_plot,
+        seconds_plot,
+    )
 
     runs = report["runs"]
     plots = {
@@ -51,6 +73,9 @@ def html(report: Mapping[str, Any], seconds: Mapping[str, Sequence[float]]) -> s
         "failures": failures_plot(runs),
         "seconds": seconds_plot(seconds),
     }
+    told = {way: run["confidence"]["points"] for way, run in runs.items() if run["confidence"]}
+    if told:
+        plots["confidence"] = confidence_plot(told)
     drawn = {name: Markup(plot) for name, plot in plots.items()}  # noqa: S704 - matplotlib escapes texts
     context = _context(report) | {"plots": drawn, "light": LIGHT, "dark": DARK}
     return _environment().get_template("report.html.j2").render(context)
@@ -64,6 +89,9 @@ def lines(report: Mapping[str, Any]) -> list[str]:
         for name, label, _ in METRICS:
             if run["overall"][name] is not None:
                 shown.append(f"  {label:<18} {_estimate(run['overall'][name]):>6}  {_interval(run['overall'][name])}")
+        for name, label, _ in CHECKS:
+            if run["overall"][name] is not None:
+                shown.append(f"  {label:<18} {run['overall'][name]:>6}")
         for name, label, digits in COSTS:
             shown.append(f"  {label:<18} {_estimate(run['overall'][name], digits):>6}")
         shown += [f"  {failure['count']:>5}  {failure['reason']}" for failure in run["failures"]]
@@ -71,7 +99,15 @@ def lines(report: Mapping[str, Any]) -> list[str]:
 
 
 def _context(report: Mapping[str, Any]) -> dict[str, Any]:
-    return {"report": report, "runs": report["runs"], "labels": LABELS, "metrics": METRICS, "costs": COSTS}
+    return {
+        "report": report,
+        "runs": report["runs"],
+        "labels": LABELS,
+        "metrics": METRICS,
+        "checks": CHECKS,
+        "point": POINT,
+        "costs": COSTS,
+    }
 
 
 def _environment() -> Environment:

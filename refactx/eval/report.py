@@ -1,20 +1,25 @@
 """The report on a run: one JSON document, from which the HTML page, the Markdown and the plots are made.
 
     {"settings": {...}, "questions": n, "judge": name or null,
-     "runs": {"grounded": {"overall": S, "by_kind": {kind: S}, "by_source": {source: S}, "failures": [F]}, "free": ...},
+     "runs": {"grounded": {"overall": S, "by_kind": {kind: S}, "by_source": {source: S},
+               "confidence": C or null, "failures": [F]}, "free": ...},
      "comparison": {...} or null, "results": [...]}
 
-S has the metrics of `refactx.eval.metrics`, and the means over answers of tokens, forward passes, seconds and facts,
-each `{"value", "low", "high", "of"}`. F is a reason of `refactx.eval.results` with its count and some transcripts.
-`comparison`: the effect of facts over pairs of answers to a question (grounded - free; for times grounded / free).
+S has the metrics of `refactx.eval.metrics`, the areas under the ROC curve of the confidence, and the means over answers
+of tokens, forward passes, seconds and facts, each `{"value", "low", "high", "of"}`; and what is wrong with queries. C:
+answers by threshold of the confidence (`refactx.eval.confidence.figures`). F is a reason of `refactx.eval.results` with
+its count and some transcripts. `comparison`: the effect of facts over pairs of answers to a question (grounded - free;
+for times grounded / free).
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from refactx.eval.confidence import confidence_of, separation_of
 from refactx.eval.intervals import Estimate, mean, proportion, ratio
 from refactx.eval.metrics import accuracy, precision
+from refactx.eval.queries import Checked
 from refactx.eval.results import REASONS, QuestionResult
 
 TRANSCRIPTS = 5
@@ -22,39 +27,56 @@ TRANSCRIPTS = 5
 
 
 def report(
-    settings: Mapping[str, Any], runs: Mapping[str, Sequence[QuestionResult]], judge: str | None = None
+    settings: Mapping[str, Any],
+    runs: Mapping[str, Sequence[QuestionResult]],
+    judge: str | None = None,
+    checks: Mapping[str, Checked] | None = None,
 ) -> dict[str, Any]:
     """Return the document. `runs`: results by way of asking (`grounded`, and maybe `free`), of the same questions in the
-    same order; `judge`: the judge's name, if there was one."""
+    same order; `judge`: the judge's name, if there was one; `checks`: those of the queries, by their lines."""
+    checks = checks or {}
     ways = list(runs)
     return {
         "settings": dict(settings),
         "questions": len(runs[ways[0]]),
         "judge": judge,
-        "runs": {way: _run(results, judge is not None) for way, results in runs.items()},
+        "runs": {way: _run(results, judge is not None, checks) for way, results in runs.items()},
         "comparison": _comparison(runs["grounded"], runs["free"]) if len(ways) == 2 else None,
         "results": [_line(way, result) for way, results in runs.items() for result in results],
     }
 
 
-def _run(results: Sequence[QuestionResult], judged: bool) -> dict[str, Any]:
+def _run(results: Sequence[QuestionResult], judged: bool, checks: Mapping[str, Checked]) -> dict[str, Any]:
     return {
-        "overall": summary(results, judged),
-        "by_kind": _groups(results, judged, lambda result: result.question.kind),
-        "by_source": _groups(results, judged, lambda result: result.question.source),
+        "overall": summary(results, judged, checks),
+        "by_kind": _groups(results, judged, checks, lambda result: result.question.kind),
+        "by_source": _groups(results, judged, checks, lambda result: result.question.source),
+        "confidence": confidence_of(results),
         "failures": _failures(results),
     }
 
 
-def _groups(results: Sequence[QuestionResult], judged: bool, name: Callable[[QuestionResult], str]) -> dict[str, Any]:
+def _groups(
+    results: Sequence[QuestionResult],
+    judged: bool,
+    checks: Mapping[str, Checked],
+    name: Callable[[QuestionResult], str],
+) -> dict[str, Any]:
     groups: dict[str, list[QuestionResult]] = defaultdict(list)
     for result in results:
         groups[name(result)].append(result)
-    return {key: summary(groups[key], judged) for key in sorted(groups, key=lambda key: (-len(groups[key]), key))}
+    return {
+        key: summary(groups[key], judged, checks) for key in sorted(groups, key=lambda key: (-len(groups[key]), key))
+    }
 
 
-def summary(results: Sequence[QuestionResult], judged: bool = False) -> dict[str, Any]:
-    """Return the metrics of a group of results. `judged`: whether there was a judge."""
+def summary(
+    results: Sequence[QuestionResult], judged: bool = False, checks: Mapping[str, Checked] | None = None
+) -> dict[str, Any]:
+    """Return the metrics of a group of results. `judged`: whether there was a judge; `checks`: those of the queries."""
+    asked = [result for result in results if result.queries]
+    lines = [query["query"] for result in asked for query in result.queries]
+    found = [checks[line] for line in lines if line in checks] if checks else []
     given = [result.given for result in results]
     hit, exact = [result.score.hit for result in results], [result.score.exact for result in results]
     figures: dict[str, Estimate | None] = {
@@ -66,6 +88,9 @@ def summary(results: Sequence[QuestionResult], judged: bool = False) -> dict[str
         "judge_accuracy": None,
         "judge_precision": None,
         "answered": proportion(sum(given), len(given)),
+        "first_accuracy": _first_accuracy(results),
+        **separation_of(results),
+        "with_query": proportion(len(asked), len(results)) if asked else None,
         "tokens": mean([result.tokens for result in results]),
         "forward_passes": mean([result.forward_passes for result in results]),
         "seconds": mean([result.seconds for result in results]),
@@ -82,7 +107,16 @@ def summary(results: Sequence[QuestionResult], judged: bool = False) -> dict[str
         "outcomes": dict(Counter(result.outcome for result in results).most_common()),
         **{name: None if estimate is None else estimate.to_json() for name, estimate in figures.items()},
         "judge_without_verdict": without_verdict,
+        "queries": len(lines),
+        "queries_that_fail": sum(bool(one.error) for one in found) if found else None,
+        "unknown_names": sum(len(one.unknown) for one in found) if found else None,
     }
+
+
+def _first_accuracy(results: Sequence[QuestionResult]) -> Estimate | None:
+    """Return the accuracy by the first gold answer, of the questions whose gold answers have an order."""
+    ordered = [result for result in results if result.question.first]
+    return accuracy([result.holds_first for result in ordered]) if ordered else None
 
 
 def _failures(results: Sequence[QuestionResult]) -> list[dict[str, Any]]:
@@ -114,6 +148,8 @@ def _transcript(result: QuestionResult) -> dict[str, Any]:
         "answer": result.answer,
         "text": result.text,
         "facts": list(result.facts),
+        "query": result.queries[-1]["query"] if result.queries else None,
+        "told": result.told,
         "hit": result.score.hit,
         "f1": round(result.score.f1, 4),
         "verdict": result.verdict,
@@ -129,6 +165,7 @@ def _line(way: str, result: QuestionResult) -> dict[str, Any]:
         "exact": result.score.exact,
         "f1": round(result.score.f1, 4),
         "verdict": result.verdict,
+        "told": result.told,
         "reason": result.reason,
     }
 

@@ -12,6 +12,7 @@ The reason is the first of these that holds:
 | more than asked | it is right, with other items or words |
 | fact not used | a gold answer is part of a fact, but under no known name in the final answer |
 | no fact | the answer has no fact, although facts could be written |
+| wrong query | the answer is that of a query, which has no facts as proof |
 | wrong subject | no fact is about an entity of the gold query |
 | wrong predicate | facts are about such an entity, but none has a property of the gold query |
 | wrong object | both are right, the answer is not |
@@ -23,7 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from refactx.eval.answers import same
+from refactx.eval.answers import Gold, same
 from refactx.eval.metrics import NOTHING, Outcome, Score, outcome, score
 from refactx.eval.question import Question
 
@@ -36,11 +37,15 @@ REASONS = (
     "more than asked",
     "fact not used",
     "no fact",
+    "wrong query",
     "wrong subject",
     "wrong predicate",
     "wrong object",
     "wrong answer",
 )
+AT_LEAST = "at least "
+"""The words before the answer of a query that has reached a limit."""
+
 _OF_OUTCOME: dict[Outcome, str] = {
     "failed": "not asked",
     "cut off": "cut off",
@@ -56,7 +61,9 @@ class QuestionResult:
     """The result of one question, asked in one way.
 
     `answer`: the final answer; `text`: all that the model wrote; `facts`: as `refactx ask --json` prints them;
-    `verdict`: the judge's, None if it gave none or there is none; `reason`: None if the answer is exact.
+    `verdict`: the judge's, None if it gave none or there is none; `reason`: None if the answer is exact. `told`: the
+    confidence in the answer, in nats; `queries`: as `refactx query --json` prints them; `holds_first`:
+    whether the answer has the question's first gold answer.
     """
 
     question: Question
@@ -70,6 +77,9 @@ class QuestionResult:
     tokens: int
     forward_passes: int
     seconds: float
+    told: float | None = None
+    queries: tuple[Mapping[str, Any], ...] = ()
+    holds_first: bool = False
 
     @property
     def given(self) -> bool:
@@ -106,7 +116,11 @@ def make_result(
     at_limit = answer["finish_reason"] != "stop" and (not said or text.endswith(said))
     came = outcome(said, at_limit, unknown, question.answers)
     parts = [name for fact in facts for _, name in _parts(fact)]
-    scored = score(said, question.answers, parts) if came == "given" else NOTHING
+    queries = tuple(answer.get("queries", ()))
+    rows = [str(row.get("label") or row.get("literal") or "") for query in queries for row in query["rows"]]
+    # The words before an incomplete list are not part of its first item.
+    items = said.removeprefix(AT_LEAST) if rows else said
+    scored = score(items, question.answers, [*parts, *rows]) if came == "given" else NOTHING
     return QuestionResult(
         question=question,
         answer=said,
@@ -114,16 +128,38 @@ def make_result(
         facts=facts,
         outcome=came,
         score=scored,
-        reason=_reason(question, facts, came, scored, grounded),
+        reason=_reason(question, facts, queries, came, scored, grounded),
         verdict=verdict if came == "given" else None,
         tokens=answer["tokens"],
         forward_passes=answer["forward_passes"],
         seconds=answer["seconds"],
+        told=told_of(answer),
+        queries=queries,
+        holds_first=came == "given" and score(items, _first(question), [*parts, *rows]).hit,
     )
 
 
+def _first(question: Question) -> list[Gold]:
+    return [gold for gold in question.answers if any(same(question.first, name) for name in gold.names)]
+
+
+def told_of(answer: Mapping[str, Any]) -> float | None:
+    """Return the confidence in an answer, as `refactx ask --json` prints it; that of its query if it has no other.
+
+    >>> told_of({"told": 5.0}), told_of({"queries": [{"told": 1.0}, {"told": 3.0}]}), told_of({})
+    (5.0, 3.0, None)
+    """
+    told = [answer.get("told"), *(query.get("told") for query in reversed(answer.get("queries", ())))]
+    return next((float(value) for value in told if value is not None), None)
+
+
 def _reason(
-    question: Question, facts: Sequence[Mapping[str, Any]], came: Outcome, scored: Score, grounded: bool
+    question: Question,
+    facts: Sequence[Mapping[str, Any]],
+    queries: Sequence[Mapping[str, Any]],
+    came: Outcome,
+    scored: Score,
+    grounded: bool,
 ) -> str | None:
     if came != "given":
         return _OF_OUTCOME[came]
@@ -133,8 +169,9 @@ def _reason(
         return "list incomplete" if 0 < scored.recall < 1 else "more than asked"
     if not grounded:
         return "wrong answer"
+    facts = [*facts, *(fact for query in queries for fact in query["facts"])]
     if not facts:
-        return "no fact"
+        return "wrong query" if queries else "no fact"
     if _holds_gold(question, facts):
         return "fact not used"
     entities, properties = _ids(_ENTITY, question.sparql), _ids(_PROPERTY, question.sparql)

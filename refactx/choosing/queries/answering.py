@@ -27,14 +27,15 @@ from refactx.query.walk import Query, QueryError
 
 TRIGGER = "Query:"
 TELLS = 4.0
-"""How much likelier than no query a query has to make the question, in nats."""
+"""The default of `tells` in prompts and in `refactx.choosing.channel.ChannelOptions`."""
 
 
 class QueryAnswers:
     """The queries of one text.
 
     `facts`: what they are answered with; `words`, `tokens`: to find what the question names; `score`: the likelihoods
-    of the question; `marker`: the text before the answer; `end`: the ids that end a text.
+    of the question; `marker`: the text before the answer; `end`: the ids that end a text. `values`, `tells`: as in
+    `refactx.choosing.channel.ChannelOptions`.
 
     `answered`: the queries that the text has.
     """
@@ -50,9 +51,11 @@ class QueryAnswers:
         marker: str,
         end: Sequence[int],
         values: int,
+        tells: float,
     ) -> None:
         self._facts, self._words, self._tokens, self._question = facts, words, tokens, question
         self._score, self._marker, self._end, self._values = score, marker, tuple(end), values
+        self.tells = tells
         self._mentions: Mentions | None = None
         self.answered: list[AnsweredQuery] = []
 
@@ -68,7 +71,7 @@ class QueryAnswers:
         without = yield from search.without()
         for one in sorted(found, key=lambda one: -one.score):
             told = one.score - without
-            if told < TELLS:
+            if told < self.tells:
                 break
             answered = self._answer(one.query, told)
             if answered is not None:
