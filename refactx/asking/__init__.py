@@ -5,6 +5,7 @@ from refactx.asking.asker import Asker
 from refactx.asking.options import GREEDY, Generation
 from refactx.asking.prompt import Example, Prompt, load_prompt
 from refactx.asking.prompt_check import check_prompt
+from refactx.asking.queries import QueryChoice
 
 __all__ = [
     "GREEDY",
@@ -13,6 +14,7 @@ __all__ = [
     "Example",
     "Generation",
     "Prompt",
+    "QueryChoice",
     "check_prompt",
     "final_answer",
     "load_prompt",

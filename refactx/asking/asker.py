@@ -17,6 +17,7 @@ from refactx.asking.endings import AnswerLine, RepeatedAnswer
 from refactx.asking.inputs import Asked, PromptInputs
 from refactx.asking.options import GREEDY, Generation
 from refactx.asking.prompt import Example, Prompt, load_prompt
+from refactx.asking.queries import QueryChoice, choose_query
 from refactx.choosing.beam_search import FactBeams
 from refactx.choosing.channel import Channel
 from refactx.decoding.partial import Partial
@@ -140,6 +141,18 @@ class Asker:
             if answer is None:  # it was not begun
                 return
             yield answer
+
+    def query(self, question: str) -> QueryChoice:
+        """Return the queries on the index that a question may ask, the likeliest first, without writing a text.
+
+            asker.query("How many nicknames does Louisiana have?").answer()
+
+        Raises InputError for a question without visible text, and as `refactx.asking.queries.choose_query` does.
+        """
+        self._prompt.messages(question)
+        if self._channels is None or self._writer.machine is None:
+            raise InputError("there is no index to query: give one")
+        return choose_query(question.strip(), self._channels.of(question), self._writer.machine, self._model)
 
     def _answers(
         self,

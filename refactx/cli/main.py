@@ -19,6 +19,7 @@ from refactx.cli.facts import facts
 from refactx.cli.help import OrderedGroup
 from refactx.cli.index import index
 from refactx.cli.ingest import forget, ingest
+from refactx.cli.query import query
 from refactx.errors import RefactxError, without_password
 
 FIRST_STEPS = """\
@@ -47,7 +48,7 @@ def cli(context: click.Context) -> None:
         click.echo(FIRST_STEPS)
 
 
-for command in (ingest, ask, facts, index, forget, eval_):
+for command in (ingest, ask, query, facts, index, forget, eval_):
     cli.add_command(command)
 
 

@@ -1,10 +1,23 @@
-"""Queries on an index: questions about sets of facts, such as `count <Louisiana> <nickname> .`"""
+"""Queries on an index: questions about sets of facts, such as `count <Louisiana> <nickname> .`
 
+`TreeFacts` are the facts of an open index; it is imported when it is first used, since it needs psycopg.
+"""
+
+from typing import TYPE_CHECKING
+
+from refactx.exports import lazy_exports
 from refactx.query.answered import AnsweredQuery, answer_query
 from refactx.query.budget import Limits
 from refactx.query.denote import Result, denote
 from refactx.query.line import read_line, write_line
+from refactx.query.resolve import Resolved, resolve
+from refactx.query.sparql import from_sparql, to_sparql
 from refactx.query.walk import By, Hop, Query, QueryError, Which
 
-__all__ = ["AnsweredQuery", "By", "Hop", "Limits", "Query", "QueryError", "Result", "Which"]
-__all__ += ["answer_query", "denote", "read_line", "write_line"]
+if TYPE_CHECKING:
+    from refactx.query.tree_facts import TreeFacts
+
+__all__ = ["AnsweredQuery", "By", "Hop", "Limits", "Query", "QueryError", "Resolved", "Result", "TreeFacts", "Which"]
+__all__ += ["answer_query", "denote", "from_sparql", "read_line", "resolve", "to_sparql", "write_line"]
+__dir__ = __all__.copy
+__getattr__ = lazy_exports(__name__, {"tree_facts": "TreeFacts"})

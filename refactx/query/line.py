@@ -17,6 +17,7 @@ from refactx.query.walk import HEADS, OPERATORS, By, Closure, Head, Hop, Operato
 
 TERMINATOR = " ."
 _TOKEN = re.compile(r"\s*(?:<([^<>]*)>([+*]?)|(starts\s+with|[A-Za-z]+|\d+|\.)(?=\s|<|$))")
+_BEGINS = re.compile(rf"\s*(?:{'|'.join(HEADS)})(?:\s+\d+)?\s*<")
 _EXAMPLE = "count <Louisiana> <nickname> ."
 
 
@@ -39,6 +40,15 @@ def write_line(query: Query) -> str:
     if query.by is not None:
         parts += ["by", "count" if query.by.counted else "", f"<{query.by.predicate}>"]
     return " ".join(part for part in parts if part)
+
+
+def is_line(text: str) -> bool:
+    """Return whether a text begins as the line of a query, and is no question in words.
+
+    >>> is_line("most 3 <river> <has instance> by <length>"), is_line("count the nicknames of Louisiana")
+    (True, False)
+    """
+    return _BEGINS.match(text) is not None
 
 
 def read_line(text: str) -> Query:

@@ -129,6 +129,22 @@ class TreeFacts:
             meant.setdefault(alias, []).append(entity)
         return list(dict.fromkeys(entity for one in found for entity in meant.get(one, [one])))[:most]
 
+    def labelled(self, label: str) -> list[str]:
+        """Return names of entities with facts that have a label or an alias, those of many with most facts alone.
+
+        The case of the first letter may differ if there is none with the label as it is.
+        """
+        found: list[str] = []
+        for spelt in (label, f"{label[:1].swapcase()}{label[1:]}"):
+            texts = (text[1:-1] for text, _ in self._index.complete(f"<{spelt} (", NEAR_NAMES))
+            names = [spelt, *(text for text in texts if text.endswith(")"))]
+            aliases = [f"{spelt}{ALIAS}", *(name for name in names if name.endswith(ALIAS))]
+            found = [name for name in names if name not in aliases and self.predicates(name)]
+            found += [entity for _, entity in self.objects(list(dict.fromkeys(aliases)), ALIAS_OF)]
+            if found:
+                break
+        return list(dict.fromkeys(found))
+
     # --- The tree
 
     def _prefixes(self, subjects: Sequence[str], predicate: str) -> list[Path]:

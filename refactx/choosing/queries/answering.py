@@ -20,10 +20,12 @@ from refactx.engines.engine import TreeReading
 from refactx.engines.requests import Steps
 from refactx.fact import split_fact
 from refactx.query.answered import AnsweredQuery, answer_query
+from refactx.query.budget import Limits
+from refactx.query.denote import DEFAULT_LIMITS
 from refactx.query.fact_set import FactSet
 from refactx.query.line import TERMINATOR
 from refactx.query.values import bare_name
-from refactx.query.walk import Query, QueryError
+from refactx.query.walk import Head, Query, QueryError
 
 TRIGGER = "Query:"
 TELLS = 4.0
@@ -53,7 +55,7 @@ class QueryAnswers:
         values: int,
         tells: float,
     ) -> None:
-        self._facts, self._words, self._tokens, self._question = facts, words, tokens, question
+        self.facts, self._words, self._tokens, self._question = facts, words, tokens, question
         self._score, self._marker, self._end, self._values = score, marker, tuple(end), values
         self.tells = tells
         self._mentions: Mentions | None = None
@@ -61,10 +63,10 @@ class QueryAnswers:
 
     def begin(self, machine: Machine, trees: TreeReading) -> Steps[Sequence[int]]:
         """Return the ids of a whole text with a query; empty if facts are to be written."""
-        heads = [head for head in self._words.heads_of(self._question) if head != "list"]
+        heads = [head for head in self.heads if head != "list"]
         if not heads:
             return ()
-        search = yield from self._search(machine, trees)
+        search = yield from self.search(machine, trees)
         found: list[Candidate] = []
         for head in heads:
             found += yield from search.candidates(head)
@@ -73,7 +75,7 @@ class QueryAnswers:
             told = one.score - without
             if told < self.tells:
                 break
-            answered = self._answer(one.query, told)
+            answered = try_answer(one.query, self.facts, told)
             if answered is not None:
                 return self._write(machine, answered)
         return ()
@@ -86,42 +88,51 @@ class QueryAnswers:
         if parts is None:
             return ()
         subject, predicate, _ = parts
-        search = yield from self._search(machine, trees)
+        search = yield from self.search(machine, trees)
         known = [one for one in search.mentions.entities if one.name == subject]
         start = known[0] if known else Mention(-1, -1, subject, bare_name(subject), 1.0)
         whole, *narrower = yield from search.narrower(start, predicate)
         better = [one for one in narrower if one.score > whole.score]
         without = yield from search.without()
         for one in [*sorted(better, key=lambda one: -one.score), whole]:
-            if one is whole and self._facts.counts([subject], predicate)[0] <= self._values:
+            if one is whole and self.facts.counts([subject], predicate)[0] <= self._values:
                 return ()
-            answered = self._answer(one.query, one.score - without)
+            answered = try_answer(one.query, self.facts, one.score - without)
             if answered is not None:
                 newline = () if state.tail.endswith(b"\n") else tuple(machine.source.tokenizer.encode("\n"))
                 return (*newline, *self._write(machine, answered))
         return ()
 
-    def _search(self, machine: Machine, trees: TreeReading) -> Steps[QuerySearch]:
+    @property
+    def heads(self) -> list[Head]:
+        """The heads that the question's words name; `list` if there is none."""
+        return self._words.heads_of(self._question)
+
+    def search(self, machine: Machine, trees: TreeReading) -> Steps[QuerySearch]:
+        """Return the search for candidates, given what the question names."""
         if self._mentions is None:
-            self._mentions = yield from find_mentions(machine, self._facts, self._tokens, self._words, self._question)
+            self._mentions = yield from find_mentions(machine, self.facts, self._tokens, self._words, self._question)
         return QuerySearch(
-            facts=self._facts,
+            facts=self.facts,
             words=self._words,
             question=self._question,
             mentions=self._mentions,
             scores=LineScores(machine.source.tokenizer, self._score, trees, TRIGGER),
         )
 
-    def _answer(self, query: Query, told: float) -> AnsweredQuery | None:
-        """Return a query with its answer; None if it has none, since nothing matches or values do not compare."""
-        try:
-            found = answer_query(query, self._facts, told=told)
-        except QueryError:
-            return None
-        result = found.result
-        return found if result.values or result.count or result.truth is not None else None
-
     def _write(self, machine: Machine, answered: AnsweredQuery) -> Sequence[int]:
         self.answered.append(answered)
         text = f"{TRIGGER} {answered.line}{TERMINATOR}\n{self._marker} {answered.answer}"
         return (*machine.source.tokenizer.encode(text), *self._end)
+
+
+def try_answer(
+    query: Query, facts: FactSet, told: float | None = None, limits: Limits = DEFAULT_LIMITS
+) -> AnsweredQuery | None:
+    """Return a query with its answer; None if it has none, since nothing matches or values do not compare."""
+    try:
+        found = answer_query(query, facts, limits, told)
+    except QueryError:
+        return None
+    result = found.result
+    return found if result.values or result.count or result.truth is not None else None
