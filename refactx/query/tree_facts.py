@@ -227,26 +227,22 @@ class _Catalogue:
     def names_of(self, ids: Sequence[str]) -> dict[str, str]:
         return self._index.names_of(ids)
 
-    def hub_counts(self, subject: str) -> dict[str, int]:
-        """Return how many facts of each predicate the index counts for a subject without having them."""
-        self._renew()
-        hubs = self._hubs
-        if subject not in hubs:
-            hubs[subject] = self._index.hubs([subject]).get(subject, {})
-        return hubs[subject]
+    def hub_counts(self, subjects: Sequence[str]) -> Mapping[str, Mapping[str, int]]:
+        """Return the predicates of hubs, whose facts the index counts without having them, and these counts.
 
-    def look_ahead(self, subjects: Sequence[str]) -> None:
-        """Read the hubs among subjects at once."""
+        Those of subjects that are no hubs are empty.
+        """
         self._renew()
         hubs = self._hubs
-        unknown = [subject for subject in subjects if subject not in hubs]
-        if len(unknown) > 1:
+        unknown = [subject for subject in dict.fromkeys(subjects) if subject not in hubs]
+        if unknown:
             found = self._index.hubs(unknown)
             hubs.update({subject: found.get(subject, {}) for subject in unknown})
+        return hubs
 
     def _renew(self) -> None:
         """Forget what was read if the index has changed: new facts may have objects of another kind."""
-        state = (self._index.name_tables, self._index.facts)
+        state = (self._index.name_tables, *(id(tree) for _, tree in self._index.segments))
         if self._state != state:
             self._state, self._described, self._inverse, self._hubs = state, dict(_WITHOUT_ID), {}, {}
 

@@ -1,6 +1,5 @@
 """Filters that a question names: other entities that some member of a set leads to."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -8,7 +7,7 @@ from itertools import islice
 from refactx.choosing.queries.candidate import Base, predicates_of
 from refactx.choosing.queries.mentions import Mention, Mentions
 from refactx.choosing.queries.words import QueryWords
-from refactx.query.fact_set import FactSet
+from refactx.query.fact_set import FactSet, Predicate
 from refactx.query.walk import Hop, Which
 
 WIDER = 6
@@ -17,69 +16,92 @@ WIDER = 6
 WAYS = 4
 """The most predicates that lead to one entity."""
 
+NEAR = 20
+"""How many subjects of each predicate of a named entity are looked for among the members of a large set."""
 
-@dataclass(slots=True)
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A filter by an entity that the question names, and some members that match it."""
+
+    mention: Mention
+    which: Which
+    members: Sequence[str]
+
+
 class Conditions:
     """The filters for sets of one question. `sample`: how many members stand for a set."""
 
-    facts: FactSet
-    words: QueryWords
-    mentions: Mentions
-    sample: int
+    def __init__(self, facts: FactSet, words: QueryWords, mentions: Mentions, sample: int) -> None:
+        self._facts, self._mentions, self._sample = facts, mentions, sample
+        names = facts.names([words.class_of, words.subclass_of])
+        self._class_of, self._wider = names.get(words.class_of), names.get(words.subclass_of)
+        self.instances = None if self._class_of is None else facts.inverse_of(self._class_of)
+        """The predicate from a class to what it is the class of; None if the index has none."""
 
-    def of(self, base: Base) -> list[tuple[Mention, Which]]:
-        """Return filters that some member of a set matches: (mention, filter)."""
-        others = [one for one in self.mentions.entities if one.is_apart(base.start) and one.name != base.start.name]
-        backwards = self.facts.inverse_of(base.predicate.name)
-        members = self.members(base)
-        found: list[tuple[Mention, Which]] = []
-        for other in others:
-            asked: list[tuple[str, tuple[str, str, str]]] = []
-            for predicate in predicates_of(self.facts, other.name):
-                forwards = self.facts.inverse_of(predicate.name)
-                if forwards is None or not predicate.inverse:
-                    continue
-                asked += [(forwards, (member, forwards, other.name)) for member in members]
-                if backwards is not None and not self.facts.is_hub(other.name, predicate.name):
-                    near = islice(self.facts.objects([other.name], predicate.name), 4 * self.sample)
-                    asked += [(forwards, (member, backwards, base.start.name)) for _, member in near]
-            holds = self.facts.hold([fact for _, fact in asked])
-            names = Counter(name for (name, _), true in zip(asked, holds, strict=True) if true)
-            found += [(other, Which(self._hops_to(name), "is", other.name)) for name, _ in names.most_common(WAYS)]
-            if self._class_hops and self._class_hops[0].predicate not in names and self._is_class(members, other.name):
-                found.append((other, Which(self._class_hops, "is", other.name)))
+    def of(self, base: Base) -> list[Condition]:
+        """Return the filters that some member of a set matches."""
+        members, found = self.members(base), list[Condition]()
+        for other in self._mentions.entities:
+            if not other.is_apart(base.start) or other.name == base.start.name:
+                continue
+            matching: dict[str, list[str]] = {}
+            for predicate in predicates_of(self._facts, other.name):
+                forwards = self._facts.inverse_of(predicate.name) if predicate.inverse else None
+                if forwards is not None and (some := self._matching(base, members, predicate, forwards, other.name)):
+                    matching[forwards] = some
+            likely = sorted(matching.items(), key=lambda one: -len(one[1]))[:WAYS]
+            found += [Condition(other, Which(self._hops_to(name), "is", other.name), some) for name, some in likely]
+            if self._class_of is not None and self._class_of not in matching and self._is_class(members, other.name):
+                found.append(Condition(other, Which(self._hops_to(self._class_of), "is", other.name), members))
         return found
+
+    def _matching(
+        self, base: Base, members: Sequence[str], predicate: Predicate, forwards: str, other: str
+    ) -> list[str]:
+        """Return members that lead to an entity, as far as they are in a sample of the set or of the entity's subjects.
+
+        `predicate`, `forwards`: the predicate from the entity to its subjects, and the one that leads back.
+        """
+        facts, [count] = self._facts, self._facts.counts([other], predicate.name)
+        near: list[str] = []
+        if not facts.is_hub(other, predicate.name):
+            near = [subject for _, subject in islice(facts.objects([other], predicate.name), 4 * self._sample)]
+        if len(near) == count:
+            found = sorted(set(near) & set(members))
+        else:
+            holds = facts.hold([(member, forwards, other) for member in members])
+            found = [member for member, true in zip(members, holds, strict=True) if true]
+        backwards = facts.inverse_of(base.predicate.name)
+        if found or backwards is None or 0 < len(members) < self._sample:
+            return found
+        near = near[:NEAR]
+        holds = facts.hold([(subject, backwards, base.start.name) for subject in near])
+        return [subject for subject, true in zip(near, holds, strict=True) if true]
 
     def _hops_to(self, predicate: str) -> tuple[Hop, ...]:
         """Return the hops of a filter by a predicate: classes count with those that they are part of."""
-        own = self._class_hops
-        return own if own and own[0].predicate == predicate else (Hop(predicate),)
-
-    @property
-    def _class_hops(self) -> tuple[Hop, ...]:
-        names = self.facts.names([self.words.class_of, self.words.subclass_of])
-        if self.words.class_of not in names:
-            return ()
-        wider = names.get(self.words.subclass_of)
-        return (Hop(names[self.words.class_of]), *([] if wider is None else [Hop(wider, "*")]))
+        is_class = predicate == self._class_of and self._wider is not None
+        return (Hop(predicate), Hop(self._wider, "*")) if is_class and self._wider is not None else (Hop(predicate),)
 
     def _is_class(self, members: Sequence[str], name: str) -> bool:
         """Return whether some member has a class that is part of an entity, which has classes of its own."""
-        wider = self.facts.names([self.words.subclass_of]).get(self.words.subclass_of)
-        if wider is None or not members or self.facts.inverse_of(wider) not in self.facts.predicates(name):
+        if self._class_of is None or self._wider is None or not members:
             return False
-        classes = {one for _, one in self.facts.objects(members, self._class_hops[0].predicate)}
+        if self._facts.inverse_of(self._wider) not in self._facts.predicates(name):
+            return False
+        classes = {one for _, one in self._facts.objects(members, self._class_of)}
         seen = set(classes)
         for _ in range(WIDER):
             if name in classes:
                 return True
-            classes = {one for _, one in self.facts.objects(sorted(classes), wider)} - seen
+            classes = {one for _, one in self._facts.objects(sorted(classes), self._wider)} - seen
             seen |= classes
         return False
 
     def members(self, base: Base) -> list[str]:
         """Return some members of a set; none if it has literals, or is that of a hub."""
-        if base.predicate.kind not in ("entity", "mixed") or self.facts.is_hub(base.start.name, base.predicate.name):
+        if base.predicate.kind not in ("entity", "mixed") or self._facts.is_hub(base.start.name, base.predicate.name):
             return []
-        pairs = self.facts.objects([base.start.name], base.predicate.name)
-        return [member for _, member in islice(pairs, self.sample)]
+        pairs = self._facts.objects([base.start.name], base.predicate.name)
+        return [member for _, member in islice(pairs, self._sample)]

@@ -55,13 +55,14 @@ def find_mentions(
             continue
         for one in (yield from namesakes(machine, start, anchor.ids, anchor.state, NAMESAKES)):
             name = machine.text_of(one.state.prefix).decode("utf-8", "replace").partition(">")[0].strip()[1:]
-            mention = Mention(anchor.start, anchor.stop, name, one.alias or bare_name(name), one.share)
+            called = one.alias or bare_name(name)
+            mention = Mention(anchor.start, anchor.stop, name, called, one.share)
             known = found.setdefault((anchor.start, anchor.stop, name), mention)
             if known.share < mention.share:
                 found[anchor.start, anchor.stop, name] = mention
     ids = facts.ids(list({mention.name for mention in found.values()}))
     predicates = {name for name, id_ in ids.items() if id_.startswith("P")}
-    entities = [mention for mention in found.values() if mention.name not in predicates]
+    entities = _as_spelt([mention for mention in found.values() if mention.name not in predicates], question)
     taken = [mention for mention in entities if not mention.called.replace(".", "").isdecimal()]
     numbers = [
         number
@@ -69,3 +70,16 @@ def find_mentions(
         if not any(mention.start <= begin and end <= mention.stop for mention in taken)
     ]
     return Mentions(entities, frozenset(predicates), numbers)
+
+
+def _as_spelt(mentions: Sequence[Mention], question: str) -> list[Mention]:
+    """Return mentions without those that are spelt otherwise, if the question's letters name others: of `country` not
+    the alias `Country`."""
+    exact = {
+        (one.start, one.stop) for one in mentions if one.called.startswith(question[one.start : one.stop].rstrip("s"))
+    }
+    return [
+        one
+        for one in mentions
+        if (one.start, one.stop) not in exact or one.called[:1] == question[one.start : one.start + 1]
+    ]

@@ -8,10 +8,9 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
 
 from refactx.choosing.queries.candidate import UNASKED, Base, Candidate, SearchOptions, predicates_of
-from refactx.choosing.queries.conditions import Conditions
+from refactx.choosing.queries.conditions import Condition, Conditions
 from refactx.choosing.queries.mentions import Mention, Mentions
 from refactx.choosing.queries.scores import LineScores, Way, line_of
 from refactx.choosing.queries.words import QueryWords
@@ -19,12 +18,6 @@ from refactx.engines.requests import Steps
 from refactx.query.fact_set import FactSet, Predicate
 from refactx.query.values import parse_quantity, parse_time
 from refactx.query.walk import By, Head, Hop, Query, Which
-
-MEASURED = 20
-"""How many members are looked at to find what a set can be sorted by."""
-
-COMMON = 0.2
-"""The least share of these members that must have it."""
 
 
 class QuerySearch:
@@ -116,10 +109,10 @@ class QuerySearch:
     def _narrowed(self, base: Base, query: Query) -> Steps[list[Candidate]]:
         """Return a query with filters by other entities that the question names."""
         ways: list[Way] = []
-        for mention, which in self._conditions.of(base):
-            narrow = replace(query, which=(which,))
-            prior = self._prior(base.start, mention) - self._options.filter
-            ways.append(Way(narrow, line_of(narrow, base.start, mention), prior))
+        for one in self._conditions.of(base):
+            narrow = replace(query, which=(one.which,))
+            prior = self._prior(base.start, one.mention) - self._options.filter
+            ways.append(Way(narrow, line_of(narrow, base.start, one.mention), prior))
         return (yield from self._scores.rank(ways))
 
     # --- Yes or no
@@ -186,34 +179,54 @@ class QuerySearch:
 
     def _superlatives(self, head: Head) -> Steps[list[Candidate]]:
         found: list[Candidate] = []
-        for base in (yield from self._bases(head))[: self._options.bases]:
-            ways: list[Way] = []
-            conditions: list[tuple[Mention | None, Which | None]] = [(None, None), *self._conditions.of(base)]
-            for mention, which in conditions:
-                filters = () if which is None else (which,)
-                named = (base.start,) if mention is None else (base.start, mention)
-                prior = self._prior(*named) - self._options.filter * len(filters)
-                for by in self._measures(base, which):
-                    query = Query(head, base.start.name, (Hop(base.predicate.name),), filters, by)
-                    ways.append(Way(query, line_of(query, *named), prior))
+        for base in (yield from self._ranked_sets(head)):
+            ways = [
+                *self._sorted(head, base, None),
+                *(way for one in self._conditions.of(base) for way in self._sorted(head, base, one)),
+            ]
             found += yield from self._scores.rank(ways, self._options.hopeless)
         return found
 
-    def _measures(self, base: Base, which: Which | None) -> list[By]:
-        """Return what members can be sorted by: predicates with numbers or times that enough of them have."""
-        members: Sequence[str]
-        if which is None:
-            members = self._conditions.members(base)[:MEASURED]
-        else:
-            backwards = self._facts.inverse_of(which.hops[0].predicate)
-            pairs = self._facts.objects([which.value], backwards) if backwards is not None else iter(())
-            members = [member for _, member in islice(pairs, MEASURED)]
+    def _ranked_sets(self, head: Head) -> Steps[list[Base]]:
+        """Return the sets of which the question may ask for the first: the members of a class that it names, or else
+        other sets."""
+        options, instances = self._options, self._conditions.instances
+        if instances is not None:
+            predicate = Predicate(instances, None, True, "entity")
+            starts = [one for one in self.mentions.entities if self._facts.counts([one.name], instances)[0] > 1]
+            lines = [f"{head} <{one.called}> <{instances}>" for one in starts]
+            scores = (yield from self._scores.likelihoods(lines, [self._prior(one) for one in starts])).tolist()
+            found = [Base(start, predicate, score) for start, score in zip(starts, scores, strict=True)]
+            if found:
+                return sorted(found, key=lambda one: -one.score)[: options.bases]
+        return (yield from self._bases(head))[: options.bases]
+
+    def _sorted(self, head: Head, base: Base, condition: Condition | None) -> list[Way]:
+        """Return the queries for the first of a set, maybe with a filter, by all that its members can be sorted by."""
+        filters = () if condition is None else (condition.which,)
+        members = self._conditions.members(base) if condition is None else condition.members
+        named = (base.start,) if condition is None else (base.start, condition.mention)
+        prior = self._prior(*named) - self._options.filter * len(filters)
+        ways: list[Way] = []
+        for by, share in self._measures(members):
+            query = Query(head, base.start.name, (Hop(base.predicate.name),), filters, by)
+            ways.append(Way(query, line_of(query, *named), prior + self._options.prior * math.log(share)))
+        return ways
+
+    def _measures(self, members: Sequence[str]) -> list[tuple[By, float]]:
+        """Return what members can be sorted by, with the share of them that has it: predicates with numbers or times,
+        and how many facts of a predicate there are if the question names that."""
         counts: Counter[str] = Counter()
         for member in members:
             counts.update(self._facts.predicates(member).keys())
         described = self._facts.describe([name for name in counts if name not in UNASKED])
-        common = [one for name, one in described.items() if counts[name] >= COMMON * len(members)]
-        return [By(one.name) for one in common if any(self._is_measured(member, one) for member in members)]
+        found: list[tuple[By, float]] = []
+        for name, one in described.items():
+            if any(self._is_measured(member, one) for member in members):
+                found.append((By(name), counts[name] / len(members)))
+            elif one.name in self.mentions.predicates:
+                found.append((By(name, counted=True), counts[name] / len(members)))
+        return found
 
 
 def _head_for(head: Head, predicate: Predicate) -> Head:

@@ -49,11 +49,18 @@ class RowsIndex:
     def complete(self, prefix: str, limit: int = 20) -> list[tuple[str, int]]:
         return list(completions(self, self.tokenizer, normalise_prefix(prefix)))[:limit]
 
-    def named(self, names: Iterable[str]) -> dict[str, Named]:
+    def ids_of(self, names: Iterable[str]) -> dict[str, Named]:
         kinds = {
             name: "inverse" if name.endswith(" of") else KIND_OF.get(KINDS[name], "literal") for name in PREDICATES
         }
         return {name: Named(f"P{ord(name[0])}", kinds[name]) for name in names if name in kinds}
+
+    def names_of(self, ids: Iterable[str], *, inverse: bool = False) -> dict[str, str]:
+        named = ((self.ids_of([name])[name].id, name) for name in PREDICATES if name.endswith(" of") == inverse)
+        return {id_: name for id_, name in named if id_ in set(ids)}
+
+    def hubs(self, objects: Iterable[str]) -> dict[str, dict[str, int]]:
+        return {}
 
     @property
     def round_trips(self) -> int:
