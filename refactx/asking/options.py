@@ -17,10 +17,10 @@ class Generation:
     `channel`: choose each fact by the question (`refactx.choosing.channel`), if the prompt has examples for that and
     there are no beams; `tells`: how much likelier, in nats, a fact or query has to make the question than none does, for
     the answer not to be "I don't know." (None: as the prompt says). `num_beams`: beams over the whole text.
-    `fact_beams`: search for each fact with this many beams, in greedy or sampled text; `fact_length_penalty`: see `refactx.FactBeams`. `max_facts`: after this many facts the
-    answer has to follow, and the text ends if it begins another fact (None: no limit). `temperature`: above 0, sample
-    from the `top_k` likeliest ids, and from the likeliest ids with a total probability of `top_p` (None: from all);
-    `seed`: for sampling (None: another text each time).
+    `fact_beams`: search for each fact with this many beams, in greedy or sampled text; `fact_length_penalty`: see
+    `refactx.FactBeams`. `max_facts`: after this many facts the answer has to follow, and the text ends if it begins
+    another fact (None: no limit). `temperature`: above 0, sample from the `top_k` likeliest ids, and from the likeliest
+    ids with a total probability of `top_p` (None: from all); `seed`: for sampling (None: another text each time).
 
     Raises InputError for values out of range, and for options that exclude each other.
 

@@ -14,6 +14,7 @@ from typing import NoReturn
 import click
 
 from refactx.cli.ask import ask
+from refactx.cli.calibrate import calibrate
 from refactx.cli.eval import eval_
 from refactx.cli.facts import facts
 from refactx.cli.help import OrderedGroup
@@ -48,7 +49,7 @@ def cli(context: click.Context) -> None:
         click.echo(FIRST_STEPS)
 
 
-for command in (ingest, ask, query, facts, index, forget, eval_):
+for command in (ingest, ask, query, facts, index, forget, eval_, calibrate):
     cli.add_command(command)
 
 

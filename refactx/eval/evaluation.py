@@ -134,6 +134,7 @@ def _settings(options: EvaluationOptions, questions: Sequence[Question], prompt:
         "prompt": options.prompt,
         "prompt_fingerprint": _fingerprint(prompt),
         **asdict(options.generation),
+        "tells": prompt.tells if options.generation.tells is None else options.generation.tells,
         "batch_size": options.batch_size,
         "engine": engine_for(options.model, options.engine),
         "dtype": options.engine.dtype,

@@ -64,12 +64,17 @@ def confidence_of(results: Sequence[Told]) -> dict[str, Any] | None:
     if not told:
         return None
     points = points_of(results)
-    shown = [-math.inf, *(float(threshold) for threshold in THRESHOLDS if min(told) < threshold <= max(told))]
     return {
         "of": len(told),
         "points": [_json(point, point.threshold) for point in points if point.right + point.wrong],
-        "table": [_json(at_threshold(points, threshold), threshold) for threshold in shown],
+        "table": table_of(points, told),
     }
+
+
+def table_of(points: Sequence[Point], told: Sequence[float]) -> list[dict[str, float | None]]:
+    """Return answers at all confidences, and at round thresholds among the confidences `told`."""
+    shown = [-math.inf, *(float(threshold) for threshold in THRESHOLDS if min(told) < threshold <= max(told))]
+    return [_json(at_threshold(points, threshold), threshold) for threshold in shown]
 
 
 def _json(point: Point, threshold: float) -> dict[str, float | None]:

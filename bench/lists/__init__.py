@@ -1,0 +1,1 @@
+"""Questions for long lists, generated from an index, and the recall of their walks."""

@@ -1,0 +1,110 @@
+"""`refactx calibrate`: the threshold of the confidence that fits a model, an index and a prompt best."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from refactx.asking.options import GREEDY, MAX_NEW_TOKENS
+from refactx.cli.help import GroupedCommand
+from refactx.cli.options import BATCH_SIZE, DB, INDEX, JSON, MACHINE_GROUP, PROMPT, engine_options, engine_options_of
+from refactx.cli.options import print_json as print_document
+from refactx.errors import InputError
+
+FLOOR = 0.0
+"""The threshold of the run: an answer below it makes the question less likely than no fact does."""
+
+
+@click.command(cls=GroupedCommand, groups={"Database and machine": MACHINE_GROUP})
+@click.argument("questions", type=click.Path(path_type=Path), required=False)
+@click.option("--model", metavar="MODEL", help="Hugging Face id, folder, GGUF; or demo.")
+@INDEX
+@click.option(
+    "--run", type=click.Path(path_type=Path), metavar="FOLDER", help="Take a run of refactx eval; ask nothing."
+)
+@click.option(
+    "--precision",
+    type=click.FloatRange(0, 1, min_open=True),
+    metavar="P",
+    help="At least P; default: most right minus wrong ones.",
+)
+@PROMPT
+@click.option(
+    "--split",
+    default="tune",
+    show_default=True,
+    type=click.Choice(["all", "tune", "report"]),
+    metavar="HALF",
+    help="Which half: all, tune or report.",
+)
+@click.option("--kinds", default="", metavar="KIND,...", help="Ask only these kinds, such as single,multi.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Ask N questions, always the same ones.")
+@click.option(
+    "--max-new-tokens", default=MAX_NEW_TOKENS, show_default=True, type=click.IntRange(1), metavar="N",
+    help="At most N tokens per answer.",
+)  # fmt: skip
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Folder of the run; default: in refactx-eval/."
+)
+@JSON
+@DB
+@BATCH_SIZE
+@engine_options
+def calibrate(questions: Path | None, run: Path | None, precision: float | None, as_json: bool, **given: Any) -> None:
+    """Find the confidence that answers need (--tells) by questions whose answers are known. The same command continues
+    a stopped run.
+    """
+    from refactx.eval.calibration import calibrate as find
+
+    if (questions is None) == (run is None):
+        raise InputError("give either a file of questions or --run with the folder of a run of refactx eval")
+    folder = run if run is not None else _ask(questions, **given)
+    found = find(folder, precision)
+    if as_json:
+        return print_document({"run": str(folder), **found.to_json()})
+    auc = f"{found.auc.value:.2f} ({found.auc.low:.2f} to {found.auc.high:.2f})" if found.auc.value is not None else "–"
+    click.echo(f"{found.point.of} questions in {folder}; AUC of the confidence {auc}")
+    click.echo(f"{'confidence':>10} {'answered':>9} {'accuracy':>9} {'precision':>10} {'refusal accuracy':>17}")
+    for row in found.table:
+        threshold = "any" if row["threshold"] is None else f"{row['threshold']:g}"
+        shown = [_number(row[name]) for name in ("answered", "accuracy", "precision", "refusal_accuracy")]
+        click.echo(f"{threshold:>10} {shown[0]:>9} {shown[1]:>9} {shown[2]:>10} {shown[3]:>17}")
+    aim = "the most right answers minus wrong ones" if precision is None else f"a precision of at least {precision:g}"
+    click.echo(
+        f"best for {aim}: {found.point.right} right and {found.point.wrong} wrong answers, precision "
+        f"{_number(found.precision.value)} ({_number(found.precision.low)} to {_number(found.precision.high)})"
+    )
+    if math.isfinite(found.floor) and found.floor > FLOOR:
+        click.echo(
+            f"this run has no answers by facts below {found.floor:g}: --tells {FLOOR:g} in refactx eval has them"
+        )
+    click.echo(
+        f"use it with `refactx ask --tells {found.tells:g}`, or write `tells = {found.tells:g}` in the prompt file"
+    )
+    return None
+
+
+def _ask(questions: Path | None, **given: Any) -> Path:
+    """Ask the questions, and return the folder of the run."""
+    from refactx.eval.evaluation import EvaluationOptions, evaluate
+
+    if questions is None or given["model"] is None:
+        raise InputError("there is no model to ask: give --model, or --run with the folder of a run of refactx eval")
+    kinds = tuple(kind.strip() for kind in given.pop("kinds").split(",") if kind.strip())
+    generation = replace(GREEDY, tells=FLOOR, max_new_tokens=given.pop("max_new_tokens"))
+    engine = engine_options_of(given, given["batch_size"], 1)
+    options = EvaluationOptions(questions=questions, kinds=kinds, generation=generation, engine=engine, **given)
+    if options.out is None:
+        options = replace(options, out=options.folder.with_name(f"{options.folder.name}-calibrate"))
+    try:
+        evaluate(options)
+    except KeyboardInterrupt:
+        click.echo(f"stopped; the same command continues the run in {options.folder}", err=True)
+        raise
+    return options.folder
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"

@@ -1,0 +1,116 @@
+"""The best threshold of the confidence for a model, an index and a prompt, from a run whose answers are scored."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from refactx.errors import InputError
+from refactx.eval.confidence import Point, best_point, curve_of, separation
+from refactx.eval.confidence.figures import table_of
+from refactx.eval.intervals import Estimate, proportion
+from refactx.eval.log import AnswerLog
+from refactx.eval.results import told_of
+from refactx.eval.run import FILES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """A threshold, with what it does on the questions of a run.
+
+    `tells`: the threshold, in nats; `point`, `precision`: the answers that are left; `whole`: all answers of the run;
+    `auc`: of the confidence, where right is hit; `floor`: the run's own threshold, below which it has no answers;
+    `table`: answers by threshold, as the report has them.
+    """
+
+    tells: float
+    point: Point
+    precision: Estimate
+    whole: Point
+    auc: Estimate
+    floor: float
+    table: Sequence[Mapping[str, float | None]]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the calibration as `refactx calibrate --json` prints it."""
+        return {
+            "tells": self.tells,
+            "questions": self.point.of,
+            "right": self.point.right,
+            "wrong": self.point.wrong,
+            "answered": round(self.point.answered, 4),
+            "accuracy": round(self.point.accuracy, 4),
+            "precision": self.precision.to_json(),
+            "refusal_accuracy": round(self.point.refusal_accuracy, 4),
+            "auc": self.auc.to_json(),
+            "floor": self.floor,
+            "table": list(self.table),
+        }
+
+
+def calibrate(folder: Path, precision: float | None = None) -> Calibration:
+    """Return the best threshold for the answers with facts of a finished run, by `refactx.eval.confidence.best_point`.
+
+    Without `precision` it is that with the most right answers minus wrong ones, else the one with the most right answers
+    of those with at least this precision. Raises InputError if the folder has no report, if no answer has a confidence,
+    or if no threshold is that precise.
+    """
+    results, floor = _results(folder)
+    told = [value for value, given, _ in results if given and value is not None]
+    if not told:
+        raise InputError(
+            f"no answer in {folder} has a confidence: that needs a prompt with `channel` and `unknown`, and no beams"
+        )
+    points = curve_of(*zip(*results, strict=True))
+    best = best_point(points, precision)
+    if best is None:
+        highest = max(point.precision or 0.0 for point in points)
+        raise InputError(
+            f"at no threshold the precision is at least {precision:g}: give at most {math.floor(1000 * highest) / 1000:g}"
+        )
+    right = [is_right for value, given, is_right in results if given and value is not None]
+    return Calibration(
+        tells=_between(told, best.threshold),
+        point=best,
+        precision=proportion(best.right, best.right + best.wrong),
+        whole=points[0],
+        auc=separation(told, right),
+        floor=floor,
+        table=table_of(points, told),
+    )
+
+
+def _between(told: Sequence[float], threshold: float) -> float:
+    """Return a round number that has the same answers above it as a threshold has.
+
+    >>> _between([1.0, 2.0, 4.04, 4.13], 4.04), _between([1.0, 4.04, 4.13], 4.13), _between([1.5], -math.inf)
+    (3.0, 4.08, 1.0)
+    """
+    below, above = [value for value in told if value < threshold], [value for value in told if value >= threshold]
+    if not below:
+        return float(math.floor(min(told)))
+    if not above:
+        return float(math.floor(max(told)) + 1)
+    low, high = max(below), min(above)
+    near = (round((low + high) / 2, digits) for digits in range(8))
+    return next((value for value in near if low < value <= high), high)
+
+
+def _results(folder: Path) -> tuple[list[tuple[float | None, bool, bool]], float]:
+    """Return each question's confidence, whether it has an answer, and a right one; and the run's own threshold."""
+    path = folder / "report.json"
+    try:
+        report = json.loads(path.read_text(encoding="utf-8"))
+        lines = [line for line in report["results"] if line["run"] == "grounded"]
+        found = [(line["key"], line["outcome"] == "given", bool(line["hit"])) for line in lines]
+        floor = report["settings"].get("tells")
+    except OSError as error:
+        raise InputError(f"{folder} has no report.json: give the folder of a finished run of refactx eval") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} is no report of refactx eval ({error!r}): give the folder of a run") from error
+    with AnswerLog(folder / FILES["grounded"]) as log:
+        answers = {key: record.get("answer") or {} for key, record in log.records.items()}
+    told = [(told_of(answers.get(key, {})), given, hit) for key, given, hit in found]
+    return told, -math.inf if floor is None else float(floor)

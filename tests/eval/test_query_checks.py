@@ -1,0 +1,62 @@
+"""Queries of answers are run again on the facts, and names that are not there are counted."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+import pytest
+from support.query.twin import SetFacts
+
+from refactx.errors import InputError
+from refactx.eval.queries import Checked, check_line, load_checks
+
+FACTS = SetFacts(frozenset({("A", "p", "B"), ("A", "p", "C"), ("B", "q", "C"), ("A", "n", "7")}))
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["count <A> <p> .", "list <A> <p> which <q> <C>", "ask <A> <n> over <3>", "most <A> <p> by count <q>", "ask <A> <p> <F (f)>"],
+)  # fmt: skip
+def test_a_query_of_names_that_are_there_runs(line: str) -> None:
+    assert check_line(line, FACTS) == Checked()
+
+
+@pytest.mark.parametrize(
+    ("line", "unknown"),
+    [
+        ("count <Nobody> <p>", ("Nobody",)),
+        ("list <A> <no such>", ("no such",)),
+        ("ask <A> <p> <Nobody>", ("Nobody",)),
+        ("list <A> <p> which <no such> <C>", ("no such",)),
+        ("most <A> <p> by <no such>", ("no such",)),
+        ("ask <A> <n> equals <8>", ()),  # a number is no name
+    ],
+)
+def test_names_that_are_not_there(line: str, unknown: tuple[str, ...]) -> None:
+    assert check_line(line, FACTS).unknown == unknown
+
+
+def test_a_query_that_does_not_run_has_a_reason() -> None:
+    assert (
+        "a query begins" in check_line("sum <A> <p>", FACTS).error
+        or "in place of" in check_line("sum <A> <p>", FACTS).error
+    )
+    assert check_line("list <Nobody> <p>", FACTS).error
+    assert check_line("list <A> <p> which <n> over <x>", FACTS).error
+
+
+def test_checks_are_stored_with_the_run(tmp_path: Path) -> None:
+    asked: list[Collection[str]] = []
+
+    def check(lines: Collection[str]) -> dict[str, Checked]:
+        asked.append(sorted(lines))
+        return {line: check_line(line, FACTS) for line in lines}
+
+    lines = {"count <A> <p>", "count <Nobody> <p>"}
+    first = load_checks(tmp_path, lines, check)
+    assert load_checks(tmp_path, lines, check) == first
+    load_checks(tmp_path, {*lines, "count <B> <q>"}, check)
+    assert asked == [sorted(lines), ["count <B> <q>"]]
+    (tmp_path / "queries.json").write_text("[1]")
+    with pytest.raises(InputError, match="delete it"):
+        load_checks(tmp_path, lines, check)
+    assert load_checks(tmp_path / "none", (), check) == {}
