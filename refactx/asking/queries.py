@@ -14,6 +14,7 @@ from refactx.engines.language_model import LanguageModel
 from refactx.engines.requests import Steps
 from refactx.engines.scheduler import run_jobs
 from refactx.errors import InputError, ModelError
+from refactx.fact import clean_part
 from refactx.query.answered import AnsweredQuery
 from refactx.query.budget import Limits
 from refactx.query.denote import DEFAULT_LIMITS
@@ -25,7 +26,7 @@ from refactx.writing.writer import TREE_IDS, SharedEngine, share
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryChoice:
-    """The queries that a question may ask.
+    """The queries that a question may ask. `question`: its text as it was read, on one line.
 
     `heads`: what its words ask for; `mentions`: the entities, predicates and numbers that they name; `candidates`:
     queries with their scores in nats, the likeliest first, empty if the words name no entity; `without`: the score of no
@@ -111,7 +112,7 @@ def _run(question: str, channel: Channel, queries: QueryAnswers, machine: Machin
             for one in (yield from asked.candidates(head)):
                 candidates.setdefault(one.query, one)
         choice = QueryChoice(
-            question=question,
+            question=clean_part(question),
             heads=tuple(queries.heads),
             mentions=asked.mentions,
             candidates=tuple(sorted(candidates.values(), key=lambda one: -one.score)),

@@ -1,25 +1,32 @@
 """The names of a query as people write them: a label or an alias stands for the entity that it means most often.
 
 A name of the index has its description, `Louisiana (state of the United States of America)`, and few people type that.
-So a name that the index does not have is replaced by that of an entity with this label or alias: of those that have the
-predicate after it (or, for the value of a filter, facts that lead to it by the predicate before it) the one with most
-facts. A name that the index has is never replaced.
+So a name stays if it has facts with the predicate after it (the value of a filter: if the predicate before it leads to
+it). Else it is taken as a label: of the entities with this label, those with such facts are meant, and of these the one
+with most facts; but another entity, of which it is an alias, if that has more facts.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from refactx.query.fact_set import FactSet
 from refactx.query.values import parse_quantity, parse_time
 from refactx.query.walk import Hop, Query, Which
+
+COMPARED = 20
+"""The most entities of a label whose facts are counted."""
 
 
 class LabelledFacts(FactSet, Protocol):
     """A set of facts that finds entities by label or alias."""
 
     def labelled(self, label: str) -> Sequence[str]:
-        """Return the names of entities with facts that have a label or an alias."""
+        """Return names of entities with facts that are a label and a description, those with most facts first."""
+        ...
+
+    def aliased(self, alias: str) -> Sequence[str]:
+        """Return names of entities that have an alias."""
         ...
 
 
@@ -35,7 +42,7 @@ class Resolved:
 def resolve(query: Query, facts: LabelledFacts) -> tuple[Query, tuple[Resolved, ...]]:
     """Return a query with names of the index in place of labels and aliases, and what was replaced.
 
-    Values are names after `is` alone. What nothing is known of stays as it is, and is an error of `denote`.
+    Values are names after `is` alone. A name of which nothing is known stays, and is an error of `denote`.
 
         query, replaced = resolve(read_line("count <Louisiana> <nickname>"), TreeFacts(index))
         query.start  # "Louisiana (state of the United States of America)"
@@ -63,14 +70,47 @@ def _resolve_value(which: Which, hops: Sequence[Hop], facts: LabelledFacts, foun
 
 
 def _meant(label: str, predicate: str | None, facts: LabelledFacts, found: dict[str, Resolved]) -> str:
-    """Return the name that a label means, if possible one of an entity that has a predicate. Note it in `found`."""
-    if facts.predicates(label) or facts.ids([label]):
+    """Return the name that a label means. Note it in `found` if it is another.
+
+    `predicate`: that of the facts which it should have.
+    """
+    is_name = bool(facts.predicates(label) or facts.ids([label]))
+    if is_name and (predicate is None or facts.counts([label], predicate)[0]):
         return label
-    names = facts.labelled(label)
-    if not names:
+    own, by_alias = _namesakes(label, facts)
+    best = _best(own, predicate, facts)
+    other = _best(by_alias, predicate, facts)
+    if best is None or (other is not None and other.facts > best.facts and other.fits >= best.fits):
+        best = other
+    if best is None or (is_name and not best.fits):
         return label
+    among = len({*own, *by_alias}) + is_name
+    found.setdefault(best.name, Resolved(label, best.name, among))
+    return best.name
+
+
+def _namesakes(label: str, facts: LabelledFacts) -> tuple[list[str], list[str]]:
+    """Return the entities with a label, and those with it as an alias; its first letter may differ if there are none."""
+    own, by_alias = list(facts.labelled(label)), list(facts.aliased(label))
+    if not own and not by_alias:
+        label = f"{label[:1].swapcase()}{label[1:]}"
+        own = [*([label] if facts.predicates(label) else []), *facts.labelled(label)]
+        by_alias = list(facts.aliased(label))
+    return own, by_alias
+
+
+class _Candidate(NamedTuple):
+    """An entity: whether it has facts with a predicate (`fits`), and how many `facts` in all."""
+
+    fits: bool
+    facts: int
+    name: str
+
+
+def _best(names: Sequence[str], predicate: str | None, facts: FactSet) -> _Candidate | None:
     counts = [0] * len(names) if predicate is None else facts.counts(names, predicate)
-    fitting = [name for name, count in zip(names, counts, strict=True) if count] or names
-    name = max(fitting, key=lambda one: sum(facts.predicates(one).values()))
-    found.setdefault(name, Resolved(label, name, len(names)))
-    return name
+    fitting = [name for name, count in zip(names, counts, strict=True) if count]
+    candidates = (
+        _Candidate(bool(fitting), sum(facts.predicates(name).values()), name) for name in (fitting or names)[:COMPARED]
+    )
+    return max(candidates, key=lambda one: one.facts, default=None)

@@ -130,20 +130,13 @@ class TreeFacts:
         return list(dict.fromkeys(entity for one in found for entity in meant.get(one, [one])))[:most]
 
     def labelled(self, label: str) -> list[str]:
-        """Return names of entities with facts that have a label or an alias, those of many with most facts alone.
+        """Return names of entities with facts that are a label and a description, those with most facts first."""
+        names = (text[1:-1] for text, _ in self._index.complete(f"<{label} (", NEAR_NAMES))
+        return [name for name in names if name.endswith(")") and not name.endswith(ALIAS)]
 
-        The case of the first letter may differ if there is none with the label as it is.
-        """
-        found: list[str] = []
-        for spelt in (label, f"{label[:1].swapcase()}{label[1:]}"):
-            texts = (text[1:-1] for text, _ in self._index.complete(f"<{spelt} (", NEAR_NAMES))
-            names = [spelt, *(text for text in texts if text.endswith(")"))]
-            aliases = [f"{spelt}{ALIAS}", *(name for name in names if name.endswith(ALIAS))]
-            found = [name for name in names if name not in aliases and self.predicates(name)]
-            found += [entity for _, entity in self.objects(list(dict.fromkeys(aliases)), ALIAS_OF)]
-            if found:
-                break
-        return list(dict.fromkeys(found))
+    def aliased(self, alias: str) -> list[str]:
+        """Return names of entities that have an alias."""
+        return [entity for _, entity in self.objects([f"{alias}{ALIAS}"], ALIAS_OF)]
 
     # --- The tree
 

@@ -16,6 +16,10 @@ GRAPH = frozenset(
         ("Pel (alias)", "alias of", "Lou (state)"),
         ("Pel (alias)", "alias of", "Lou (song)"),
         ("Bay (its name) (alias)", "alias of", "Lou (state)"),
+        *(("Bob (b)", "n", f"{number}") for number in range(9)),
+        ("Pel (p)", "n", "1"),
+        ("Bob (alias)", "alias of", "Bo"),
+        ("Bob (alias)", "alias of", "Lou (song)"),
         ("Bo", "p", "Ann (y)"),
         ("Bo (b)", "p", "Ann (y)"),
         ("Bo (b)", "q", "Ann (y)"),
@@ -44,11 +48,15 @@ def resolved(text: str) -> tuple[str, tuple[Resolved, ...]]:
         ("list <Lou> <p>", "list <Lou (state)> <p>"),  # of those that have p, the one with most facts
         ("list <Lou> <q>", "list <Lou (song)> <q>"),
         ("list <Lou> <x>", "list <Lou (song)> <x>"),  # nobody has x
-        ("list <Pel> <p>", "list <Lou (state)> <p>"),  # an alias of both
-        ("list <Bay> <p>", "list <Lou (state)> <p>"),  # an alias with a description
-        ("list <bay> <p>", "list <Lou (state)> <p>"),  # the first letter differs
+        ("list <Pel> <p>", "list <Lou (state)> <p>"),  # an alias of two, with more facts than <Pel (p)>
+        ("list <pel> <p>", "list <Lou (state)> <p>"),  # the first letter differs
+        ("list <Bay> <p>", "list <Bay> <p>"),  # that is another alias
         ("list <lou> <p>", "list <lou (lower case)> <p>"),  # there is one with the letter as it is
-        ("list <Bo> <q>", "list <Bo> <q>"),  # a name stays, also if another entity has the predicate
+        ("list <Bo> <p>", "list <Bo> <p>"),  # a name with such facts
+        ("list <Bo> <q>", "list <Bo (b)> <q>"),  # it has none, and another entity of the name has
+        ("list <Bo> <x>", "list <Bo> <x>"),  # nobody has
+        ("list <Bob> <n>", "list <Bob (b)> <n>"),  # an alias of others with fewer facts
+        ("list <Bob> <q>", "list <Bob (b)> <q>"),  # also if only these fit
         ("list <Nobody> <p>", "list <Nobody> <p>"),
         ("ask <Lou> <p> <Ann>", "ask <Lou (state)> <p> <Ann (x)>"),
         ("list <Ann> <p of> which <q> <Ann>", "list <Ann (x)> <p of> which <q> <Ann (y)>"),

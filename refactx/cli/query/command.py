@@ -81,6 +81,8 @@ def query(
                     answer(text)
                 except RefactxError as error:
                     click.echo(f"refactx: {without_password(str(error))}", err=True)
+                except KeyboardInterrupt:
+                    click.echo("(interrupted)", err=True)
         else:
             _answer_each(read_piped(), answer, as_json)
 

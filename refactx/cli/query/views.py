@@ -10,6 +10,7 @@ from refactx.cli.plain import line
 from refactx.cli.query.replies import Reply
 from refactx.fact import Link, LinkedFact, visible
 from refactx.query import AnsweredQuery, write_line
+from refactx.query.denote import DEFAULT_LIMITS
 from refactx.query.values import bare_name
 
 SHOWN = 20
@@ -33,7 +34,7 @@ def print_reply(reply: Reply, *, as_json: bool, explains: bool, limit: int | Non
         console = terminal()
         console.print()
         console.print(fact_tree(reply.answered.facts[:shown], console.width))
-        for text in _more(len(reply.answered.facts), shown, "facts"):
+        for text in _more_facts(reply.answered, shown):
             click.echo(text)
     click.echo()
     return None
@@ -57,7 +58,7 @@ def _lines(reply: Reply, shown: int, *, explains: bool, has_facts: bool) -> Iter
         yield from _rows(answered, shown)
         if has_facts:
             yield from (f"Fact: {_fact(fact)}" for fact in answered.facts[:shown])
-            yield from _more(len(answered.facts), shown, "facts")
+            yield from _more_facts(answered, shown)
     if explains and reply.choice is not None:
         yield from _explanation(reply, shown)
 
@@ -82,6 +83,14 @@ def _more(count: int, shown: int, what: str) -> Iterator[str]:
         yield f"(and {count - shown:,} more {what}: see --limit)"
 
 
+def _more_facts(answered: AnsweredQuery, shown: int) -> Iterator[str]:
+    """Yield how many facts are not shown: there may be more than were asked for."""
+    if len(answered.facts) < DEFAULT_LIMITS.facts:
+        yield from _more(len(answered.facts), shown, "facts")
+    elif len(answered.facts) >= shown:
+        yield "(there may be more facts: see --limit)"
+
+
 def _explanation(reply: Reply, shown: int) -> Iterator[str]:
     """Yield what the question's words name, and the candidates for its query."""
     choice = reply.choice
@@ -89,7 +98,7 @@ def _explanation(reply: Reply, shown: int) -> Iterator[str]:
         return
     yield f"Asks for: {', '.join(choice.heads)}"
     for one in choice.mentions.entities:
-        words = line(reply.question[one.start : one.stop])
+        words = line(choice.question[one.start : one.stop])
         yield f"Names: {words!r} <{line(one.name)}>, {one.share:.0%} of the facts of its namesakes"
     yield from (f"Names: predicate <{line(name)}>" for name in sorted(choice.mentions.predicates))
     yield from (f"Names: number {number}" for number in choice.mentions.numbers)
