@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 import refactx
-from bench.named_facts import NamedFacts
+from bench.twins.named_facts import NamedFacts
 from bench.twins.twin import NoTwin, twin_of
 
 

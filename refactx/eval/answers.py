@@ -11,8 +11,10 @@ with another unit.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from refactx.eval.normalise import Tokens, agrees, fold, is_quantity, normalise, with_iso_dates
 from refactx.eval.quantities import AND_IN_NUMBER
@@ -81,11 +83,49 @@ def same(gold: str, said: str) -> bool:
     >>> same("170", "170 cm"), same("170 kg", "170 cm"), same("1956-10-20", "20 October 1956")
     (True, False, True)
     """
-    if _agree(normalise(gold), normalise(said)):
-        return True
-    return any(_agree(normalise(gold), normalise(bare)) for bare in _peeled(said)) or any(
-        _agree(normalise(bare), normalise(said)) for bare in _peeled(gold)
-    )
+    return _same_forms(_forms_of(gold), _forms_of(said))
+
+
+def match(golds: Sequence[Sequence[str]], said: Sequence[str]) -> tuple[list[bool], list[bool]]:
+    """Return which gold answers, given their names, equal an item, and which items equal a gold answer (see `same`).
+
+    Only forms with digits may agree without being equal, so thousands of names are compared at once.
+
+    >>> match([["Bern"], ["1956", "2 km"]], ["Bern (city)", "Basel", "20 October 1956"])
+    ([True, True], [True, False, True])
+    """
+    forms = [_forms_of(item) for item in said]
+    having, whole = defaultdict[Tokens, list[int]](list), defaultdict[Tokens, list[int]](list)
+    for at, (first, *others) in enumerate(forms):
+        whole[first].append(at)
+        for form in (first, *others):
+            having[form].append(at)
+    found, wanted = [False] * len(golds), [False] * len(said)
+    every = [(number, forms_) for number, names in enumerate(golds) for name in names if (forms_ := _forms_of(name))[0]]
+    for number, gold in every:
+        for at in (*having.get(gold[0], ()), *(at for form in gold[1:] for at in whole.get(form, ()))):
+            found[number] = wanted[at] = True
+    with_digits = [at for at, each in enumerate(forms) if _has_digits(each)]
+    for number, gold in every if with_digits else ():
+        if _has_digits(gold):
+            for at in with_digits:
+                if not (found[number] and wanted[at]) and _same_forms(gold, forms[at]):
+                    found[number] = wanted[at] = True
+    return found, wanted
+
+
+@lru_cache(1 << 14)
+def _forms_of(name: str) -> tuple[Tokens, ...]:
+    """Return the normal forms of a name, of it without its last qualifier, and so on."""
+    return tuple(map(normalise, (name, *_peeled(name))))
+
+
+def _same_forms(gold: Sequence[Tokens], said: Sequence[Tokens]) -> bool:
+    return any(_agree(gold[0], form) for form in said) or any(_agree(form, said[0]) for form in gold[1:])
+
+
+def _has_digits(forms: Sequence[Tokens]) -> bool:
+    return any(sign.isdigit() for form in forms for token in form for sign in token)
 
 
 def _peeled(name: str) -> list[str]:
@@ -141,6 +181,8 @@ def _with_parentheses_as(text: str, sign: str) -> str:
 
 
 def _within(gold: Tokens, said: Tokens) -> bool:
+    if gold and gold[0] not in said and not gold[0][:1].isdigit():
+        return False
     width = len(gold)
     return width > 0 and any(all(map(agrees, gold, said[at : at + width])) for at in range(len(said) - width + 1))
 

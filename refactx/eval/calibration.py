@@ -85,8 +85,8 @@ def calibrate(folder: Path, precision: float | None = None) -> Calibration:
 def _between(told: Sequence[float], threshold: float) -> float:
     """Return a round number that has the same answers above it as a threshold has.
 
-    >>> _between([1.0, 2.0, 4.04, 4.13], 4.04), _between([1.0, 4.04, 4.13], 4.13), _between([1.5], -math.inf)
-    (3.0, 4.08, 1.0)
+    >>> _between([1.0, 2.0, 4.04, 4.12], 4.04), _between([1.0, 4.04, 4.12], 4.12), _between([1.5], -math.inf)
+    (3.0, 4.1, 1.0)
     """
     below, above = [value for value in told if value < threshold], [value for value in told if value >= threshold]
     if not below:

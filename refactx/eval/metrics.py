@@ -26,7 +26,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from refactx.eval.answers import Gold, contains, distinct, items, same, without_known
+from refactx.eval.answers import Gold, contains, distinct, items, match, without_known
 from refactx.eval.intervals import Estimate, proportion
 from refactx.eval.normalise import normalise
 
@@ -96,8 +96,7 @@ def score(answer: str, golds: Sequence[Gold], names: Iterable[str] = ()) -> Scor
         return Score(hit=True, exact=True, f1=1.0, precision=1.0, recall=1.0) if right else NOTHING
     names = tuple(names)
     said = items(answer, [*(name for gold in golds for name in gold.names), *names])
-    found = [any(same(name, item) for name in gold.names for item in said) for gold in golds]
-    wanted = [any(same(name, item) for gold in golds for name in gold.names) for item in said]
+    found, wanted = match([gold.names for gold in golds], said)
     precision, recall = sum(wanted) / len(said), sum(found) / len(golds)
     around = without_known(answer, names)  # West Virginia is another state than Virginia
     hit = any(found) or any(contains(name, around) for gold in golds for name in gold.names)

@@ -158,6 +158,8 @@ def agrees(gold: str, said: str) -> bool:
     """
     if gold == said:
         return True
+    if not (gold[:1].isdigit() and said[:1].isdigit()):  # neither is a date
+        return False
     one, other = _DATE.fullmatch(gold), _DATE.fullmatch(said)
     if not one or not other or int(one["year"]) != int(other["year"]) or one["bce"] != other["bce"]:
         return False
