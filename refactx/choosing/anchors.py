@@ -2,6 +2,7 @@
 
 From each word the tree is walked along the question, whatever the case of letters and however the tokenizer cuts words.
 So `where was barack obama born` finds `<Barack Obama (...)>`, in a few hundred lookups and about a millisecond.
+Accents may be left out, except those of letters that the tokenizer cuts into bytes: such a letter is found as it is.
 """
 
 import re
@@ -39,14 +40,19 @@ class Anchor:
 
 
 class FoldedTokens:
-    """The ids of a tokenizer by their folded text, so that `<barack` finds `<Bar` and `<bar`."""
+    """The ids of a tokenizer by their folded text, so that `<barack` finds `<Bar` and `<bar`.
+
+    Each has its text in lower case besides, with accents: a part of a letter is found in a text with that letter.
+    """
 
     def __init__(self, token_bytes: Sequence[bytes]) -> None:
-        ids: defaultdict[bytes, list[int]] = defaultdict(list)
+        ids, closing = defaultdict[bytes, list[int]](list), defaultdict[bytes, list[int]](list)
         for token, piece in enumerate(token_bytes):
-            if piece:
-                ids[_fold_bytes(piece)].append(token)
-        self._ids, self._longest = dict(ids), max(map(len, ids), default=0)
+            for text in {_fold_bytes(piece), piece.lower()} - {b""}:
+                ids[text].append(token)
+                for end in _ends_of_name(text):
+                    closing[text[:end]].append(token)
+        self._ids, self._closing, self._longest = dict(ids), dict(closing), max(map(len, ids), default=0)
 
     def beginning(self, text: bytes) -> Iterator[tuple[int, int]]:
         """Yield the ids with which a folded text may begin, and how many bytes each has."""
@@ -54,14 +60,14 @@ class FoldedTokens:
             for token in self._ids.get(text[:size], ()):
                 yield token, size
 
-    def of(self, text: bytes) -> Sequence[int]:
-        """Return the ids whose folded text is `text`."""
-        return self._ids.get(text, ())
+    def closing(self, text: bytes) -> Sequence[int]:
+        """Return the ids whose folded text begins with `text`, which is the rest of a name with what closes it."""
+        return self._closing.get(text, ())
 
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """Words of a question from `start` to `stop`, as the tree may spell them: `text`, folded."""
+    """Words of a question from `start` to `stop`, as the tree may spell them: `text`, in lower case."""
 
     start: int
     stop: int
@@ -71,17 +77,17 @@ class _Span:
 def find_anchors(machine: Machine, state: InFact, tokens: FoldedTokens, question: str) -> Lookups[list[Anchor]]:
     """Return the anchors of a question: names that begin a fact after `state`, the longest of each place in it.
 
-    A name of one word is left out within a longer one. A plural finds the singular if there is no name in the plural.
+    A name is left out within a longer one. A plural finds the singular too.
     """
-    found: dict[tuple[int, int], list[Anchor]] = {}
+    found: dict[tuple[int, int], dict[IdPath, Anchor]] = {}
     words = list(_WORD.finditer(question))
     for first in range(len(words)):
         spans = list(_spans(question, words[first : first + WORDS]))
         ends = yield from _walk(machine, state, tokens, {f" <{span.text}".encode(): span for span in spans})
         for span, ids, end in ends:
-            found.setdefault((span.start, span.stop), []).append(Anchor(span.start, span.stop, ids, end))
+            found.setdefault((span.start, span.stop), {})[ids] = Anchor(span.start, span.stop, ids, end)
     whole = [place for place in found if not any(_is_within(place, other) for other in found)]
-    return [anchor for place in sorted(whole) for anchor in found[place]]
+    return [anchor for place in sorted(whole) for anchor in found[place].values()]
 
 
 def fold(text: str) -> str:
@@ -100,7 +106,18 @@ def _fold_bytes(piece: bytes) -> bytes:
     try:
         return fold(piece.decode()).encode()
     except UnicodeDecodeError:  # a part of a letter
-        return piece
+        return piece.lower()
+
+
+def _ends_of_name(text: bytes) -> Iterator[int]:
+    """Yield where a name may end in the text of an id: after a closing bracket, and after ` (` or the rest of it."""
+    name, bracket, _ = text.partition(b">")
+    if bracket:
+        yield len(name) + 1
+    if b" (" in name:
+        yield name.index(b" (") + 2
+    if name.startswith(b"("):
+        yield 1
 
 
 def _is_within(place: tuple[int, int], other: tuple[int, int]) -> bool:
@@ -111,45 +128,41 @@ def _spans(question: str, words: Sequence[re.Match[str]]) -> Iterator[_Span]:
     """Yield the spans that begin with the first word: as they stand, with full stops, and in the singular."""
     start = words[0].start()
     for number, word in enumerate(words, 1):
-        text = fold(" ".join(question[start : word.end()].split()))
-        yield _Span(start, word.end(), text)
-        if any(len(one.group()) == 1 for one in words[:number]):  # `Michael J Fox`, `US`
-            yield _Span(start, word.end(), _INITIAL.sub(".", text))
-        elif word.end() < len(question) and question[word.end()] == ".":
-            yield _Span(start, word.end() + 1, text + ".")
-        for ending, singular in _PLURAL:
-            if text.endswith(ending) and len(word.group()) > len(ending) + 2:
-                yield _Span(start, word.end(), text.removesuffix(ending) + singular)
+        stop, written = word.end(), " ".join(question[start : word.end()].split())
+        for text in (fold(written), written.encode().lower().decode()):  # (the case of ASCII alone)
+            texts = [text]
+            if any(len(one.group()) == 1 for one in words[:number]):  # `Michael J Fox`
+                texts.append(_INITIAL.sub(".", text))
+            yield from (_Span(start, stop, one) for one in texts)
+            if question[stop : stop + 1] == ".":  # `Martin L. King Jr.`
+                yield from (_Span(start, stop + 1, one + ".") for one in texts if not one.endswith("."))
+            for ending, singular in _PLURAL:
+                if text.endswith(ending) and len(word.group()) > len(ending) + 2:
+                    yield _Span(start, stop, text.removesuffix(ending) + singular)
 
 
 def _walk(
     machine: Machine, state: InFact, tokens: FoldedTokens, spans: dict[bytes, _Span]
 ) -> Lookups[list[tuple[_Span, IdPath, InFact]]]:
     """Return the spans that are names, given by their texts after a state, with the ids and the state after each."""
+    closed = {text + closing: span for text, span in spans.items() for closing in (b">", b" (")}
     found: list[tuple[_Span, IdPath, InFact]] = []
     waiting: list[tuple[bytes, IdPath, InFact]] = [(b"", (), state)]
-    seen: set[IdPath] = set()
     while waiting:
         text, ids, at = waiting.pop()
-        wanted = [whole for whole in spans if whole.startswith(text)]
-        grown = dict[IdPath, bytes]()
-        for whole in wanted:
+        grown = defaultdict[int, dict[tuple[bytes, _Span | None], None]](dict)  # the span: its name ends there
+        for whole, span in closed.items():
+            if not whole.startswith(text):
+                continue
             rest = whole[len(text) :]
-            for token, size in tokens.beginning(rest):
-                grown[(*ids, token)] = text + rest[:size]
-            for closing in (b">", b" ("):
-                for token in tokens.of(rest + closing):
-                    grown[(*ids, token)] = whole + closing
-        for path, longer in grown.items():
-            if path in seen or not at.children.leaves_of(path[-1]):
-                continue
-            seen.add(path)
-            after = yield from machine.advancing(at, path[-1], 0)
-            if not isinstance(after, InFact):
-                continue
-            name = longer.removesuffix(b">").removesuffix(b" (")
-            if longer != name:
-                found.append((spans[name], path, after))
-            else:
-                waiting.append((longer, path, after))
+            for token, size in tokens.beginning(rest[:-1]):
+                grown[token][text + rest[:size], None] = None
+            for token in tokens.closing(rest):
+                grown[token][whole, span] = None
+        for token, ways in grown.items():
+            after = (yield from machine.advancing(at, token, 0)) if at.children.leaves_of(token) else None
+            if isinstance(after, InFact):
+                path = (*ids, token)
+                waiting += [(longer, path, after) for longer, ended in ways if ended is None]
+                found += [(ended, path, after) for _, ended in ways if ended is not None]
     return found
