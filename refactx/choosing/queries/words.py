@@ -8,7 +8,9 @@ from typing import Any, Self
 
 from refactx.query.walk import HEADS, OPERATORS, Head, Operator
 
-_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])")
+_NUMBER = re.compile(
+    r"(?<![\w.])[-+]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?!\w|\.\d|,\d{3}(?!\d))"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,12 +31,19 @@ class QueryWords:
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> Self:
         """Return the words of a prompt's table. Raise ValueError if it is not valid."""
-        known = {"heads": HEADS, "operators": OPERATORS}
+        known, texts = {"heads": HEADS, "operators": OPERATORS}, ("function", "class_of", "subclass_of")
+        if not isinstance(table, Mapping):
+            raise ValueError("its `words` is not a table")
+        if unknown := table.keys() - {*known, *texts}:
+            raise ValueError(f"its [words] has {', '.join(sorted(unknown))}: use {', '.join((*known, *texts))}")
         fields = dict(table)
+        for name in texts:
+            if not isinstance(fields.get(name, ""), str):
+                raise ValueError(f"{name} of its [words] is not a text")
         for name, keys in known.items():
             patterns = fields.get(name, {})
-            if not isinstance(patterns, dict) or not all(isinstance(one, list) for one in patterns.values()):
-                raise ValueError(f"its [words.{name}] is not a table of lists")
+            if not isinstance(patterns, dict) or not all(map(_are_texts, patterns.values())):
+                raise ValueError(f"its [words.{name}] is not a table of lists of texts")
             if wrong := patterns.keys() - set(keys):
                 raise ValueError(f"its [words.{name}] has {', '.join(sorted(wrong))}: use {', '.join(keys)}")
         fields["function"] = frozenset(fields.get("function", "").split())
@@ -46,7 +55,7 @@ class QueryWords:
         return words
 
     def heads_of(self, question: str) -> list[Head]:
-        """Return the heads that a question's words name, the first ones named first; `list` if there is none.
+        """Return the heads that a question's words name, in the order of the table; `list` if there is none.
 
         >>> QueryWords(heads={"count": ["how many"]}).heads_of("How many nicknames does Louisiana have?")
         ['count']
@@ -70,6 +79,10 @@ class QueryWords:
     @cached_property
     def _operators(self) -> dict[Operator, list[re.Pattern[str]]]:
         return {name: _compiled(patterns) for name, patterns in self.operators.items()}
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
 def _compiled(patterns: Sequence[str]) -> list[re.Pattern[str]]:
