@@ -72,7 +72,7 @@ def calibrate(folder: Path, precision: float | None = None) -> Calibration:
         )
     right = [is_right for value, given, is_right in results if given and value is not None]
     return Calibration(
-        tells=_between(told, best.threshold),
+        tells=_between(told, best.threshold, floor),
         point=best,
         precision=proportion(best.right, best.right + best.wrong),
         whole=points[0],
@@ -82,15 +82,15 @@ def calibrate(folder: Path, precision: float | None = None) -> Calibration:
     )
 
 
-def _between(told: Sequence[float], threshold: float) -> float:
-    """Return a round number that has the same answers above it as a threshold has.
+def _between(told: Sequence[float], threshold: float, floor: float) -> float:
+    """Return a round number that has the same answers above it as a threshold has; `floor` if it has all.
 
-    >>> _between([1.0, 2.0, 4.04, 4.12], 4.04), _between([1.0, 4.04, 4.12], 4.12), _between([1.5], -math.inf)
-    (3.0, 4.1, 1.0)
+    >>> _between([1.0, 2.0, 4.04, 4.12], 4.04, 0), _between([1.0, 4.04, 4.12], 4.12, 0), _between([1.5], -math.inf, 0)
+    (3.0, 4.1, 0)
     """
     below, above = [value for value in told if value < threshold], [value for value in told if value >= threshold]
     if not below:
-        return float(math.floor(min(told)))
+        return floor if math.isfinite(floor) else float(math.floor(min(told)))
     if not above:
         return float(math.floor(max(told)) + 1)
     low, high = max(below), min(above)
