@@ -1,5 +1,6 @@
 """Filters that a question names: other entities that some member of a set leads to."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -52,8 +53,10 @@ class Conditions:
                     matching[forwards] = some
             likely = sorted(matching.items(), key=lambda one: -len(one[1]))[:WAYS]
             found += [Condition(other, Which(self._hops_to(name), "is", other.name), some) for name, some in likely]
-            if self._class_of is not None and self._class_of not in matching and self._is_class(members, other.name):
-                found.append(Condition(other, Which(self._hops_to(self._class_of), "is", other.name), members))
+            if self._class_of is not None and self._class_of not in matching:
+                some = self._of_class(members, other.name)
+                if some:
+                    found.append(Condition(other, Which(self._hops_to(self._class_of), "is", other.name), some))
         return found
 
     def _matching(
@@ -84,20 +87,26 @@ class Conditions:
         is_class = predicate == self._class_of and self._wider is not None
         return (Hop(predicate), Hop(self._wider, "*")) if is_class and self._wider is not None else (Hop(predicate),)
 
-    def _is_class(self, members: Sequence[str], name: str) -> bool:
-        """Return whether some member has a class that is part of an entity, which has classes of its own."""
+    def _of_class(self, members: Sequence[str], name: str) -> list[str]:
+        """Return members with a class that is part of an entity, which has classes of its own; those of the nearest
+        classes alone."""
         if self._class_of is None or self._wider is None or not members:
-            return False
+            return []
         if self._facts.inverse_of(self._wider) not in self._facts.predicates(name):
-            return False
-        classes = {one for _, one in self._facts.objects(members, self._class_of)}
-        seen = set(classes)
+            return []
+        classes, seen = defaultdict[str, set[str]](set), set[str]()  # the members of each class
+        for member, one in self._facts.objects(members, self._class_of):
+            classes[one].add(member)
         for _ in range(WIDER):
-            if name in classes:
-                return True
-            classes = {one for _, one in self._facts.objects(sorted(classes), self._wider)} - seen
-            seen |= classes
-        return False
+            if not classes or name in classes:
+                break
+            seen |= classes.keys()
+            wider = defaultdict[str, set[str]](set)
+            for narrow, wide in self._facts.objects(sorted(classes), self._wider):
+                if wide not in seen:
+                    wider[wide] |= classes[narrow]
+            classes = wider
+        return [member for member in members if member in classes.get(name, ())]
 
     def members(self, base: Base) -> list[str]:
         """Return some members of a set; none if it has literals, or is that of a hub."""

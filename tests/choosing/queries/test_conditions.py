@@ -1,0 +1,132 @@
+"""Filters by other entities that a question names, against brute force: those that some member matches, and no others."""
+
+from collections.abc import Sequence
+from itertools import pairwise, product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.query.twin import CLAIMS, ENTITIES, INVERTED, KINDS, Graph, SetFacts, members, with_inverse
+
+from refactx.choosing.queries.candidate import Base
+from refactx.choosing.queries.conditions import NEAR, WIDER, Condition, Conditions
+from refactx.choosing.queries.mentions import Mention, Mentions
+from refactx.choosing.queries.words import QueryWords
+from refactx.query.denote import denote
+from refactx.query.walk import Hop, Query, Which
+
+PLAIN, CLASSES = QueryWords(), QueryWords(class_of="P112", subclass_of="P113")
+"""Without classes, and with `p` to an entity's classes, `q` to wider ones."""
+LINKS = ("p", "q", "m", "p of", "q of", "m of")
+
+
+class Properties(SetFacts):
+    """A graph whose properties have ids."""
+
+    def names(self, ids: Sequence[str]) -> dict[str, str]:
+        properties = {f"P{ord(name)}": name for name in KINDS}
+        return {id_: properties[id_] for id_ in ids if id_ in properties}
+
+
+def mentions(names: tuple[str, ...] = ENTITIES) -> Mentions:
+    """Entities at places of their own."""
+    return Mentions([Mention(n, n + 1, name, name, 1.0) for n, name in enumerate(names)], frozenset(), [])
+
+
+def found(facts: SetFacts, start: str, predicate: str, words: QueryWords = PLAIN, sample: int = 99) -> list[Condition]:
+    named = mentions()
+    base = Base(named.entities[ENTITIES.index(start)], facts.describe([predicate])[predicate])
+    return Conditions(facts, words, named, sample).of(base)
+
+
+def matching(claims: Graph, start: str, predicate: str, which: Which) -> set[str]:
+    return members(with_inverse(claims), Query("list", start, (Hop(predicate),), (which,)))
+
+
+@settings(max_examples=60)
+@given(CLAIMS, st.sampled_from(ENTITIES), st.sampled_from(LINKS), st.sampled_from([PLAIN, CLASSES]))
+def test_filters_are_those_that_members_match(claims: Graph, start: str, predicate: str, words: QueryWords) -> None:
+    """All entities are named. Of a class, those that are part of it count too."""
+    facts = Properties(claims)
+    conditions = found(facts, start, predicate, words)
+    for one in conditions:
+        assert one.mention.name != start
+        assert one.which.value == one.mention.name
+        matches = matching(claims, start, predicate, one.which)
+        assert one.members
+        assert set(one.members) <= matches
+        listed = denote(Query("list", start, (Hop(predicate),), (one.which,)), facts)
+        assert set(listed.values) == matches
+    direct = {(one.which.hops[0].predicate, one.which.value) for one in conditions}
+    assert len(direct) == len(conditions)
+    feasible = {
+        (name, other)
+        for name, other in product(INVERTED, ENTITIES)
+        if other != start and matching(claims, start, predicate, Which((Hop(name),), "is", other))
+    }
+    assert feasible <= direct
+    assert words is CLASSES or feasible == direct
+
+
+@settings(max_examples=60)
+@given(CLAIMS, st.sampled_from(ENTITIES), st.sampled_from(LINKS), st.integers(1, 3))
+def test_filters_of_hubs_are_found_from_the_other_side(claims: Graph, start: str, predicate: str, limit: int) -> None:
+    """The inverse facts of hubs are not there: of the start's, or of the entity's that is named."""
+    facts = Properties(claims, limit)
+    is_hub, conditions = facts.is_hub(start, predicate), found(facts, start, predicate)
+    for one in conditions:
+        assert one.members
+        assert set(one.members) <= matching(claims, start, predicate, one.which)
+    direct = {(one.which.hops[0].predicate, one.which.value) for one in conditions}
+    for name, other in product(INVERTED, ENTITIES):
+        if other != start and matching(claims, start, predicate, Which((Hop(name),), "is", other)):
+            assert (name, other) in direct or (is_hub and facts.is_hub(other, f"{name} of"))
+
+
+@settings(max_examples=30)
+@given(CLAIMS, st.sampled_from(ENTITIES), st.sampled_from(LINKS), st.integers(1, 3))
+def test_a_small_sample_has_no_wrong_filter(claims: Graph, start: str, predicate: str, sample: int) -> None:
+    for one in found(Properties(claims), start, predicate, sample=sample):
+        assert one.members
+        assert set(one.members) <= matching(claims, start, predicate, one.which)
+
+
+def test_a_member_beyond_the_sample_is_found_from_the_other_side() -> None:
+    facts = Properties(frozenset({(f"z{n:02}", "p", "A") for n in range(40)} | {("z39", "q", "B"), ("z40", "q", "C")}))
+    [one] = found(facts, "A", "p of", sample=5)
+    assert (one.which, one.members) == (Which((Hop("q"),), "is", "B"), ["z39"])
+
+
+def test_words_in_common_exclude_a_filter() -> None:
+    claims: Graph = frozenset({("A", "p", "B"), ("B", "q", "C"), ("B", "q", "D")})
+    facts = Properties(claims)
+    named = [Mention(0, 5, "A", "A", 1.0), Mention(3, 8, "C", "C", 1.0), Mention(5, 6, "D", "D", 1.0)]
+    conditions = Conditions(facts, PLAIN, Mentions(named, frozenset(), []), 99)
+    base = Base(named[0], facts.describe(["p"])["p"])
+    assert [one.mention.name for one in conditions.of(base)] == ["D"]
+
+
+def test_no_filter_of_literals() -> None:
+    claims: Graph = frozenset({("A", "n", "7"), ("A", "x", "b"), ("B", "p", "C")})
+    assert not found(Properties(claims), "A", "n")
+    assert not found(Properties(claims), "A", "x")
+
+
+@pytest.mark.parametrize("depth", [1, 2, WIDER, WIDER + 1])
+def test_a_class_is_found_some_steps_up(depth: int) -> None:
+    """`Ea` has an instance of the narrowest class; another member has a class that is not part of the widest one."""
+    chain = [*(f"class {n}" for n in range(depth)), "C"]
+    claims = {("A", "m", "Ea"), ("Ea", "p", chain[0]), ("A", "m", "7"), ("A", "m", "B"), ("B", "p", "class")}
+    claims |= {(narrow, "q", wide) for narrow, wide in pairwise(chain)}
+    conditions = [one for one in found(Properties(frozenset(claims)), "A", "m", CLASSES) if one.mention.name == "C"]
+    assert len(conditions) == (depth <= WIDER)
+    for one in conditions:
+        assert (one.which, one.members) == (Which((Hop("p"), Hop("q", "*")), "is", "C"), ["Ea"])
+
+
+def test_most_of_a_named_hub_is_not_read() -> None:
+    """Of a hub's many subjects none is read: whether each member has it is looked up."""
+    claims = frozenset({("A", "p", "B"), ("B", "q", "C"), *((f"z{n}", "q", "C") for n in range(3 * NEAR))})
+    facts = Properties(claims, 5)
+    [one] = found(facts, "A", "p")
+    assert (one.which, one.members) == (Which((Hop("q"),), "is", "C"), ["B"])
