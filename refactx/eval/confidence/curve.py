@@ -72,10 +72,11 @@ def at_threshold(points: Sequence[Point], threshold: float) -> Point:
 
 
 def best_point(points: Sequence[Point], precision: float | None = None) -> Point | None:
-    """Return the best point of a curve. Of equally good ones, it is that with most answers.
+    """Return the best point of a curve.
 
-    Without `precision` it has the most right answers minus wrong ones. With it, it has the most right answers of those
-    whose precision is at least as high; None if there is none.
+    Without `precision` it has the most right answers minus wrong ones, and of several such points the most answers. With
+    it, it has the most right answers of those whose precision is at least as high, and of several such points the fewest
+    wrong ones; None if there is none.
 
     >>> curve = curve_of([1.0, 2.0, 3.0, 4.0], [True] * 4, [False, True, False, True])
     >>> best_point(curve).threshold, best_point(curve, 0.9).threshold, best_point(curve_of([1.0], [True], [False]), 0.9)
