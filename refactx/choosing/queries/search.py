@@ -1,13 +1,15 @@
 """Candidates for the query that a question asks, scored by the noisy channel: log p(question | examples, query).
 
 All parts come from the question's words and from the facts: a start that the question names, predicates that it has,
-filters that some members match, objects that the predicate has for somebody. So every candidate can be answered.
+filters that some members match, objects that the predicate has for somebody. So candidates can be answered, except
+those that need all facts of a hub.
 """
 
 import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
 from refactx.choosing.queries.candidate import UNASKED, Base, Candidate, SearchOptions, predicates_of
 from refactx.choosing.queries.conditions import Condition, Conditions
@@ -102,7 +104,8 @@ class QuerySearch:
         found: list[Candidate] = []
         for base in (yield from self._bases(head))[: self._options.bases]:
             query = Query(_head_for(head, base.predicate), base.start.name, (Hop(base.predicate.name),))
-            found.append(Candidate(query, line_of(query, base.start), base.score))
+            if query.head != "list" or not self._facts.is_hub(base.start.name, base.predicate.name):
+                found.append(Candidate(query, line_of(query, base.start), base.score))
             found += yield from self._narrowed(base, query)
         return found
 
@@ -125,7 +128,7 @@ class QuerySearch:
             named = [predicate for predicate in predicates if self._is_named(predicate)]
             for number in self.mentions.numbers:
                 for predicate in named or predicates:
-                    if self._is_measured(start.name, predicate):
+                    if self._compares(start.name, predicate, number):
                         for operator in self._words.operators_of(self._question):
                             query = Query("ask", start.name, (), (Which((Hop(predicate.name),), operator, number),))
                             ways[query] = Way(query, line_of(query, start), self._prior(start))
@@ -166,14 +169,15 @@ class QuerySearch:
         properties = {one.id for one in described.values() if one.inverse}
         return [one.name for one in predicates if not one.inverse and one.id in properties]
 
-    def _is_measured(self, subject: str, predicate: Predicate) -> bool:
-        """Return whether a subject's objects of a predicate are numbers or times."""
+    def _compares(self, subject: str, predicate: Predicate, number: str) -> bool:
+        """Return whether a subject's objects of a predicate compare with a number: quantities, or times with a year."""
+        compared = [parse for parse in (parse_quantity, parse_time) if parse(number) is not None]
         if predicate.kind in ("quantity", "time"):
-            return True
+            return (parse_time if predicate.kind == "time" else parse_quantity) in compared
         if predicate.kind not in ("literal", "mixed"):
             return False
-        first = next(iter(self._facts.objects([subject], predicate.name)), None)
-        return first is not None and (parse_quantity(first[1]) is not None or parse_time(first[1]) is not None)
+        some = islice(self._facts.objects([subject], predicate.name), self._options.sample)
+        return any(parse(value) is not None for _, value in some for parse in compared)
 
     # --- Superlatives
 
@@ -222,11 +226,18 @@ class QuerySearch:
         described = self._facts.describe([name for name in counts if name not in UNASKED])
         found: list[tuple[By, float]] = []
         for name, one in described.items():
-            if any(self._is_measured(member, one) for member in members):
+            if self._is_sortable(members, one):
                 found.append((By(name), counts[name] / len(members)))
             elif one.name in self.mentions.predicates:
                 found.append((By(name, counted=True), counts[name] / len(members)))
         return found
+
+    def _is_sortable(self, members: Sequence[str], predicate: Predicate) -> bool:
+        """Return whether members have numbers alone with a predicate, or times alone."""
+        if predicate.kind not in ("literal", "mixed"):
+            return predicate.kind in ("quantity", "time")
+        values = [value for _, value in self._facts.objects(members, predicate.name)]
+        return any(all(parse(value) is not None for value in values) for parse in (parse_quantity, parse_time))
 
 
 def _head_for(head: Head, predicate: Predicate) -> Head:

@@ -1,12 +1,12 @@
 """Filters by other entities that a question names, against brute force: those that some member matches, and no others."""
 
-from collections.abc import Sequence
 from itertools import pairwise, product
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.query.twin import CLAIMS, ENTITIES, INVERTED, KINDS, Graph, SetFacts, members, with_inverse
+from support.query.choice import CLASSES, PLAIN, PropertyFacts, mentions_of
+from support.query.twin import CLAIMS, ENTITIES, INVERTED, Graph, SetFacts, members, with_inverse
 
 from refactx.choosing.queries.candidate import Base
 from refactx.choosing.queries.conditions import NEAR, WIDER, Condition, Conditions
@@ -15,26 +15,11 @@ from refactx.choosing.queries.words import QueryWords
 from refactx.query.denote import denote
 from refactx.query.walk import Hop, Query, Which
 
-PLAIN, CLASSES = QueryWords(), QueryWords(class_of="P112", subclass_of="P113")
-"""Without classes, and with `p` to an entity's classes, `q` to wider ones."""
 LINKS = ("p", "q", "m", "p of", "q of", "m of")
 
 
-class Properties(SetFacts):
-    """A graph whose properties have ids."""
-
-    def names(self, ids: Sequence[str]) -> dict[str, str]:
-        properties = {f"P{ord(name)}": name for name in KINDS}
-        return {id_: properties[id_] for id_ in ids if id_ in properties}
-
-
-def mentions(names: tuple[str, ...] = ENTITIES) -> Mentions:
-    """Entities at places of their own."""
-    return Mentions([Mention(n, n + 1, name, name, 1.0) for n, name in enumerate(names)], frozenset(), [])
-
-
 def found(facts: SetFacts, start: str, predicate: str, words: QueryWords = PLAIN, sample: int = 99) -> list[Condition]:
-    named = mentions()
+    named = mentions_of()
     base = Base(named.entities[ENTITIES.index(start)], facts.describe([predicate])[predicate])
     return Conditions(facts, words, named, sample).of(base)
 
@@ -47,7 +32,7 @@ def matching(claims: Graph, start: str, predicate: str, which: Which) -> set[str
 @given(CLAIMS, st.sampled_from(ENTITIES), st.sampled_from(LINKS), st.sampled_from([PLAIN, CLASSES]))
 def test_filters_are_those_that_members_match(claims: Graph, start: str, predicate: str, words: QueryWords) -> None:
     """All entities are named. Of a class, those that are part of it count too."""
-    facts = Properties(claims)
+    facts = PropertyFacts(claims)
     conditions = found(facts, start, predicate, words)
     for one in conditions:
         assert one.mention.name != start
@@ -72,7 +57,7 @@ def test_filters_are_those_that_members_match(claims: Graph, start: str, predica
 @given(CLAIMS, st.sampled_from(ENTITIES), st.sampled_from(LINKS), st.integers(1, 3))
 def test_filters_of_hubs_are_found_from_the_other_side(claims: Graph, start: str, predicate: str, limit: int) -> None:
     """The inverse facts of hubs are not there: of the start's, or of the entity's that is named."""
-    facts = Properties(claims, limit)
+    facts = PropertyFacts(claims, limit)
     is_hub, conditions = facts.is_hub(start, predicate), found(facts, start, predicate)
     for one in conditions:
         assert one.members
@@ -86,20 +71,22 @@ def test_filters_of_hubs_are_found_from_the_other_side(claims: Graph, start: str
 @settings(max_examples=30)
 @given(CLAIMS, st.sampled_from(ENTITIES), st.sampled_from(LINKS), st.integers(1, 3))
 def test_a_small_sample_has_no_wrong_filter(claims: Graph, start: str, predicate: str, sample: int) -> None:
-    for one in found(Properties(claims), start, predicate, sample=sample):
+    for one in found(PropertyFacts(claims), start, predicate, sample=sample):
         assert one.members
         assert set(one.members) <= matching(claims, start, predicate, one.which)
 
 
 def test_a_member_beyond_the_sample_is_found_from_the_other_side() -> None:
-    facts = Properties(frozenset({(f"z{n:02}", "p", "A") for n in range(40)} | {("z39", "q", "B"), ("z40", "q", "C")}))
+    facts = PropertyFacts(
+        frozenset({(f"z{n:02}", "p", "A") for n in range(40)} | {("z39", "q", "B"), ("z40", "q", "C")})
+    )
     [one] = found(facts, "A", "p of", sample=5)
     assert (one.which, one.members) == (Which((Hop("q"),), "is", "B"), ["z39"])
 
 
 def test_words_in_common_exclude_a_filter() -> None:
     claims: Graph = frozenset({("A", "p", "B"), ("B", "q", "C"), ("B", "q", "D")})
-    facts = Properties(claims)
+    facts = PropertyFacts(claims)
     named = [Mention(0, 5, "A", "A", 1.0), Mention(3, 8, "C", "C", 1.0), Mention(5, 6, "D", "D", 1.0)]
     conditions = Conditions(facts, PLAIN, Mentions(named, frozenset(), []), 99)
     base = Base(named[0], facts.describe(["p"])["p"])
@@ -108,8 +95,8 @@ def test_words_in_common_exclude_a_filter() -> None:
 
 def test_no_filter_of_literals() -> None:
     claims: Graph = frozenset({("A", "n", "7"), ("A", "x", "b"), ("B", "p", "C")})
-    assert not found(Properties(claims), "A", "n")
-    assert not found(Properties(claims), "A", "x")
+    assert not found(PropertyFacts(claims), "A", "n")
+    assert not found(PropertyFacts(claims), "A", "x")
 
 
 @pytest.mark.parametrize("depth", [1, 2, WIDER, WIDER + 1])
@@ -118,7 +105,7 @@ def test_a_class_is_found_some_steps_up(depth: int) -> None:
     chain = [*(f"class {n}" for n in range(depth)), "C"]
     claims = {("A", "m", "Ea"), ("Ea", "p", chain[0]), ("A", "m", "7"), ("A", "m", "B"), ("B", "p", "class")}
     claims |= {(narrow, "q", wide) for narrow, wide in pairwise(chain)}
-    conditions = [one for one in found(Properties(frozenset(claims)), "A", "m", CLASSES) if one.mention.name == "C"]
+    conditions = [one for one in found(PropertyFacts(frozenset(claims)), "A", "m", CLASSES) if one.mention.name == "C"]
     assert len(conditions) == (depth <= WIDER)
     for one in conditions:
         assert (one.which, one.members) == (Which((Hop("p"), Hop("q", "*")), "is", "C"), ["Ea"])
@@ -127,6 +114,6 @@ def test_a_class_is_found_some_steps_up(depth: int) -> None:
 def test_most_of_a_named_hub_is_not_read() -> None:
     """Of a hub's many subjects none is read: whether each member has it is looked up."""
     claims = frozenset({("A", "p", "B"), ("B", "q", "C"), *((f"z{n}", "q", "C") for n in range(3 * NEAR))})
-    facts = Properties(claims, 5)
+    facts = PropertyFacts(claims, 5)
     [one] = found(facts, "A", "p")
     assert (one.which, one.members) == (Which((Hop("q"),), "is", "C"), ["B"])

@@ -134,3 +134,13 @@ def overlap(question: str) -> Callable[[str], float]:
 
 def _words(text: str) -> list[str]:
     return [word.removesuffix("s") for word in re.findall(r"[^\W_]+", fold(text))]
+
+
+def result_of(steps: Steps[T]) -> T:
+    """The result of steps that ask for nothing."""
+    try:
+        next(steps)
+    except StopIteration as done:
+        found: T = done.value
+        return found
+    raise AssertionError("the steps ask for something")

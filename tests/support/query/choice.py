@@ -1,0 +1,87 @@
+"""The search for queries on graphs of the twin: random graphs with what a question names of them, and a fake score."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from refactx.choosing.queries.candidate import Candidate, SearchOptions
+from refactx.choosing.queries.mentions import Mention, Mentions
+from refactx.choosing.queries.scores import LineScores
+from refactx.choosing.queries.search import QuerySearch
+from refactx.choosing.queries.words import QueryWords
+from refactx.engines.engine import TreeReading
+from refactx.query.walk import Head
+from support.query.twin import CLAIMS, ENTITIES, KINDS, NUMBERS, PREDICATES, Graph, SetFacts
+from support.query.world import FakeScore, overlap, result_of
+from support.tiny_model import tiny_fact_tokenizer
+
+PLAIN, CLASSES = QueryWords(), QueryWords(class_of="P112", subclass_of="P113")
+"""Without classes, and with `p` to an entity's classes, `q` to wider ones."""
+EVERY = SearchOptions(starts=99, within=math.inf, hopeless=math.inf, bases=999, sample=999)
+"""Nothing is left out."""
+
+
+class PropertyFacts(SetFacts):
+    """A graph of the twin whose properties have ids."""
+
+    def names(self, ids: Sequence[str]) -> dict[str, str]:
+        properties = {f"P{ord(name)}": name for name in KINDS}
+        return {id_: properties[id_] for id_ in ids if id_ in properties}
+
+
+def mentions_of(
+    names: Iterable[str] = ENTITIES, predicates: Iterable[str] = (), numbers: Iterable[str] = (), share: float = 1.0
+) -> Mentions:
+    """Entities at places of their own."""
+    entities = [Mention(2 * n, 2 * n + 1, name, name.partition(" (")[0], share) for n, name in enumerate(names)]
+    return Mentions(entities, frozenset(predicates), list(numbers))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A graph and what a question names of it. `limit`: an object with more subjects is a hub."""
+
+    claims: Graph
+    mentions: Mentions
+    words: QueryWords = PLAIN
+    limit: float = math.inf
+    question: str = ""
+
+    @property
+    def facts(self) -> PropertyFacts:
+        return PropertyFacts(self.claims, self.limit)
+
+    def search(self, options: SearchOptions = EVERY, of_line: Callable[[str], float] | None = None) -> QuerySearch:
+        names = [one.called for one in self.mentions.entities]
+        score = FakeScore(tiny_fact_tokenizer(), of_line or overlap(" ".join([*names, *self.mentions.predicates])))
+        return QuerySearch(
+            facts=self.facts,
+            words=self.words,
+            question=self.question,
+            mentions=self.mentions,
+            scores=LineScores(tiny_fact_tokenizer(), score, TreeReading.ROWS, "Query:"),
+            options=options,
+        )
+
+    def candidates(
+        self, head: Head, options: SearchOptions = EVERY, of_line: Callable[[str], float] | None = None
+    ) -> list[Candidate]:
+        return result_of(self.search(options, of_line).candidates(head))
+
+
+def some_asked(limits: st.SearchStrategy[float] | None = None) -> st.SearchStrategy[Asked]:
+    return st.builds(
+        Asked,
+        CLAIMS,
+        st.builds(
+            mentions_of,
+            st.lists(st.sampled_from(ENTITIES), min_size=1, max_size=3, unique=True),
+            st.lists(st.sampled_from(PREDICATES), max_size=2, unique=True),
+            st.lists(st.sampled_from((*NUMBERS, "1990")), max_size=1),
+            st.sampled_from([1.0, 0.5]),
+        ),
+        st.sampled_from([PLAIN, CLASSES]),
+        st.just(math.inf) if limits is None else limits,
+    )
