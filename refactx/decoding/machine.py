@@ -6,13 +6,14 @@ The state of a sequence is a pure function of its ids (`Machine.run`), computed 
                         |________________terminator in one token_______________^
     InFact, InTerminator, Closing --a token that was not allowed--> Dead
 
+A second grammar (`refactx.decoding.second_grammar`) has a trigger of its own, which leads to InQuery, and from there to
+Free at the end of the line, or to Dead.
+
 With a limit (`Machine.limited`) the last fact leads to Closing, where the text that follows the facts is forced, and
 from there to Free. A further trigger leads to Closing too, where the end of sequence is forced.
 """
 
 import copy
-import logging
-from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 
 import numpy as np
@@ -20,6 +21,7 @@ import numpy as np
 from refactx.decoding.lookups import Lookup, Lookups, look_up
 from refactx.decoding.markers import Terminator, Trigger
 from refactx.decoding.prompt_state import state_after_prompt
+from refactx.decoding.second_grammar import SecondGrammar
 from refactx.decoding.spaces import Spaces
 from refactx.decoding.states import (
     Closing,
@@ -28,15 +30,16 @@ from refactx.decoding.states import (
     FactSource,
     Free,
     InFact,
+    InQuery,
     InTerminator,
     State,
     Written,
 )
-from refactx.errors import CorruptIndexError, IndexChangedError, ModelError
-from refactx.fact import Fact, split_fact
-from refactx.tree.children import NO_TOKENS, Children, Tokens, add
-
-_log = logging.getLogger(__name__)
+from refactx.decoding.warnings import Warnings
+from refactx.decoding.written import read_fact, subtract
+from refactx.errors import IndexChangedError, ModelError
+from refactx.fact import Fact
+from refactx.tree.children import NO_TOKENS, Tokens
 
 
 class Machine:
@@ -51,35 +54,41 @@ class Machine:
         machine.allowed(state)  # int32[n]; None outside of facts
         state = machine.advance(state, token, len(prompt_ids))
 
-    Raises ModelError if the tokenizer cannot write the index's trigger or terminator. Methods that advance a state
+    `queries`: a second grammar, such as `refactx.query.decoding.QueryGrammar`.
+
+    Raises ModelError if the tokenizer cannot write the index's trigger or terminator, or queries. Methods that advance a state
     raise IndexChangedError if the facts with its prefix were retracted since the last token, and whatever the index
     raises.
     """
 
-    def __init__(self, source: FactSource) -> None:
-        tokenizer, trigger = source.tokenizer, source.trigger.encode()
-        if not trigger or not source.terminator:
+    def __init__(self, source: FactSource, queries: SecondGrammar | None = None) -> None:
+        if not source.trigger or not source.terminator:
             raise ModelError("the trigger and the terminator of an index must not be empty")
-        if tokenizer.decode_bytes(tokenizer.encode(source.trigger)).strip() != trigger.strip():
-            raise ModelError(f"this tokenizer cannot write the trigger {source.trigger!r}: choose another trigger")
         self.source = source
-        self.token_bytes = tokenizer.token_bytes
-        self.trigger = Trigger(trigger)
+        self.token_bytes = source.tokenizer.token_bytes
+        self.trigger = Trigger.of(source.trigger, source.tokenizer)
         self.terminator = Terminator.of(source.terminator.encode(), self.token_bytes)
+        self._queries = None if queries is None else queries.bind(source)
+        others = () if self._queries is None else (Trigger.of(self._queries.trigger, source.tokenizer),)
+        self.triggers: tuple[Trigger, ...] = (self.trigger, *others)
+        self._longest = max(self.triggers, key=lambda trigger: len(trigger.text))
         self._spaces = Spaces(self.token_bytes)
         self._limit: FactLimit | None = None
-        self._warned = False
-        self._reported = b""
+        self._warnings = Warnings(source.terminator.encode())
 
     def limited(self, limit: FactLimit) -> "Machine":
         """Return a copy of this machine with a limit on the number of facts."""
         other = copy.copy(self)
-        other._limit = limit
+        other._limit, other._warnings = limit, copy.copy(self._warnings)
         return other
 
     def bytes_of(self, token: int) -> bytes:
         """Return the bytes of an id; empty for special tokens and for ids beyond the vocabulary."""
         return self.token_bytes[token] if token < len(self.token_bytes) else b""
+
+    def tail_of(self, text: bytes) -> bytes:
+        """Return the end of a text that is needed to decide whether later tokens complete a trigger."""
+        return self._longest.tail(text)
 
     def text_of(self, ids: Iterable[int]) -> bytes:
         """Return the text of ids as UTF-8 bytes."""
@@ -91,7 +100,7 @@ class Machine:
         `padding`: the ids that may pad the prompt on the right, by default any special token.
         """
         state, left = state_after_prompt(self, prompt, padding)
-        self._warn_of_unfinished(left)
+        self._warnings.of_unfinished(left)
         return state
 
     def begin(self, position: int, facts: tuple[Written, ...] = (), *, after_space: bool = False) -> InFact:
@@ -108,6 +117,10 @@ class Machine:
         state = yield from self._inside((), position, facts, tuple(fact.tokens for fact in facts))
         return self._spaces.without(state) if after_space else state
 
+    def open(self, number: int, position: int, *, after_space: bool = False) -> State:
+        """Return the state after the trigger with a number in `triggers`, as `begin` does; Free if it starts nothing."""
+        return look_up(self._opening(number, position, after_space=after_space), self.source.children)
+
     def advance(self, state: State, token: int, position: int) -> State:
         """Return the state after one more token, at `position` in the sequence."""
         return look_up(self.advancing(state, token, position), self.source.children)
@@ -122,6 +135,8 @@ class Machine:
             case InTerminator():
                 done = self.terminator.steps[state.done].get(token)
                 return Dead(state.facts) if done is None else self._end(state, done, token, position)
+            case InQuery():
+                return (yield from self._from_query(state, token))
             case Closing():
                 return self._from_closing(state, token)
             case Dead():
@@ -157,6 +172,8 @@ class Machine:
                 return np.union1d(children.tokens, self.terminator.tokens[0])
             case InTerminator():
                 return self.terminator.tokens[state.done]
+            case InQuery():
+                return state.line.following
             case Closing():
                 return np.array(state.ids[state.done : state.done + 1], np.int32)
             case Dead():
@@ -167,17 +184,10 @@ class Machine:
 
         More than four of five ids of a fact are forced: they need no forward pass of the model.
         """
-        match state:
-            case InFact():
-                children = state.children
-                return int(children.tokens[0]) if len(children.tokens) == 1 and children.terminal == 0 else None
-            case InTerminator():
-                tokens = self.terminator.tokens[state.done]
-                return int(tokens[0]) if len(tokens) == 1 else None
-            case Closing():
-                return state.ids[state.done]
-            case _:
-                return None
+        if isinstance(state, InFact) and state.children.terminal:
+            return None
+        tokens = self.allowed(state)
+        return int(tokens[0]) if tokens is not None and len(tokens) == 1 else None
 
     def is_free(self, state: State) -> bool:
         """Return whether any id may come next."""
@@ -195,25 +205,51 @@ class Machine:
 
         Raises CorruptIndexError as `facts` does.
         """
-        return tuple(self._fact(written) for written in state.facts)
+        return tuple(read_fact(self.source, written) for written in state.facts)
+
+    def queries(self, ids: Sequence[int], prompt_length: int, padding: Container[int] | None = None) -> list[str]:
+        """Return the texts of the queries that a sequence completed after its prompt, as `facts` returns facts."""
+        state, found = self.start(ids[:prompt_length], padding), list[str]()
+        for position in range(prompt_length, len(ids)):
+            before, state = state, self.advance(state, ids[position], position)
+            if isinstance(before, InQuery) and isinstance(state, Free):
+                found.append(self.text_of(ids[before.start : position + 1]).decode("utf-8", "replace").strip())
+        return found
 
     def _from_free(self, state: Free, token: int, position: int) -> Lookups[State]:
         piece = self.bytes_of(token)
         if not piece:  # special tokens have no text: a trigger may have them between its tokens
             return state
-        after = Free(self.trigger.tail(state.tail + piece), state.facts)
-        if not self.trigger.is_completed(state.tail, piece):
-            return after
-        if self._limit is not None and self._limit.after_trigger and len(state.facts) >= self._limit.facts:
-            return Closing(self._limit.after_trigger, 0, state.facts)
-        fact = yield from self.beginning(position + 1, state.facts)
-        if fact.children.total > 0:
-            return fact
-        if not self._warned:
-            self._warned = True
-            found = "a text has all facts of the index already" if state.facts else "the index has no facts"
-            _log.warning("%s: the text after %r is not constrained", found, self.source.trigger)
+        after = Free(self.tail_of(state.tail + piece), state.facts)
+        for number, trigger in enumerate(self.triggers):
+            if trigger.is_completed(state.tail, piece):
+                if number == 0 and self._limit and self._limit.after_trigger and len(state.facts) >= self._limit.facts:
+                    return Closing(self._limit.after_trigger, 0, state.facts)
+                opened = yield from self._opening(number, position + 1, state.facts)
+                if not isinstance(opened, Free):
+                    return opened
+                self._warnings.of_no_facts(trigger, bool(state.facts))
         return after
+
+    def _opening(
+        self, number: int, position: int, facts: tuple[Written, ...] = (), *, after_space: bool = False
+    ) -> Lookups[State]:
+        if number and self._queries is not None:
+            line = yield from self._queries.beginning(after_space=after_space)
+            if line is not None:
+                return InQuery(line=line, start=position, facts=facts)
+        else:
+            fact = yield from self.beginning(position, facts, after_space=after_space)
+            if fact.children.total > 0:
+                return fact
+        return Free(facts=facts)
+
+    def _from_query(self, state: InQuery, token: int) -> Lookups[State]:
+        line = None if self._queries is None else (yield from self._queries.advancing(state.line, token))
+        if line is None:
+            return Dead(state.facts)
+        after = InQuery(line=line, start=state.start, facts=state.facts)
+        return after if line.rest is None else Free(self.tail_of(line.rest), state.facts)
 
     def _from_fact(self, state: InFact, token: int, position: int) -> Lookups[State]:
         children, rivals = state.children, state.rivals
@@ -243,7 +279,7 @@ class Machine:
         if done < self.terminator.size:
             return InTerminator(tokens=state.tokens, start=state.start, done=done, facts=state.facts)
         rest = self.bytes_of(token)[self.terminator.size - state.done :]
-        after = Free(self.trigger.tail(rest), (*state.facts, Written(state.tokens, state.start, position + 1)))
+        after = Free(self.tail_of(rest), (*state.facts, Written(state.tokens, state.start, position + 1)))
         if self._limit is not None and len(after.facts) == self._limit.facts:
             ids = self._limit.after_line if b"\n" in rest else self._limit.after_fact
             return Closing(ids, 0, after.facts) if ids else after
@@ -254,46 +290,11 @@ class Machine:
             return Dead(state.facts)
         if state.done + 1 < len(state.ids):
             return Closing(state.ids, state.done + 1, state.facts)
-        return Free(self.trigger.tail(self.text_of(state.ids)), state.facts)
+        return Free(self.tail_of(self.text_of(state.ids)), state.facts)
 
     def _inside(
         self, prefix: tuple[int, ...], start: int, facts: tuple[Written, ...], rivals: tuple[tuple[int, ...], ...]
     ) -> Lookups[InFact]:
         [found] = yield Lookup([prefix])
-        children = _subtract(found, rivals, len(prefix))
+        children = subtract(found, rivals, len(prefix))
         return InFact(prefix=prefix, start=start, facts=facts, rivals=rivals, children=children)
-
-    def _warn_of_unfinished(self, left: bytes) -> None:
-        """Log a warning if a prompt ends, after its last trigger, in the beginning of a fact that is not in the index."""
-        begun = left.strip()
-        if begun.startswith(b"<") and self.source.terminator.encode() not in left and begun != self._reported:
-            self._reported = begun
-            _log.warning(
-                "the prompt ends in the unfinished fact %r, but no fact of the index begins with these tokens: the text "
-                "is not constrained before the next trigger (a prompt that was cut within a word has other tokens)",
-                begun[-200:].decode("utf-8", "replace"),
-            )
-
-    def _fact(self, written: Written) -> Fact:
-        text = self.source.tokenizer.decode(written.tokens)
-        parts = split_fact(text)
-        if parts is None:
-            raise CorruptIndexError(
-                f"the index has {text!r}, which is not a fact of three parts. Ingest the index again"
-            )
-        subject, predicate, object_ = parts
-        line = f"<{subject}> <{predicate}> <{object_}>{self.source.terminator}"
-        return Fact(subject, predicate, object_, line, (written.start, written.stop))
-
-
-def _subtract(tree: Children, written: Sequence[tuple[int, ...]], depth: int) -> Children:
-    """Return the tree's children of a prefix of length `depth` without the facts `written`, which begin with it."""
-    if not written:
-        return tree
-    counts = sorted(Counter(fact[depth] for fact in written if len(fact) > depth).items())
-    own = Children(
-        np.array([token for token, _ in counts], np.int32),
-        np.array([leaves for _, leaves in counts], np.int64),
-        sum(len(fact) == depth for fact in written),
-    )
-    return add([(+1, tree), (-1, own)])

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from refactx.errors import ModelError
+from refactx.tokenizer import FactTokenizer
 from refactx.tree.children import Tokens
 
 _LONGEST_CHARACTER = 4  # bytes, in UTF-8
@@ -34,6 +35,13 @@ class Trigger:
     """
 
     text: bytes
+
+    @classmethod
+    def of(cls, text: str, tokenizer: FactTokenizer) -> "Trigger":
+        """Return the trigger with a text. Raise ModelError if the tokenizer cannot write it."""
+        if tokenizer.decode_bytes(tokenizer.encode(text)).strip() != text.encode().strip():
+            raise ModelError(f"this tokenizer cannot write the trigger {text!r}: choose another trigger")
+        return cls(text.encode())
 
     def tail(self, data: bytes) -> bytes:
         """Return the end of `data` that is needed to decide whether later tokens complete a trigger."""

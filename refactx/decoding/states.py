@@ -1,4 +1,4 @@
-"""The states of a sequence of token ids: in free text, in a fact, in a fact's terminator, closing, or off the tree.
+"""The states of a sequence of token ids: in free text, in a fact, in its terminator, in a query, closing, or off the tree.
 
 States are immutable values that share their parts: to fork a sequence, keep a reference to its state; to take back ids,
 continue from an earlier state. `refactx.decoding.machine` computes them.
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, Self
 
 from refactx.tokenizer import FactTokenizer
-from refactx.tree.children import OFF_TREE, Children
+from refactx.tree.children import OFF_TREE, Children, Tokens
 
 
 class FactSource(Protocol):
@@ -108,7 +108,30 @@ class Closing:
     facts: tuple[Written, ...] = ()
 
 
-State = Free | InFact | InTerminator | Closing | Dead
+class LineState(Protocol):
+    """The state of a line of a second grammar (`refactx.decoding.second_grammar`), an immutable value."""
+
+    @property
+    def following(self) -> Tokens:
+        """The ids that may come next, int32[n], ascending."""
+        ...
+
+    @property
+    def rest(self) -> bytes | None:
+        """The text of the last token after the end of the line; None before the end."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InQuery:
+    """In a line of the machine's second grammar, a query. `line`: its state there; `start`: as in `Written`."""
+
+    line: LineState
+    start: int
+    facts: tuple[Written, ...] = ()
+
+
+State = Free | InFact | InTerminator | InQuery | Closing | Dead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

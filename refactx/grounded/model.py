@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import isroutine
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import torch
 from transformers import LogitsProcessorList
@@ -19,6 +19,8 @@ from refactx.engines.hf.prefix import Prefix, prefill
 from refactx.engines.hf.processor import FactLogitsProcessor, check_tokenizer, padding_of
 from refactx.errors import InputError, ModelError, RefactxError
 from refactx.fact import Fact
+from refactx.query.decoding import QueryGrammar
+from refactx.query.tree_facts import TreeFacts
 
 _NO_CONTINUOUS_BATCHING = (
     "continuous batching (generate_batch, cache_implementation='paged') drops the facts' logits processor, which leaves "
@@ -43,9 +45,11 @@ class GroundedModel:
     Raises as `ground` does.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, index: FactSource) -> None:
+    def __init__(self, model: Any, tokenizer: Any, index: FactSource, *, queries: bool = False) -> None:
         check_tokenizer(index, tokenizer)
-        self._model, self._machine, self._padding = model, Machine(index), padding_of(tokenizer)
+        # Queries need more of an index than facts do: an open `refactx.Index`.
+        grammar = QueryGrammar(TreeFacts(cast(Any, index))) if queries else None
+        self._model, self._machine, self._padding = model, Machine(index, grammar), padding_of(tokenizer)
 
     def __getattr__(self, name: str) -> Any:
         if name == "_model":  # not yet set, as in copy.copy: avoid an endless recursion
@@ -159,15 +163,20 @@ class GroundedModel:
         `out`: the output of `generate`, or ids [rows, length]. `prompt_length`: how many ids of each sequence are the
         prompt, by default as in the call that returned `out`. Raises InputError if that is not known.
         """
-        source = self._machine.source
-        grounding = getattr(out, "grounding", None) if prompt_length is None else Grounding(source, prompt_length)
-        if not isinstance(grounding, Grounding) or grounding.source is not source:
-            raise InputError("these ids are not the output of generate(): call facts(out, prompt_length=...)")
+        grounding = self._grounding(out, prompt_length)
         if grounding.states is not None:  # no lookup in the index is needed
             return [list(self.machine.facts_of(state)) for state in grounding.states]
-        sequences: Sequence[Any] = getattr(out, "sequences", out)
-        rows = sequences.tolist() if hasattr(sequences, "tolist") else sequences
-        return [self._machine.facts(row, grounding.prompt_length, self._padding) for row in rows]
+        return [self._machine.facts(row, grounding.prompt_length, self._padding) for row in _rows(out)]
+
+    def queries(self, out: Any, prompt_length: int | None = None) -> list[list[str]]:
+        """Return the queries that each sequence of `out` completed after its prompt, as text.
+
+        The arguments and errors are those of `facts`.
+
+            grounded.queries(out)  # such as [["count <Louisiana> <nickname> ."]]
+        """
+        length = self._grounding(out, prompt_length).prompt_length
+        return [self._machine.queries(row, length, self._padding) for row in _rows(out)]
 
     def generate_batch(self, *_: Any, **__: Any) -> NoReturn:
         """Raise RefactxError, since continuous batching would leave the text unconstrained."""
@@ -175,6 +184,13 @@ class GroundedModel:
 
     init_continuous_batching = generate_batch
     continuous_batching_context_manager = generate_batch
+
+    def _grounding(self, out: Any, prompt_length: int | None) -> Grounding:
+        source = self._machine.source
+        grounding = getattr(out, "grounding", None) if prompt_length is None else Grounding(source, prompt_length)
+        if not isinstance(grounding, Grounding) or grounding.source is not source:
+            raise InputError("these ids are not the output of generate(): call facts(out, prompt_length=...)")
+        return grounding
 
     @property
     def _is_encoder_decoder(self) -> bool:
@@ -236,16 +252,27 @@ class GroundedModel:
             kwargs["past_key_values"] = cache
 
 
-def ground(model: Any, tokenizer: Any, index: FactSource) -> GroundedModel:
+def ground(model: Any, tokenizer: Any, index: FactSource, *, queries: bool = False) -> GroundedModel:
     """Wrap a language model of Transformers so that its `generate` writes only facts of the index after a trigger.
 
-    `tokenizer`: the model's, a fast one. Raises TokenizerMismatchError if the index was built for another tokenizer,
-    ModelError if the tokenizer cannot write the index's trigger or terminator.
+    `tokenizer`: the model's, a fast one. `queries`: after `Query:`, it writes only queries that the index can answer;
+    they need an index that `refactx.open_index` returned.
+
+        grounded = refactx.ground(model, tokenizer, index, queries=True)
+
+    Raises TokenizerMismatchError if the index was built for another tokenizer, ModelError if the tokenizer cannot write
+    the index's trigger or terminator, or queries.
     """
-    return GroundedModel(model, tokenizer, index)
+    return GroundedModel(model, tokenizer, index, queries=queries)
 
 
 def _refuse_continuous_batching(kwargs: dict[str, Any]) -> None:
     config = kwargs["generation_config"]
     if "paged" in (kwargs.get("cache_implementation"), getattr(config, "cache_implementation", None)):
         raise RefactxError(_NO_CONTINUOUS_BATCHING)
+
+
+def _rows(out: Any) -> Sequence[Any]:
+    """Return the ids of each row of an output of `generate`."""
+    sequences: Sequence[Any] = getattr(out, "sequences", out)
+    return sequences.tolist() if hasattr(sequences, "tolist") else sequences
