@@ -95,9 +95,10 @@ class QueryAnswers:
         better = [one for one in narrower if one.score > whole.score]
         without = yield from search.without()
         for one in [*sorted(better, key=lambda one: -one.score), whole]:
-            if one is whole and self.facts.counts([subject], predicate)[0] <= self._values:
+            told = one.score - without
+            if told < self.tells or (one is whole and self.facts.counts([subject], predicate)[0] <= self._values):
                 return ()
-            answered = try_answer(one.query, self.facts, one.score - without)
+            answered = try_answer(one.query, self.facts, told)
             if answered is not None:
                 newline = () if state.tail.endswith(b"\n") else tuple(machine.source.tokenizer.encode("\n"))
                 return (*newline, *self._write(machine, answered))

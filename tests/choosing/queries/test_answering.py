@@ -1,0 +1,243 @@
+"""The text of a query with its answer: what is written, when, and that the answer is the query's result."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.query.check import HUB
+from support.query.memory_index import RowsIndex
+from support.query.sample_world import (
+    ASKED,
+    CLAIMS,
+    END,
+    FILM,
+    KUBRICK,
+    PERU,
+    PROPERTIES,
+    SHORT,
+    Script,
+    answers,
+    world,
+)
+from support.query.twin import CLAIMS as RANDOM
+from support.query.twin import ENTITIES, PREDICATES, Graph, with_inverse
+from support.query.world import FakeScore, WorldIndex, overlap
+
+from refactx.choosing.anchors import FoldedTokens
+from refactx.choosing.queries.answering import QueryAnswers, try_answer
+from refactx.choosing.queries.words import QueryWords
+from refactx.decoding.machine import Machine
+from refactx.decoding.states import Free
+from refactx.engines.engine import TreeReading
+from refactx.fact import verbalise
+from refactx.query.answered import answer_query
+from refactx.query.line import read_line
+from refactx.query.tree_facts import TreeFacts
+from refactx.query.walk import QueryError
+
+INDEX = world()
+TREES = TreeReading.ROWS
+SHORTS = "How many short films did Stanley Kubrick direct?"
+NARROWED = " which <instance of> <short film>"
+FILMS = f"list <{KUBRICK}> <director of>"
+
+
+def begin(question: str, of_line: Any, **options: Any) -> tuple[str, QueryAnswers]:
+    """The text that begins with a query, and the queries of it."""
+    found = answers(INDEX, question, FakeScore(INDEX.tokenizer, of_line), **options)
+    return text_of(INDEX.run(found.begin(INDEX.machine, TREES))), found
+
+
+def text_of(ids: Sequence[int]) -> str:
+    assert not ids or tuple(ids[-len(END) :]) == END
+    return INDEX.tokenizer.decode(list(ids[: -len(END)]))
+
+
+def after(text: str) -> Free:
+    state = INDEX.machine.run(INDEX.tokenizer.encode(text), 0)
+    assert isinstance(state, Free)
+    return state
+
+
+def after_fact(
+    question: str, of_line: Any, facts: Sequence[tuple[str, str, str]], ends: str = " .\n", **options: Any
+) -> tuple[str, QueryAnswers]:
+    found = answers(INDEX, question, FakeScore(INDEX.tokenizer, of_line), **options)
+    state = after("\n".join(f"Fact:{verbalise(*fact)} ." for fact in facts).removesuffix(" .") + ends)
+    return text_of(INDEX.run(found.after_fact(INDEX.machine, state, TREES))), found
+
+
+@pytest.mark.parametrize("question", ASKED)
+def test_the_text_is_the_query_with_its_answer(question: str) -> None:
+    line, answer = ASKED[question]
+    text, found = begin(question, Script(line))
+    assert text == f"Query: {line} .\nAnswer: {answer}"
+    [answered] = found.answered
+    again = answer_query(read_line(line), INDEX.facts)
+    assert (answered.line, answered.result, answered.answer) == (line, again.result, answer)
+    assert answered.told is not None
+    assert answered.told >= found.tells
+
+
+@pytest.mark.parametrize("question", ASKED)
+def test_nothing_is_written_below_the_threshold(question: str) -> None:
+    line, _ = ASKED[question]
+    for weight, is_written in ((20.0, True), (0.0, False)):
+        text, found = begin(question, Script(line, weight))
+        assert bool(text) == bool(found.answered) == is_written
+    _, found = begin(question, Script(line))
+    told = found.answered[0].told
+    assert told is not None
+    assert begin(question, Script(line), tells=told)[0]
+    assert not begin(question, Script(line), tells=told + 1e-9)[0]
+
+
+def test_questions_for_a_list_have_facts() -> None:
+    text, found = begin("Which films did Stanley Kubrick direct?", Script(FILMS))
+    assert (text, found.answered) == ("", [])
+
+
+def test_questions_that_name_nothing_have_facts() -> None:
+    text, found = begin("How many are there?", Script("count"), tells=-1e9)
+    assert (text, found.answered) == ("", [])
+
+
+def test_a_query_without_an_answer_gives_way_to_the_next() -> None:
+    """The instances of a narrower class are counted alone, so films cannot be narrowed to short ones."""
+    tiny = [("tiny film (n)", "subclass of", SHORT), *((f"t{n} (n)", "instance of", "tiny film (n)") for n in range(3))]
+    index, line = WorldIndex([*CLAIMS, *tiny], PROPERTIES, 2), ASKED[SHORTS][0]
+    with pytest.raises(QueryError, match=HUB):
+        answer_query(read_line(line), index.facts)
+    scores = {f"count <Stanley Kubrick> <director of>{end}": n for n, end in enumerate((NARROWED, ""), 1)}
+    score = FakeScore(index.tokenizer, lambda line: -scores.get(line, 2 if line == "count <Stanley Kubrick>" else 20))
+    found = answers(index, SHORTS, score)
+    text = text_of(index.run(found.begin(index.machine, TREES)))
+    assert scores.keys() <= set(score.asked)
+    assert text == f"Query: count <{KUBRICK}> <director of> .\nAnswer: 10"
+    assert len(found.answered) == 1
+
+
+class TestAfterAFact:
+    FACT = (KUBRICK, "director of", "Lolita (film)")
+    QUESTION = "Which films did Stanley Kubrick direct?"
+
+    def test_a_long_list_becomes_a_query(self) -> None:
+        films = "; ".join(o for _, o in sorted(listed(FILMS)))
+        text, found = after_fact(self.QUESTION, Script(FILMS), [self.FACT])
+        head, _, answer = text.partition("\nAnswer: ")
+        assert head == f"Query: {FILMS} ."
+        assert sorted(answer.split("; ")) == sorted(films.split("; "))
+        assert len(answer.split("; ")) == 10
+        assert [one.line for one in found.answered] == [FILMS]
+
+    @pytest.mark.parametrize(("values", "is_query"), [(9, True), (10, False), (99, False)])
+    def test_a_short_one_stays(self, values: int, is_query: bool) -> None:
+        text, found = after_fact(self.QUESTION, Script(FILMS), [self.FACT], values=values)
+        assert bool(text) == bool(found.answered) == is_query
+
+    def test_a_list_that_the_question_narrows_becomes_a_query(self) -> None:
+        line = f"{FILMS} which <instance of> <subclass of>* <{SHORT}>"
+        text, _ = after_fact("Which short films did Stanley Kubrick direct?", Script(line), [self.FACT], values=99)
+        head, _, answer = text.partition("\nAnswer: ")
+        assert head == f"Query: {line} ."
+        assert set(answer.split("; ")) == {"Flying Padre", "Day of the Fight"}
+
+    def test_nothing_is_written_below_the_threshold(self) -> None:
+        for weight, is_written in ((20.0, True), (3.0, False)):
+            text, found = after_fact(self.QUESTION, Script(FILMS, weight), [self.FACT])
+            assert bool(text) == bool(found.answered) == is_written
+        line = f"{FILMS} which <instance of> <subclass of>* <{SHORT}>"
+        text, _ = after_fact("Which short films did Stanley Kubrick direct?", Script(line, 3.0), [self.FACT])
+        assert not text
+
+    def test_a_second_fact_never_does(self) -> None:
+        second = (KUBRICK, "director of", "Spartacus (film)")
+        text, found = after_fact(self.QUESTION, Script(FILMS), [self.FACT, second])
+        assert (text, found.answered) == ("", [])
+
+    def test_there_is_at_most_one_query(self) -> None:
+        _, found = after_fact(self.QUESTION, Script(FILMS), [self.FACT])
+        state = after(f"Fact:{verbalise(*self.FACT)} .\n")
+        assert not INDEX.run(found.after_fact(INDEX.machine, state, TREES))
+        assert len(found.answered) == 1
+
+    def test_it_begins_on_a_new_line(self) -> None:
+        for ends in (" .", " .\n"):
+            found = answers(INDEX, self.QUESTION, FakeScore(INDEX.tokenizer, Script(FILMS)))
+            before = f"Fact:{verbalise(*self.FACT)}{ends}"
+            ids = INDEX.run(found.after_fact(INDEX.machine, after(before), TREES))
+            lines = (before + text_of(ids)).split("\n")
+            assert [line.partition(":")[0] for line in lines] == ["Fact", "Query", "Answer"]
+
+    def test_the_subject_need_not_be_named(self) -> None:
+        text, _ = after_fact("Which films are by the director of Lolita?", Script(FILMS), [self.FACT])
+        assert text.startswith(f"Query: {FILMS} .\n")
+
+
+def listed(line: str) -> list[tuple[str, str]]:
+    return [(one, one.partition(" (")[0]) for one in answer_query(read_line(line), INDEX.facts).result.values]
+
+
+WORDS = QueryWords(
+    heads={"count": ["how many"], "ask": ["is"], "most": ["most"], "least": ["least"]}, operators={"over": ["over"]}
+)
+QUESTIONS = st.builds(
+    lambda head, words: " ".join([head, *words]),
+    st.sampled_from(["how many", "is", "the most", "the least", "what", "is how many"]),
+    st.lists(st.sampled_from([*(name.partition(" (")[0] for name in ENTITIES), *PREDICATES, "7", "1990"]), max_size=4),
+)
+
+
+def answers_of(claims: Graph, question: str, tells: float) -> tuple[RowsIndex, QueryAnswers]:
+    index: Any = RowsIndex([(1, with_inverse(claims))])
+    found = QueryAnswers(
+        facts=TreeFacts(index),
+        words=WORDS,
+        tokens=FoldedTokens(index.tokenizer.token_bytes),
+        question=question,
+        score=FakeScore(index.tokenizer, overlap(question)),
+        marker="Answer:",
+        end=END,
+        values=2,
+        tells=tells,
+    )
+    return index, found
+
+
+def run(index: RowsIndex, steps: Any) -> Sequence[int]:
+    return WorldIndex.run(index, steps)  # type: ignore[arg-type]
+
+
+@settings(max_examples=60)
+@given(RANDOM, QUESTIONS, st.sampled_from([-1e9, 0.0, 4.0]), st.data())
+def test_whatever_the_graph_and_the_question_the_answer_is_the_querys_result(
+    claims: Graph, question: str, tells: float, data: st.DataObject
+) -> None:
+    index, found = answers_of(claims, question, tells)
+    machine = Machine(index)
+    ids = run(index, found.begin(machine, TREES))
+    if not ids and data.draw(st.booleans()):
+        fact = data.draw(st.sampled_from(sorted(claims)))
+        state: Any = machine.run(index.tokenizer.encode(f"Fact:{verbalise(*fact)} .\n"), 0)
+        ids = run(index, found.after_fact(machine, state, TREES))
+    assert len(found.answered) == bool(ids)
+    for one in found.answered:
+        assert tuple(ids[-len(END) :]) == END
+        query, newline, answer = index.tokenizer.decode(list(ids[: -len(END)])).partition("\n")
+        assert newline
+        line = query.removeprefix("Query: ")
+        assert (query, answer) == (f"Query: {one.line} .", f"Answer: {one.answer}")
+        assert answer_query(read_line(line), found.facts).answer == one.answer != ""
+        assert one.told is not None
+        assert one.told >= tells
+
+
+def test_try_answer_refuses_what_has_no_result() -> None:
+    refused = f"list <{PERU}> <spouse>"
+    with pytest.raises(QueryError):
+        answer_query(read_line(refused), INDEX.facts)
+    assert try_answer(read_line(refused), INDEX.facts) is None
+    assert try_answer(read_line(f"ask <{PERU}> <capital> <Santiago (city)>"), INDEX.facts) is not None
+    assert any(fact[2] == FILM for fact in CLAIMS)
