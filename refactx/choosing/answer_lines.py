@@ -102,6 +102,10 @@ class AnswerLines:
                 return fact
         return answer if self._is_answered(machine, state) else unknown
 
+    def is_answer(self, machine: Machine, line: Sequence[int]) -> bool:
+        """Return whether the beginning of a line, from `next_line`, is that of the answer that the facts give."""
+        return bool(line) and list(line) == machine.source.tokenizer.encode(self._marker)
+
     def draft(self, machine: Machine, state: State, ids: NDArray[np.int64]) -> Sequence[int]:
         """Return draft tokens for the rest of the line after facts in which `ids`, int64[n], end.
 

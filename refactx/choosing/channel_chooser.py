@@ -51,7 +51,10 @@ class ChannelChooser:
                 return Chosen(whole)
         if isinstance(state, InFact) and self.decides(state):
             return (yield from self._channel.choose(self._machine, state, reading))
-        return Chosen((yield from self._channel.lines.next_line(self._machine, state, reading.logits[0])))
+        line = yield from self._channel.lines.next_line(self._machine, state, reading.logits[0])
+        if self._queries is not None and isinstance(state, Free) and self._channel.lines.is_answer(self._machine, line):
+            line = (yield from self._queries.objects(self._machine, state)) or line
+        return Chosen(line)
 
     def following(self, state: State, at_fact_end: bool) -> Steps[Sequence[int]]:
         """Return the forced id, or the ids that the channel writes at the end of a fact and after it."""

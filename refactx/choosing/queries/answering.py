@@ -5,15 +5,17 @@ what it is about. A list that is longer than the facts that are written, or that
 its first fact. The answer after a query is the query's result: the model has no part in it.
 """
 
+import re
 from collections.abc import Sequence
 
-from refactx.choosing.anchors import FoldedTokens
+from refactx.choosing.anchors import FoldedTokens, fold
 from refactx.choosing.queries.candidate import Candidate
 from refactx.choosing.queries.mentions import Mention, Mentions, find_mentions
 from refactx.choosing.queries.scores import LineScores
 from refactx.choosing.queries.search import QuerySearch
 from refactx.choosing.queries.words import QueryWords
 from refactx.choosing.question_score import QuestionScore
+from refactx.decoding.lookups import Lookups
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Free
 from refactx.engines.engine import TreeReading
@@ -108,6 +110,31 @@ class QueryAnswers:
     def heads(self) -> list[Head]:
         """The heads that the question's words name; `list` if there is none."""
         return self._words.heads_of(self._question)
+
+    def objects(self, machine: Machine, state: Free) -> Lookups[Sequence[int]]:
+        """Return the ids of an answer that lists the objects of the last facts, with their subject and property.
+
+        Empty if the question names neither that subject nor one that led to it: the subject may then be the answer.
+        """
+        facts = [split_fact(machine.text_of(fact.tokens).decode("utf-8", "replace")) for fact in state.facts]
+        found = [fact for fact in facts if fact is not None]
+        if not found:
+            return ()
+        subject, predicate, _ = found[-1]
+        mentions = yield from self._find_mentions(machine)
+        words = set(re.findall(r"\w+", fold(self._question)))
+        is_named = any(one.name == subject for one in mentions.entities) or any(
+            word in words and not self._words.is_function(word) for word in re.findall(r"\w+", fold(bare_name(subject)))
+        )
+        if not is_named and all(value != subject for _, _, value in found):
+            return ()
+        values = dict.fromkeys(bare_name(value) for one, of, value in found if (one, of) == (subject, predicate))
+        return (*machine.source.tokenizer.encode(f"{self._marker} {'; '.join(values)}"), *self._end)
+
+    def _find_mentions(self, machine: Machine) -> Lookups[Mentions]:
+        if self._mentions is None:
+            self._mentions = yield from find_mentions(machine, self.facts, self._tokens, self._words, self._question)
+        return self._mentions
 
     def search(self, machine: Machine, trees: TreeReading) -> Steps[QuerySearch]:
         """Return the search for candidates, given what the question names."""

@@ -1,0 +1,1 @@
+"""How long queries take on an index."""
