@@ -29,8 +29,8 @@ class Anchor:
     """A name of the tree that stands in a question.
 
     `start`, `stop`: the half-open range of its characters in the question; `ids`: those of the name after the state
-    that it was looked for from, up to its closing bracket or to the parenthesis that tells namesakes apart; `state`:
-    that after them.
+    that it was looked for from, up to its closing bracket or to the parenthesis that tells namesakes apart (the last one
+    may have text beyond that); `state`: that after them.
     """
 
     start: int
@@ -48,10 +48,14 @@ class FoldedTokens:
     def __init__(self, token_bytes: Sequence[bytes]) -> None:
         ids, closing = defaultdict[bytes, list[int]](list), defaultdict[bytes, list[int]](list)
         for token, piece in enumerate(token_bytes):
-            for text in {_fold_bytes(piece), piece.lower()} - {b""}:
-                ids[text].append(token)
-                for end in _ends_of_name(text):
-                    closing[text[:end]].append(token)
+            low = piece.lower()  # (the case of ASCII alone)
+            ids[low].append(token)
+            if not piece.isascii() and (folded := _fold_bytes(piece)) != low:
+                ids[folded].append(token)
+        ids.pop(b"", None)
+        for text, same in ids.items():
+            for end in _ends_of_name(text) if b">" in text or b"(" in text else ():
+                closing[text[:end]] += same
         self._ids, self._closing, self._longest = dict(ids), dict(closing), max(map(len, ids), default=0)
 
     def beginning(self, text: bytes) -> Iterator[tuple[int, int]]:
@@ -101,8 +105,6 @@ def fold(text: str) -> str:
 
 
 def _fold_bytes(piece: bytes) -> bytes:
-    if piece.isascii():
-        return piece.lower()
     try:
         return fold(piece.decode()).encode()
     except UnicodeDecodeError:  # a part of a letter
@@ -129,7 +131,7 @@ def _spans(question: str, words: Sequence[re.Match[str]]) -> Iterator[_Span]:
     start = words[0].start()
     for number, word in enumerate(words, 1):
         stop, written = word.end(), " ".join(question[start : word.end()].split())
-        for text in (fold(written), written.encode().lower().decode()):  # (the case of ASCII alone)
+        for text in dict.fromkeys((fold(written), written.encode().lower().decode())):  # (the case of ASCII alone)
             texts = [text]
             if any(len(one.group()) == 1 for one in words[:number]):  # `Michael J Fox`
                 texts.append(_INITIAL.sub(".", text))
@@ -145,20 +147,20 @@ def _walk(
     machine: Machine, state: InFact, tokens: FoldedTokens, spans: dict[bytes, _Span]
 ) -> Lookups[list[tuple[_Span, IdPath, InFact]]]:
     """Return the spans that are names, given by their texts after a state, with the ids and the state after each."""
-    closed = {text + closing: span for text, span in spans.items() for closing in (b">", b" (")}
     found: list[tuple[_Span, IdPath, InFact]] = []
     waiting: list[tuple[bytes, IdPath, InFact]] = [(b"", (), state)]
     while waiting:
         text, ids, at = waiting.pop()
         grown = defaultdict[int, dict[tuple[bytes, _Span | None], None]](dict)  # the span: its name ends there
-        for whole, span in closed.items():
-            if not whole.startswith(text):
+        for name, span in spans.items():
+            spaced = name + b" "
+            if not spaced.startswith(text):
                 continue
-            rest = whole[len(text) :]
-            for token, size in tokens.beginning(rest[:-1]):
+            rest = spaced[len(text) :]
+            for token, size in tokens.beginning(rest):
                 grown[token][text + rest[:size], None] = None
-            for token in tokens.closing(rest):
-                grown[token][whole, span] = None
+            for token in (*tokens.closing(rest + b"("), *(tokens.closing(rest[:-1] + b">") if rest else ())):
+                grown[token][spaced, span] = None
         for token, ways in grown.items():
             after = (yield from machine.advancing(at, token, 0)) if at.children.leaves_of(token) else None
             if isinstance(after, InFact):

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from refactx.choosing.beam_search import FactBeams, search_fact
 from refactx.choosing.guesses import draft_tokens, line_after_fact
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import Closing, InFact, InTerminator, State
+from refactx.decoding.states import Closing, InFact, InQuery, InTerminator, State
 from refactx.engines.chooser import NOTHING, Chosen, FactChooser, Reading
 from refactx.engines.engine import IdPath, TreeReading
 from refactx.engines.requests import Steps
@@ -45,8 +45,8 @@ class BeamChooser:
         return Chosen(found.ids, found.read)
 
     def following(self, state: State, at_fact_end: bool) -> Steps[Sequence[int]]:
-        """Return the forced id after the last fact that a limit allows; the search writes the forced ids of facts."""
-        token = self._machine.forced(state) if isinstance(state, Closing) else None
+        """Return the forced id after the last fact that a limit allows, or in a query; the search writes those of facts."""
+        token = self._machine.forced(state) if isinstance(state, Closing | InQuery) else None
         return () if token is None else (token,)
         yield
 

@@ -99,6 +99,7 @@ def test_the_anchors_of_a_name_lead_to_all_of_its_facts(kind: str, names: set[st
         ("fox", "how many foxes", "foxes"),
         ("language", "How many Languages?", "Languages"),
         ("Łódź", "is Łódź large", "Łódź"),
+        ("POŁ", "is poŁ large", "poŁ"),
         ("Diego Forlán", "diego forlán", "diego forlán"),
         ("Sea  of X".replace("  ", " "), "the sea   of\tx", "sea   of\tx"),
         ("Route 66", "is route 66 long", "route 66"),

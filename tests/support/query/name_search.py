@@ -21,13 +21,14 @@ Named = tuple[int, int, str]
 
 @cache
 def tokenizer_of(kind: str) -> FactTokenizer:
-    """`tiny`: ` (` and letters with accents are several ids; `whole letters`: `é` is one id, and so are ` (` and ` ("`;
+    """`tiny`: ` (` and letters with accents are several ids; `whole letters`: `é` is one id, and so are ` (`, ` ("`, and
+    `O` with a part of the next letter;
     `byte level`, `sentence piece`: one id closes a part of a fact and opens the next."""
     if kind == "tiny":
         return tiny_fact_tokenizer()
     if kind != "whole letters":
         return FactTokenizer.from_transformers(joining_tokenizer(kind))
-    pairs = [("Ã", "©"), ("Ġ", "("), ("Ġ(", '"'), ("B", "o"), ("Ġ", "<"), ("F", "act"), ("n", ">")]
+    pairs = [("Ã", "©"), ("Ġ", "("), ("Ġ(", '"'), ("B", "o"), ("Ġ", "<"), ("F", "act"), ("n", ">"), ("O", "Å")]
     pairs = [("a", "c"), ("ac", "t"), *pairs]
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     vocabulary = {text: n for n, text in enumerate([*letters, *("".join(pair) for pair in pairs)])}
