@@ -1,7 +1,7 @@
 """Anchors: the names of the tree that stand in a question, found by its letters without a model.
 
 From each word the tree is walked along the question, whatever the case of letters and however the tokenizer cuts words.
-So `where was barack obama born` finds `<Barack Obama (...)>`, in a few hundred lookups and about a millisecond.
+So `where was barack obama born` finds `<Barack Obama (...)>`, in a few hundred lookups and a few milliseconds.
 Accents may be left out, except those of letters that the tokenizer cuts into bytes: such a letter is found as it is.
 """
 
