@@ -24,8 +24,7 @@ def from_sparql(text: str, facts: FactSet) -> Query | None:
 
     The walk starts at an entity that is no hub; rather at one that is not merely a class of the members; and among
     these where the first hop has fewest facts. It has the rows of the query as a set: a limit without an order, and
-    duplicates in a count, are dropped. Text is compared without the case of letters. Two comparisons of one variable
-    hold for one value in SPARQL, and maybe for two in the walk, unless they bound a year, a month or a day.
+    duplicates in a count, are dropped. Text is compared without the case of letters.
 
         >>> query = "SELECT (COUNT(?x) AS ?n) WHERE { wd:Q1588 wdt:P1449 ?x }"
         >>> write_line(from_sparql(query, facts))  # doctest: +SKIP
@@ -162,7 +161,10 @@ def _filters(root: Term, chains: Sequence[_Chain], patterns: Patterns, facts: Fa
         conditions = [condition for condition in patterns.conditions if condition.term == chain.end]
         if not conditions:
             raise _NotAWalk
-        found += _compared(hops, conditions, facts)
+        compared = list(_compared(hops, conditions, facts))
+        if len(compared) > 1:  # they hold for one value, two filters of a walk maybe for two
+            raise _NotAWalk
+        found += compared
     found += _compared((), [condition for condition in patterns.conditions if condition.term == root], facts)
     ends = {root, *(chain.end for chain in chains if chain.end.variable is not None)}
     if any(condition.term not in ends for condition in patterns.conditions):
