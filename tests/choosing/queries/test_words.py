@@ -48,6 +48,12 @@ HEADS_OF = {
     "List the members of Pink Floyd": "list",
     "Who directed Almost Famous?": "list",
     "Who are the Foremost?": "list",
+    "Where is Mostar?": "list",
+    "What is the last name of Alan?": "list",
+    "What is the first name of Turing?": "list",
+    "Was he at least 18?": "ask",
+    "Who is the count of Monte Cristo?": "list",
+    "Which countries are mostly flat?": "list",
     "": "list",
 }
 OPERATORS_OF = {
