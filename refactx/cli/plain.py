@@ -27,10 +27,15 @@ def plain(answer: Answer) -> str:
     lines.append(f"Answer: {line(answer.answer) or '(none)'}")
     if note := ending(answer):
         lines.append(note)
-    proof = (fact for query in answer.queries for fact in query.facts[:SHOWN])
+    proof = proof_of(answer)
     lines += [f"Proof: {line(_text(fact))}" for fact in proof]
-    lines += [f"Link: {label} {url}" for label, url in _links(answer.links)]
+    lines += [f"Link: {label} {url}" for label, url in _links((*answer.links, *proof))]
     return "\n".join(lines) + "\n"
+
+
+def proof_of(answer: Answer) -> tuple[LinkedFact, ...]:
+    """Return facts that prove the queries of an answer, the first `SHOWN` of each."""
+    return tuple(fact for query in answer.queries for fact in query.facts[:SHOWN])
 
 
 def ending(answer: Answer) -> str:

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from refactx.asking.answer import Answer
 from refactx.cli.fact_tree import fact_tree
-from refactx.cli.plain import ending, line
+from refactx.cli.plain import ending, line, proof_of
 from refactx.decoding.stream import TextPiece
 from refactx.fact import visible
 
@@ -113,9 +113,9 @@ def print_answer(console: Console, answer: Answer, marker: str, was_streamed: bo
         console.print(Text("Answer: " + (line(answer.answer) or "(the model came to no answer)"), ANSWER))
     if note:
         console.print(Text(note, style="yellow"))
-    if answer.facts:
+    if facts := (*answer.links, *proof_of(answer)):
         console.print()
-        console.print(fact_tree(answer.links, console.width))
+        console.print(fact_tree(facts, console.width))
     console.print()
 
 

@@ -12,9 +12,11 @@ from support.tiny_asker import ANSWER, BERN, WIKI, tiny_asker
 
 from refactx.asking.answer import Answer
 from refactx.cli.fact_tree import fact_tree
+from refactx.cli.plain import plain
 from refactx.cli.terminal import TerminalText, print_answer, print_question, terminal
 from refactx.decoding.stream import TextPiece
 from refactx.fact import Link, LinkedFact
+from refactx.query import AnsweredQuery, Result, read_line
 
 
 class Screen:
@@ -226,3 +228,24 @@ def test_the_pieces_of_a_stream_are_the_text(free: bool) -> None:
     assert sum(piece.completes for piece in got) == len(answer.facts)
     assert bool(answer.facts) != free
     assert BERN.text not in facts
+
+
+def test_the_facts_that_prove_a_query_are_shown() -> None:
+    query = AnsweredQuery(
+        query=read_line("count <Switzerland> <capital>"),
+        line="count <Switzerland> <capital>",
+        sparql=None,
+        result=Result(count=1),
+        rows=(),
+        facts=ANSWER.links[:1],
+    )
+    asked = replace(ANSWER, text="Query: count <Switzerland> <capital> .\nAnswer: 1", answer="1", facts=(), links=())
+    answer = replace(asked, queries=(query,))
+    screen = Screen()
+    print_answer(screen.console, answer, "Answer:", was_streamed=False)
+    shown = [line.split() for line in screen.lines]
+    assert ["Switzerland", "wikidata.org/wiki/Q39"] in shown
+    assert ["Bern", "wikidata.org/wiki/Q70"] in shown
+    assert "Proof: <Switzerland> <capital> <Bern>\n" in plain(answer)
+    assert f"Link: Bern {WIKI}Q70\n" in plain(answer)
+    assert "Bern" not in plain(asked)
