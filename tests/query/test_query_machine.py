@@ -14,7 +14,18 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from support.ingest.graph_twin import Line, written
 from support.ingest.living_index import LivingIndex
 from support.query.check import check
-from support.query.twin import ENTITIES, EVERY, KINDS, PREDICATES, Graph, SetFacts, queries, with_inverse
+from support.query.twin import (
+    ENTITIES,
+    EVERY,
+    KINDS,
+    NUMBERS,
+    PREDICATES,
+    TIMES,
+    Graph,
+    SetFacts,
+    queries,
+    with_inverse,
+)
 
 from refactx.index.index import Index
 from refactx.ingest.selection import Selection
@@ -118,10 +129,18 @@ class Living(RuleBasedStateMachine):
             if value in ENTITY_IDS:
                 lines.append(("claim", *begin, ENTITY_IDS[value]))
             else:
-                lines.append(("literal", *begin, value, None))
+                lines.append(("literal", *begin, *typed(value)))
         path = self.living.folder / f"{next(self.numbers)}.nt"
         path.write_text("".join(written(line) + "\n" for line in lines))
         return path
+
+
+def typed(value: str) -> tuple[str, str | None]:
+    """A literal as a source has it: its text, and its datatype, which decides how an index compares it."""
+    if value in TIMES:
+        day = "-".join([*value.split("-"), "00", "00"][:3])
+        return f"{day}T00:00:00Z", "^^dateTime"
+    return value, "^^decimal" if value in NUMBERS else None
 
 
 def run(url: str, folder: Path, examples: int, steps: int) -> None:
