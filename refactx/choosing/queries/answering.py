@@ -138,13 +138,11 @@ class QueryAnswers:
 
     def search(self, machine: Machine, trees: TreeReading) -> Steps[QuerySearch]:
         """Return the search for candidates, given what the question names."""
-        if self._mentions is None:
-            self._mentions = yield from find_mentions(machine, self.facts, self._tokens, self._words, self._question)
         return QuerySearch(
             facts=self.facts,
             words=self._words,
             question=self._question,
-            mentions=self._mentions,
+            mentions=(yield from self._find_mentions(machine)),
             scores=LineScores(machine.source.tokenizer, self._score, trees, TRIGGER),
         )
 

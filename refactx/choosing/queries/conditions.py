@@ -84,8 +84,9 @@ class Conditions:
 
     def _hops_to(self, predicate: str) -> tuple[Hop, ...]:
         """Return the hops of a filter by a predicate: classes count with those that they are part of."""
-        is_class = predicate == self._class_of and self._wider is not None
-        return (Hop(predicate), Hop(self._wider, "*")) if is_class and self._wider is not None else (Hop(predicate),)
+        if predicate == self._class_of and self._wider is not None:
+            return Hop(predicate), Hop(self._wider, "*")
+        return (Hop(predicate),)
 
     def _of_class(self, members: Sequence[str], name: str) -> list[str]:
         """Return members with a class that is part of an entity, which has classes of its own; those of the nearest
