@@ -8,6 +8,7 @@ Each reading is one that `refactx.query.line` has too, with limits: at most two 
 filters, and no filters of text (`starts with`, `contains`).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -29,18 +30,18 @@ _OPERATORS: tuple[Operator, ...] = ("is", "equals", "over", "under")
 _SIGNS: tuple[Closure, ...] = ("", "+", "*")
 
 
-class Reading:
+class Reading(ABC):
     """A way to read the units of a line so far."""
 
     __slots__ = ()
 
+    @abstractmethod
     def choices(self, samples: Samples) -> Choices:
         """Return the units that may follow."""
-        raise NotImplementedError
 
+    @abstractmethod
     def after(self, unit: str, samples: Samples) -> Iterator["Reading"]:
         """Yield the readings after one more unit; none if it may not follow."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
