@@ -21,7 +21,7 @@ LAYERS = """
     refactx(the face)  __main__
     cli
     eval
-    asking
+    asking     sparql
     grounded   ingest
     writing
     choosing   share
