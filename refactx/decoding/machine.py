@@ -54,7 +54,7 @@ class Machine:
         machine.allowed(state)  # int32[n]; None outside of facts
         state = machine.advance(state, token, len(prompt_ids))
 
-    `queries`: a second grammar, such as `refactx.query.decoding.QueryGrammar`.
+    `queries`: a second grammar, such as `refactx.query.QueryGrammar`.
 
     Raises ModelError if the tokenizer cannot write the index's trigger or terminator, or queries. Methods that advance a state
     raise IndexChangedError if the facts with its prefix were retracted since the last token, and whatever the index

@@ -1,6 +1,7 @@
 """Queries on an index: questions about sets of facts, such as `count <Louisiana> <nickname> .`
 
-`TreeFacts` are the facts of an open index; it is imported when it is first used, since it needs psycopg.
+`TreeFacts` are the facts of an open index, `QueryGrammar` holds a model to queries that they answer. Both are imported
+when they are first used: `TreeFacts` needs psycopg.
 """
 
 from typing import TYPE_CHECKING
@@ -15,9 +16,11 @@ from refactx.query.sparql import from_sparql, to_sparql
 from refactx.query.walk import By, Hop, Query, QueryError, Which
 
 if TYPE_CHECKING:
+    from refactx.query.decoding import QueryGrammar
     from refactx.query.tree_facts import TreeFacts
 
-__all__ = ["AnsweredQuery", "By", "Hop", "Limits", "Query", "QueryError", "Resolved", "Result", "TreeFacts", "Which"]
-__all__ += ["answer_query", "denote", "from_sparql", "read_line", "resolve", "to_sparql", "write_line"]
+__all__ = ["AnsweredQuery", "By", "Hop", "Limits", "Query", "QueryError", "QueryGrammar", "Resolved", "Result"]
+__all__ += ["TreeFacts", "Which", "answer_query", "denote", "from_sparql", "read_line", "resolve", "to_sparql"]
+__all__ += ["write_line"]
 __dir__ = __all__.copy
-__getattr__ = lazy_exports(__name__, {"tree_facts": "TreeFacts"})
+__getattr__ = lazy_exports(__name__, {"decoding": "QueryGrammar", "tree_facts": "TreeFacts"})

@@ -51,7 +51,7 @@ class QueryGrammar:
     """Queries on a set of facts, as a second grammar: after `Query:` a text has only queries that can be answered.
 
         facts = refactx.query.TreeFacts(index)
-        machine = refactx.Machine(index, queries=QueryGrammar(facts))
+        machine = refactx.Machine(index, queries=refactx.query.QueryGrammar(facts))
         machine.queries(ids, prompt_length)  # such as ["count <Louisiana> <nickname> ."]
 
     Each name in a query exists: starts are subjects of the index, predicates those that the start or some member of the
