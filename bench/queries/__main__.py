@@ -1,7 +1,8 @@
-"""`python -m bench.queries INDEX`: what counts, filters and superlatives on an index cost, as JSON.
+"""`python -m bench.queries INDEX`: what counts, lists and memberships on an index cost, as JSON.
 
-Subjects are those of random facts. Warm times are medians in microseconds; cold round trips are those of an index that
-was opened this moment. `select`: one bare SELECT by primary key on the same server, for comparison.
+Subjects are those of random facts. Warm times are of what was asked for before, in microseconds, medians if they do not
+say otherwise. Cold round trips are all queries to PostgreSQL in an index that was opened this moment, with its statement
+prepared. `select`: one bare SELECT by primary key on the same server, for comparison.
 """
 
 import json
@@ -11,6 +12,7 @@ from statistics import median
 
 import psycopg
 
+from bench.queries import counts
 from bench.walks import choose_keys, microseconds, random_facts, select_row
 from refactx.connect import connect
 from refactx.fact import split_fact
@@ -25,7 +27,8 @@ MANY = 1000
 
 def main() -> None:
     """Print the figures of the index whose name is the first argument."""
-    database, close = connect()
+    opened, close = connect()
+    database = counts.CountedDatabase(opened.url)
     try:
         entry = find_index(database, sys.argv[1])
 
@@ -41,13 +44,19 @@ def main() -> None:
             select = median(microseconds(lambda: select_row(connection, keys, n)) for n in range(ONE_BY_ONE))  # noqa: B023
         print(
             json.dumps(
-                {"select": round(select), **one_by_one(warm, facts), **together(fresh, facts)},
+                {
+                    "select": round(select),
+                    **counts.figures(database, fresh, facts),
+                    **one_by_one(warm, facts),
+                    **together(database, fresh, facts),
+                },
                 indent=1,
                 ensure_ascii=False,
             )
         )
     finally:
         database.close()
+        opened.close()
         close()
 
 
@@ -59,10 +68,9 @@ def parsed(index: Index, tokens: tuple[int, ...]) -> Triple:
 
 
 def one_by_one(index: Index, facts: list[Triple]) -> dict[str, float]:
-    """Return the time of a count, a list, and a membership of one subject, warm."""
+    """Return the time of a list, a membership, and the predicates of one subject, warm."""
     read = TreeFacts(index)
     actions: dict[str, Callable[[Triple], object]] = {
-        "count": lambda fact: read.counts([fact[0]], fact[1]),
         "list": lambda fact: list(read.objects([fact[0]], fact[1])),
         "hold": lambda fact: read.hold([fact]),
         "predicates": lambda fact: read.predicates(fact[0]),
@@ -76,7 +84,7 @@ def one_by_one(index: Index, facts: list[Triple]) -> dict[str, float]:
     return figures
 
 
-def together(fresh: Callable[[], Index], facts: list[Triple]) -> dict[str, float]:
+def together(database: counts.CountedDatabase, fresh: Callable[[], Index], facts: list[Triple]) -> dict[str, float]:
     """Return the cold round trips, and the cold and warm times a member, of counts and memberships of many."""
     subjects = [subject for subject, _, _ in facts]
     actions: dict[str, Callable[[TreeFacts], object]] = {
@@ -86,11 +94,10 @@ def together(fresh: Callable[[], Index], facts: list[Triple]) -> dict[str, float
     }
     figures: dict[str, float] = {}
     for name, action in actions.items():
-        index = fresh()
-        read, before = TreeFacts(index), index.round_trips
-        read.predicates("")  # prepares the tokenizer's tables
+        read = TreeFacts(fresh())
+        before = database.lookups
         cold = microseconds(lambda: action(read))  # noqa: B023
-        figures[f"{name}, {len(facts)}, cold, round trips"] = index.round_trips - before
+        figures[f"{name}, {len(facts)}, cold, round trips"] = database.lookups - before
         figures[f"{name}, {len(facts)}, cold, µs each"] = round(cold / len(facts))
         figures[f"{name}, {len(facts)}, warm, µs each"] = round(microseconds(lambda: action(read)) / len(facts), 1)  # noqa: B023
     return figures

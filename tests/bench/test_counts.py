@@ -1,0 +1,53 @@
+"""Counts by prefix: claims that stand for ready-made facts, and the figures of an index of them, hubs included."""
+
+from collections import Counter
+from pathlib import Path
+
+from support.ingest.quiet import QUIET
+from support.tiny_model import tiny_fact_tokenizer
+
+from bench.queries.as_claims import claims_of
+from bench.queries.counts import CountedDatabase, figures
+from refactx.index.index import Index
+from refactx.ingest import Selection, ingest
+from refactx.postgres.catalogue import find_index
+
+FACTS = [
+    ("Ann", "likes", "Bob"),
+    ("Ann", "likes", 'a "b" \\ ‹c›'),
+    ("Bé", "likes", "Bob"),
+    ("Cid", "likes", "Bob"),
+    ("Ann", "p", "x"),
+]
+
+
+def test_an_index_of_the_claims_has_the_facts_and_their_counts(db_url: str, tmp_path: Path) -> None:
+    facts, claims = tmp_path / "facts.txt", tmp_path / "claims.nt"
+    facts.write_text("".join(f"<{s}> <{p}> <{o}> .\n" for s, p, o in FACTS).replace("‹c›", "<c>"))
+    claims.write_text("".join(claims_of(facts)))
+    database = CountedDatabase(db_url)
+    try:
+        ingest(
+            [claims],
+            database,
+            index="small",
+            tokenizer=tiny_fact_tokenizer(),
+            tokenizer_name="tiny",
+            work=tmp_path / "work",
+            selection=Selection(inverse=True, inverse_limit=2),
+            resources=QUIET,
+        )
+        entry = find_index(database, "small")
+        with Index(database, entry) as index:
+            own = [(fact.subject, fact.predicate, fact.object) for fact in index.all_facts()]
+            inverse = [(o, "likes of", s) for s, p, o in FACTS if p == "likes" and o != "Bob"]
+            assert sorted(own) == sorted([*FACTS, *inverse, ("x", "p of", "Ann")])
+            found = figures(database, lambda: Index(database, entry, tokenizer=index.tokenizer), own)
+    finally:
+        database.close()
+    per_prefix = Counter((subject, predicate) for subject, predicate, _ in own)
+    assert found["count, prefixes of facts, number of prefixes"] == len(per_prefix)
+    assert found["count, prefixes of facts, most facts"] == max(per_prefix.values())
+    assert found["count, hubs, number of prefixes"] == 1
+    assert found["count, hubs, most facts"] == 3
+    assert 1 <= found["count, hubs, cold, round trips, max"] <= 4
