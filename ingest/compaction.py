@@ -26,6 +26,7 @@ from refactx.postgres.building import add_name_table, add_segment, show_names, s
 from refactx.postgres.changes import changing, name_tables, note_change, remove_unfinished
 from refactx.postgres.database import Database
 from refactx.postgres.locks import PATIENCE, Connection
+from refactx.postgres.marks import read_mark
 from refactx.postgres.tables import copy_rows
 from refactx.postgres.writer import writing
 from refactx.tree.codec import RowCodec
@@ -85,7 +86,7 @@ def compact(
         changing(connection, database, index) as entry,
         work_folder(work, *names_of(connection), index, "compact") as folder,
     ):
-        clock, bars = Clock(), ProgressBars(resources.progress)
+        clock, bars, before = Clock(), ProgressBars(resources.progress), read_mark(connection, entry)
         opened, tables = Index(database, entry, cache_bytes=_CACHE_BYTES), name_tables(connection, entry)
         signs = [sign for sign, _ in opened.segments]
         result = CompactResult(
@@ -128,7 +129,8 @@ def compact(
                     show_names(connection, names)
                 note = {"change": "compact", "segments": len(signs), "facts": len(facts)}
                 created = datetime.now(UTC).isoformat(timespec="seconds")
-                note_change(connection, entry, {**note, "created": created})
+                marks = {"before": before.to_json(), "after": read_mark(connection, entry).to_json()}
+                note_change(connection, entry, {**note, "created": created, **marks})
         except BaseException:
             if not connection.broken and not connection.closed:
                 remove_unfinished(connection, entry)

@@ -22,6 +22,7 @@ from refactx.postgres.catalogue import stored_tokenizer
 from refactx.postgres.catalogue_entry import CatalogueEntry
 from refactx.postgres.database import Database
 from refactx.postgres.hubs import find_hubs, knows_hubs
+from refactx.postgres.marks import IndexMark
 from refactx.postgres.segments import SegmentRows
 from refactx.tokenizer import FactTokenizer, unpack_tokenizer
 from refactx.tree.children import Children
@@ -48,7 +49,7 @@ class Index:
     It shows the index as it was when it was opened, until `refresh`. If the index is compacted meanwhile, it continues
     with the index as it is then: the answer for one prefix is of one moment, those for two may be of two.
 
-    Methods that read raise as `children` does.
+    Methods that read raise as `children` does. `database` and `entry`: where the index is, and its catalogue entry.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Index:
 
         `on_close`: called by `close`; `tokenizer`: the index's own, if it is known: then it is not read.
         """
-        self._database, self.entry, self._on_close = database, entry, on_close
+        self.database, self.entry, self._on_close = database, entry, on_close
         self.name: str = entry.name
         self.trigger: str = entry.trigger
         self.terminator: str = entry.terminator
@@ -95,6 +96,11 @@ class Index:
         return self._snapshot.name_tables
 
     @property
+    def mark(self) -> IndexMark:
+        """Which tables the index consists of, at this moment: equal marks have the same facts and names."""
+        return self._snapshot.mark
+
+    @property
     def facts(self) -> int:
         """The number of facts."""
         return self._snapshot.facts
@@ -111,7 +117,7 @@ class Index:
         """
         with self._renewing:
             before = self._snapshot
-            fresh = open_snapshot(self._database, self.entry, self._cache_bytes, before.segments)
+            fresh = open_snapshot(self.database, self.entry, self._cache_bytes, before.segments)
             if fresh.same_as(before):
                 return False
             kept = {segment.number for segment in fresh.segments}
@@ -166,8 +172,7 @@ class Index:
         if parts:
             known = prefix in self
             return [(verbalise(*map(written_part, parts)).lstrip() + self.terminator, 1)] if known else []
-        found = completions(self, self.tokenizer, normalise_prefix(prefix))
-        return list(islice(found, limit))
+        return list(islice(completions(self, self.tokenizer, normalise_prefix(prefix)), limit))
 
     def all_facts(self) -> Iterator[Fact]:
         """Yield every fact of the index, without forgotten ones, in the order of their token ids.
@@ -193,7 +198,7 @@ class Index:
         The predicate of an inverse fact has the id of the property that it reads backwards, an alias the id of its
         entity. Raises as `children` does.
         """
-        (linked,) = link_facts([fact], lambda names: self._find(find_names, names, self._database.retry))
+        (linked,) = link_facts([fact], lambda names: self._find(find_names, names, self.database.retry))
         return linked
 
     def links_of(self, facts: Iterable[Fact]) -> Iterator[LinkedFact]:
@@ -204,12 +209,12 @@ class Index:
         waiting = iter(facts)
         while some := list(islice(waiting, FACTS_AT_ONCE)):
             # Up to 2,048 blocks from a cold disk may take longer than the limit for one lookup.
-            yield from link_facts(some, lambda names: self._find(find_names, names, self._database.retry_unlimited))
+            yield from link_facts(some, lambda names: self._find(find_names, names, self.database.retry_unlimited))
 
     def ids_of(self, names: Iterable[str]) -> dict[str, Named]:
         """Return the ids of items and properties by name, and the kinds of properties' objects, without names that
         have none, with one query of each name table for all of them."""
-        return self._find(find_names, set(names), self._database.retry)
+        return self._find(find_names, set(names), self.database.retry)
 
     def names_of(self, ids: Iterable[str], *, inverse: bool = False) -> dict[str, str]:
         """Return the names of items and properties by id, with one query of each name table for all of them.
@@ -221,7 +226,7 @@ class Index:
             index.names_of(["P57"], inverse=True)  # {"P57": "director of"}
         """
         numbers = inverse_numbers(ids, self.entry.report.get("inverse_properties")) if inverse else numbers_of(ids)
-        found = self._find(find_numbers, set(numbers.values()), self._database.retry)
+        found = self._find(find_numbers, set(numbers.values()), self.database.retry)
         return {id_: found[number] for id_, number in numbers.items() if number in found}
 
     def hubs(self, objects: Iterable[str]) -> dict[str, dict[str, int]]:
@@ -230,12 +235,9 @@ class Index:
 
         The counts are of now, also if the index was opened before a change.
         """
-        names = list(objects) if self.has_hubs else []
-        return (
-            self._database.retry(lambda connection: find_hubs(connection, self.entry, names), self.name)
-            if names
-            else {}
-        )
+        if not (names := list(objects) if self.has_hubs else []):
+            return {}
+        return self.database.retry(lambda connection: find_hubs(connection, self.entry, names), self.name)
 
     @property
     def has_hubs(self) -> bool:
@@ -246,9 +248,7 @@ class Index:
         self, find: Callable[..., dict[Wanted, Value]], wanted: set[Wanted], retry: Callable[..., dict[Wanted, Value]]
     ) -> dict[Wanted, Value]:
         given = self._names_codec, f"index {self.name!r}"
-        return self._of_name_tables(
-            lambda tables: retry(lambda connection: find(connection, tables, wanted, *given), self.name)
-        )
+        return self._of_name_tables(lambda tables: retry(lambda c: find(c, tables, wanted, *given), self.name))
 
     def name_rows(self) -> list[tuple[bytes, bytes]]:
         """Return the keys and blocks of all names, each table's in the order of its keys; the latest table is first."""
@@ -256,7 +256,7 @@ class Index:
 
     def name_table_rows(self, table: int, first: bytes = FIRST_KEY) -> list[tuple[bytes, bytes]]:
         """Return the keys and blocks of one name table by key; with `first` b"" also those of names by id."""
-        return self._database.retry_unlimited(lambda connection: rows_of_table(connection, table, first), self.name)
+        return self.database.retry_unlimited(lambda connection: rows_of_table(connection, table, first), self.name)
 
     def _of_name_tables(self, read: Callable[[tuple[int, ...]], Value]) -> Value:
         """Call `read` with the numbers of the name tables; if one of them is gone, call it again with the new ones."""
@@ -288,7 +288,7 @@ class Index:
 
     def close(self) -> None:
         """Close the connections. The embedded server stops when nothing uses it any more."""
-        self._database.close()
+        self.database.close()
         self._on_close()
 
     def __enter__(self) -> "Index":

@@ -13,6 +13,7 @@ import zstandard
 from refactx.errors import CorruptIndexError, IndexNotFoundError
 from refactx.postgres.catalogue_entry import CatalogueEntry
 from refactx.postgres.database import Database
+from refactx.postgres.marks import IndexMark, mark_of
 from refactx.postgres.segments import SegmentRows, all_rows
 from refactx.tree.children import FactTree, MemoryTree
 from refactx.tree.codec import RowCodec, shared_seed
@@ -29,11 +30,11 @@ changes by some 10,000 a day."""
 
 # An index without a segment is empty, not gone: the result is then one row of nulls.
 _SEGMENTS = """
-SELECT s.id, s.sign, s.levels, s.facts, s.tokens, s.codes, s.dictionary
+SELECT s.id, s.sign, s.levels, s.facts, s.tokens, s.codes, s.dictionary, s.created
 FROM refactx.indexes AS i LEFT JOIN refactx.segments AS s ON s.index_id = i.id AND s.ready
 WHERE i.id = %s AND i.state = 'ready' ORDER BY s.id
 """
-_NAMES = "SELECT id FROM refactx.name_tables WHERE knowledge_base = %s AND ready ORDER BY id DESC"
+_NAMES = "SELECT id, created FROM refactx.name_tables WHERE knowledge_base = %s AND ready ORDER BY id DESC"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +51,12 @@ class Segment:
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """An index at one moment. `tree`: the signed sum of the segments; `name_tables`: the numbers of the knowledge
-    base's, the latest first."""
+    base's, the latest first; `mark`: the index and all these tables."""
 
     segments: tuple[Segment, ...]
     tree: FactTree
     name_tables: tuple[int, ...]
+    mark: IndexMark
 
     @property
     def facts(self) -> int:
@@ -100,7 +102,8 @@ def open_snapshot(
         tree = SummedTree([(segment.sign, segment.tree) for segment in segments], int(cache_bytes * _SUMS))
     else:
         tree = segments[0].tree
-    return Snapshot(segments, tree, tuple(table for (table,) in names))
+    present = [(row[0], row[-1]) for row in stored if row[0] is not None]
+    return Snapshot(segments, tree, tuple(table for table, _ in names), mark_of(entry, present, names))
 
 
 def _hold_small(database: Database, new: Sequence[Segment], segments: Sequence[Segment]) -> None:
@@ -131,7 +134,7 @@ def _share(segments: Sequence[Segment], cache_bytes: int) -> None:
 
 
 def _open_segment(database: Database, entry: CatalogueEntry, row: Sequence[Any]) -> Segment:
-    number, sign, levels, facts, tokens, codes, dictionary = row
+    number, sign, levels, facts, tokens, codes, dictionary, _ = row
     name = entry.name
     try:
         frequent = frequent_tokens(codes, entry.vocabulary_size)

@@ -64,6 +64,11 @@ class Database:
         except psycopg.Error as error:
             raise self._unreachable(error) from None
 
+    @property
+    def address(self) -> tuple[str, str, str]:
+        """The host, the port and the name of the database, with libpq's defaults."""
+        return self.retry(lambda connection: _address(connection.info))
+
     @contextmanager
     def connection(self) -> Iterator[Connection]:
         """Open a session outside the pool, for commands that may take long (`open_session`). Raises DatabaseError."""
@@ -198,3 +203,7 @@ class Database:
                 "Start it, and ask again (REFACTX_OUTAGE_SECONDS sets how long to wait for it)"
             )
         return DatabaseError(f"cannot reach the database {address}: {reason}. Is it running, and is --db right?")
+
+
+def _address(info: psycopg.ConnectionInfo) -> tuple[str, str, str]:
+    return info.host, str(info.port), info.dbname

@@ -105,7 +105,7 @@ def test_the_limit_of_lookups_does_not_apply_to_whole_tables(indexed_url: str) -
 def test_a_connection_prepares_its_statements_again_after_deallocate_all(indexed_url: str) -> None:
     with refactx.open_index(db=indexed_url, cache_bytes=0) as index:
         before = index.children([]).leaves.sum()
-        index._database.retry(lambda connection: connection.execute("DEALLOCATE ALL"))
+        index.database.retry(lambda connection: connection.execute("DEALLOCATE ALL"))
         assert index.children([]).leaves.sum() == before
 
 
