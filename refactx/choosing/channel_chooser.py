@@ -62,7 +62,7 @@ class ChannelChooser:
         if token is not None:
             return (token,)
         if at_fact_end and self._queries is not None and isinstance(state, Free):
-            rest = yield from self._queries.after_fact(self._machine, state, self._trees)
+            rest = yield from self._queries.after_fact(self._machine, state, self._trees, self._channel.told)
             if rest:
                 return rest
         lines = self._channel.lines

@@ -82,8 +82,14 @@ class QueryAnswers:
                 return self._write(machine, answered)
         return ()
 
-    def after_fact(self, machine: Machine, state: Free, trees: TreeReading) -> Steps[Sequence[int]]:
-        """Return the ids after the first fact: a query for the whole list, with its answer; empty if none is needed."""
+    def after_fact(
+        self, machine: Machine, state: Free, trees: TreeReading, told: float | None = None
+    ) -> Steps[Sequence[int]]:
+        """Return the ids after the first fact: a query for the whole list, with its answer; empty if none is needed.
+
+        `told`: how much likelier than no fact that fact makes the question, in nats; a list of a class that the question
+        names takes its place if it makes the question likelier still.
+        """
         if len(state.facts) != 1 or self.answered:
             return ()
         parts = split_fact(machine.text_of(state.facts[0].tokens).decode("utf-8", "replace"))
@@ -96,11 +102,13 @@ class QueryAnswers:
         whole, *narrower = yield from search.narrower(start, predicate)
         better = [one for one in narrower if one.score > whole.score]
         without = yield from search.without()
+        least = whole.score if told is None else max(whole.score, without + told)
+        better += [one for one in (yield from search.of_class())[:1] if one.score > least]
         for one in [*sorted(better, key=lambda one: -one.score), whole]:
-            told = one.score - without
-            if told < self.tells or (one is whole and self.facts.counts([subject], predicate)[0] <= self._values):
+            gained = one.score - without
+            if gained < self.tells or (one is whole and self.facts.counts([subject], predicate)[0] <= self._values):
                 return ()
-            answered = try_answer(one.query, self.facts, told)
+            answered = try_answer(one.query, self.facts, gained)
             if answered is not None:
                 newline = () if state.tail.endswith(b"\n") else tuple(machine.source.tokenizer.encode("\n"))
                 return (*newline, *self._write(machine, answered))

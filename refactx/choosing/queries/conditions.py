@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import combinations, islice
 
 from refactx.choosing.queries.candidate import Base, predicates_of
 from refactx.choosing.queries.mentions import Mention, Mentions
@@ -19,6 +19,12 @@ WAYS = 4
 
 NEAR = 20
 """How many subjects of each predicate of a named entity are looked for among the members of a large set."""
+
+
+def _says(predicate: str, mention: Mention) -> bool:
+    """Return whether a predicate's name has that of an entity: what is `located in time zone` is a timezone."""
+    words, called = predicate.lower().split(), mention.called.lower().replace(" ", "")
+    return any("".join(words[a:b]) == called for a, b in combinations(range(len(words) + 1), 2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +50,7 @@ class Conditions:
         """Return the filters that some member of a set matches."""
         members, found = self.members(base), list[Condition]()
         for other in self._mentions.entities:
-            if not other.is_apart(base.start) or other.name == base.start.name:
+            if not other.is_apart(base.start) or other.name == base.start.name or _says(base.predicate.name, other):
                 continue
             matching: dict[str, list[str]] = {}
             for predicate in predicates_of(self._facts, other.name):

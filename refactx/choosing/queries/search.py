@@ -64,6 +64,23 @@ class QuerySearch:
         [whole] = yield from self._scores.rank([Way(query, line_of(query, start), 0.0)])
         return [whole, *(yield from self._narrowed(Base(start, described), query))]
 
+    def of_class(self) -> Steps[list[Candidate]]:
+        """Return lists with a filter, if the question names a class and another entity: from each start that it names
+        by all predicates that lead to members with the filter. The likeliest is first."""
+        entities, instances = self.mentions.entities, self._conditions.instances
+        if instances is None:
+            return []
+        counts = [self._facts.counts([one.name], instances)[0] for one in entities]
+        classes = [one for one, count in zip(entities, counts, strict=True) if count > 1]
+        ways: list[Way] = []
+        for start in entities:
+            if not any(one.is_apart(start) and one.name != start.name for one in classes):
+                continue
+            for predicate in predicates_of(self._facts, start.name):
+                query = Query("list", start.name, (Hop(predicate.name),))
+                ways += self._filtered(Base(start, predicate), query)
+        return (yield from self._scores.rank(ways, self._options.hopeless))
+
     def without(self) -> Steps[float]:
         """Return the log-probability of the question after no query."""
         [score] = yield from self._scores.likelihoods([""])
@@ -111,12 +128,15 @@ class QuerySearch:
 
     def _narrowed(self, base: Base, query: Query) -> Steps[list[Candidate]]:
         """Return a query with filters by other entities that the question names."""
+        return (yield from self._scores.rank(self._filtered(base, query)))
+
+    def _filtered(self, base: Base, query: Query) -> list[Way]:
         ways: list[Way] = []
         for one in self._conditions.of(base):
             narrow = replace(query, which=(one.which,))
             prior = self._prior(base.start, one.mention) - self._options.filter
             ways.append(Way(narrow, line_of(narrow, base.start, one.mention), prior))
-        return (yield from self._scores.rank(ways))
+        return ways
 
     # --- Yes or no
 

@@ -1,0 +1,70 @@
+"""Lists of a class that the question names, after a fact that makes the question less likely."""
+
+from hypothesis import given, settings
+from support.query.check import HUB
+from support.query.choice import CLASSES, Asked, mentions_of, some_asked
+from support.query.sample_world import KUBRICK, SHORT, Script, answers, world
+from support.query.world import FakeScore, result_of
+
+from refactx.choosing.queries.search import QuerySearch
+from refactx.decoding.states import Free
+from refactx.engines.engine import TreeReading
+from refactx.fact import verbalise
+from refactx.query.denote import denote
+from refactx.query.walk import QueryError
+
+QUESTION = "Which short films did Stanley Kubrick direct?"
+SHORTS = f"list <{KUBRICK}> <director of> which <instance of> <subclass of>* <{SHORT}>"
+
+
+@settings(max_examples=60)
+@given(some_asked())
+def test_lists_of_a_class_have_members_and_a_filter_apart_from_the_start(asked: Asked) -> None:
+    search: QuerySearch = asked.search()
+    instances = asked.facts.inverse_of("p") if asked.words is CLASSES else None
+    names = [one.name for one in asked.mentions.entities]
+    classes = {one for one in names if instances and asked.facts.counts([one], instances)[0] > 1}
+    found = result_of(search.of_class())
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+    for one in found:
+        [which] = one.query.which
+        assert one.query.head == "list"
+        assert one.query.start in names
+        assert which.value in names
+        assert which.value != one.query.start
+        assert classes - {one.query.start}
+        try:
+            assert denote(one.query, asked.facts).values
+        except QueryError as error:
+            assert HUB in str(error)
+
+
+def after(told: float | None, weight: float = 20.0) -> str:
+    """What follows a fact that does not fit, given how much likelier than no fact it makes the question."""
+    index = world()
+    found = answers(index, QUESTION, FakeScore(index.tokenizer, Script(SHORTS, weight)), values=99)
+    state = index.machine.run(index.tokenizer.encode(f"Fact:{verbalise(KUBRICK, 'spouse', 'Christiane (n)')} .\n"), 0)
+    assert isinstance(state, Free)
+    ids = index.run(found.after_fact(index.machine, state, TreeReading.ROWS, told))
+    return index.tokenizer.decode(list(ids))
+
+
+def test_the_likelier_of_the_fact_and_the_list_answers() -> None:
+    assert after(told=None).startswith(f"Query: {SHORTS} .")
+    assert after(told=5.0).startswith(f"Query: {SHORTS} .")
+    assert not after(told=50.0)
+
+
+def test_a_list_below_the_threshold_does_not() -> None:
+    assert not after(told=0.0, weight=3.0)
+
+
+def test_a_class_that_the_predicate_says_is_no_filter() -> None:
+    claims = frozenset({("A", "p", "C"), ("B", "p", "C"), ("D", "p", "A"), ("D", "q", "B")})
+    asked = Asked(claims, mentions_of(["D", "C"]), CLASSES)
+    assert {one.line for one in result_of(asked.search().of_class())} >= {"list <D> <p> which <p> <C>"}
+    named = mentions_of(["D", "C"])
+    named.entities[1:] = [type(named.entities[1])(2, 3, "C", "p", 1.0)]  # type: ignore[index]
+    assert "list <D> <p> which <p> <p>" not in {
+        one.line for one in result_of(Asked(claims, named, CLASSES).search().of_class())
+    }
