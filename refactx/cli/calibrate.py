@@ -7,9 +7,21 @@ from typing import Any
 
 import click
 
-from refactx.asking.options import GREEDY, MAX_NEW_TOKENS
+from refactx.asking.options import GREEDY
 from refactx.cli.help import GroupedCommand
-from refactx.cli.options import BATCH_SIZE, DB, INDEX, JSON, MACHINE_GROUP, PROMPT, engine_options, engine_options_of
+from refactx.cli.options import (
+    BATCH_SIZE,
+    DB,
+    INDEX,
+    JSON,
+    MACHINE_GROUP,
+    NEW_TOKENS,
+    PROMPT,
+    RUN_FOLDER,
+    engine_options,
+    engine_options_of,
+    question_options,
+)
 from refactx.cli.options import print_json as print_document
 from refactx.errors import InputError
 
@@ -31,23 +43,9 @@ FLOOR = 0.0
     help="At least P; default: most right minus wrong ones.",
 )
 @PROMPT
-@click.option(
-    "--split",
-    default="tune",
-    show_default=True,
-    type=click.Choice(["all", "tune", "report"]),
-    metavar="HALF",
-    help="Which half: all, tune or report.",
-)
-@click.option("--kinds", default="", metavar="KIND,...", help="Ask only these kinds, such as single,multi.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Ask N questions, always the same ones.")
-@click.option(
-    "--max-new-tokens", default=MAX_NEW_TOKENS, show_default=True, type=click.IntRange(1), metavar="N",
-    help="At most N tokens per answer.",
-)  # fmt: skip
-@click.option(
-    "--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Folder of the run; default: in refactx-eval/."
-)
+@question_options("tune")
+@NEW_TOKENS
+@RUN_FOLDER
 @JSON
 @DB
 @BATCH_SIZE
@@ -92,10 +90,9 @@ def _ask(questions: Path | None, **given: Any) -> Path:
 
     if questions is None or given["model"] is None:
         raise InputError("there is no model to ask: give --model, or --run with the folder of a run of refactx eval")
-    kinds = tuple(kind.strip() for kind in given.pop("kinds").split(",") if kind.strip())
     generation = replace(GREEDY, tells=FLOOR, max_new_tokens=given.pop("max_new_tokens"))
     engine = engine_options_of(given, given["batch_size"], 1)
-    options = EvaluationOptions(questions=questions, kinds=kinds, generation=generation, engine=engine, **given)
+    options = EvaluationOptions(questions=questions, generation=generation, engine=engine, **given)
     if options.out is None:
         options = replace(options, out=options.folder.with_name(f"{options.folder.name}-calibrate"))
     try:

@@ -15,11 +15,13 @@ from refactx.cli.options import (
     MACHINE_GROUP,
     MODEL,
     PROMPT,
+    RUN_FOLDER,
     engine_options,
     engine_options_of,
     generation_of,
     generation_options,
     print_json,
+    question_options,
 )
 
 _GROUPS = {
@@ -35,30 +37,16 @@ _GROUPS = {
 @INDEX
 @click.option("--free", is_flag=True, help="Also ask the model alone, and compare.")
 @PROMPT
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help="Folder of the run; default: in refactx-eval/.",
-)
+@RUN_FOLDER
 @click.option("--judge", metavar="MODEL", help="Also have a language model judge the answers.")
 @click.option("--judge-url", metavar="URL", help="Its OpenAI-like API; key: $REFACTX_JUDGE_KEY.")
-@click.option(
-    "--split",
-    default="all",
-    show_default=True,
-    type=click.Choice(["all", "tune", "report"]),
-    metavar="HALF",
-    help="Which half: all, tune or report.",
-)
-@click.option("--kinds", default="", metavar="KIND,...", help="Ask only these kinds, such as single,multi.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Ask N questions, always the same ones.")
+@question_options("all")
 @generation_options
 @JSON
 @DB
 @BATCH_SIZE
 @engine_options
-def eval_(as_json: bool, kinds: str, **given: Any) -> None:
+def eval_(as_json: bool, **given: Any) -> None:
     """Score the answers to the questions of a file: Mintaka, 2WikiMultiHopQA, WebQSP, QALD or JSON lines. The same
     command continues a stopped run.
     """
@@ -66,9 +54,8 @@ def eval_(as_json: bool, kinds: str, **given: Any) -> None:
     from refactx.eval.render import lines
 
     generation = generation_of(given)
-    chosen = tuple(kind.strip() for kind in kinds.split(",") if kind.strip())
     engine = engine_options_of(given, given["batch_size"], generation.num_beams)
-    options = EvaluationOptions(kinds=chosen, generation=generation, engine=engine, **given)
+    options = EvaluationOptions(generation=generation, engine=engine, **given)
     try:
         report = evaluate(options)
     except KeyboardInterrupt:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,6 +24,17 @@ PROMPT = click.option(
 )
 BATCH_SIZE = click.option(
     "--batch-size", default=1, show_default=True, type=click.IntRange(1), metavar="N", help="Ask N questions at a time."
+)
+RUN_FOLDER = click.option(
+    "--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Folder of the run; default: in refactx-eval/."
+)
+NEW_TOKENS = click.option(
+    "--max-new-tokens",
+    default=MAX_NEW_TOKENS,
+    show_default=True,
+    type=click.IntRange(1),
+    metavar="N",
+    help="At most N tokens per answer.",
 )
 DTYPE = click.option(
     "--dtype",
@@ -84,14 +96,7 @@ _GENERATION = (
         metavar="X",
         help="Divide scores of --fact-beams by length^X.",
     ),
-    click.option(
-        "--max-new-tokens",
-        default=MAX_NEW_TOKENS,
-        show_default=True,
-        type=click.IntRange(1),
-        metavar="N",
-        help="At most N tokens per answer.",
-    ),
+    NEW_TOKENS,
     click.option("--max-facts", type=click.IntRange(1), metavar="N", help="After N facts, the answer follows."),
     click.option(
         "--temperature",
@@ -134,6 +139,38 @@ def engine_options_of(given: dict[str, Any], texts: int, beams: int) -> "EngineO
     if beams > 1 and given["engine"] == "auto":
         given["engine"] = "transformers"
     return EngineOptions(texts=texts, **{name: given.pop(name) for name in names})
+
+
+def question_options(split: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that adds the options of which questions of a file are asked. `split`: the default half.
+
+    The command gets `split`, `kinds` (a tuple of names) and `limit`.
+    """
+    options = (
+        click.option(
+            "--split",
+            default=split,
+            show_default=True,
+            type=click.Choice(["all", "tune", "report"]),
+            metavar="HALF",
+            help="Which half: all, tune or report.",
+        ),
+        click.option(
+            "--kinds",
+            default="",
+            callback=lambda _context, _parameter, given: tuple(filter(None, map(str.strip, given.split(",")))),
+            metavar="KIND,...",
+            help="Ask only these kinds, such as single,multi.",
+        ),
+        click.option("--limit", type=click.IntRange(1), metavar="N", help="Ask N questions, always the same ones."),
+    )
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
 def generation_options(command: Callable[..., Any]) -> Callable[..., Any]:
