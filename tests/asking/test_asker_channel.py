@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support.channel_runs import EXAMPLES, GRAPH, channel, llama
 from support.loop_runs import other_model
-from support.tiny_asker import LinkedIndex
+from support.tiny_asker import LinkedIndex, chat_tokenizer
 from support.tiny_model import (
     one_thread,  # noqa: F401
     prompts,
@@ -14,7 +14,6 @@ from support.tiny_model import (
     tiny_index,
     tiny_tokenizer,
 )
-from transformers import PreTrainedTokenizerFast
 
 from refactx.asking.answer import Answer
 from refactx.asking.asker import Asker
@@ -27,11 +26,7 @@ WITH_CHANNEL = Prompt(system="Be true.", channel=EXAMPLES)
 
 
 def asker(prompt: Prompt = WITH_CHANNEL, model: Any = None) -> Asker:
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=tiny_tokenizer().backend_tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
-    )
-    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] + ' ' }}{% endfor %}"
-    return Asker(model or llama(), tokenizer, LinkedIndex(tiny_fact_tokenizer(), GRAPH), prompt)
+    return Asker(model or llama(), chat_tokenizer(), LinkedIndex(tiny_fact_tokenizer(), GRAPH), prompt)
 
 
 def shown(answer: Answer | InputError) -> Any:

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 from support.ingest.graph_twin import Line, written
-from support.ingest.quiet import QUIET
+from support.ingest.tiny import ingest_tiny
 from support.servers import DatabaseServer, database
-from support.tiny_model import tiny_fact_tokenizer, tiny_model, tiny_tokenizer
-from transformers import PreTrainedTokenizerFast
+from support.tiny_asker import chat_tokenizer
+from support.tiny_model import tiny_model
 
 from refactx.asking.asker import Asker
 from refactx.asking.prompt import Prompt
@@ -16,9 +16,8 @@ from refactx.fact import Fact, Link, LinkedFact, split_fact
 from refactx.index.index import Index
 from refactx.index.names import LITERAL_KINDS, Named, pack_blocks, unpack_block
 from refactx.index.verify import verify
-from refactx.ingest import Selection, ingest
+from refactx.ingest import Selection
 from refactx.ingest.publish import IngestResult
-from refactx.postgres.database import Database
 from refactx.tree.codec import RowCodec
 
 LINES: list[Line] = [
@@ -42,18 +41,7 @@ def ingested(
     (folder / "graph.nt").write_text("".join(written(line) + "\n" for line in LINES))
     with database(database_server, f"refactx_links_{folder.name}".replace("-", "_")) as url:
         selection = Selection(inverse=True, properties=frozenset({"P57", "P25"}))
-        opened = Database(url)
-        result = ingest(
-            [folder / "graph.nt"],
-            opened,
-            index="default",
-            tokenizer=tiny_fact_tokenizer(),
-            tokenizer_name="tiny",
-            work=folder / "work",
-            selection=selection,
-            resources=QUIET,
-        )
-        opened.close()
+        result = ingest_tiny(url, folder / "graph.nt", selection=selection)
         with open_index("default", url) as index:
             yield index, result
 
@@ -93,13 +81,9 @@ def test_the_report_and_the_index_agree_and_the_index_verifies(ingested: tuple[I
 
 
 def test_an_answer_says_that_a_fact_is_inverse(ingested: tuple[Index, IngestResult]) -> None:
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=tiny_tokenizer().backend_tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
-    )
-    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
-    answer = Asker(tiny_model(), tokenizer, ingested[0], Prompt(system="Be true.")).ask(
-        "Fact: <Boyle>", max_new_tokens=40
-    )
+    tokenizer = chat_tokenizer("{% for m in messages %}{{ m['content'] }}{% endfor %}")
+    asker = Asker(tiny_model(), tokenizer, ingested[0], Prompt(system="Be true."))
+    answer = asker.ask("Fact: <Boyle>", max_new_tokens=40)
     fact = answer.to_json()["facts"][0]
     assert fact["text"] == "<Boyle> <director of> <Slumdog> ."
     assert fact["inverse"] is True

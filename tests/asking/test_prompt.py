@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
+from support.tiny_asker import chat_tokenizer
 from support.tiny_model import tiny_tokenizer
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AutoTokenizer
 
 from refactx.asking.prompt import Example, Prompt, load_prompt, without_control
 from refactx.errors import InputError, ModelError
@@ -19,16 +20,8 @@ DROPS_SYSTEM = TURNS.replace("{{ '<s>'", "{% if m['role'] != 'system' %}{{ '<s>'
 ASKS = "{% if add_generation_prompt %}{{ '<s>assistant: ' }}{% endif %}"
 
 
-def chat_tokenizer(template: str) -> PreTrainedTokenizerFast:
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=tiny_tokenizer().backend_tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
-    )
-    tokenizer.chat_template = template + ASKS
-    return tokenizer
-
-
 def written(template: str, question: str = "What?") -> str:
-    tokenizer = chat_tokenizer(template)
+    tokenizer = chat_tokenizer(template + ASKS)
     return tokenizer.decode(PROMPT.ids(tokenizer, question))
 
 

@@ -6,13 +6,11 @@ from pathlib import Path
 
 import pytest
 from support.channel_runs import EXAMPLES, GRAPH, llama
-from support.tiny_asker import LinkedIndex
+from support.tiny_asker import LinkedIndex, chat_tokenizer
 from support.tiny_model import (
     one_thread,  # noqa: F401
     tiny_fact_tokenizer,
-    tiny_tokenizer,
 )
-from transformers import PreTrainedTokenizerFast
 
 from refactx.asking.answer import Answer
 from refactx.asking.asker import Asker
@@ -24,11 +22,7 @@ PROMPT = Prompt(system="Be true.", channel=EXAMPLES, unknown="hello")
 
 
 def ask(prompt: Prompt = PROMPT, options: Generation = GREEDY) -> Answer:
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=tiny_tokenizer().backend_tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
-    )
-    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] + ' ' }}{% endfor %}"
-    asker = Asker(llama(), tokenizer, LinkedIndex(tiny_fact_tokenizer(), GRAPH), prompt)
+    asker = Asker(llama(), chat_tokenizer(), LinkedIndex(tiny_fact_tokenizer(), GRAPH), prompt)
     return asker.ask("who is Ann? Fact:", options, max_new_tokens=60)
 
 

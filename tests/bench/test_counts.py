@@ -3,13 +3,12 @@
 from collections import Counter
 from pathlib import Path
 
-from support.ingest.quiet import QUIET
-from support.tiny_model import tiny_fact_tokenizer
+from support.ingest.tiny import ingest_tiny
 
 from bench.queries.as_claims import claims_of
 from bench.queries.counts import CountedDatabase, figures
 from refactx.index.index import Index
-from refactx.ingest import Selection, ingest
+from refactx.ingest import Selection
 from refactx.postgres.catalogue import find_index
 
 FACTS = [
@@ -25,18 +24,9 @@ def test_an_index_of_the_claims_has_the_facts_and_their_counts(db_url: str, tmp_
     facts, claims = tmp_path / "facts.txt", tmp_path / "claims.nt"
     facts.write_text("".join(f"<{s}> <{p}> <{o}> .\n" for s, p, o in FACTS).replace("‹c›", "<c>"))
     claims.write_text("".join(claims_of(facts)))
+    ingest_tiny(db_url, claims, "small", selection=Selection(inverse=True, inverse_limit=2))
     database = CountedDatabase(db_url)
     try:
-        ingest(
-            [claims],
-            database,
-            index="small",
-            tokenizer=tiny_fact_tokenizer(),
-            tokenizer_name="tiny",
-            work=tmp_path / "work",
-            selection=Selection(inverse=True, inverse_limit=2),
-            resources=QUIET,
-        )
         entry = find_index(database, "small")
         with Index(database, entry) as index:
             own = [(fact.subject, fact.predicate, fact.object) for fact in index.all_facts()]

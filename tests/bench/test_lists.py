@@ -5,12 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support.ingest.quiet import QUIET
-from support.tiny_model import tiny_fact_tokenizer
+from support.ingest.tiny import ingest_tiny
 
 from refactx.eval.questions import read_questions
-from refactx.ingest import ingest
-from refactx.postgres.database import Database
 
 ROOT = Path(__file__).parent.parent.parent
 VALUES = [f"b and c{n:02}" for n in range(30)]
@@ -21,12 +18,7 @@ def test_lists_have_all_values_and_their_walks_find_them(db_url: str, tmp_path: 
     lines = [f"<Ann (a)> <p of> <{value}> ." for value in VALUES]
     lines += [f"<Bo> <q> <{n}> ." for n in range(40)] + [f"<Bé> <p> <{n}> ." for n in range(24)]
     facts.write_text("\n".join(lines) + "\n")
-    database = Database(db_url)
-    try:
-        ingest([facts], database, index="default", tokenizer=tiny_fact_tokenizer(), tokenizer_name="tiny",
-               work=tmp_path / "work", resources=QUIET)  # fmt: skip
-    finally:
-        database.close()
+    ingest_tiny(db_url, facts)
     printed = []
     for name in ("lists.jsonl", "again.jsonl"):
         done = subprocess.run(

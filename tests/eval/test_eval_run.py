@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from support.command import run_refactx
 from support.eval_runs import GOLD, fact, judged
-from support.ingest.quiet import QUIET
-from support.tiny_model import tiny_model, tiny_tokenizer
-from transformers import PreTrainedTokenizerFast
+from support.ingest.tiny import ingest_tiny
+from support.tiny_asker import save_tiny
 
 from refactx.asking.answer import Answer
 from refactx.asking.options import Generation
@@ -23,8 +22,6 @@ from refactx.eval.question import Question, assign_keys
 from refactx.eval.questions import choose_questions
 from refactx.eval.results import make_result
 from refactx.eval.run import Ask, ask_all, count_missing, open_run, read_answers
-from refactx.postgres.database import Database
-from refactx.tokenizer import FactTokenizer
 
 
 def questions(n: int) -> list[Question]:
@@ -165,40 +162,13 @@ def test_a_question_that_was_not_asked_counts_as_wrong() -> None:
 TINY_FACTS = ["<Ann> <p> <b>", "<Ann> <p> <c>", "<Bé> <p> <in>"]
 
 
-@pytest.fixture
-def tiny_folder(tmp_path: Path) -> Path:
-    """The tiny model with a chat template that ends in the question, so that `Fact:` begins a fact."""
-    folder = tmp_path / "tiny"
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=tiny_tokenizer().backend_tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
-    )
-    tokenizer.chat_template = "{{ messages[-1]['content'] + ' ' }}"
-    tokenizer.save_pretrained(folder)
-    tiny_model().save_pretrained(folder)
-    return folder
-
-
-def test_the_whole_command(db_url: str, tmp_path: Path, tiny_folder: Path) -> None:
-    from refactx.ingest import ingest
-
+def test_the_whole_command(db_url: str, tmp_path: Path) -> None:
+    tiny_folder = save_tiny(tmp_path / "tiny")
     facts, file, out = tmp_path / "facts.txt", tmp_path / "q.jsonl", tmp_path / "out"
     facts.write_text("".join(f"{text} .\n" for text in TINY_FACTS))
     made = [{"id": f"q{i}", "question": "Fact:", "answers": ["b"], "kind": "single"} for i in range(3)]
     file.write_text("".join(json.dumps(record) + "\n" for record in made))
-    database = Database(db_url)
-    try:
-        tokenizer = FactTokenizer.from_file(tiny_folder / "tokenizer.json")
-        ingest(
-            [facts],
-            database,
-            index="default",
-            tokenizer=tokenizer,
-            tokenizer_name="tiny",
-            work=tmp_path / "work",
-            resources=QUIET,
-        )
-    finally:
-        database.close()
+    ingest_tiny(db_url, facts)
     options = EvaluationOptions(
         questions=file,
         model=str(tiny_folder),

@@ -8,9 +8,8 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 from support.ingest.living_index import LivingIndex
-from support.ingest.quiet import QUIET
+from support.ingest.tiny import ingest_tiny
 from support.shared_index import opened
-from support.tiny_model import tiny_fact_tokenizer
 
 from refactx.cli.main import cli
 from refactx.connect import open_index
@@ -18,8 +17,6 @@ from refactx.errors import IndexExistsError, RefactxError
 from refactx.fact import Fact, split_fact
 from refactx.index.names import Named
 from refactx.index.verify import verify
-from refactx.ingest import ingest
-from refactx.ingest.publish import IngestResult
 from refactx.postgres.catalogue import list_indexes
 from refactx.postgres.database import Database
 from refactx.postgres.locks import name_lock
@@ -38,30 +35,17 @@ OLD_ID = 7
 """The id of the old index, which differs from that of its segment, as after some ingests."""
 
 
-def ingest_tiny(database: Database, source: Path, index: str, *, replace: bool = False) -> IngestResult:
-    """Ingest a file for the tiny tokenizer."""
-    return ingest(
-        [source],
-        database,
-        index=index,
-        tokenizer=tiny_fact_tokenizer(),
-        tokenizer_name="tiny",
-        work=source.parent / "work",
-        replace=replace,
-        resources=QUIET,
-    )
+def ingest_people(url: str, source: Path) -> None:
+    """Write a source with one fact, and ingest it as `people`."""
+    labels = (_LABEL.format(*named) for named in (("Q1", "Ann"), ("Q2", "Bob"), ("P40", "child")))
+    source.write_text("".join(labels) + _CLAIM)
+    ingest_tiny(url, source, "people")
 
 
 @pytest.fixture
 def old_url(db_url: str, tmp_path: Path) -> Iterator[str]:
     """A database with the first catalogue: a ready index, and one whose ingest was killed."""
-    source = tmp_path / "graph.nt"
-    source.write_text(
-        "".join(_LABEL.format(*named) for named in (("Q1", "Ann"), ("Q2", "Bob"), ("P40", "child"))) + _CLAIM
-    )
-    database = Database(db_url)
-    ingest_tiny(database, source, "people")
-    database.close()
+    ingest_people(db_url, tmp_path / "graph.nt")
     with psycopg.connect(db_url, autocommit=True) as connection:
         connection.execute("ALTER SCHEMA refactx RENAME TO built")
         connection.execute(Path(__file__).with_name("catalogue_1.sql").read_bytes())
@@ -96,7 +80,7 @@ def test_every_command_on_an_old_database_names_the_migration(old_url: str, tmp_
     source.write_text(FACT + "\n")
     database = Database(old_url)
     with pytest.raises(RefactxError, match=advice):
-        ingest_tiny(database, source, "x", replace=True)
+        ingest_tiny(old_url, source, "x", replace=True)
     with pytest.raises(RefactxError, match=advice), database.connection() as connection:
         drop(connection, "people")
     database.close()
@@ -118,7 +102,7 @@ def test_a_migrated_index_reads_as_before_and_can_be_ingested_again(old_url: str
         drop(connection, "killed")
     source = tmp_path / "facts.txt"
     source.write_text("<Eve> <child> <Bob> .\n")
-    assert ingest_tiny(database, source, "people", replace=True).report.facts == 1
+    assert ingest_tiny(old_url, source, "people", replace=True).report.facts == 1
     with database.connection() as connection:
         left = connection.execute("SELECT relname FROM pg_class WHERE relname ~ '^(pieces|names)_[0-9]+$'").fetchall()
     database.close()
@@ -140,7 +124,7 @@ def test_a_newer_catalogue_is_refused(db_url: str, tmp_path: Path) -> None:
     source = tmp_path / "facts.txt"
     source.write_text(FACT + "\n")
     database = Database(db_url)
-    ingest_tiny(database, source, "x")
+    ingest_tiny(db_url, source, "x")
     with database.connection() as connection:
         connection.execute("UPDATE refactx.catalogue SET version = 4")
         with pytest.raises(RefactxError, match="newer refactx"):
@@ -153,13 +137,7 @@ def test_a_newer_catalogue_is_refused(db_url: str, tmp_path: Path) -> None:
 @pytest.fixture
 def url_2(db_url: str, tmp_path: Path) -> str:
     """A database of catalogue 2, with an index as it was made then."""
-    source = tmp_path / "graph.nt"
-    source.write_text(
-        "".join(_LABEL.format(*named) for named in (("Q1", "Ann"), ("Q2", "Bob"), ("P40", "child"))) + _CLAIM
-    )
-    database = Database(db_url)
-    ingest_tiny(database, source, "people")
-    database.close()
+    ingest_people(db_url, tmp_path / "graph.nt")
     with psycopg.connect(db_url, autocommit=True) as connection:
         connection.execute("DROP TABLE refactx.hubs; UPDATE refactx.catalogue SET version = 2")
         connection.execute("UPDATE refactx.indexes SET report = report - 'hubs'")

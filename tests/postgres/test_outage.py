@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import torch
 from support.postgres.embedded_server import FACTS, kill_server
+from support.tiny_asker import chat_tokenizer
 from support.tiny_model import tiny_model, tiny_tokenizer
 from torch.nn.modules.module import register_module_forward_hook
-from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaForCausalLM
 
 import refactx
 from refactx.asking.answer import Answer
@@ -26,15 +27,6 @@ from refactx.postgres.limits import Limits
 
 MODEL = 259  # the seed of one that writes several facts
 OPTIONS: list[dict[str, Any]] = [{}, {"num_beams": 2}, {"fact_beams": 2}]
-
-
-def tokenizer_with_template() -> PreTrainedTokenizerFast:
-    """The tiny tokenizer with a chat template that ends after the question."""
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=tiny_tokenizer().backend_tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
-    )
-    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] + ' ' }}{% endfor %}"
-    return tokenizer
 
 
 def act_at_id(number: int, act: Callable[[], object]) -> Callable[[Any], bool]:
@@ -55,7 +47,7 @@ def act_at_id(number: int, act: Callable[[], object]) -> Callable[[Any], bool]:
 def open_asker(url: str, limits: Limits) -> Iterator[Asker]:
     """A tiny model with the index, which is read from the database at every step."""
     with refactx.open_index(db=url, cache_bytes=0, limits=limits) as index:
-        yield Asker(tiny_model(MODEL), tokenizer_with_template(), index, Prompt(system="Be true."))
+        yield Asker(tiny_model(MODEL), chat_tokenizer(), index, Prompt(system="Be true."))
 
 
 class KillingStreamer:
@@ -153,7 +145,7 @@ def test_the_command_prints_the_text_so_far_and_then_the_error(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     tiny_model(MODEL).save_pretrained(tmp_path / "model")
-    tokenizer_with_template().save_pretrained(tmp_path / "model")
+    chat_tokenizer().save_pretrained(tmp_path / "model")
     (tmp_path / "prompt.toml").write_text('system = "Be true."\n')
     files = ["--model", tmp_path / "model", "--prompt", tmp_path / "prompt.toml"]
     arguments = ["ask", "Fact:", *files, "--db", indexed_url]

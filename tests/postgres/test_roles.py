@@ -11,18 +11,15 @@ from urllib.parse import urlencode
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from support.ingest.quiet import QUIET
+from support.ingest.tiny import ingest_tiny
 from support.servers import DatabaseServer
 from support.tiny_model import tiny_model, tiny_tokenizer
 
 import refactx
 from refactx.errors import DatabaseError
-from refactx.ingest import ingest
-from refactx.postgres.database import Database
 from refactx.postgres.migrate import migrate
 from refactx.postgres.removal import drop
 from refactx.postgres.sessions import open_session
-from refactx.tokenizer import FactTokenizer
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "roles-and-limits.md"
 FACTS = "<Ann> <p> <b> .\n<Ann> <q> <c> .\n<Bo> <p> <b> .\n"
@@ -61,27 +58,10 @@ def facts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def write(url: str, facts: Path, index: str) -> None:
-    """Ingest with the role of an address."""
-    opened = Database(url)
-    try:
-        ingest(
-            [facts],
-            opened,
-            index=index,
-            tokenizer=FactTokenizer.from_transformers(tiny_tokenizer()),
-            tokenizer_name="tiny",
-            work=facts.parent / "work",
-            resources=QUIET,
-        )
-    finally:
-        opened.close()
-
-
 @pytest.fixture(scope="module")
 def written(database: As, facts: Path) -> As:
     """The same database with an index that the writer wrote."""
-    write(database("refactx_writer"), facts, "first")
+    ingest_tiny(database("refactx_writer"), facts, "first")
     return database
 
 
@@ -95,7 +75,7 @@ def command(*arguments: str) -> Any:
 
 
 def test_the_reader_reads_every_index_including_later_ones(written: As, facts: Path) -> None:
-    write(written("refactx_writer"), facts, "later")
+    ingest_tiny(written("refactx_writer"), facts, "later")
     reader = written("refactx_reader")
     for name in ("first", "later"):
         with refactx.open_index(name, reader) as index:
@@ -116,7 +96,7 @@ def test_the_reader_cannot_write_which_is_an_error_before_a_source_is_read(writt
     damaged = tmp_path / "facts.txt"
     damaged.write_text("nothing that could be ingested\n")
     with pytest.raises(DatabaseError, match=r"role refactx_reader may not write.*GRANT refactx_writer TO"):
-        write(written("refactx_reader"), damaged, "own")
+        ingest_tiny(written("refactx_reader"), damaged, "own")
     with open_session(written("refactx_reader")) as connection:
         for write_something in (lambda: drop(connection, "first"), lambda: migrate(connection)):
             with pytest.raises(DatabaseError, match="role refactx_reader may not"):
@@ -129,11 +109,11 @@ def test_the_reader_cannot_write_which_is_an_error_before_a_source_is_read(writt
 
 def test_the_grant_in_the_error_for_a_role_without_rights_is_enough(written: As, facts: Path) -> None:
     with pytest.raises(DatabaseError, match="GRANT refactx_writer TO stranger") as caught:
-        write(written("stranger"), facts, "strange")
+        ingest_tiny(written("stranger"), facts, "strange")
     with psycopg.connect(written(""), autocommit=True) as connection:
         connection.execute("GRANT refactx_writer TO stranger")
         (ending,) = re.findall(r"\((\?options=\S+) at the end", str(caught.value))
-        write(f"postgresql:///{ending}&{urlencode(conninfo_to_dict(written('stranger')))}", facts, "strange")
+        ingest_tiny(f"postgresql:///{ending}&{urlencode(conninfo_to_dict(written('stranger')))}", facts, "strange")
         connection.execute("REVOKE refactx_writer FROM stranger")
     with refactx.open_index("strange", written("refactx_reader")) as index:
         assert "<Bo> <p> <b> ." in index
@@ -157,7 +137,7 @@ def test_a_reader_without_rights_gets_the_grant_in_the_error(written: As) -> Non
 def test_a_member_of_the_writer_can_write(written: As, facts: Path) -> None:
     as_herself = written("ann")
     as_writer = make_conninfo(as_herself, options="-c role=refactx_writer")
-    write(as_writer, facts, "anns")
+    ingest_tiny(as_writer, facts, "anns")
     with refactx.open_index("anns", written("refactx_reader")) as index:
         assert "<Bo> <p> <b> ." in index
     with open_session(as_writer) as connection:
@@ -170,10 +150,10 @@ def test_a_role_that_is_not_the_owner_gets_the_owner_in_the_error(written: As, f
         DatabaseError,
         match=r"belong to role refactx_writer.*\(\?options=-c%20role%3Drefactx_writer at the end of --db\)",
     ):
-        write(written(role), facts, "first")
+        ingest_tiny(written(role), facts, "first")
     with refactx.open_index("first", written("refactx_reader")) as index:
         assert "<Bo> <p> <b> ." in index
-    write(make_conninfo(written(role), options="-c role=refactx_writer"), facts, f"by_{role}")
+    ingest_tiny(make_conninfo(written(role), options="-c role=refactx_writer"), facts, f"by_{role}")
     with refactx.open_index(f"by_{role}", written("refactx_reader")) as index:
         assert "<Bo> <p> <b> ." in index
 
@@ -181,7 +161,7 @@ def test_a_role_that_is_not_the_owner_gets_the_owner_in_the_error(written: As, f
 def test_a_role_without_membership_gets_the_owner_in_the_error(written: As, facts: Path) -> None:
     run(written(""), "GRANT USAGE, CREATE ON SCHEMA refactx TO stranger")
     with pytest.raises(DatabaseError, match=r"belongs to role refactx_writer.*run GRANT refactx_writer TO stranger"):
-        write(written("stranger"), facts, "own")
+        ingest_tiny(written("stranger"), facts, "own")
     run(written(""), "REVOKE ALL ON SCHEMA refactx FROM stranger")
 
 
@@ -194,18 +174,18 @@ def test_each_missing_right_is_one_sentence_whose_grant_helps(
     run(db_url, f"CREATE ROLE {quoted} LOGIN")
     try:
         with pytest.raises(DatabaseError) as caught:
-            write(as_role, facts, "default")
+            ingest_tiny(as_role, facts, "default")
         grant = re.search(r'GRANT CREATE ON DATABASE \S+ TO "writer [0-9a-f]+"', str(caught.value))
         assert grant, caught.value
         run(db_url, grant[0])
         run(db_url, f"ALTER ROLE {quoted} SET default_transaction_read_only = on")
         with pytest.raises(DatabaseError, match="read-only transactions"):
-            write(as_role, facts, "default")
+            ingest_tiny(as_role, facts, "default")
         run(db_url, f"ALTER ROLE {quoted} SET default_transaction_read_only = off")
         run(db_url, f"ALTER ROLE {quoted} SET statement_timeout = 1")  # a millisecond, which does not apply to writers
         with open_session(as_role) as connection:
             assert connection.execute("SHOW statement_timeout").fetchone() == ("0",)
-        write(as_role, facts, "default")
+        ingest_tiny(as_role, facts, "default")
         run(db_url, "ALTER TABLE refactx.pieces_1 OWNER TO CURRENT_USER")
         with open_session(as_role) as connection, pytest.raises(DatabaseError, match=r"refactx\.pieces_1") as caught:
             drop(connection, "default")

@@ -10,13 +10,11 @@ from typing import Any
 from refactx.connect import open_index
 from refactx.fact import Fact, split_fact
 from refactx.index.index import Index
-from refactx.ingest import ingest
 from refactx.ingest.segment.builder import Shape
 from refactx.postgres.database import Database
 from refactx.share.blocks import BlockWriter, FileBlock, read_blocks
 from support.ingest.graph_twin import Line, written
-from support.ingest.quiet import QUIET
-from support.tiny_model import tiny_fact_tokenizer
+from support.ingest.tiny import ingest_tiny
 
 ENTITIES = 150
 BLOCK_BYTES = 400
@@ -44,19 +42,8 @@ def build(url: str, folder: Path, name: str = "small", prefix: str = "Entity", r
     """Ingest the graph in small pieces, so that the tree has several levels."""
     folder.mkdir(exist_ok=True)
     (folder / "graph.nt").write_text("".join(written(line) + "\n" for line in lines(prefix)))
-    with opened(url) as database:
-        shape = Shape(facts=32, inner=32, root=32)
-        ingest(
-            [folder / "graph.nt"],
-            database,
-            index=name,
-            tokenizer=tiny_fact_tokenizer(),
-            tokenizer_name="tiny",
-            work=folder / "work",
-            replace=replace,
-            shape=shape,
-            resources=QUIET,
-        )
+    shape = Shape(facts=32, inner=32, root=32)
+    ingest_tiny(url, folder / "graph.nt", name, replace=replace, shape=shape)
 
 
 @contextmanager

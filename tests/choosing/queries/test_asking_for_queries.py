@@ -9,8 +9,8 @@ import pytest
 from support.channel_runs import EXAMPLES, llama
 from support.loop_runs import other_model
 from support.shared_index import build
-from support.tiny_model import one_thread, tiny_tokenizer  # noqa: F401
-from transformers import PreTrainedTokenizerFast
+from support.tiny_asker import chat_tokenizer
+from support.tiny_model import one_thread  # noqa: F401
 
 from refactx.asking.answer import Answer
 from refactx.asking.asker import Asker
@@ -47,11 +47,7 @@ def index(db_url: str, tmp_path: Path) -> Iterator[Index]:
 
 
 def asker(index: Index, prompt: Prompt = PROMPT, model: Any = None) -> Asker:
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=tiny_tokenizer().backend_tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
-    )
-    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] + ' ' }}{% endfor %}"
-    return Asker(model or llama(), tokenizer, index, prompt)
+    return Asker(model or llama(), chat_tokenizer(), index, prompt)
 
 
 def ask(one: Asker, question: str, **options: Any) -> Answer:

@@ -11,12 +11,8 @@ from pathlib import Path
 
 import psycopg
 
-from refactx.ingest import ingest
-from refactx.postgres.database import Database
 from refactx.postgres.embedded.cluster import Cluster
-from refactx.tokenizer import FactTokenizer
-from support.ingest.quiet import QUIET
-from support.tiny_model import tiny_tokenizer
+from support.ingest.tiny import ingest_tiny
 
 _USER = """
 import os, sys
@@ -111,14 +107,4 @@ def ingest_facts(url: str, home: Path, facts: list[str]) -> None:
     """Make the index `default` of some facts, for the tiny tokenizer."""
     file = home / "facts.txt"
     file.write_text("".join(f"{fact}\n" for fact in facts))
-    database = Database(url)
-    ingest(
-        [file],
-        database,
-        index="default",
-        tokenizer=FactTokenizer.from_transformers(tiny_tokenizer()),
-        tokenizer_name="tiny",
-        work=home / "work",
-        resources=QUIET,
-    )
-    database.close()
+    ingest_tiny(url, file)
