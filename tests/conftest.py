@@ -7,6 +7,7 @@ databases). Servers that tests start themselves use that temporary home too.
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -87,6 +88,29 @@ def db_url(postgresql: "psycopg.Connection[tuple[object, ...]]") -> str:
     return f"postgresql:///{info.dbname}?{urlencode(parts)}"
 
 
+@pytest.fixture(scope="module")
+def module_url(database_server: DatabaseServer) -> Iterator[str]:
+    """The URL of a database that is empty at first, for all tests of a module."""
+    with _new_database(database_server, "module") as url:
+        yield url
+
+
+@contextmanager
+def _new_database(server: DatabaseServer, name: str) -> Iterator[str]:
+    """Make a database, return its URL, and drop it at the end of the block."""
+    name, parts = f"refactx_{name}_{os.getpid()}", {"host": server.host, "port": str(server.port), "user": server.user}
+    if server.password:
+        parts["password"] = server.password
+    maintenance = f"postgresql:///{server.maintenance_dbname}?{urlencode(parts)}"
+    with psycopg.connect(maintenance, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"'.encode())
+    try:
+        yield f"postgresql:///{name}?{urlencode(parts)}"
+    finally:
+        with psycopg.connect(maintenance, autocommit=True) as connection:
+            connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
+
+
 @pytest.fixture(scope="session")
 def smollm2_folder() -> Path:
     """The demo model, SmolLM2-135M-Instruct, as a Hugging Face folder in the cache, made there if it is missing."""
@@ -104,19 +128,10 @@ def sample() -> Path:
 @pytest.fixture(scope="session")
 def sample_url(database_server: DatabaseServer, smollm2_folder: Path, sample: Path) -> Iterator[str]:
     """The URL of a database with the sample as index `default` for the demo model; tests must not change it."""
-    name = f"refactx_sample_{os.getpid()}"
-    parts = {"host": database_server.host, "port": str(database_server.port), "user": database_server.user}
-    if database_server.password:
-        parts["password"] = database_server.password
-    server = f"postgresql:///{database_server.maintenance_dbname}?{urlencode(parts)}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"'.encode())
-    url = f"postgresql:///{name}?{urlencode(parts)}"
-    done = run_refactx("ingest", sample, "--tokenizer", smollm2_folder, "--db", url)
-    assert done.returncode == 0, done.stderr
-    yield url
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
+    with _new_database(database_server, "sample") as url:
+        done = run_refactx("ingest", sample, "--tokenizer", smollm2_folder, "--db", url)
+        assert done.returncode == 0, done.stderr
+        yield url
 
 
 @pytest.fixture(scope="session")
