@@ -1,4 +1,7 @@
-"""The facts of an index as a stream, in token order: its segments merged, each fact with its signed sum."""
+"""The facts of an index as a stream, in token order: its segments merged, each fact with its signed sum.
+
+Or those alone that some of its segments add to the others, or take away.
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -6,8 +9,8 @@ from itertools import pairwise
 from refactx.errors import CorruptIndexError
 from refactx.fact import Fact, split_fact
 from refactx.tokenizer import FactTokenizer
-from refactx.tree.matrix import from_matrix
-from refactx.tree.scan import surviving
+from refactx.tree.matrix import EntryMatrix, from_matrix
+from refactx.tree.scan import changed, surviving
 from refactx.tree.stored import StoredTree
 
 TokenIds = tuple[int, ...]
@@ -21,12 +24,24 @@ def token_sequences(segments: Sequence[tuple[int, StoredTree]], after: TokenIds 
     sum is neither 0 nor 1.
     """
     for matrix in surviving(segments):
-        tokens, offsets = from_matrix(matrix)
-        ids, ends = tokens.tolist(), offsets.tolist()
-        for start, end in pairwise(ends):
-            fact = tuple(ids[start:end])
+        for fact in _sequences(matrix):
             if after is None or fact > after:
                 yield fact
+
+
+def changed_sequences(segments: Sequence[tuple[int, StoredTree]]) -> Iterator[tuple[int, TokenIds]]:
+    """Yield the facts whose signed sum over some segments of an index is 1 (these add them to the others) or -1 (they
+    take them away): that sum, and the fact's token ids. Memory and errors are those of `token_sequences`.
+    """
+    for sign, matrix in changed(segments):
+        for fact in _sequences(matrix):
+            yield sign, fact
+
+
+def _sequences(matrix: EntryMatrix) -> Iterator[TokenIds]:
+    tokens, offsets = from_matrix(matrix)
+    ids, ends = tokens.tolist(), offsets.tolist()
+    return (tuple(ids[start:end]) for start, end in pairwise(ends))
 
 
 def fact_of(tokens: TokenIds, tokenizer: FactTokenizer, terminator: str, index: str) -> Fact:

@@ -22,7 +22,6 @@ from refactx.postgres.catalogue import stored_tokenizer
 from refactx.postgres.catalogue_entry import CatalogueEntry
 from refactx.postgres.database import Database
 from refactx.postgres.hubs import find_hubs, knows_hubs
-from refactx.postgres.marks import IndexMark
 from refactx.postgres.segments import SegmentRows
 from refactx.tokenizer import FactTokenizer, unpack_tokenizer
 from refactx.tree.children import Children
@@ -96,9 +95,9 @@ class Index:
         return self._snapshot.name_tables
 
     @property
-    def mark(self) -> IndexMark:
-        """Which tables the index consists of, at this moment: equal marks have the same facts and names."""
-        return self._snapshot.mark
+    def snapshot(self) -> Snapshot:
+        """The tables that the index consists of, at this moment, and their mark."""
+        return self._snapshot
 
     @property
     def facts(self) -> int:

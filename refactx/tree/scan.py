@@ -24,11 +24,24 @@ def surviving(segments: Sequence[tuple[int, StoredTree]]) -> Iterator[EntryMatri
 
     Raises CorruptIndexError if a sum is neither 0 nor 1.
     """
+    return (matrix for _, matrix in _merged(segments, least=0))
+
+
+def changed(segments: Sequence[tuple[int, StoredTree]]) -> Iterator[tuple[int, EntryMatrix]]:
+    """Yield the facts whose signed sum over some segments of an index is 1 or -1: what these segments add to the others
+    and what they take away. The sums are yielded with matrices of any size, never empty, each sum's facts ascending.
+
+    Raises CorruptIndexError if a sum is none of -1, 0 and 1.
+    """
+    return _merged(segments, least=-1)
+
+
+def _merged(segments: Sequence[tuple[int, StoredTree]], least: int) -> Iterator[tuple[int, EntryMatrix]]:
     streams = [_Stream(sign, _gathered(fact_matrices(tree)), tree.name) for sign, tree in segments]
     streams = [stream for stream in streams if stream.more()]
     while streams:
         horizon = min(stream.keys[-1] for stream in streams)  # the next facts of every stream are known up to here
-        yield from _summed([(stream.sign, stream.take(horizon)) for stream in streams], streams[0].name)
+        yield from _summed([(stream.sign, stream.take(horizon)) for stream in streams], streams[0].name, least)
         streams = [stream for stream in streams if stream.more()]
 
 
@@ -56,11 +69,12 @@ class _Stream:
         return taken
 
 
-def _summed(parts: list[tuple[int, EntryMatrix]], name: str) -> Iterator[EntryMatrix]:
-    """Yield the facts whose signed sum is 1 as one matrix, or nothing. Raise CorruptIndexError for other sums."""
+def _summed(parts: list[tuple[int, EntryMatrix]], name: str, least: int) -> Iterator[tuple[int, EntryMatrix]]:
+    """Yield the facts of each signed sum but 0 as one matrix. Raise CorruptIndexError for sums below `least` or above
+    1."""
     parts = [(sign, matrix) for sign, matrix in parts if len(matrix)]
-    if len(parts) == 1 and parts[0][0] > 0:
-        yield parts[0][1]
+    if len(parts) == 1 and parts[0][0] >= least:
+        yield parts[0]
         return
     rows = _stacked([matrix for _, matrix in parts])
     signs = np.repeat([sign for sign, _ in parts], [len(matrix) for _, matrix in parts])
@@ -69,7 +83,7 @@ def _summed(parts: list[tuple[int, EntryMatrix]], name: str) -> Iterator[EntryMa
     row_keys = row_keys[order]
     starts = np.flatnonzero(np.append(True, row_keys[1:] != row_keys[:-1]))
     sums = np.add.reduceat(signs[order], starts)
-    wrong = np.flatnonzero((sums < 0) | (sums > 1))
+    wrong = np.flatnonzero((sums < least) | (sums > 1))
     if len(wrong):
         row = rows[order[starts[wrong[0]]]]
         fact = (row[row > 0].astype(np.int64) - 1).tolist()
@@ -77,8 +91,9 @@ def _summed(parts: list[tuple[int, EntryMatrix]], name: str) -> Iterator[EntryMa
             f"index {name!r} has the fact with the token ids {fact} {sums[wrong[0]]} times, not once or never. "
             "Ingest the index again"
         )
-    if (sums == 1).any():
-        yield rows[order[starts[sums == 1]]]
+    for sign in (1, -1):
+        if (sums == sign).any():
+            yield sign, rows[order[starts[sums == sign]]]
 
 
 def _gathered(matrices: Iterator[EntryMatrix]) -> Iterator[EntryMatrix]:

@@ -69,10 +69,10 @@ def build_at(path: Path, folder: StoreFolder, index: Index, advance: Advance, wh
     begun = time.monotonic()
     index.refresh()
     while True:
-        mark = index.mark
+        mark = index.snapshot.mark
         store = Store(str(path))
         store.bulk_extend(all_triples(index, advance))
-        if index.mark == mark:
+        if index.snapshot.mark == mark:
             break
         del store  # the index was compacted, and maybe changed, while it was read
         rmtree(path)

@@ -17,17 +17,18 @@ import fcntl
 import hashlib
 import os
 import re
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import rmtree
 
 from refactx.errors import InputError
 from refactx.index import Index
 from refactx.paths import make_home, refactx_home
 
 _NEXT, _WRITER = "next", "lock"
+_LOCK = os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC  # makes it if it is missing; if not, only the right to read is needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +49,19 @@ class StoreFolder:
 
     path: Path
 
+    def exists(self) -> bool:
+        """Return whether there is a store, or the beginning of one."""
+        return bool(self._versions()) or self.was_stopped()
+
     def use(self) -> Version | None:
-        """Return the latest version, locked against removal; None if there is none."""
+        """Return the latest version, locked against removal; None if there is none. Raises OSError if this user may not
+        read it."""
         while versions := self._versions():
             path = self.path / str(versions[-1])
-            lock = os.open(self._lock_of(path), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC)
+            try:
+                lock = os.open(self._lock_of(path), _LOCK)
+            except FileNotFoundError:  # the store was dropped meanwhile
+                continue
             fcntl.flock(lock, fcntl.LOCK_SH)
             if path.is_dir():
                 return Version(path, lock)
@@ -62,7 +71,7 @@ class StoreFolder:
     def is_being_written(self) -> bool:
         """Return whether a process is making a version."""
         try:
-            lock = os.open(self.path / _WRITER, os.O_RDWR | os.O_CLOEXEC)
+            lock = os.open(self.path / _WRITER, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return False
         try:
@@ -82,7 +91,7 @@ class StoreFolder:
         """Wait until no other process writes, and return the path at which to make a version; nothing is there.
 
         If the block ends without an error, what is there becomes the latest version, unless nothing is. Raises
-        InputError if the folder cannot be written.
+        InputError if the folder cannot be written, or for an OSError of the block.
         """
         following, lock = self.path / _NEXT, self._lock_for_writing()
         try:
@@ -90,23 +99,26 @@ class StoreFolder:
             yield following
             if following.exists():
                 _sync(following)
-                following.rename(self.path / str(max(self._versions(), default=0) + 1))
+                version = self.path / str(max(self._versions(), default=0) + 1)
+                os.close(os.open(self._lock_of(version), _LOCK, 0o644))  # readers may not be able to make it
+                following.rename(version)
                 _sync(self.path)
             self._remove_unused()
+        except OSError as error:
+            rmtree(following, ignore_errors=True)
+            raise self._unwritable(error) from None
         except BaseException:
-            _remove(following)
+            rmtree(following, ignore_errors=True)
             raise
         finally:
             os.close(lock)
 
     def drop(self) -> bool:
         """Remove the store. Return whether there was any. Readers that have it open may fail."""
-        had = bool(self._versions()) or self.was_stopped()
+        had = self.exists()
         if self.path.exists():
             with self.writing():
-                for number in self._versions():
-                    _remove(self.path / str(number))
-            _remove(self.path)
+                rmtree(self.path)
         return had
 
     def bytes(self, version: Path) -> int:
@@ -119,15 +131,21 @@ class StoreFolder:
         while True:
             try:
                 make_home(self.path)
-                lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC)
+                lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
             except OSError as error:
-                raise InputError(
-                    f"cannot write {self.path} ({error}): set REFACTX_HOME to a folder you can write"
-                ) from None
+                raise self._unwritable(error) from None
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if path.exists() and path.stat().st_ino == os.fstat(lock).st_ino:
-                return lock
+            with suppress(FileNotFoundError):
+                if path.stat().st_ino == os.fstat(lock).st_ino:
+                    return lock
             os.close(lock)  # the store was dropped meanwhile, with this file
+
+    def _unwritable(self, error: OSError) -> InputError:
+        reason = error.strerror or " ".join(str(error).split())
+        return InputError(
+            f"cannot write the store in {self.path} ({reason}): make room or get the rights, or set REFACTX_HOME to "
+            "another folder"
+        )
 
     def _versions(self) -> list[int]:
         try:
@@ -139,7 +157,7 @@ class StoreFolder:
         """Remove the versions before the latest that nobody reads. The others are left to the next writer."""
         for number in self._versions()[:-1]:
             path = self.path / str(number)
-            lock = os.open(self._lock_of(path), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC)
+            lock = os.open(self._lock_of(path), _LOCK, 0o644)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 _remove(path)
@@ -171,7 +189,7 @@ def folder_of_name(name: str, address: tuple[str, str, str]) -> StoreFolder:
 
 def _remove(path: Path) -> None:
     if path.exists():
-        shutil.rmtree(path)
+        rmtree(path)
 
 
 def _sync(folder: Path) -> None:

@@ -2,7 +2,9 @@
 
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from pyoxigraph import QueryBoolean, QuerySolutions, QueryTriples, Store
 
@@ -23,6 +25,13 @@ class FactStore:
     def __init__(self, oxigraph: Store, mark: StoreMark, version: Version) -> None:
         self.oxigraph, self.mark = oxigraph, mark
         self._version: Version | None = version
+
+    @property
+    def path(self) -> Path:
+        """The folder of the database. Raises ValueError if the store is closed."""
+        if self._version is None:
+            raise ValueError("the store is closed")
+        return self._version.path
 
     def query(self, text: str, prefixes: Mapping[str, str] = PREFIXES) -> QuerySolutions | QueryBoolean | QueryTriples:
         """Run a SPARQL query and return what `pyoxigraph.Store.query` returns.
@@ -62,7 +71,7 @@ def open_store(index: Index) -> FactStore:
     folder = folder_of(index)
     while True:
         store = open_latest(folder, index.name)
-        if store.mark.index == index.mark:
+        if store.mark.index == index.snapshot.mark:
             return store
         store.close()
         if not index.refresh():
@@ -75,7 +84,12 @@ def open_latest(folder: StoreFolder, name: str) -> FactStore:
     Raises StoreError if there is none, if it is damaged, or if another version of refactx wrote it.
     """
     command = f"`refactx store build {shlex.quote(name)}`"
-    version = folder.use()
+    try:
+        version = folder.use()
+    except OSError as error:
+        raise StoreError(
+            f"cannot read the store of index {name!r} in {folder.path} ({error.strerror}): get the rights to read it"
+        ) from None
     if version is None:
         if folder.is_being_written():
             raise StoreError(f"the store of index {name!r} is still being built: wait until that has ended")
@@ -104,10 +118,33 @@ def open_latest(folder: StoreFolder, name: str) -> FactStore:
 def difference(mark: StoreMark, index: Index) -> str:
     """Return what is to be said of a store whose mark is not that of its index."""
     name = shlex.quote(index.name)
-    if mark.index.index != index.mark.index:
+    if mark.index.index != index.snapshot.mark.index:
         made = mark.index.index[1][:19].replace("T", " ")
         return (
             f"the store of index {index.name!r} is that of another index of this name (of {made} UTC): "
             f"run `refactx store build {name}`"
         )
-    return f"the store of index {index.name!r} is behind the index: run `refactx store update {name}`"
+    behind = f"the store of index {index.name!r} is behind the index"
+    if folder_of(index).is_being_written():
+        return f"{behind}, and another process is writing it: wait until that has ended"
+    return f"{behind}: run `refactx store update {name}`"
+
+
+def describe_store(index: Index) -> dict[str, Any]:
+    """Return the figures of an index's store, and whether it has just what the index has, as a JSON document.
+
+    Raises StoreError if there is none that can be opened.
+    """
+    folder = folder_of(index)
+    with open_latest(folder, index.name) as store:
+        is_current = store.mark.index == index.snapshot.mark
+        return {
+            "index": index.name,
+            "current": is_current,
+            "problem": None if is_current else difference(store.mark, index),
+            "triples": len(store.oxigraph) - 1,
+            "facts": store.mark.facts,
+            "bytes": folder.bytes(store.path),
+            "updated": store.mark.updated,
+            "folder": str(folder.path),
+        }
