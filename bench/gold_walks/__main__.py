@@ -1,85 +1,113 @@
-"""`python -m bench.gold_walks QUESTIONS NT`: fractions of gold SPARQL that are walks, and that keep their answers.
+"""`python -m bench.gold_walks QUESTIONS CLAIMS INDEX`: gold SPARQL read as walks, and answered by an index.
 
-QUESTIONS has lines of JSON with `id`, `kind` and `sparql`; NT has the claims that both queries are run on.
+QUESTIONS has lines of JSON with `id`, `kind` and `sparql`; CLAIMS are the N-Triples that INDEX was ingested from. Each
+walk is also written as SPARQL and run on the claims.
 """
 
-import gzip
 import json
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
-from pyoxigraph import NamedNode, QueryBoolean, RdfFormat, Store
+from pyoxigraph import Store
 
-from bench.gold_walks.store_facts import StoreFacts
+from bench.gold_walks.answers import Answer, answer_of_index, answer_of_store, load
+from bench.gold_walks.differences import NO_WALK, OTHER, REASONS, REFUSED, SAME, TIE, is_tie, reason
+from refactx.connect import open_index
+from refactx.query.fact_set import FactSet
 from refactx.query.line import write_line
-from refactx.query.sparql import PREFIXES, from_sparql, to_sparql
-from refactx.query.walk import QueryError
+from refactx.query.sparql import from_sparql, to_sparql
+from refactx.query.tree_facts import TreeFacts
+from refactx.query.walk import Query, QueryError
 
-SAME, NONE, OTHER = "same", "no walk", "other"
-UNLIMITED, UNITED = "limit dropped", "two properties"
-"""Reasons of other answers: gold has a limit without an order; the index joins a property with its inverse property."""
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A gold query compared with its walk.
+
+    `outcome`: of gold in the store against the walk in the index; `written`: of the walk's SPARQL in the store against
+    the walk in the index; `is_exact`: whether the walk may not have other rows; `line`: the walk; `note`: how they
+    differ.
+    """
+
+    outcome: str
+    written: str = ""
+    is_exact: bool = False
+    line: str = ""
+    note: str = ""
 
 
 @click.command()
 @click.argument("questions", type=click.Path(exists=True, path_type=Path))
 @click.argument("claims", type=click.Path(exists=True, path_type=Path))
-@click.option("--show", is_flag=True, help="Print each query whose answers differ, and each that is no walk.")
-def main(questions: Path, claims: Path, show: bool) -> None:
-    """Print for each kind of question how many gold queries are walks, and whether their SPARQL has gold's answers."""
-    store = load(claims)
-    facts = StoreFacts(store)
-    found: dict[str, Counter[str]] = defaultdict(Counter)
-    for line in questions.read_text(encoding="utf-8").splitlines():
-        question = json.loads(line)
-        outcome, walk = compare(question["sparql"], facts, store)
-        found[question["kind"]][outcome] += 1
-        if show and outcome != SAME:
-            click.echo(f"{question['id']}: {outcome}\n  {question['sparql'].rpartition('> ')[2]}\n  {walk}")
-    total: Counter[str] = sum(found.values(), Counter())
-    columns = (SAME, UNLIMITED, UNITED, OTHER)
-    click.echo(f"{'':12}{'n':>6}{'walks':>8}" + "".join(f"{name:>16}" for name in columns))
-    for kind, counts in [*sorted(found.items()), ("all", total)]:
-        n = counts.total()
-        cells = "".join(f"{counts[name] / n:>16.3f}" for name in columns)
-        click.echo(f"{kind:12}{n:>6}{1 - counts[NONE] / n:>8.3f}{cells}")
+@click.argument("index")
+@click.option("--show", is_flag=True, help="Print each query that is no walk, too.")
+def main(questions: Path, claims: Path, index: str, show: bool) -> None:
+    """Print how many gold queries are walks, whether an index gives their answers, and each that differs."""
+    store, found = load(claims), defaultdict[str, list[Compared]](list)
+    with open_index(index) as opened:
+        facts = TreeFacts(opened)
+        for line in questions.read_text(encoding="utf-8").splitlines():
+            question = json.loads(line)
+            compared = compare(question["sparql"], facts, store)
+            found[question["kind"]].append(compared)
+            if compared.outcome == NO_WALK and show:
+                click.echo(f"{question['id']}: {NO_WALK}\n  {question['sparql'].rpartition('> ')[2]}")
+            elif {compared.outcome, compared.written} - {SAME, NO_WALK, ""}:
+                click.echo(f"{question['id']}: {compared.outcome}: {compared.note}\n  {compared.line}")
+    _print_table(found)
 
 
-def compare(gold: str, facts: StoreFacts, store: Store) -> tuple[str, str]:
-    """Return how the answers of a gold query's walk compare with its own, and the walk's line."""
-    try:
-        query = from_sparql(gold, facts)
-    except QueryError as error:
-        return NONE, str(error)
+def compare(gold: str, facts: FactSet, store: Store) -> Compared:
+    """Compare a gold query with its walk, answered by an index of the claims that the store has."""
+    query = from_sparql(gold, facts)
     if query is None:
-        return NONE, ""
-    sparql = to_sparql(query, facts)
-    expected, got = answers(gold, store), answers(sparql, store)
-    line = write_line(query)
-    if got == expected:
-        return SAME, line
-    reason = UNITED if "|^" in sparql else OTHER
-    if got > expected and "limit" in gold.lower() and query.by is None:
-        reason = UNLIMITED
-    return reason, f"{line}: {len(expected)} answers of gold, {len(got)} of the walk"
+        return Compared(NO_WALK)
+    expected, line = answer_of_store(gold, store), write_line(query)
+    is_exact = from_sparql(gold, facts, exact=True) is not None
+    try:
+        got = answer_of_index(query, facts)
+    except QueryError as error:
+        return Compared(REFUSED, REFUSED, is_exact, line, str(error))
+    outcome = SAME if got == expected else reason(gold, query, facts, store, (expected, got))
+    return Compared(outcome, _written(query, facts, store, got), is_exact, line, _note(expected, got))
 
 
-def answers(sparql: str, store: Store) -> set[str]:
-    """Return what a query has: the column of entities, or else the first one, or whether there are rows."""
-    found = store.query(sparql, prefixes=PREFIXES)
-    if isinstance(found, QueryBoolean):
-        return {str(bool(found))}
-    columns = list(zip(*found, strict=True)) or [()]
-    column = next((column for column in columns if isinstance(column[0], NamedNode)), columns[0]) if columns[0] else ()
-    return {str(value) for value in column}
+def _written(query: Query, facts: FactSet, store: Store, got: Answer) -> str:
+    expected = answer_of_store(to_sparql(query, facts), store)
+    return SAME if got == expected else TIE if is_tie(query, facts, (expected, got)) else OTHER
 
 
-def load(claims: Path) -> Store:
-    """Return a store in memory of a file of N-Triples, which may be compressed by gzip."""
-    store = Store()
-    with gzip.open(claims) if claims.suffix == ".gz" else claims.open("rb") as file:
-        store.bulk_load(file, RdfFormat.N_TRIPLES)
-    return store
+def _note(expected: Answer, got: Answer) -> str:
+    if isinstance(expected, bool) or isinstance(got, bool) or len(expected) == len(got) == 1:
+        return f"{_shown(expected)} of gold, {_shown(got)} of the walk"
+    return f"{len(expected)} members of gold, {len(got)} of the walk, {len(expected & got)} of both"
+
+
+def _shown(answer: Answer) -> str:
+    return str(answer) if isinstance(answer, bool) else ", ".join(sorted(answer))
+
+
+def _print_table(found: dict[str, list[Compared]]) -> None:
+    every = [one for some in found.values() for one in some]
+    click.echo(f"\n{'':12}{'n':>6}{'walks':>7}{'same':>7}{'exact walks':>13}{'same':>7}")
+    for kind, some in [*sorted(found.items()), ("all", every)]:
+        walks = [one for one in some if one.outcome != NO_WALK]
+        exact = [one for one in walks if one.is_exact]
+        shares = [_share(one) for one in (walks, exact)]
+        click.echo(f"{kind:12}{len(some):>6}{len(walks):>7}{shares[0]:>7}{len(exact):>13}{shares[1]:>7}")
+    click.echo("\nanswers of gold and of the walk:")
+    counts = Counter(one.outcome for one in every)
+    for outcome, count in counts.most_common():
+        meant = "; ".join(REASONS[one] for one in outcome.split(" + ") if one in REASONS)
+        click.echo(f"{count:>6} {outcome}{meant and ': '}{meant}")
+    written = Counter(one.written for one in every if one.written)
+    click.echo(f"\nthe walk's own SPARQL: {', '.join(f'{n} {one}' for one, n in written.most_common())}")
+
+
+def _share(some: list[Compared]) -> str:
+    return f"{sum(one.outcome == SAME for one in some) / len(some):.3f}" if some else "-"
 
 
 if __name__ == "__main__":

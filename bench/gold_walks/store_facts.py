@@ -78,8 +78,9 @@ class StoreFacts:
     def ids(self, names: Sequence[str]) -> Mapping[str, str]:
         return {name: self._ids[name] for name in names if name in self._ids}
 
-    def names(self, ids: Sequence[str]) -> Mapping[str, str]:
-        return {id_: self._names[id_] for id_ in ids if id_ in self._names}
+    def names(self, ids: Sequence[str], *, inverse: bool = False) -> Mapping[str, str]:
+        found = {id_: self._names[id_] for id_ in ids if id_ in self._names}
+        return {id_: self._inverse[one] for id_, one in found.items() if one in self._inverse} if inverse else found
 
     def _objects(self, subject: str, predicate: str) -> Sequence[str]:
         if self.is_hub(subject, predicate):

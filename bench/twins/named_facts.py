@@ -14,14 +14,14 @@ class NamedFacts(TreeFacts):
         super().__init__(index)
         self._names_of: dict[str, tuple[str, ...]] = {}
 
-    def names(self, ids: Sequence[str]) -> dict[str, str]:
-        """Return the names of entities and properties by id; of a property it is that which reads it forwards."""
+    def names(self, ids: Sequence[str], *, inverse: bool = False) -> dict[str, str]:
+        """Return the names of entities and properties by id; of a property it is that which reads it as asked."""
         found = {}
         for id_, names in self._every(ids).items():
             described = self.describe(names) if id_.startswith("P") else {}
-            forwards = [name for name in names if name not in described or not described[name].inverse]
-            if forwards:
-                found[id_] = forwards[0]
+            ways = [name for name in names if (name in described and described[name].inverse) == inverse]
+            if ways:
+                found[id_] = ways[0]
         return found
 
     def inverse_of(self, predicate: str) -> str | None:

@@ -9,7 +9,8 @@ class Limits:
     """The limits of an answer to a query.
 
     `members`: the most members of a set; `reads`: the most facts that are read on the way, for all sets and filters;
-    `facts`: the most facts that are shown as proof; `seconds`: the most time.
+    `facts`: the most facts that are shown as proof; `seconds`: the most time; `scanned`: the most facts of an index that
+    is scanned as a whole for those of hubs.
 
     An answer beyond them is a part of the whole one, and says so; what needs all members is refused.
     """
@@ -18,6 +19,7 @@ class Limits:
     reads: int = 500_000
     facts: int = 100
     seconds: float = 10.0
+    scanned: int = 5_000_000
 
 
 class Budget:
@@ -42,8 +44,9 @@ class Budget:
         return not self._is_spent
 
     def half(self) -> "Budget":
-        """Return a budget with half of what is left, for an attempt that may fail."""
-        limits = replace(self.limits, reads=self._reads // 2, seconds=(self._end - time.monotonic()) / 2)
+        """Return a budget with half of what is left, and no scan, for an attempt that may fail."""
+        seconds = (self._end - time.monotonic()) / 2
+        limits = replace(self.limits, reads=self._reads // 2, seconds=seconds, scanned=0)
         return Budget(limits)
 
     def admits(self, members: int) -> bool:

@@ -49,8 +49,8 @@ def denote(query: Query, facts: FactSet, limits: Limits = DEFAULT_LIMITS) -> Res
 
     A predicate that no member has is an error for `list`, `most` and `least`; `count` is then 0 and `ask` no, if the
     index has such a predicate at all. Raises QueryError if the query cannot be answered: an unknown name, a predicate
-    that no member has, facts of a hub that are counted but not in the index, values that do not compare, more members
-    than can be compared. Raises whatever the set of facts does.
+    that no member has, facts of a hub in an index that is too large to be scanned for them, values that do not compare,
+    more members than can be compared. Raises whatever the set of facts does.
     """
     return _Answer(query, facts, limits).result()
 
@@ -92,8 +92,8 @@ class _Answer:
 
     def _by_count(self, predicate: str) -> Result:
         """Answer by the number of facts alone: the objects of one subject and predicate are distinct."""
-        start, facts = self._query.start, self._walks.facts
-        count = facts.counts([start], predicate)[0]
+        start = self._query.start
+        (count,) = self._walks.counts([start], predicate)
         if not count:
             check_predicate(self._walks, predicate, [start], must_have=False)
         proof = self._facts_with(start, predicate)

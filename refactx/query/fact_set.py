@@ -4,7 +4,7 @@
 the index, as parts of facts. A literal is the text that facts have (`refactx.query.values` compares them).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -15,12 +15,17 @@ ValueKind = Literal["entity", "mixed", "time", "quantity", "coordinates", "text"
 @dataclass(frozen=True, slots=True)
 class Predicate:
     """A predicate of the index: its `name`, the `id` of its property (`P57`; None: it has none), whether it reads that
-    property backwards, and the kind of its objects."""
+    property backwards, and the kind of its objects.
+
+    `also`: the ids of properties whose facts it has too, read backwards, since it is their inverse property (P1696):
+    `child` has those of `father` and `mother`.
+    """
 
     name: str
     id: str | None
     inverse: bool
     kind: ValueKind
+    also: tuple[str, ...] = ()
 
 
 class FactSet(Protocol):
@@ -38,7 +43,7 @@ class FactSet(Protocol):
         ...
 
     def inverse_of(self, predicate: str) -> str | None:
-        """Return the predicate that reads the same property the other way; None if there is none."""
+        """Return the predicate that has the same facts, read the other way; None if there is none."""
         ...
 
     def counts(self, subjects: Sequence[str], predicate: str) -> Sequence[int]:
@@ -60,10 +65,27 @@ class FactSet(Protocol):
         """Return which facts (subject, predicate, object) exist."""
         ...
 
+    @property
+    def size(self) -> int:
+        """How many facts a scan reads."""
+        ...
+
+    def scan(self, ends: Sequence[tuple[str, str]], lasts: Callable[[], bool]) -> Sequence[tuple[str, str, str]]:
+        """Return the facts (subject, predicate, object) that end in one of some pairs of a predicate and an object.
+
+        All facts are read: for hubs, whose inverse facts do not exist. The scan stops if `lasts`, which is called now
+        and then, returns False.
+        """
+        ...
+
     def ids(self, names: Sequence[str]) -> Mapping[str, str]:
         """Return the ids of entities and properties by name, without names that have none."""
         ...
 
-    def names(self, ids: Sequence[str]) -> Mapping[str, str]:
-        """Return the names of entities and properties by id, without ids that the index does not name."""
+    def names(self, ids: Sequence[str], *, inverse: bool = False) -> Mapping[str, str]:
+        """Return the names of entities and properties by id, without ids that the index does not name.
+
+        With `inverse`: the names of predicates that read these properties backwards. Such a predicate may be that of
+        another property.
+        """
         ...

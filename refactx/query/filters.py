@@ -44,7 +44,7 @@ class Filter:
         else:
             good = dict.fromkeys(filter(self._compares, layers[-1]))
         for hop, nodes, graph in reversed(list(zip(hops, layers[:-1], graphs, strict=True))):
-            good = _before(good, nodes, graph, hop)
+            good = self._before(good, nodes, graph, hop)
         return {member: good[member] for member in members if member in good}
 
     def finish(self) -> None:
@@ -72,23 +72,22 @@ class Filter:
             new = [member for member in found if member not in graph] if hop.closure else []
         return list(reached), graph
 
-
-def _before(good: Members, nodes: Iterable[str], graph: Mapping[str, Sequence[str]], hop: Hop) -> Members:
-    """Return the nodes from which a hop leads to good ones, each with the way to a match."""
-    subjects = defaultdict[str, list[str]](list)
-    for subject, objects in graph.items():
-        for member in objects:
-            subjects[member].append(subject)
-    found: Members = {}
-    waiting = list(good)
-    ways = dict(good)
-    for member in waiting:  # grows in a closure
-        for subject in subjects.get(member, ()):
-            if subject not in found:
-                found[subject] = Trail((subject, hop.predicate, member), ways[member])
-                if hop.closure and subject not in ways:
-                    ways[subject] = found[subject]
-                    waiting.append(subject)
-    if hop.closure == "*":
-        found |= good
-    return {node: found[node] for node in nodes if node in found}
+    def _before(self, good: Members, nodes: Iterable[str], graph: Mapping[str, Sequence[str]], hop: Hop) -> Members:
+        """Return the nodes from which a hop leads to good ones, each with the way to a match."""
+        subjects = defaultdict[str, list[str]](list)
+        for subject, objects in graph.items():
+            for member in objects:
+                subjects[member].append(subject)
+        found: Members = {}
+        waiting = list(good)
+        ways = dict(good)
+        for member in waiting:  # grows in a closure
+            for subject in subjects.get(member, ()):
+                if subject not in found:
+                    found[subject] = Trail(self._walks.fact(subject, hop.predicate, member), ways[member])
+                    if hop.closure and subject not in ways:
+                        ways[subject] = found[subject]
+                        waiting.append(subject)
+        if hop.closure == "*":
+            found |= good
+        return {node: found[node] for node in nodes if node in found}

@@ -6,7 +6,7 @@ them. What is read from the other side are candidates; all filters decide them a
 
 from collections.abc import Sequence
 
-from refactx.query.sets import Members, Trail, Walks
+from refactx.query.sets import Members, Walks
 from refactx.query.walk import Hop, QueryError, Which
 
 FEW = 64
@@ -40,7 +40,7 @@ def read_base(walks: Walks, start: str, hops: Sequence[Hop], which: Sequence[Whi
             if must or side.count * FEWER < count:
                 candidates = side.candidates(walks)
                 if candidates is not None:
-                    return _in_base(walks, start, hop, candidates)
+                    return walks.reached(start, hop.predicate, candidates)
     return walks.follow({start: None}, hop)
 
 
@@ -80,19 +80,3 @@ class _Side:
         except QueryError:  # a hub
             return None
         return None if attempt.budget.reason else list(members)
-
-
-def _in_base(walks: Walks, start: str, hop: Hop, candidates: Sequence[str]) -> Members:
-    """Return those of some candidates to which a hop leads from the start."""
-    predicate = hop.predicate
-    if walks.facts.is_hub(start, predicate):
-        for candidate in candidates[:1]:
-            walks.facts.describe(list(walks.facts.predicates(candidate)))
-        back = walks.backwards(predicate, start)
-        facts = [(candidate, back, start) for candidate in candidates]
-    else:
-        facts = [(start, predicate, candidate) for candidate in candidates]
-    flags = walks.facts.hold(facts)
-    return {
-        candidate: Trail(fact, None) for candidate, fact, does in zip(candidates, facts, flags, strict=True) if does
-    }

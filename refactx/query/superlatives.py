@@ -30,7 +30,7 @@ def ranked(walks: Walks, members: Sequence[str], by: By, *, most: bool, limit: i
     """
     names = sorted(members)
     if by.counted:
-        counts = walks.facts.counts(names, by.predicate)
+        counts = walks.counts(names, by.predicate)
         counted = [(count, name) for count, name in zip(counts, names, strict=True) if count]
         counted.sort(key=lambda one: one[0], reverse=most)
         found = [Ranked(name, str(count), None) for count, name in counted]

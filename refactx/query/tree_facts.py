@@ -10,11 +10,12 @@ from functools import partial
 from typing import TypeVar, get_args
 
 from refactx.errors import IndexNotFoundError
-from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, unit, verbalise
+from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, split_fact, unit, verbalise
 from refactx.index.completion import completions
 from refactx.index.index import Index
 from refactx.index.names import Named
 from refactx.query.fact_set import Predicate, ValueKind
+from refactx.query.tree_scan import begins_of, sequences
 from refactx.query.tree_walks import Segments, Units, count_facts, facts_exist, parts_below
 from refactx.query.values import bare_name
 from refactx.tree.children import Path
@@ -59,7 +60,7 @@ class TreeFacts:
         return self._catalogue.describe(predicates)
 
     def inverse_of(self, predicate: str) -> str | None:
-        """Return the predicate that reads the same property the other way, if its facts are exactly the inverse ones."""
+        """Return the predicate that has the same facts, read the other way; None if there is none."""
         return self._catalogue.inverse_of(predicate)
 
     def counts(self, subjects: Sequence[str], predicate: str) -> list[int]:
@@ -104,13 +105,36 @@ class TreeFacts:
             sequences = self._units.encode_texts([verbalise(*fact) for fact in facts])
         return self._with_segments(lambda segments: facts_exist(segments, sequences))
 
+    @property
+    def size(self) -> int:
+        """How many facts a scan reads, forgotten ones too."""
+        return sum(tree.facts for _, tree in self._index.segments)
+
+    def scan(self, ends: Sequence[tuple[str, str]], lasts: Callable[[], bool]) -> list[tuple[str, str, str]]:
+        """Return the facts that end in one of some pairs of a predicate and an object, by reading the whole index.
+
+        With a tokenizer whose tokens cross the parts of facts it takes ten times as long.
+        """
+        return self._with_segments(partial(self._scan, ends, lasts))
+
+    def _scan(
+        self, ends: Sequence[tuple[str, str]], lasts: Callable[[], bool], segments: Segments
+    ) -> list[tuple[str, str, str]]:
+        if not self._units.are_whole:
+            texts = map(self._units.tokenizer.decode, sequences(segments, lasts))
+            wanted = set(ends)
+            return [fact for text in texts if (fact := split_fact(text)) is not None and fact[1:] in wanted]
+        ids = self._units.encode([part for end in ends for part in end])
+        paths = [(*ids[at], *ids[at + 1]) for at in range(0, len(ids), 2)]
+        return [(self._units.text(begin), *ends[number]) for begin, number in begins_of(segments, paths, lasts)]
+
     def ids(self, names: Sequence[str]) -> dict[str, str]:
         """Return the ids of entities and properties by name, without names that have none."""
         return {name: named.id for name, named in self._index.ids_of(names).items()}
 
-    def names(self, ids: Sequence[str]) -> dict[str, str]:
-        """Return the names of entities and properties by id, without ids that the index does not name."""
-        return self._catalogue.names_of(ids)
+    def names(self, ids: Sequence[str], *, inverse: bool = False) -> dict[str, str]:
+        """Return the names of entities and properties by id, or of the predicates that read these backwards."""
+        return self._index.names_of(ids, inverse=inverse)
 
     def near(self, name: str, most: int = 5) -> list[str]:
         """Return names of entities with facts that are like a name; an alias stands for its entities."""
@@ -192,7 +216,10 @@ class _Catalogue:
         unknown = {name for name in predicates if name not in described}
         for name, named in (self._index.ids_of(unknown) if unknown else {}).items():
             if named.object_kind is not None:
-                described[name] = Predicate(name, named.id, named.object_kind == "inverse", _kind(named))
+                inverse = named.object_kind == "inverse"
+                pairs = {} if inverse else self._pairs
+                also = tuple(sorted(one for one, other in pairs.items() if other == named.id))
+                described[name] = Predicate(name, named.id, inverse, _kind(named), also)
         return {name: described[name] for name in predicates if name in described}
 
     def inverse_of(self, predicate: str) -> str | None:
@@ -203,22 +230,24 @@ class _Catalogue:
         return inverse[predicate]
 
     def _find_inverse(self, predicate: str) -> str | None:
-        described = self.describe([predicate]).get(predicate)
-        if described is None or described.id is None:
+        one = self.describe([predicate]).get(predicate)
+        if one is None or one.id is None:
             return None
-        pairs: Mapping[str, str] = self._index.entry.report.get("inverse_properties", {})
-        if described.id in pairs or described.id in pairs.values():
-            # Such a predicate has the facts of its property and the inverse ones of others (P1696). If two properties
-            # are each other's inverse, and of no third one, all facts of one are those of the other backwards.
-            other = pairs.get(described.id, "")
-            same = [one for one in pairs.values() if one in (described.id, other)]
-            if pairs.get(other) != described.id or len(same) != 2:
-                return None
-            return self._index.names_of([other]).get(other)
-        return self._index.names_of([described.id], inverse=not described.inverse).get(described.id)
+        # A predicate has the facts of its property, and the inverse ones of the properties in `also`. Those of two
+        # predicates are the same if neither has facts of a third property.
+        partner = one.id if one.inverse else self._pairs.get(one.id)
+        if partner is None:
+            return None if one.also else self._index.names_of([one.id], inverse=True).get(one.id)
+        name = self._index.names_of([partner]).get(partner, "")
+        other = self.describe([name]).get(name)
+        expected = ((), ()) if one.inverse else ((partner,), (one.id,))
+        return name if other is not None and (one.also, other.also) == expected else None
 
-    def names_of(self, ids: Sequence[str]) -> dict[str, str]:
-        return self._index.names_of(ids)
+    @property
+    def _pairs(self) -> Mapping[str, str]:
+        """Properties, each with the property that its inverse facts are of (P1696)."""
+        pairs: Mapping[str, str] = self._index.entry.report.get("inverse_properties", {})
+        return pairs
 
     def hub_counts(self, subjects: Sequence[str]) -> Mapping[str, Mapping[str, int]]:
         """Return the predicates of hubs, whose facts the index counts without having them, and these counts.

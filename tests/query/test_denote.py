@@ -35,6 +35,18 @@ def test_hubs_are_counted_read_from_the_other_side_or_refused(
 
 
 @settings(max_examples=400)
+@given(ASKED, st.integers(0, 4), st.booleans())
+def test_hubs_are_found_by_a_scan_of_all_facts(asked: tuple[Graph, Query], limit: int, other_side: bool) -> None:
+    claims, query = asked
+    with pytest.MonkeyPatch.context() as patch:
+        if other_side:
+            patch.setattr("refactx.query.sides.FEW", -1)
+            patch.setattr("refactx.query.sides.FEWER", 0)
+        facts = SetFacts(claims, limit, size=len(claims))
+        check(query, facts, claims, has_hubs=True, scanned=facts.facts)
+
+
+@settings(max_examples=400)
 @given(ASKED, st.integers(1, 3), st.integers(0, 12))
 def test_a_limit_gives_a_part_of_the_answer_or_an_error(asked: tuple[Graph, Query], most: int, reads: int) -> None:
     claims, query = asked
@@ -163,3 +175,22 @@ def test_a_hub_is_read_from_the_other_side_unless_that_is_a_literal_or_a_hub_its
     for line in ("list <A> <p of>", "list <A> <p of> which <q> <D>", "list <A> <p of> which <m> <7>"):
         with pytest.raises(QueryError, match="<A> has 3 facts with <p of>: they are counted, but not in the index"):
             answer(line, one)
+
+
+def test_all_hubs_of_a_hop_take_one_scan_if_the_index_is_small_enough() -> None:
+    claims = frozenset((name, "p", hub) for hub in ("A", "B") for name in ("C", "D")) | {("A", "q", "B")}
+
+    class Scanned(SetFacts):
+        def scan(self, ends, lasts):  # type: ignore[no-untyped-def]
+            self.asked.append(str(sorted(ends)))
+            return super().scan(ends, lasts)
+
+    facts = Scanned(claims, 1, size=5)
+    found = answer("list <A> <q>* <p of> which <p> <B>", facts, Limits(scanned=5))
+    assert (found.values, found.is_complete) == (("C", "D"), True)
+    assert found.facts[:2] == (("C", "p", "A"), ("C", "p", "B"))
+    assert facts.asked == ["[('p', 'A'), ('p', 'B')]"]
+    with pytest.raises(QueryError, match=r"is to scan 5 facts\. Narrow the set .* --inverse-limit"):
+        answer("list <A> <q>* <p of>", facts, Limits(scanned=4))
+    late = answer("list <A> <p of>", facts, Limits(seconds=0))
+    assert (late.values, late.is_complete) == ((), False)

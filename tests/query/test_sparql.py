@@ -5,8 +5,8 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.query.claims_store import UNLIKE, NamedFacts, rows, store_of
-from support.query.twin import ASKED, ENTITIES, Graph, first_by, members, with_inverse
+from support.query.claims_store import UNLIKE, rows, store_of
+from support.query.twin import ASKED, ENTITIES, Graph, SetFacts, first_by, members, with_inverse
 
 from refactx.query.line import read_line
 from refactx.query.sparql import from_sparql, to_sparql
@@ -21,7 +21,7 @@ COMPARABLE: st.SearchStrategy[tuple[Graph, Query]] = ASKED.map(
 @given(COMPARABLE)
 def test_any_query_has_the_rows_of_brute_force_in_sparql(asked: tuple[Graph, Query]) -> None:
     claims, query = asked
-    facts, graph = NamedFacts(claims), with_inverse(claims)
+    facts, graph = SetFacts(claims), with_inverse(claims)
     try:
         sparql = to_sparql(query, facts)
     except QueryError as error:
@@ -48,7 +48,7 @@ def test_any_query_has_the_rows_of_brute_force_in_sparql(asked: tuple[Graph, Que
 @given(COMPARABLE)
 def test_any_query_in_sparql_is_read_as_one_with_the_same_members(asked: tuple[Graph, Query]) -> None:
     claims, query = asked
-    facts, graph = NamedFacts(claims), with_inverse(claims)
+    facts, graph = SetFacts(claims), with_inverse(claims)
     try:
         read = from_sparql(to_sparql(query, facts), facts)
     except QueryError:
@@ -99,7 +99,7 @@ def test_any_query_in_sparql_is_read_as_one_with_the_same_members(asked: tuple[G
     ],
 )
 def test_sparql_of_a_line_reads_back_as_the_line(line: str, sparql: str) -> None:
-    query, facts = read_line(line), NamedFacts(frozenset())
+    query, facts = read_line(line), SetFacts(frozenset())
     written = to_sparql(query, facts)
     prefixes, lines = written.splitlines()[:-1], []
     while not prefixes[-1].startswith("PREFIX"):
@@ -111,7 +111,7 @@ def test_sparql_of_a_line_reads_back_as_the_line(line: str, sparql: str) -> None
 
 
 def test_labels_take_the_place_of_ids_for_people() -> None:
-    query, facts = read_line("list <Eb (e)> <p of> which <q of> <q> <A> which <n> over <5>"), NamedFacts(frozenset())
+    query, facts = read_line("list <Eb (e)> <p of> which <q of> <q> <A> which <n> over <5>"), SetFacts(frozenset())
     assert to_sparql(query, facts, with_labels=True) == (
         "SELECT DISTINCT ?x WHERE {\n  ?x <p> <Eb (e)> .\n  ?x ^<q>/<q> <A> .\n  ?x <n> ?v1 .\n  FILTER(?v1 > 5)\n}\n"
     )
@@ -131,4 +131,4 @@ def test_labels_take_the_place_of_ids_for_people() -> None:
 )
 def test_names_without_ids_and_what_does_not_compare_are_refused(line: str, complaint: str) -> None:
     with pytest.raises(QueryError, match=re.escape(complaint)):
-        to_sparql(read_line(line), NamedFacts(frozenset()))
+        to_sparql(read_line(line), SetFacts(frozenset()))

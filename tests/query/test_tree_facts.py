@@ -36,6 +36,8 @@ def same(facts: TreeFacts, twin: SetFacts) -> None:
     assert facts.hold(wanted) == twin.hold(wanted)
     assert facts.hold(wanted[:3]) == twin.hold(wanted[:3])
     assert facts.hold([]) == []
+    ends = [("p", "A"), ("p of", "Eb (e)"), ("n", "7"), ("t", "1990-05"), ("q", "z")]
+    assert sorted(facts.scan(ends, lambda: True)) == twin.scan(ends, lambda: True)
 
 
 @settings(max_examples=15)
@@ -53,6 +55,16 @@ def test_any_query_on_a_tree_has_the_answer_of_brute_force(asked: tuple[Graph, Q
         patch.setattr("refactx.query.sides.FEW", -1)
         patch.setattr("refactx.query.sides.FEWER", 0)
         check(query, TreeFacts(RowsIndex(in_segments(with_inverse(claims), cuts))), claims)
+
+
+@pytest.mark.parametrize("kind", sorted(TOKENIZERS))
+def test_a_scan_ends_when_it_is_told_to(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("refactx.query.tree_scan.AT_ONCE", 10)
+    claims = frozenset((f"n{number}", "p", "A") for number in range(30))
+    facts = TreeFacts(RowsIndex([(1, claims)], TOKENIZERS[kind]))
+    assert facts.size == len(facts.scan([("p", "A")], lambda: True)) == 30
+    monkeypatch.setattr("refactx.tree.scan._ROWS", 10)
+    assert 0 < len(facts.scan([("p", "A")], lambda: False)) < 30
 
 
 def test_many_subjects_take_a_round_trip_for_each_level() -> None:

@@ -104,7 +104,7 @@ class Samples:
 
     def narrow(self, sample: Sample, which: Which) -> Sample:
         """Return the members that a filter admits; all, if it admits none."""
-        walks = Walks(self.facts, Budget(Limits()))
+        walks = Walks(self.facts, Budget(Limits(scanned=0)))
         try:
             members = tuple(Filter(walks, which, sample.kind).matching(sample.members))
         except QueryError:

@@ -17,12 +17,12 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step along a property, or against it (`inverse`). `other`: the property that may be read the other way too."""
+    """A step along a property, or against it (`inverse`). `others`: properties that may be read the other way too."""
 
     iri: str
     inverse: bool = False
     closure: Closure = ""
-    other: str | None = None
+    others: tuple[str, ...] = ()
 
     def reversed(self) -> "Step":
         return replace(self, inverse=not self.inverse)
@@ -40,7 +40,10 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """A comparison of a term. `sign`: `=`, `<`, `>`, `is`, `starts with` or `contains`; for days also `<=` and `>=`."""
+    """A comparison of a term. `sign`: `=`, `<`, `>`, `is`, `starts with` or `contains`; for days also `<=` and `>=`.
+
+    `is_text`: whether text is compared, or a label.
+    """
 
     term: Term
     sign: str
@@ -48,25 +51,52 @@ class Condition:
     value: str = ""
     id: str | None = None
     day: Day | None = None
+    is_text: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is sorted by: a variable, or how many values it has."""
+    """What is sorted by: a variable, or how many values it has; `distinct`: each of them counts once."""
 
     variable: str
     descending: bool
     counted: bool
+    distinct: bool
 
 
 @dataclass(slots=True)
 class Patterns:
-    """A query. `asked`: the variable that is asked for; `counts`: its number of values is asked for."""
+    """A query. `asked`: the variable that is asked for; `counts`: its number of values is asked for; `distinct`: each
+    of them counts, or is a row, once; `has_labels`: labels are asked for."""
 
     ask: bool = False
     asked: str | None = None
     counts: bool = False
+    distinct: bool = False
+    has_labels: bool = False
     order: Order | None = None
     limit: int | None = None
     edges: list[Edge] = field(default_factory=list)
     conditions: list[Condition] = field(default_factory=list)
+
+    @property
+    def has_rows_of_members(self) -> bool:
+        """Whether its rows are those of a walk: a member each, all that there are, compared as facts compare.
+
+        Not so if there is a limit without an order, if values that are not distinct are counted or limited, although a
+        member may have several rows, or if text is compared, which walks do without the case of letters.
+        """
+        order, is_list = self.order, not (self.ask or self.counts)
+        if any(condition.is_text for condition in self.conditions) or (is_list and self.limit and order is None):
+            return False
+        if order is not None and order.counted and not order.distinct:
+            return self._has_one_row_each(order.variable)
+        needs_one_each = self.counts or (order is not None and not order.counted and (self.limit or 1) > 1)
+        return not needs_one_each or self.distinct or self._has_one_row_each()
+
+    def _has_one_row_each(self, besides: str | None = None) -> bool:
+        """Return whether each value of the variable has one row: no other has values, and no path leads there twice."""
+        ends = [term.variable for edge in self.edges for term in (edge.subject, edge.object) if term.variable]
+        if self.has_labels or set(ends) - {self.asked, besides} or ends.count(besides or "") > 1:
+            return False
+        return all(len(e.steps) == 1 and not e.steps[0].closure and not e.steps[0].others for e in self.edges)

@@ -18,6 +18,7 @@ from refactx.query.sparql.tree import (
     conjunction,
     counted_variable,
     integer_of,
+    is_distinct,
     name_of,
     parse_sparql,
     steps_of,
@@ -84,7 +85,7 @@ class _Reader:
             if self._labels.setdefault(str(label), entity) != entity:
                 raise OtherPart
         else:
-            condition = Condition(term=entity, sign="=", value=str(label), position=position)
+            condition = Condition(term=entity, sign="=", value=str(label), position=position, is_text=True)
             self.patterns.conditions.append(condition)
 
     def _condition(self, expression: Any, position: int) -> None:
@@ -108,8 +109,7 @@ class _Reader:
             if pattern[3] and not pattern[1]:
                 raise OtherPart
             sign = "=" if pattern[3] else "starts with" if pattern[1] else "contains"
-            term = self._text_term(expression.text)
-            self.patterns.conditions.append(Condition(term=term, sign=sign, value=pattern[2], position=position))
+            self._compare_text(expression.text, sign, pattern[2], position)
         elif name == "Builtin_LANGMATCHES" and name_of(bare(expression.arg1)) == "Builtin_LANG":
             self._language(bare(expression.arg1).arg, bare(expression.arg2))
         else:
@@ -148,16 +148,16 @@ class _Reader:
     def _text(self, argument: Any, sign: str, value: Any, position: int) -> None:
         if not isinstance(value, Literal) or sign not in ("=", "starts with", "contains"):
             raise OtherPart
-        term = self._text_term(argument)
-        self.patterns.conditions.append(Condition(term=term, sign=sign, value=str(value), position=position))
+        self._compare_text(argument, sign, str(value), position)
 
-    def _text_term(self, argument: Any) -> Term:
-        """Return the term whose text or label an expression is, in any case of letters."""
+    def _compare_text(self, argument: Any, sign: str, value: str, position: int) -> None:
+        """Read a comparison of an expression that is the text or the label of a term, in any case of letters."""
         node = bare(argument)
         while name_of(node) in _TEXT:
             node = bare(node.arg)
         term = term_of(node)
-        return self._labels.get(term.variable or "", term)
+        term = self._labels.get(term.variable or "", term)
+        self.patterns.conditions.append(Condition(term=term, sign=sign, value=value, position=position, is_text=True))
 
     def _select(self, tree: Any) -> None:
         terms = [term for edge in self.patterns.edges for term in (edge.subject, edge.object)]
@@ -173,18 +173,22 @@ class _Reader:
         counts = [counted_variable(node) for node in names.values()]
         if counts:
             self.patterns.counts = True
+            self.patterns.distinct = any(is_distinct(node) for node in names.values())
             shown = variables if counts == ["*"] else [name for name in counts if name is not None]
             if len(counts) > 1 or len(shown) != 1 or any(item.var for item in tree.projection) or order:
                 raise OtherPart
         elif not tree.projection:
             shown = [name for name in variables if order is None or name != order.variable]
+            self.patterns.distinct = False if order else tree.modifier == "DISTINCT"
+        else:
+            self.patterns.distinct = tree.modifier == "DISTINCT" and len(shown) == 1
         asked = [name for name in shown if name in variables]
         labelled = {name for name, term in self._labels.items() if term.variable in asked}
         if len(asked) != 1 or any(name in self._labels and name not in labelled for name in shown):
             raise OtherPart
         if grouped and grouped != asked:
             raise OtherPart
-        self.patterns.asked, self.patterns.order = asked[0], order
+        self.patterns.asked, self.patterns.order, self.patterns.has_labels = asked[0], order, bool(self._labels)
 
     def _order(self, tree: Any, names: dict[str, Any]) -> Order | None:
         clause = tree.limitoffset
@@ -200,4 +204,5 @@ class _Reader:
         counted = counted_variable(key)
         if counted == "*" or (counted is None and not isinstance(key, Variable)):
             raise OtherPart
-        return Order(counted or str(key), tree.orderby.condition[0].order == "DESC", counted is not None)
+        is_descending = tree.orderby.condition[0].order == "DESC"
+        return Order(counted or str(key), is_descending, counted is not None, is_distinct(key))

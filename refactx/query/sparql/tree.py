@@ -5,24 +5,20 @@ A node has a name and parts by name; a part that it does not have is None.
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyparsing import ParseBaseException
 from rdflib import Literal, URIRef, Variable
 from rdflib.paths import AlternativePath, InvPath, MulPath, SequencePath
 from rdflib.plugins.sparql import algebra
-from rdflib.plugins.sparql.parser import parseQuery
 
+from refactx.query.sparql.parser import parse_text
 from refactx.query.sparql.patterns import Step, Term
 from refactx.query.sparql.values import DATES, NUMBERS, XSD, lexical_day, number_text
 from refactx.query.sparql.writer import PREFIXES
 from refactx.query.walk import Closure, QueryError
 
-# rdflib takes white space in `wdt:P279 *` and `"Ann" @en` for an error. Strings and IRIs stay, and so do columns.
-_STRING = r""""(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*[']"""
-_SPACED = re.compile(rf"({_STRING}|<[^<>\s]*>)(\s*)(?:(@[\w-]+)|\^\^(\s*)(<[^<>\s]*>|[\w:]+))?|(?<=[\w>)])(\s+)([*+])")
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 
 
@@ -32,14 +28,7 @@ class OtherPart(Exception):  # noqa: N818  # the reason for None, within this pa
 
 def parse_sparql(text: str) -> Any:
     """Return rdflib's tree of a query, with prefixes and paths resolved."""
-    try:
-        parsed = parseQuery(_SPACED.sub(_without_space, text))
-    except ParseBaseException as error:
-        found = repr(text[error.loc :][:40]) if text[error.loc :].strip() else "the end"
-        raise QueryError(
-            f"this is not SPARQL: line {error.lineno}, column {error.column}, at {found}: expected a query "
-            "such as SELECT ?x WHERE { wd:Q1588 wdt:P1449 ?x }"
-        ) from None
+    parsed = parse_text(text)
     prefixes = {**PREFIXES, "rdf": _RDF}
     try:
         prologue = algebra.translatePrologue(parsed[0], None, prefixes)
@@ -47,14 +36,6 @@ def parse_sparql(text: str) -> Any:
         return algebra.traverse(algebra.traverse(parsed[1], visitPost=resolve), visitPost=algebra.translatePath)
     except Exception as error:  # rdflib raises no class of its own
         raise QueryError(f"this is not SPARQL: {error}: declare it with PREFIX") from None
-
-
-def _without_space(match: re.Match[str]) -> str:
-    """Return a string before its language or datatype, or the sign of a path, with the space after both."""
-    text, space, language, more, datatype, before_sign, sign = match.groups(default="")
-    if sign:
-        return sign + before_sign
-    return f"{text}{language}{datatype and '^^'}{datatype}{space}{more}"
 
 
 def name_of(node: Any) -> str | None:
@@ -116,20 +97,30 @@ def steps_of(path: Any, closure: Closure = "") -> Iterator[Step]:
     elif isinstance(path, SequencePath) and not closure:
         found = list[Step]()
         for step in (step for part in path.args for step in steps_of(part)):
-            if step.other is not None and step.closure == "*" and found and found[-1] == replace(step, closure=""):
+            if step.others and step.closure == "*" and found and found[-1] == replace(step, closure=""):
                 found[-1] = replace(step, closure="+")  # as to_sparql writes it
             else:
                 found.append(step)
         yield from found
     elif isinstance(path, MulPath) and not closure and path.mod in ("+", "*"):
         yield from steps_of(path.path, "+" if path.mod == "+" else "*")
-    elif isinstance(path, AlternativePath) and len(path.args) == 2 and isinstance(path.args[1], InvPath):
-        first, second = path.args[0], path.args[1].arg
-        if not (isinstance(first, URIRef) and isinstance(second, URIRef)):
-            raise OtherPart
-        yield Step(str(first), closure=closure, other=str(second))
+    elif isinstance(path, AlternativePath):
+        yield _step_of_several(path.args, closure)
     else:
         raise OtherPart
+
+
+def _step_of_several(paths: Sequence[Any], closure: Closure) -> Step:
+    """Return the step over alternatives, of which one is a property, and all others are read the other way."""
+    ways = [(path.arg, True) if isinstance(path, InvPath) else (path, False) for path in paths]
+    if not all(isinstance(iri, URIRef) for iri, _ in ways):
+        raise OtherPart
+    onwards, back = ([str(iri) for iri, inverse in ways if inverse == sign] for sign in (False, True))
+    if len(onwards) == 1 and back:
+        return Step(onwards[0], False, closure, tuple(sorted(set(back))))
+    if len(back) == 1 and onwards:
+        return Step(back[0], True, closure, tuple(sorted(set(onwards))))
+    raise OtherPart
 
 
 def integer_of(node: Any) -> int | None:
@@ -141,3 +132,8 @@ def counted_variable(node: Any) -> str | None:
     if name_of(node) != "Aggregate_Count":
         return None
     return "*" if node.vars == "*" else str(bare(node.vars))
+
+
+def is_distinct(node: Any) -> bool:
+    """Return whether an expression is the count of distinct values."""
+    return name_of(node) == "Aggregate_Count" and bool(node.distinct)

@@ -6,12 +6,14 @@ become filters. `refactx.query.sparql.reader` reads the text.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from refactx.extras import require
-from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS
+from refactx.fact import ALIAS, ALIAS_OF
 from refactx.query.fact_set import FactSet
 from refactx.query.sparql.patterns import Condition, Edge, Patterns, Step, Term
+from refactx.query.sparql.predicates import Names, NotAWalk
 from refactx.query.sparql.values import filters_of_days
 from refactx.query.sparql.writer import PREFIXES
 from refactx.query.walk import By, Head, Hop, Operator, Query, QueryError, Which
@@ -19,12 +21,18 @@ from refactx.query.walk import By, Head, Hop, Operator, Query, QueryError, Which
 _CLASSES = (PREFIXES["wdt"] + "P31", PREFIXES["wdt"] + "P279")
 
 
-def from_sparql(text: str, facts: FactSet) -> Query | None:
+def from_sparql(text: str, facts: FactSet, *, exact: bool = False) -> Query | None:
     """Return the walk that a SPARQL query is; None if it is not one, or if the index lacks one of its names.
 
     The walk starts at an entity that is no hub; rather at one that is not merely a class of the members; and among
-    these where the first hop has fewest facts. It has the rows of the query as a set: a limit without an order, and
-    duplicates in a count, are dropped. Text is compared without the case of letters.
+    these where the first hop has fewest facts. It means what the query means, but for this:
+
+    * a predicate has the facts of inverse properties too, if the index joins them (P1696): `<Germany> <capital>` leads to
+      what is said to be the capital of Germany, too;
+    * members are distinct, where rows that are counted or limited may be equal; a limit without an order is dropped;
+    * text is compared without the case of letters, and labels as the names that the index has.
+
+    With `exact`, a query to which one of these applies is None too.
 
         >>> query = "SELECT (COUNT(?x) AS ?n) WHERE { wd:Q1588 wdt:P1449 ?x }"
         >>> write_line(from_sparql(query, facts))  # doctest: +SKIP
@@ -37,18 +45,12 @@ def from_sparql(text: str, facts: FactSet) -> Query | None:
     from refactx.query.sparql.reader import read_patterns
 
     patterns = read_patterns(text)
-    if patterns is None:
+    if patterns is None or (exact and not patterns.has_rows_of_members):
         return None
-    try:
-        if patterns.ask:
-            return _ask(patterns, facts)
-        return _select(patterns, facts)
-    except (_NotAWalk, QueryError):
-        return None
-
-
-class _NotAWalk(Exception):  # noqa: N818  # the reason for None, within this module
-    """A query that is not a walk."""
+    for names in [Names(facts, exact=True), *([] if exact else [Names(facts, exact=False)])]:
+        with suppress(NotAWalk, QueryError):
+            return _ask(patterns, names) if patterns.ask else _select(patterns, names)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class _Chain:
     position: int
 
 
-def _select(patterns: Patterns, facts: FactSet) -> Query:
+def _select(patterns: Patterns, names: Names) -> Query:
     asked = Term(variable=patterns.asked)
     chains = _chains(asked, patterns)
     by, limit = None, 1
@@ -71,16 +73,17 @@ def _select(patterns: Patterns, facts: FactSet) -> Query:
         end = Term(variable=patterns.order.variable)
         sorts = [chain for chain in chains if chain.end == end]
         if len(sorts) != 1 or len(sorts[0].steps) != 1 or sorts[0].steps[0].closure:
-            raise _NotAWalk
-        by = By(_hops(sorts[0].steps, facts)[0].predicate, patterns.order.counted)
-        if not any(condition.term == end for condition in patterns.conditions):
-            chains.remove(sorts[0])
-    chain, start, hops = _start(chains, facts)
+            raise NotAWalk
+        if any(condition.term == end for condition in patterns.conditions):  # a walk sorts by all values that there are
+            raise NotAWalk
+        by = By(names.hops(sorts[0].steps)[0].predicate, patterns.order.counted)
+        chains.remove(sorts[0])
+    chain, start, hops = _start(chains, names)
     chains.remove(chain)
-    return Query(head, start, hops, _filters(asked, chains, patterns, facts), by, limit)
+    return Query(head, start, hops, _filters(asked, chains, patterns, names), by, limit)
 
 
-def _ask(patterns: Patterns, facts: FactSet) -> Query:
+def _ask(patterns: Patterns, names: Names) -> Query:
     """Return the question about an entity that is part of all chains, or about the objects of one of its predicates."""
     terms = [term for edge in patterns.edges for term in (edge.subject, edge.object)]
     terms += [condition.term for condition in patterns.conditions]
@@ -88,14 +91,14 @@ def _ask(patterns: Patterns, facts: FactSet) -> Query:
         try:
             chains = _chains(root, patterns)
             if root.id is not None:
-                return Query("ask", _name(root, facts), (), _filters(root, chains, patterns, facts))
+                return Query("ask", names.entity(root), (), _filters(root, chains, patterns, names))
             if root.variable is not None:
-                chain, start, hops = _start([chain for chain in chains if len(chain.steps) == 1], facts)
+                chain, start, hops = _start([chain for chain in chains if len(chain.steps) == 1], names)
                 chains.remove(chain)
-                return Query("ask", start, hops, _filters(root, chains, patterns, facts))
-        except (_NotAWalk, QueryError):
+                return Query("ask", start, hops, _filters(root, chains, patterns, names))
+        except (NotAWalk, QueryError):
             continue
-    raise _NotAWalk
+    raise NotAWalk
 
 
 def _chains(root: Term, patterns: Patterns) -> list[_Chain]:
@@ -114,72 +117,72 @@ def _chains(root: Term, patterns: Patterns) -> list[_Chain]:
             touching = [] if at.variable is None else [e for e in left if at in (e[1].subject, e[1].object)]
             is_inside = bool(touching) and not any(condition.term == at for condition in patterns.conditions)
             if (at == root and at.variable is not None) or (touching and not is_inside) or len(touching) > 1:
-                raise _NotAWalk
+                raise NotAWalk
             following = touching[0] if touching else None
         found.append(_Chain(tuple(steps), at, position))
     if left:
-        raise _NotAWalk
+        raise NotAWalk
     return found
 
 
-def _start(chains: Sequence[_Chain], facts: FactSet) -> tuple[_Chain, str, tuple[Hop, ...]]:
+def _start(chains: Sequence[_Chain], names: Names) -> tuple[_Chain, str, tuple[Hop, ...]]:
     """Choose the chain that the walk goes along, backwards, and return it with the walk's start and hops."""
     options = list[tuple[tuple[bool, bool, int], _Chain, str, tuple[Hop, ...]]]()
     for chain in chains:
         try:
             if chain.end.text is not None:
-                start, hops = _alias(chain, facts)
+                start, hops = _alias(chain, names)
             else:
-                start, hops = _name(chain.end, facts), _hops([s.reversed() for s in reversed(chain.steps)], facts)
-        except _NotAWalk:
+                start, hops = names.entity(chain.end), names.hops([s.reversed() for s in reversed(chain.steps)])
+        except NotAWalk:
             continue
         first = hops[0].predicate
         is_class = chain.steps[0].iri in _CLASSES and not chain.steps[0].inverse
-        size = facts.counts([start], first)[0] if len(chains) > 1 else 0
-        options.append(((facts.is_hub(start, first), is_class, size), chain, start, hops))
+        size = names.facts.counts([start], first)[0] if len(chains) > 1 else 0
+        options.append(((names.facts.is_hub(start, first), is_class, size), chain, start, hops))
     if not options:
-        raise _NotAWalk
+        raise NotAWalk
     return min(options, key=lambda option: option[0])[1:]
 
 
-def _alias(chain: _Chain, facts: FactSet) -> tuple[str, tuple[Hop, ...]]:
+def _alias(chain: _Chain, names: Names) -> tuple[str, tuple[Hop, ...]]:
     name, last = f"{chain.end.text}{ALIAS}", chain.steps[-1]
-    if last != Step(PREFIXES["skos"] + "altLabel") or ALIAS_OF not in facts.predicates(name):
-        raise _NotAWalk
-    return name, (Hop(ALIAS_OF), *_hops([step.reversed() for step in reversed(chain.steps[:-1])], facts))
+    if last != Step(PREFIXES["skos"] + "altLabel") or ALIAS_OF not in names.facts.predicates(name):
+        raise NotAWalk
+    return name, (Hop(ALIAS_OF), *names.hops([step.reversed() for step in reversed(chain.steps[:-1])]))
 
 
-def _filters(root: Term, chains: Sequence[_Chain], patterns: Patterns, facts: FactSet) -> tuple[Which, ...]:
+def _filters(root: Term, chains: Sequence[_Chain], patterns: Patterns, names: Names) -> tuple[Which, ...]:
     """Return the filters that chains and conditions are, in the order of the query."""
     found = list[tuple[int, Which]]()
     for chain in chains:
-        hops = _hops(chain.steps, facts)
+        hops = names.hops(chain.steps)
         if chain.end.variable is None:
-            value = _name(chain.end, facts) if chain.end.id is not None else chain.end.text or ""
+            value = names.entity(chain.end) if chain.end.id is not None else chain.end.text or ""
             found.append((chain.position, Which(hops, "is", value)))
             continue
         conditions = [condition for condition in patterns.conditions if condition.term == chain.end]
         if not conditions:
-            raise _NotAWalk
-        compared = list(_compared(hops, conditions, facts))
+            raise NotAWalk
+        compared = list(_compared(hops, conditions, names))
         if len(compared) > 1:  # they hold for one value, two filters of a walk maybe for two
-            raise _NotAWalk
+            raise NotAWalk
         found += compared
-    found += _compared((), [condition for condition in patterns.conditions if condition.term == root], facts)
+    found += _compared((), [condition for condition in patterns.conditions if condition.term == root], names)
     ends = {root, *(chain.end for chain in chains if chain.end.variable is not None)}
     if any(condition.term not in ends for condition in patterns.conditions):
-        raise _NotAWalk
+        raise NotAWalk
     return tuple(which for _, which in sorted(found, key=lambda pair: pair[0]))
 
 
-def _compared(hops: tuple[Hop, ...], conditions: Sequence[Condition], facts: FactSet) -> Iterator[tuple[int, Which]]:
+def _compared(hops: tuple[Hop, ...], conditions: Sequence[Condition], names: Names) -> Iterator[tuple[int, Which]]:
     """Yield filters for conditions of one term, with their positions. Those on days are taken together."""
     days = [(condition.sign, condition.day) for condition in conditions if condition.day is not None]
     for operator, value in filters_of_days(days):
         yield next(c.position for c in conditions if c.day is not None), Which(hops, operator, value)
     for condition in conditions:
         if condition.day is None:
-            name = condition.value if condition.id is None else _name(Term(id=condition.id), facts)
+            name = condition.value if condition.id is None else names.entity(Term(id=condition.id))
             yield condition.position, Which(hops, _operator(condition.sign), name)
 
 
@@ -187,38 +190,5 @@ def _operator(sign: str) -> Operator:
     signs: dict[str, Operator] = {"=": "equals", ">": "over", "<": "under", "is": "is"}
     signs |= {"starts with": "starts with", "contains": "contains"}
     if sign not in signs:
-        raise _NotAWalk
+        raise NotAWalk
     return signs[sign]
-
-
-def _name(term: Term, facts: FactSet) -> str:
-    name = facts.names([term.id]).get(term.id) if term.id is not None else None
-    if name is None:
-        raise _NotAWalk
-    return name
-
-
-def _hops(steps: Sequence[Step], facts: FactSet) -> tuple[Hop, ...]:
-    """Return the hops that steps are, by the predicates of the index that read their properties in that direction."""
-    return tuple(Hop(_predicate(step, facts), step.closure) for step in steps)
-
-
-def _predicate(step: Step, facts: FactSet) -> str:
-    if step.iri == PREFIXES["schema"] + "description" and not step.inverse:
-        return DESCRIPTIONS[0]
-    id_ = step.iri.removeprefix(PREFIXES["wdt"])
-    name = facts.names([id_]).get(id_) if id_ != step.iri else None
-    if step.other is not None:  # what to_sparql writes for two properties of which each is the other's inverse
-        return _predicate_of_two(step, name, facts)
-    if name is not None and step.inverse:
-        name = facts.inverse_of(name)
-    if name is None or name not in facts.describe([name]):
-        raise _NotAWalk
-    return name
-
-
-def _predicate_of_two(step: Step, name: str | None, facts: FactSet) -> str:
-    other = facts.names([id_]).get(id_) if (id_ := (step.other or "").removeprefix(PREFIXES["wdt"])) else None
-    if name is None or other is None or facts.inverse_of(name) != other or facts.inverse_of(other) != name:
-        raise _NotAWalk
-    return other if step.inverse else name

@@ -5,7 +5,7 @@ from itertools import pairwise, product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.query.choice import CLASSES, PLAIN, PropertyFacts, mentions_of
+from support.query.choice import CLASSES, PLAIN, mentions_of
 from support.query.twin import CLAIMS, ENTITIES, INVERTED, Graph, SetFacts, members, with_inverse
 
 from refactx.choosing.queries.candidate import Base
@@ -32,7 +32,7 @@ def matching(claims: Graph, start: str, predicate: str, which: Which) -> set[str
 @given(CLAIMS, st.sampled_from(ENTITIES), st.sampled_from(LINKS), st.sampled_from([PLAIN, CLASSES]))
 def test_filters_are_those_that_members_match(claims: Graph, start: str, predicate: str, words: QueryWords) -> None:
     """All entities are named. Of a class, those that are part of it count too."""
-    facts = PropertyFacts(claims)
+    facts = SetFacts(claims)
     conditions = found(facts, start, predicate, words)
     for one in conditions:
         assert one.mention.name != start
@@ -57,7 +57,7 @@ def test_filters_are_those_that_members_match(claims: Graph, start: str, predica
 @given(CLAIMS, st.sampled_from(ENTITIES), st.sampled_from(LINKS), st.integers(1, 3))
 def test_filters_of_hubs_are_found_from_the_other_side(claims: Graph, start: str, predicate: str, limit: int) -> None:
     """The inverse facts of hubs are not there: of the start's, or of the entity's that is named."""
-    facts = PropertyFacts(claims, limit)
+    facts = SetFacts(claims, limit)
     is_hub, conditions = facts.is_hub(start, predicate), found(facts, start, predicate)
     for one in conditions:
         assert one.members
@@ -71,13 +71,13 @@ def test_filters_of_hubs_are_found_from_the_other_side(claims: Graph, start: str
 @settings(max_examples=30)
 @given(CLAIMS, st.sampled_from(ENTITIES), st.sampled_from(LINKS), st.integers(1, 3))
 def test_a_small_sample_has_no_wrong_filter(claims: Graph, start: str, predicate: str, sample: int) -> None:
-    for one in found(PropertyFacts(claims), start, predicate, sample=sample):
+    for one in found(SetFacts(claims), start, predicate, sample=sample):
         assert one.members
         assert set(one.members) <= matching(claims, start, predicate, one.which)
 
 
 def test_a_member_beyond_the_sample_is_found_from_the_other_side() -> None:
-    facts = PropertyFacts(
+    facts = SetFacts(
         frozenset({(f"z{n:02}", "p", "A") for n in range(40)} | {("z39", "q", "B"), ("z40", "q", "C")})
     )
     [one] = found(facts, "A", "p of", sample=5)
@@ -86,7 +86,7 @@ def test_a_member_beyond_the_sample_is_found_from_the_other_side() -> None:
 
 def test_words_in_common_exclude_a_filter() -> None:
     claims: Graph = frozenset({("A", "p", "B"), ("B", "q", "C"), ("B", "q", "D")})
-    facts = PropertyFacts(claims)
+    facts = SetFacts(claims)
     named = [Mention(0, 5, "A", "A", 1.0), Mention(3, 8, "C", "C", 1.0), Mention(5, 6, "D", "D", 1.0)]
     conditions = Conditions(facts, PLAIN, Mentions(named, frozenset(), []), 99)
     base = Base(named[0], facts.describe(["p"])["p"])
@@ -95,8 +95,8 @@ def test_words_in_common_exclude_a_filter() -> None:
 
 def test_no_filter_of_literals() -> None:
     claims: Graph = frozenset({("A", "n", "7"), ("A", "x", "b"), ("B", "p", "C")})
-    assert not found(PropertyFacts(claims), "A", "n")
-    assert not found(PropertyFacts(claims), "A", "x")
+    assert not found(SetFacts(claims), "A", "n")
+    assert not found(SetFacts(claims), "A", "x")
 
 
 @pytest.mark.parametrize("depth", [1, 2, WIDER, WIDER + 1])
@@ -105,7 +105,7 @@ def test_a_class_is_found_some_steps_up(depth: int) -> None:
     chain = [*(f"class {n}" for n in range(depth)), "C"]
     claims = {("A", "m", "Ea"), ("Ea", "p", chain[0]), ("A", "m", "7"), ("A", "m", "B"), ("B", "p", "class")}
     claims |= {(narrow, "q", wide) for narrow, wide in pairwise(chain)}
-    conditions = [one for one in found(PropertyFacts(frozenset(claims)), "A", "m", CLASSES) if one.mention.name == "C"]
+    conditions = [one for one in found(SetFacts(frozenset(claims)), "A", "m", CLASSES) if one.mention.name == "C"]
     assert len(conditions) == (depth <= WIDER)
     for one in conditions:
         assert (one.which, one.members) == (Which((Hop("p"), Hop("q", "*")), "is", "C"), ["Ea"])
@@ -114,6 +114,6 @@ def test_a_class_is_found_some_steps_up(depth: int) -> None:
 def test_most_of_a_named_hub_is_not_read() -> None:
     """Of a hub's many subjects none is read: whether each member has it is looked up."""
     claims = frozenset({("A", "p", "B"), ("B", "q", "C"), *((f"z{n}", "q", "C") for n in range(3 * NEAR))})
-    facts = PropertyFacts(claims, 5)
+    facts = SetFacts(claims, 5)
     [one] = found(facts, "A", "p")
     assert (one.which, one.members) == (Which((Hop("q"),), "is", "C"), ["B"])

@@ -1,7 +1,7 @@
 """The search for queries on graphs of the twin: random graphs with what a question names of them, and a fake score."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
@@ -13,7 +13,7 @@ from refactx.choosing.queries.search import QuerySearch
 from refactx.choosing.queries.words import QueryWords
 from refactx.engines.engine import TreeReading
 from refactx.query.walk import Head
-from support.query.twin import CLAIMS, ENTITIES, KINDS, NUMBERS, PREDICATES, Graph, SetFacts
+from support.query.twin import CLAIMS, ENTITIES, NUMBERS, PREDICATES, Graph, SetFacts
 from support.query.world import FakeScore, overlap, result_of
 from support.tiny_model import tiny_fact_tokenizer
 
@@ -21,14 +21,6 @@ PLAIN, CLASSES = QueryWords(), QueryWords(class_of="P112", subclass_of="P113")
 """Without classes, and with `p` to an entity's classes, `q` to wider ones."""
 EVERY = SearchOptions(starts=99, within=math.inf, hopeless=math.inf, bases=999, sample=999)
 """Nothing is left out."""
-
-
-class PropertyFacts(SetFacts):
-    """A graph of the twin whose properties have ids."""
-
-    def names(self, ids: Sequence[str]) -> dict[str, str]:
-        properties = {f"P{ord(name)}": name for name in KINDS}
-        return {id_: properties[id_] for id_ in ids if id_ in properties}
 
 
 def mentions_of(
@@ -50,8 +42,8 @@ class Asked:
     question: str = ""
 
     @property
-    def facts(self) -> PropertyFacts:
-        return PropertyFacts(self.claims, self.limit)
+    def facts(self) -> SetFacts:
+        return SetFacts(self.claims, self.limit)
 
     def search(self, options: SearchOptions = EVERY, of_line: Callable[[str], float] | None = None) -> QuerySearch:
         names = [one.called for one in self.mentions.entities]

@@ -1,26 +1,16 @@
 """A graph of the twin as Wikidata's claims in a SPARQL store, and the answers of SPARQL on it as names."""
 
-from collections.abc import Sequence
-
 from pyoxigraph import Literal, NamedNode, Quad, QueryBoolean, Store
 
 from refactx.ingest.parsers.values import format_literal
 from refactx.query.fact_set import FactSet
 from refactx.query.sparql import PREFIXES
 from refactx.query.values import bare_name
-from support.query.twin import ENTITIES, NUMBERS, PREDICATES, TEXTS, TIMES, Graph, SetFacts
+from support.query.twin import ENTITIES, NUMBERS, TEXTS, TIMES, Graph
 
 UNLIKE = {"1990", "1990-05", "7.0"}
 """Objects that claims do not have: engines do not compare malformed dates, and 7 is 7.0 for them, by name too."""
 XSD = "http://www.w3.org/2001/XMLSchema#"
-
-
-class NamedFacts(SetFacts):
-    """A graph as a set of facts, whose properties have ids."""
-
-    def names(self, ids: Sequence[str]) -> dict[str, str]:
-        properties = {f"P{ord(name)}": name for name in PREDICATES if len(name) == 1}
-        return super().names(ids) | {id_: properties[id_] for id_ in ids if id_ in properties}
 
 
 def node(prefix: str, name: str) -> NamedNode:

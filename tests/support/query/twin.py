@@ -6,7 +6,7 @@ times, `n` quantities, `x` text, and `m` entities, read backwards by `m of`, and
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -51,11 +51,13 @@ def with_inverse(claims: Iterable[Fact], limit: float = float("inf")) -> Graph:
 
 @dataclass
 class SetFacts:
-    """A graph as a `FactSet`. `limit`: an object with more subjects is a hub, whose inverse facts are only counted."""
+    """A graph as a `FactSet`. `limit`: an object with more subjects is a hub, whose inverse facts are only counted;
+    `size`: how many facts a scan for them reads, by default too many."""
 
     claims: Graph
     limit: float = float("inf")
     asked: list[str] = field(default_factory=list)
+    size: int = 1 << 60
 
     @property
     def facts(self) -> Graph:
@@ -91,11 +93,16 @@ class SetFacts:
     def hold(self, facts: Sequence[Fact]) -> list[bool]:
         return [fact in self.facts for fact in facts]
 
+    def scan(self, ends: Sequence[tuple[str, str]], lasts: Callable[[], bool]) -> list[Fact]:
+        return [(s, p, o) for s, p, o in sorted(self.facts) if (p, o) in ends and lasts()]
+
     def ids(self, names: Sequence[str]) -> dict[str, str]:
         return {name: f"Q{ENTITIES.index(name)}" for name in names if name in ENTITIES}
 
-    def names(self, ids: Sequence[str]) -> dict[str, str]:
-        return {name_id: ENTITIES[int(name_id[1:])] for name_id in ids if name_id[0] == "Q"}
+    def names(self, ids: Sequence[str], *, inverse: bool = False) -> dict[str, str]:
+        properties = {f"P{ord(name[0])}": name for name in PREDICATES if name.endswith(" of") == inverse}
+        entities = {} if inverse else {f"Q{number}": name for number, name in enumerate(ENTITIES)}
+        return {id_: (properties | entities)[id_] for id_ in ids if id_ in properties or id_ in entities}
 
 
 # --- What a query means
