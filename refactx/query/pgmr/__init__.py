@@ -1,0 +1,24 @@
+"""PGMR text: SPARQL with placeholders for URIs, and what these are called.
+
+A model writes structure and names, and the URIs are put in afterwards, so it can make none up (post-generation memory
+retrieval, arXiv:2502.13369). `to_pgmr` makes training data of gold queries, `read_pgmr` reads what a model writes, and
+a `Resolver` finds the ids. It needs rdflib: `pip install 'refactx[sparql]'`. `IndexNames` and `IndexResolver` are
+imported when they are first used, since they need psycopg.
+"""
+
+from typing import TYPE_CHECKING
+
+from refactx.exports import lazy_exports
+from refactx.query.pgmr.mentions import Mention, Names, Refusal, RefusedError, Resolver
+from refactx.query.pgmr.prologue import with_declarations
+from refactx.query.pgmr.query import PgmrQuery
+from refactx.query.pgmr.reader import from_pgmr, read_pgmr
+from refactx.query.pgmr.writer import Dialect, Style, to_pgmr
+
+if TYPE_CHECKING:
+    from refactx.query.pgmr.index_names import IndexNames
+    from refactx.query.pgmr.index_resolver import IndexResolver
+
+__all__ = ["Dialect", "IndexNames", "IndexResolver", "Mention", "Names", "PgmrQuery", "Refusal", "RefusedError"]
+__all__ += ["Resolver", "Style", "from_pgmr", "read_pgmr", "to_pgmr", "with_declarations"]
+__getattr__ = lazy_exports(__name__, {"index_names": "IndexNames", "index_resolver": "IndexResolver"})
