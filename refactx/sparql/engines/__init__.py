@@ -1,8 +1,11 @@
-"""Engines that run SPARQL queries, behind one protocol.
+"""Engines that run SPARQL queries, behind one protocol: a SELECT gives `Rows`, an ASK a bool.
 
-`SparqlEngine.run` returns `Rows` for a SELECT and a bool for an ASK.
+`open_engine` opens the engine of an index, its store or its fact tree. Importing this package loads no engine.
 """
 
+from typing import TYPE_CHECKING
+
+from refactx.exports import lazy_exports
 from refactx.sparql.engines.engine import (
     EngineError,
     EngineTimeoutError,
@@ -14,5 +17,20 @@ from refactx.sparql.engines.engine import (
     Term,
 )
 
-__all__ = ["EngineError", "EngineTimeoutError", "QueryRefusedError", "Result", "Rows", "SparqlEngine"]
-__all__ += ["SparqlSyntaxError", "Term"]
+if TYPE_CHECKING:
+    from refactx.sparql.engines.endpoint import EndpointEngine
+    from refactx.sparql.engines.opening import EngineName, open_engine
+    from refactx.sparql.engines.store import StoreEngine
+    from refactx.sparql.engines.tree import TreeEngine
+
+__all__ = ["EndpointEngine", "EngineError", "EngineName", "EngineTimeoutError", "QueryRefusedError", "Result", "Rows"]
+__all__ += ["SparqlEngine", "SparqlSyntaxError", "StoreEngine", "Term", "TreeEngine", "open_engine"]
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "endpoint": "EndpointEngine",
+        "opening": "EngineName open_engine",
+        "store": "StoreEngine",
+        "tree": "TreeEngine",
+    },
+)

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from support.ingest.graph_twin import Line
 from support.ingest.living_graph import graph
 from support.ingest.living_index import LivingIndex
-from support.sparql_stores import triples_anew, triples_in
+from support.sparql.stores import triples_anew, triples_in
 
 from refactx.index.index import Index
 from refactx.ingest.selection import Selection

@@ -1,0 +1,75 @@
+"""The reason why a query cannot be answered by the fact tree, and what can answer it."""
+
+from collections.abc import Iterator
+
+from refactx.query import from_sparql, write_line
+from refactx.query.fact_set import FactSet
+from refactx.query.pgmr.uris import PREFIXES
+from refactx.sparql.syntax.check import Checked
+from refactx.sparql.syntax.reader import shape_of
+from refactx.sparql.syntax.shape import Group, Shape, ShapeError
+from refactx.sparql.syntax.tokens import Token, text_of, tokens_of
+
+_WHAT = {
+    "optional": "OPTIONAL", "minus": "MINUS", "union": "UNION", "bind": "BIND", "values": "VALUES", "graph": "GRAPH",
+    "service": "SERVICE", "select": "a query within it", "group": "a group within it",
+}  # fmt: skip
+
+
+def reason_against(query: str, checked: Checked, facts: FactSet) -> str:
+    """Return why a query is refused by the tree: what it has that a walk has not."""
+    return f"the fact tree answers walks alone, and {_reason(query, checked, facts)}"
+
+
+def _reason(query: str, checked: Checked, facts: FactSet) -> str:
+    tokens = tokens_of(query)
+    try:
+        shape = shape_of(tokens)
+    except ShapeError:
+        return "this query is none"
+    if parts := list(dict.fromkeys(_parts(shape, tokens))):
+        return f"this query has {', '.join(parts)}"
+    if not checked.is_ask and len(checked.variables) != 1:
+        return f"this query asks for {len(checked.variables)} variables, a walk for one"
+    if unknown := _unknown(shape, tokens, facts):
+        return f"{', '.join(unknown)} {'has' if len(unknown) == 1 else 'have'} no name in the index"
+    walk = from_sparql(query, facts)
+    if walk is not None:
+        return (
+            "the rows of this query may be other ones than those of a walk, which are distinct, have the facts of the inverse "
+            f"property too, and compare text in any case of letters (see `refactx query '{write_line(walk)}'`)"
+        )
+    return "the patterns of this query are no chains of triples from an entity to one variable"
+
+
+def _parts(shape: Shape, tokens: list[Token]) -> Iterator[str]:
+    if shape.where is not None:
+        yield from _kinds(shape.where)
+    for triple in shape.triples:
+        if text_of(tokens, triple.path)[:1] in ("?", "$"):
+            yield "a variable in place of a property"
+    words = [tokens[at].upper for at in range(*shape.modifiers)]
+    yield from (word for word in ("HAVING", "OFFSET", "VALUES") if word in words)
+
+
+def _kinds(group: Group) -> Iterator[str]:
+    for element in group.elements:
+        if element.kind in _WHAT:
+            yield _WHAT[element.kind]
+        for inner in element.groups:
+            yield from _kinds(inner)
+
+
+def _unknown(shape: Shape, tokens: list[Token], facts: FactSet) -> list[str]:
+    """Return the ids of a query that the index does not name."""
+    ids = dict[str, str]()
+    for token in tokens[shape.prologue[1] :]:
+        prefix, _, local = token.text.partition(":")
+        for known in ("wd", "wdt"):
+            iri = PREFIXES[known]
+            if token.kind == "name" and prefix == known:
+                ids.setdefault(local, token.text)
+            elif token.kind == "iri" and token.text.startswith(f"<{iri}"):
+                ids.setdefault(token.text[1 + len(iri) : -1], token.text)
+    named = facts.names(list(ids))
+    return [text for id_, text in ids.items() if id_ not in named]

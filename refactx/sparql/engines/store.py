@@ -1,0 +1,73 @@
+"""The engine on a pyoxigraph store, such as the one that is derived from an index."""
+
+from collections.abc import Callable
+from itertools import islice
+
+from pyoxigraph import QueryBoolean, QuerySolutions, Store
+
+from refactx.query.pgmr.uris import PREFIXES
+from refactx.sparql.engines.engine import EngineError, EngineTimeoutError, QueryRefusedError, Result, Rows, Term
+from refactx.sparql.engines.worker import Worker
+from refactx.sparql.syntax.check import check_depth, check_query
+from refactx.sparql.syntax.tokens import tokens_of
+
+_AT_ONCE = 1024
+
+
+class StoreEngine:
+    """An engine on a store. Several threads may use it; queries with a time limit wait for each other.
+
+    By default a query has all the time it needs. One that takes too long, or is interrupted, uses a core until it ends or
+    the process does: pyoxigraph cannot stop one that has found no row yet.
+    """
+
+    name = "store"
+
+    def __init__(self, store: Store, on_close: Callable[[], object] = lambda: None) -> None:
+        """`on_close`: called by `close`."""
+        self._store, self._on_close = store, on_close
+        self._worker = Worker()
+
+    def run(self, query: str, *, limit: int | None = None, seconds: float | None = None) -> Result:
+        """Run a SELECT or ASK, as `refactx.sparql.engines.SparqlEngine` says. SERVICE is refused."""
+        check_depth(query)
+        if "SERVICE" in query.upper() and any(token.upper == "SERVICE" for token in tokens_of(query)):
+            raise QueryRefusedError(
+                "SERVICE asks other servers, and the store of an index is alone: run the query at an endpoint (--endpoint)"
+            )
+        try:
+            if seconds is None:
+                return self._run(query, limit, lambda: None)
+            return self._worker.run(lambda call: self._run(query, limit, call.check), seconds)
+        except TimeoutError:
+            raise EngineTimeoutError(
+                f"the query takes more than {seconds:g} seconds on the store: give it more time (--timeout), or bind more"
+            ) from None
+        except SyntaxError as error:
+            check_query(query)
+            raise EngineError(f"the store cannot run this query: {error}") from None
+        except (OSError, RuntimeError, ValueError) as error:
+            raise EngineError(f"the store cannot run this query: {' '.join(str(error).split())}") from None
+
+    def _run(self, query: str, limit: int | None, check: Callable[[], object]) -> Result:
+        used = {prefix: iri for prefix, iri in PREFIXES.items() if f"{prefix}:" in query}  # each takes 1 µs
+        found = self._store.query(query, prefixes=used)
+        if isinstance(found, QueryBoolean):
+            return bool(found)
+        if not isinstance(found, QuerySolutions):
+            check_query(query)  # raises, since the result is a graph
+            raise QueryRefusedError("the result of this query has no rows: write SELECT or ASK")
+        variables = tuple(variable.value for variable in found.variables)
+        rows = list[tuple[Term | None, ...]]()
+        wanted = None if limit is None else limit + 1
+        while some := [
+            tuple(row) for row in islice(found, _AT_ONCE if wanted is None else min(_AT_ONCE, wanted - len(rows)))
+        ]:
+            rows += some
+            check()
+        return Rows(variables, rows[:limit], truncated=limit is not None and len(rows) > limit)
+
+    def close(self) -> None:
+        """Release the store."""
+        self._worker.close()
+        self._on_close()

@@ -1,0 +1,108 @@
+"""The engine on the fact tree of an index, which answers queries that are walks.
+
+A walk is answered without a store: `SELECT ?x { wd:Q1588 wdt:P1449 ?x }` is `list <Louisiana> <nickname>`. Its rows are
+those that the store of the index gives, or the query is refused.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyoxigraph import Literal, NamedNode
+
+from refactx.fact import ALIAS_OF, Fact
+from refactx.index import Index
+from refactx.query import Query, QueryError, from_sparql
+from refactx.query import Result as Answer
+from refactx.query.budget import Limits
+from refactx.query.denote import denote
+from refactx.query.tree_facts import TreeFacts
+from refactx.sparql.engines.engine import EngineTimeoutError, QueryRefusedError, Result, Rows, Term
+from refactx.sparql.engines.no_walk import reason_against
+from refactx.sparql.store.building import triples_of
+from refactx.sparql.store.terms import entity, own
+from refactx.sparql.syntax.check import Checked, check_query
+
+SECONDS = 60.0
+"""The most time of a query, if none is given."""
+ADVICE = "build a store of the index (`refactx store build`), or ask an endpoint (--endpoint)"
+_LIMITS = Limits(members=1_000_000, reads=20_000_000, facts=0)
+_COUNT = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
+
+
+class TreeEngine:
+    """An engine on an open index, which it does not close. Several threads may use it."""
+
+    name = "tree"
+
+    def __init__(self, index: Index, advice: str = ADVICE) -> None:
+        """`advice`: what to do if a query is refused, for the error."""
+        self._index, self._facts, self._advice = index, TreeFacts(index), advice
+
+    def run(self, query: str, *, limit: int | None = None, seconds: float | None = None) -> Result:
+        """Run a SELECT or ASK, as `refactx.sparql.engines.SparqlEngine` says. One that is no walk is refused.
+
+        Raises InputError if rdflib is not installed, and as `Index.children` does.
+        """
+        checked = check_query(query)
+        walk = from_sparql(query, self._facts, exact=True)
+        if walk is None or (not checked.is_ask and len(checked.variables) != 1):
+            raise QueryRefusedError(f"{reason_against(query, checked, self._facts)}: {self._advice}")
+        limits = replace(_LIMITS, seconds=SECONDS if seconds is None else seconds)
+        answer = self._answer(walk, limits)
+        if not answer.is_complete and walk.head != "list":
+            raise EngineTimeoutError(f"the tree cannot answer: {answer.reason}: give it more time (--timeout)")
+        if walk.head == "ask":
+            return bool(answer.truth)
+        return self._rows(walk, answer, checked, limit)
+
+    def close(self) -> None:
+        """Do nothing: the index stays open."""
+
+    def _answer(self, walk: Query, limits: Limits) -> Answer:
+        try:
+            return denote(walk, self._facts, limits)
+        except QueryError as error:
+            if walk.head in ("list", "most", "least") and self._is_empty(walk, limits):
+                return Answer()
+            raise QueryRefusedError(f"the tree cannot answer this query: {error}") from None
+
+    def _is_empty(self, walk: Query, limits: Limits) -> bool:
+        """Return whether a walk has no rows: it is no error that no member has a predicate, as in walks it is."""
+        try:
+            members = denote(replace(walk, head="count", by=None, limit=1), self._facts, limits)
+            if members.count == 0 and members.is_complete:
+                return True
+            if walk.by is None:
+                return False
+            listed = denote(replace(walk, head="list", by=None, limit=1), self._facts, limits)
+            return listed.is_complete and not any(self._facts.counts(listed.values, walk.by.predicate))
+        except QueryError:
+            return False
+
+    def _rows(self, walk: Query, answer: Answer, checked: Checked, limit: int | None) -> Rows:
+        if walk.head == "count":
+            return Rows(checked.variables, [(Literal(str(answer.count), datatype=_COUNT),)])
+        terms = self._terms(walk, answer.values[:limit])
+        is_cut = limit is not None and len(answer.values) > limit
+        return Rows(checked.variables, [(term,) for term in terms], is_cut or not answer.is_complete, answer.reason)
+
+    def _terms(self, walk: Query, values: Sequence[str]) -> list[Term]:
+        """Return the terms of members, as the triples of the last hop have them."""
+        last = walk.hops[-1]
+        described = self._facts.describe([last.predicate]).get(last.predicate)
+        if last.predicate == ALIAS_OF or (described is not None and described.inverse):
+            return self._entities(values)
+        triples = triples_of(self._index, self._index.ids_of)
+        facts = [Fact("", last.predicate, value, "", (0, 0)) for value in values]
+        found = [
+            triple.object if triple is not None else own(fact.object)
+            for triple, fact in zip(triples.of(facts), facts, strict=True)
+        ]
+        if last.closure == "*" and walk.start in values:  # the start itself, which may be no object
+            at = list(values).index(walk.start)
+            found[at] = self._entities([walk.start])[0]
+        return found
+
+    def _entities(self, names: Sequence[str]) -> list[Term]:
+        ids = self._facts.ids(names)
+        return [entity(ids[name]) if name in ids else own(name) for name in names]

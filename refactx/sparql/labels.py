@@ -1,0 +1,276 @@
+"""Labels in angle brackets as IRIs: `<Louisiana> <nickname> ?x` is `wd:Q1588 wdt:P1449 ?x`.
+
+As a predicate a label means a property of the index; one that reads a property backwards (`director of`) becomes an
+inverse path, `^wdt:P57`. Elsewhere it means an entity: the one with this name, label or alias. Of several, those with
+facts of the predicate beside it are meant, and of these the one with most facts, if it has clearly most. An id
+(`<Q1588>`) means itself.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from refactx.errors import InputError
+from refactx.fact import ALIAS_OF, DESCRIPTIONS, written_part
+from refactx.query.pgmr.uris import PREFIXES
+from refactx.query.resolve import COMPARED, Resolved
+from refactx.sparql.names import Names
+from refactx.sparql.store.terms import own
+from refactx.sparql.syntax import Shape, Span, Token, Triple, check_query, line_and_column, shape_of, text_of, tokens_of
+
+CLEARLY = 2
+"""So many times the facts of the next one make an entity the one that a label means."""
+NEAR = 5
+_ID = re.compile(r"[QP][1-9]\d*", re.ASCII)
+_BESIDES = dict.fromkeys(DESCRIPTIONS, ("schema", "description", False)) | {ALIAS_OF: ("skos", "altLabel", True)}
+"""Predicates of facts that are no property: prefix and name in RDF, and whether they read it backwards."""
+
+
+class LabelError(InputError):
+    """A label that nothing of the index has, or several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A query with labels, as it was written and with IRIs.
+
+    `tokens`: of the text; `texts`: what stands in place of a token, by its number; `resolved`: labels that were taken
+    as another name.
+    """
+
+    tokens: tuple[Token, ...]
+    texts: Mapping[int, str]
+    resolved: tuple[Resolved, ...] = ()
+
+    @property
+    def sparql(self) -> str:
+        """The query with IRIs."""
+        return self.of((0, len(self.tokens)))
+
+    def of(self, span: Span) -> str:
+        """Return the text of some tokens, with IRIs."""
+        return text_of(self.tokens, span, self.texts)
+
+
+def has_labels(text: str) -> bool:
+    """Return whether a query has labels in angle brackets.
+
+    >>> has_labels("ASK { <Ann Lee> ?p ?o }"), has_labels("ASK { <http://a> ?p '<Ann Lee>' }")
+    (True, False)
+    """
+    return any(token.kind == "label" for token in tokens_of(text))
+
+
+def with_iris(text: str, names: Names) -> Labelled:
+    """Return a query with IRIs in place of labels.
+
+        with_iris("SELECT ?x { <Louisiana> <nickname> ?x }", Names(index)).sparql
+        # "SELECT ?x { wd:Q1588 wdt:P1449 ?x }"
+
+    Raises LabelError, with line, column and the nearest names, if a label has no meaning; SparqlSyntaxError or
+    QueryRefusedError if the text is no query; and as `Index.children` does.
+    """
+    tokens = tokens_of(text)
+    if not any(token.kind == "label" for token in tokens):
+        return Labelled(tuple(tokens), {})
+    check_query(text)
+    return _Reader(text, tokens, shape_of(tokens), names).labelled()
+
+
+class _Candidate(NamedTuple):
+    """An entity that may be meant: whether it has facts with the predicate beside it, and how many facts in all."""
+
+    fits: bool
+    facts: int
+    name: str
+
+
+class _Property(NamedTuple):
+    """A predicate: its name in the index (None: the index has none), its IRI, and whether it reads that backwards."""
+
+    name: str | None
+    iri: str
+    inverse: bool
+
+
+class _Reader:
+    def __init__(self, text: str, tokens: list[Token], shape: Shape, names: Names) -> None:
+        self._text, self._tokens, self._shape = text, tokens, shape
+        self._names, self._facts = names, names.facts
+        self._resolved: dict[str, Resolved] = {}
+        words = [token for token in tokens if not token.is_space]
+        declared = {two.text for one, two in pairwise(words) if one.upper == "PREFIX"}
+        self._redeclared = {prefix for prefix in PREFIXES if f"{prefix}:" in declared}
+
+    def labelled(self) -> Labelled:
+        texts = dict[int, str]()
+        in_paths = {at for triple in self._shape.triples for at in range(*triple.path)}
+        for values in self._shape.values:
+            for variable, column in zip(values.variables, values.columns, strict=True):
+                if self._is_predicate(variable):
+                    texts |= {at: self._constant(at) for at in column if self._tokens[at].kind == "label"}
+        for at, token in enumerate(self._tokens):
+            if token.kind == "label" and at not in texts:
+                texts[at] = self._path(at) if at in in_paths else self._entity(at)
+        return Labelled(tuple(self._tokens), texts, tuple(self._resolved.values()))
+
+    # --- Predicates
+
+    def _path(self, at: int) -> str:
+        """Return a predicate as an element of a path."""
+        found = self._property(at)
+        if not found.inverse:
+            return found.iri
+        before, after = self._beside(at, -1), self._beside(at, 1)
+        is_joined = before in ("^", "!") or after in ("*", "+", "?")
+        return f"(^{found.iri})" if is_joined else f"^{found.iri}"
+
+    def _constant(self, at: int) -> str:
+        """Return a predicate as a value of a variable."""
+        found = self._property(at)
+        if found.inverse:
+            raise self._error(
+                at, "reads a property backwards, and cannot be a value: write ^ and the property in a path"
+            )
+        return found.iri
+
+    def _property(self, at: int) -> _Property:
+        label = written_part(self._tokens[at].label)
+        if label in _BESIDES:
+            prefix, local, inverse = _BESIDES[label]
+            return _Property(label, self._iri(prefix, local), inverse)
+        name, among = self._names.property_called(label)
+        if name is not None:
+            if name != label:
+                self._resolved.setdefault(name, Resolved(label, name, among))
+            return self._known(name)
+        if label.startswith("P") and _ID.fullmatch(label):
+            return _Property(None, self._iri("wdt", label), False)
+        if self._names.has_no_properties or self._is_own(at, label):
+            return self._known(label)
+        raise self._error(at, "is no property of the index", self._names.near_properties(label, NEAR))
+
+    def _is_own(self, at: int, label: str) -> bool:
+        """Return whether a predicate without an id is one of the subject before it."""
+        subjects = [
+            written_part(self._tokens[triple.subject[0]].label)
+            for triple in self._shape.triples
+            if triple.subject is not None
+            and triple.path[0] <= at < triple.path[1]
+            and self._tokens[triple.subject[0]].kind == "label"
+        ]
+        names = [name for subject in subjects for name in (subject, *self._namesakes(subject))]
+        return bool(names) and any(self._facts.counts(names[:COMPARED], label))
+
+    def _known(self, name: str) -> _Property:
+        described = self._facts.describe([name]).get(name)
+        if described is None or described.id is None:
+            return _Property(name, f"<{own(name).value}>", False)
+        return _Property(name, self._iri("wdt", described.id), described.inverse)
+
+    def _is_predicate(self, variable: str) -> bool:
+        paths = (text_of(self._tokens, triple.path).strip() for triple in self._shape.triples)
+        return any(path[:1] in "?$" and path[1:] == variable for path in paths)
+
+    # --- Entities
+
+    def _entity(self, at: int) -> str:
+        label = written_part(self._tokens[at].label)
+        name = self._meant(at, label)
+        if name is None and _ID.fullmatch(label):
+            return self._iri("wd", label)
+        if name is None:
+            raise self._error(at, "is the name of nothing in the index", self._names.near_entities(label, NEAR))
+        id_ = self._facts.ids([name]).get(name)
+        return f"<{own(name).value}>" if id_ is None else self._iri("wd", id_)
+
+    def _meant(self, at: int, label: str) -> str | None:
+        """Return the name of the entity that a label means; None if there is none."""
+        predicates = self._predicates_of(at)
+        exact = bool(self._facts.ids([label]) or self._facts.predicates(label))
+        names = list(dict.fromkeys([*([label] if exact else []), *self._namesakes(label)]))
+        if exact and (not predicates or self._candidate(label, predicates).fits):
+            if len(names) > 1:
+                self._resolved.setdefault(label, Resolved(label, label, len(names)))
+            return label
+        found = sorted((self._candidate(name, predicates) for name in names[:COMPARED]), reverse=True)
+        if not found:
+            return None
+        best, rest = found[0], found[1:]
+        if rest and rest[0].fits == best.fits and best.facts < CLEARLY * max(rest[0].facts, 1):
+            if exact:
+                return label
+            shown = ", ".join(f"<{one.name}> ({one.facts:,} facts)" for one in found[:NEAR])
+            raise self._error(at, f"is the label or alias of several entities: write one of {shown}")
+        if best.name != label:
+            self._resolved.setdefault(best.name, Resolved(label, best.name, len(names)))
+        return best.name
+
+    def _namesakes(self, label: str) -> list[str]:
+        for text in dict.fromkeys((label, f"{label[:1].swapcase()}{label[1:]}")):
+            is_name = text != label and bool(self._facts.ids([text]))
+            if found := [*([text] if is_name else []), *self._facts.labelled(text), *self._facts.aliased(text)]:
+                return found
+        return []
+
+    def _candidate(self, name: str, predicates: Sequence[str]) -> _Candidate:
+        fits = all(self._facts.counts([name], predicate)[0] > 0 for predicate in predicates)
+        return _Candidate(fits, sum(self._facts.predicates(name).values()), name)
+
+    def _predicates_of(self, at: int) -> list[str]:
+        """Return the predicates of which the entity of a token should have facts."""
+        found = [self._beside_path(triple, at) for triple in self._shape.triples]
+        return list(dict.fromkeys(name for name in found if name is not None))
+
+    def _beside_path(self, triple: Triple, at: int) -> str | None:
+        """Return the predicate that a triple says of its subject or object, if this is the token; for an object, the
+        one that has the same facts the other way."""
+        path = [number for number in range(*triple.path) if not self._tokens[number].is_space]
+        is_subject = triple.subject == (at, at + 1)
+        if not is_subject and triple.object != (at, at + 1):
+            return None
+        signs = [self._tokens[number].text for number in path if self._tokens[number].kind == "other"]
+        if any(sign not in ("+", "/", "^") for sign in signs):  # `*` leads to the entity itself
+            return None
+        ends = [path[0]] if is_subject else [number for number in path if self._tokens[number].kind != "other"][-1:]
+        if is_subject and self._tokens[path[0]].text == "^":
+            ends = path[1:2]
+        if not ends:
+            return None
+        found = self._named_property(ends[0])
+        if found is None or found.name is None:
+            return None
+        backwards = self._beside(ends[0], -1) == "^"
+        return found.name if backwards != is_subject else self._facts.inverse_of(found.name)
+
+    def _named_property(self, at: int) -> _Property | None:
+        token = self._tokens[at]
+        if token.kind == "label":
+            return self._property(at)
+        prefix, _, id_ = token.text.partition(":")
+        if token.kind == "iri" and token.text.startswith(f"<{PREFIXES['wdt']}"):
+            prefix, id_ = "wdt", token.text[1 + len(PREFIXES["wdt"]) : -1]
+        elif token.kind != "name" or prefix != "wdt" or "wdt" in self._redeclared:
+            return None
+        name = self._facts.names([id_]).get(id_)
+        return _Property(name, token.text, False)
+
+    # --- Texts
+
+    def _beside(self, at: int, step: int) -> str:
+        """Return the text of the next token that is no space, or of the one before; empty if there is none."""
+        at += step
+        while 0 <= at < len(self._tokens) and self._tokens[at].is_space:
+            at += step
+        return self._tokens[at].text if 0 <= at < len(self._tokens) else ""
+
+    def _iri(self, prefix: str, local: str) -> str:
+        return f"<{PREFIXES[prefix]}{local}>" if prefix in self._redeclared else f"{prefix}:{local}"
+
+    def _error(self, at: int, what: str, near: Sequence[str] = ()) -> LabelError:
+        token = self._tokens[at]
+        line, column = line_and_column(self._text, token.start)
+        proposed = f": did you mean {', '.join(f'<{name}>' for name in near)}?" if near else ""
+        return LabelError(f"line {line}, column {column}: {token.text} {what}{proposed}")

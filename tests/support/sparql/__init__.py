@@ -1,0 +1,1 @@
+"""Engines of SPARQL for tests: an endpoint on this machine, and small stores."""
