@@ -21,6 +21,7 @@ from refactx.cli.help import OrderedGroup
 from refactx.cli.index import index
 from refactx.cli.ingest import forget, ingest
 from refactx.cli.query import query
+from refactx.cli.sparql import sparql
 from refactx.errors import RefactxError, without_password
 
 FIRST_STEPS = """\
@@ -49,7 +50,7 @@ def cli(context: click.Context) -> None:
         click.echo(FIRST_STEPS)
 
 
-for command in (ingest, ask, query, facts, index, forget, eval_, calibrate):
+for command in (ingest, ask, query, sparql, facts, index, forget, eval_, calibrate):
     cli.add_command(command)
 
 

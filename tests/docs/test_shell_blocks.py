@@ -32,7 +32,7 @@ def inner(page: Path) -> Iterator[list[str]]:
 
 def check(words: list[str]) -> None:
     command: click.Command = cli
-    while isinstance(command, click.Group) and words and re.fullmatch(r"[a-z]+", words[0]):
+    while isinstance(command, click.Group) and words and re.fullmatch(r"[a-z][a-z-]*", words[0]):
         assert words[0] in command.commands, f"refactx has no command {words[0]}"
         command, words = command.commands[words[0]], words[1:]
     known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
