@@ -3,6 +3,7 @@
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,7 +11,11 @@ from refactx.cli.help import OrderedGroup
 from refactx.cli.options import DB, JSON, print_json
 from refactx.cli.share import export, import_
 from refactx.cli.sources import machine_options, work_dir_of
+from refactx.cli.store.following import drop_store, print_with_store
 from refactx.errors import without_password
+
+if TYPE_CHECKING:
+    from refactx.ingest import CompactResult
 
 
 @click.group(cls=OrderedGroup, invoke_without_command=True)
@@ -115,15 +120,18 @@ def verify(name: str, db: str | None, as_json: bool) -> None:
 @DB
 @JSON
 def drop(name: str, unfinished: bool, db: str | None, as_json: bool) -> None:
-    """Delete an index and what killed ingests left of it."""
+    """Delete an index, what killed ingests left of it, and its store."""
     from refactx.connect import database
     from refactx.postgres.removal import drop as drop_index
 
     with database(db) as opened, opened.connection() as connection:
         drop_index(connection, name, unfinished=unfinished)
+        had_store = not unfinished and drop_store(opened, name)
     if as_json:
         return print_json({"dropped": name})
-    click.echo(f"dropped {'the unfinished parts of ' if unfinished else ''}{name}")
+    click.echo(
+        f"dropped {'the unfinished parts of ' if unfinished else ''}{name}{' and its store' if had_store else ''}"
+    )
     return None
 
 
@@ -141,16 +149,17 @@ def compact(name: str, db: str | None, workers: int, work_dir: Path | None, as_j
     os.nice(10)  # readers on this machine have priority
     with database(db) as opened:
         done = compact_index(opened, index=name, work=work_dir_of(work_dir), resources=Resources(workers=workers))
-    if as_json:
-        return print_json(done.to_json())
+        print_with_store(opened, done.index, done.to_json, lambda: _show_compaction(done), as_json)
+
+
+def _show_compaction(done: "CompactResult") -> None:
     if not done.seconds:
-        click.echo(f"index {name}: nothing to do, {done.facts:,} facts in {done.segments} segment")
+        click.echo(f"index {done.index}: nothing to do, {done.facts:,} facts in {done.segments} segment")
     else:
         click.echo(
-            f"index {name}: {done.facts:,} facts, of {done.segments} segments and {done.name_tables} tables of names, "
-            f"in {sum(done.seconds.values()):.1f} s"
+            f"index {done.index}: {done.facts:,} facts, of {done.segments} segments and {done.name_tables} tables of "
+            f"names, in {sum(done.seconds.values()):.1f} s"
         )
-    return None
 
 
 @index.command()

@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from refactx.cli.help import GroupedCommand
-from refactx.cli.options import DB, INDEX, JSON, print_json
+from refactx.cli.options import DB, INDEX, JSON
 from refactx.cli.sources import (
     SOURCE_GROUPS,
     print_report,
@@ -19,6 +19,7 @@ from refactx.cli.sources import (
     wikipedia_dumps,
     work_dir_of,
 )
+from refactx.cli.store.following import print_with_store
 from refactx.errors import InputError
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class SourceArguments:
 @click.option("--replace", is_flag=True, help="Replace an existing index.")
 @click.option("--append", "appends", is_flag=True, help="Add new facts to an existing index.")
 @click.option("--kb", metavar="NAME", help="Take the facts of index NAME, not of a SOURCE.")
+@click.option("--store", "stores", is_flag=True, help="Keep a store of RDF triples beside it, for SPARQL.")
 @source_options
 @JSON
 @DB
@@ -64,6 +66,7 @@ def ingest(
     replace: bool,
     appends: bool,
     kb: str | None,
+    stores: bool,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -99,9 +102,11 @@ def ingest(
     loaded = None if tokenizer is None else load_tokenizer(tokenizer)
     with database(db) as opened:
         if appends:
-            _print_change(_change("append", sources, opened, loaded[0] if loaded else None, arguments), as_json)
+            changed = _change("append", sources, opened, loaded[0] if loaded else None, arguments)
+            _print_change(changed, opened, as_json, stores)
         elif loaded is not None:
-            _print_result(_build(sources, kb, opened, loaded, replace, arguments), as_json)
+            result = _build(sources, kb, opened, loaded, replace, arguments)
+            print_with_store(opened, result.index, result.to_json, lambda: _show_result(result), as_json, builds=stores)
 
 
 def _check_no_source_option(given: dict[str, Any]) -> None:
@@ -130,7 +135,8 @@ def forget(sources: tuple[Path, ...], db: str | None, as_json: bool, **given: An
 
     arguments = _source_arguments(given)
     with database(db) as opened:
-        _print_change(_change("forget", sources, opened, None, arguments), as_json)
+        changed = _change("forget", sources, opened, None, arguments)
+        _print_change(changed, opened, as_json)
 
 
 def _build(
@@ -206,11 +212,15 @@ def _source_arguments(given: dict[str, Any]) -> SourceArguments:
     )
 
 
-def _print_change(changed: "ChangeResult", as_json: bool) -> None:
+def _print_change(changed: "ChangeResult", database: "Database", as_json: bool, builds_store: bool = False) -> None:
     if changed.note:
         click.echo(f"refactx: {changed.note}", err=True)
-    if as_json:
-        return print_json(changed.to_json())
+    print_with_store(
+        database, changed.index, changed.to_json, lambda: _show_change(changed), as_json, builds=builds_store
+    )
+
+
+def _show_change(changed: "ChangeResult") -> None:
     done, passed_over = (
         ("appended", "were already there") if changed.change == "append" else ("removed", "were not there")
     )
@@ -223,12 +233,9 @@ def _print_change(changed: "ChangeResult", as_json: bool) -> None:
         click.echo(f"it has {changed.segments} segments, which each lookup searches: `{command}` merges them")
     print_report(changed.report)
     print_seconds(changed.seconds)
-    return None
 
 
-def _print_result(result: "IngestResult", as_json: bool) -> None:
-    if as_json:
-        return print_json(result.to_json())
+def _show_result(result: "IngestResult") -> None:
     report = result.report
     aliases = f", {report.aliases:,} of them aliases" if report.aliases else ""
     click.echo(
@@ -241,4 +248,3 @@ def _print_result(result: "IngestResult", as_json: bool) -> None:
         f"in {sum(result.seconds.values()):.1f} s"
     )
     print_seconds(result.seconds)
-    return None

@@ -22,6 +22,7 @@ from refactx.cli.index import index
 from refactx.cli.ingest import forget, ingest
 from refactx.cli.query import query
 from refactx.cli.sparql import sparql
+from refactx.cli.store import store
 from refactx.errors import RefactxError, without_password
 
 FIRST_STEPS = """\
@@ -50,7 +51,7 @@ def cli(context: click.Context) -> None:
         click.echo(FIRST_STEPS)
 
 
-for command in (ingest, ask, query, sparql, facts, index, forget, eval_, calibrate):
+for command in (ingest, ask, query, sparql, facts, index, store, forget, eval_, calibrate):
     cli.add_command(command)
 
 

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 import click
 
 from refactx.cli.options import DB, JSON, print_json
+from refactx.cli.store.following import print_with_store
 from refactx.errors import InputError, RefactxError
 
 if TYPE_CHECKING:
     from refactx.postgres.database import Database
     from refactx.share.export import ExportResult
+    from refactx.share.importing import ImportResult
 
 FILE = click.Path(path_type=Path)
 
@@ -68,20 +70,25 @@ def import_(file: Path, index: str | None, db: str | None, replace: bool, as_jso
     from refactx.connect import database
     from refactx.share.importing import import_index, import_stream
 
-    with database(db) as opened, _bar("import") as progress:
-        if str(file) == "-":
-            if sys.stdin.isatty():
-                raise InputError("refusing to read an index from a terminal: give a file or a pipe")
-            done = import_stream(opened, sys.stdin.buffer, "standard input", index, replace=replace, progress=progress)
-        else:
-            done = import_index(opened, file, index, replace=replace, progress=progress)
-    if as_json:
-        return print_json(asdict(done) | {"file": str(file)})
+    with database(db) as opened:
+        with _bar("import") as progress:
+            if str(file) == "-":
+                if sys.stdin.isatty():
+                    raise InputError("refusing to read an index from a terminal: give a file or a pipe")
+                done = import_stream(
+                    opened, sys.stdin.buffer, "standard input", index, replace=replace, progress=progress
+                )
+            else:
+                done = import_index(opened, file, index, replace=replace, progress=progress)
+        document = asdict(done) | {"file": str(file)}
+        print_with_store(opened, done.index, lambda: document, lambda: _show_import(done), as_json)
+
+
+def _show_import(done: "ImportResult") -> None:
     resumed = f", {done.resumed:,} of them already there" if done.resumed else ""
     click.echo(
         f"imported {done.index}: {done.facts:,} facts, {done.size:,} bytes of rows{resumed}, checksum {done.checksum}"
     )
-    return None
 
 
 def _export_to_stdout(database: "Database", name: str, progress: Callable[[int, int], object]) -> "ExportResult":

@@ -48,7 +48,8 @@ class StoreReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return what the commands print with `--json`."""
-        return asdict(self) | {"seconds": round(self.seconds, 3)}
+        document = asdict(self) | {"seconds": round(self.seconds, 3)}
+        return {"bytes" if name == "size" else name: value for name, value in document.items()}
 
 
 def build_store(index: Index, *, advance: Advance = lambda done: None, why: str = "") -> StoreReport:

@@ -1,0 +1,108 @@
+"""What commands that make or change an index do about its store."""
+
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from refactx.cli.options import print_json
+
+if TYPE_CHECKING:
+    from refactx.index import Index
+    from refactx.postgres.database import Database
+    from refactx.sparql.store import StoreReport
+    from refactx.sparql.store.folder import StoreFolder
+
+
+def follow(database: "Database", name: str, *, builds: bool = False) -> "StoreReport | None":
+    """Bring the store of an index that was made or changed to what the index has now; with `builds`, also if there is
+    none.
+
+    Return None if there is none. Raises StoreError, which says what to run, if that fails.
+    """
+    from refactx.errors import RefactxError
+    from refactx.index import Index
+    from refactx.postgres.catalogue import find_index
+    from refactx.sparql.store import StoreError, update_store
+    from refactx.sparql.store.folder import folder_of_name
+
+    folder = folder_of_name(name, database.address)
+    if not builds and not folder.exists():
+        return None
+    note_if_waiting(folder, name)
+    try:
+        index = Index(database, find_index(database, name))
+        with progress(index) as advance:
+            return update_store(index, advance=advance)
+    except (RefactxError, OSError) as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise StoreError(
+            f"index {name!r} is as it should be, but its store is not ({reason}): "
+            f"run `refactx store update {shlex.quote(name)}`"
+        ) from None
+
+
+def drop_store(database: "Database", name: str) -> bool:
+    """Remove the store of an index, which may be gone. Return whether there was any."""
+    from refactx.sparql.store.folder import folder_of_name
+
+    folder = folder_of_name(name, database.address)
+    note_if_waiting(folder, name)
+    return folder.drop()
+
+
+def note_if_waiting(folder: "StoreFolder", name: str) -> None:
+    """Report on standard error if another process is writing a store, for which this one will wait."""
+    if folder.is_being_written():
+        click.echo(f"refactx: another process is writing the store of index {name!r}: waiting for it", err=True)
+
+
+def print_with_store(
+    database: "Database",
+    name: str,
+    document: Callable[[], dict[str, Any]],
+    show: Callable[[], None],
+    as_json: bool,
+    *,
+    builds: bool = False,
+) -> None:
+    """Print what was done to an index, as JSON (`document`) or by `show`, and bring its store to it (`follow`).
+
+    The result is printed even if the store fails.
+    """
+    report = None
+    if not as_json:
+        show()
+    try:
+        report = follow(database, name, builds=builds)
+    finally:
+        if as_json:
+            print_json(document() | ({} if report is None else {"store": report.to_json()}))
+    if report is not None and not as_json:
+        print_store(report)
+
+
+def print_store(report: "StoreReport") -> None:
+    """Print what became of a store."""
+    changed = {
+        "built": f"built of {report.facts:,} facts",
+        "updated": f"{report.added:,} triples added, {report.removed:,} removed",
+        "unchanged": "nothing to do",
+    }[report.change]
+    click.echo(
+        f"store of {report.index}: {changed}; it has {report.triples:,} triples, {report.size:,} bytes, "
+        f"in {report.seconds:.1f} s"
+    )
+    if report.why:
+        click.echo(f"it was built anew: {report.why}")
+
+
+@contextmanager
+def progress(index: "Index") -> Iterator[Callable[[int], object]]:
+    """Show a progress bar of facts on standard error if that is a terminal."""
+    from tqdm import tqdm
+
+    with tqdm(desc="store", total=index.facts, unit=" facts", unit_scale=True, disable=None, delay=1) as bar:
+        yield bar.update
