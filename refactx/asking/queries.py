@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from refactx.choosing.channel import Channel
-from refactx.choosing.queries.answering import QueryAnswers, try_answer
+from refactx.choosing.queries.answering import QueryAnswers, first_answer
 from refactx.choosing.queries.candidate import Candidate
 from refactx.choosing.queries.mentions import Mentions
 from refactx.decoding.machine import Machine
@@ -50,13 +50,8 @@ class QueryChoice:
 
         After the first, only those that count as what the question asks are tried (`tells`).
         """
-        for place, one in enumerate(self.candidates):
-            if place and self.told(one) < self.tells:
-                break
-            answered = try_answer(one.query, self.facts, self.told(one), limits)
-            if answered is not None:
-                return answered
-        return None
+        asked = [one for place, one in enumerate(self.candidates) if not place or self.told(one) >= self.tells]
+        return first_answer(((one.query, self.told(one)) for one in asked), self.facts, limits)
 
     def to_json(self) -> dict[str, Any]:
         """Return the choice as `refactx query --explain --json` prints it."""

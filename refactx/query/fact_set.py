@@ -70,11 +70,13 @@ class FactSet(Protocol):
         """How many facts a scan reads."""
         ...
 
-    def scan(self, ends: Sequence[tuple[str, str]], lasts: Callable[[], bool]) -> Sequence[tuple[str, str, str]]:
+    def scan(
+        self, ends: Sequence[tuple[str, str]], lasts: Callable[[], bool], most: int | None = None
+    ) -> Sequence[tuple[str, str, str]]:
         """Return the facts (subject, predicate, object) that end in one of some pairs of a predicate and an object.
 
         All facts are read: for hubs, whose inverse facts do not exist. The scan stops if `lasts`, which is called now
-        and then, returns False.
+        and then, returns False, and after `most` such facts.
         """
         ...
 

@@ -7,6 +7,7 @@ cross the parts of facts, completions of texts take the place of prefixes: they 
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import TypeVar, get_args
 
 from refactx.errors import IndexNotFoundError
@@ -110,23 +111,27 @@ class TreeFacts:
         """How many facts a scan reads, forgotten ones too."""
         return sum(tree.facts for _, tree in self._index.segments)
 
-    def scan(self, ends: Sequence[tuple[str, str]], lasts: Callable[[], bool]) -> list[tuple[str, str, str]]:
+    def scan(
+        self, ends: Sequence[tuple[str, str]], lasts: Callable[[], bool], most: int | None = None
+    ) -> list[tuple[str, str, str]]:
         """Return the facts that end in one of some pairs of a predicate and an object, by reading the whole index.
 
         With a tokenizer whose tokens cross the parts of facts it takes ten times as long.
         """
-        return self._with_segments(partial(self._scan, ends, lasts))
+        return self._with_segments(lambda segments: list(islice(self._scan(ends, lasts, segments), most)))
 
     def _scan(
         self, ends: Sequence[tuple[str, str]], lasts: Callable[[], bool], segments: Segments
-    ) -> list[tuple[str, str, str]]:
+    ) -> Iterator[tuple[str, str, str]]:
         if not self._units.are_whole:
             texts = map(self._units.tokenizer.decode, sequences(segments, lasts))
             wanted = set(ends)
-            return [fact for text in texts if (fact := split_fact(text)) is not None and fact[1:] in wanted]
+            yield from (fact for text in texts if (fact := split_fact(text)) is not None and fact[1:] in wanted)
+            return
         ids = self._units.encode([part for end in ends for part in end])
         paths = [(*ids[at], *ids[at + 1]) for at in range(0, len(ids), 2)]
-        return [(self._units.text(begin), *ends[number]) for begin, number in begins_of(segments, paths, lasts)]
+        for begin, number in begins_of(segments, paths, lasts):
+            yield self._units.text(begin), *ends[number]
 
     def ids(self, names: Sequence[str]) -> dict[str, str]:
         """Return the ids of entities and properties by name, without names that have none."""

@@ -37,7 +37,11 @@ def same(facts: TreeFacts, twin: SetFacts) -> None:
     assert facts.hold(wanted[:3]) == twin.hold(wanted[:3])
     assert facts.hold([]) == []
     ends = [("p", "A"), ("p of", "Eb (e)"), ("n", "7"), ("t", "1990-05"), ("q", "z")]
-    assert sorted(facts.scan(ends, lambda: True)) == twin.scan(ends, lambda: True)
+    every = twin.scan(ends, lambda: True)
+    assert sorted(facts.scan(ends, lambda: True)) == every
+    some = facts.scan(ends, lambda: True, 2)
+    assert set(some) <= set(every)
+    assert len(some) == min(2, len(every))
 
 
 @settings(max_examples=15)

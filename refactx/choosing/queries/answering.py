@@ -6,7 +6,9 @@ its first fact. The answer after a query is the query's result: the model has no
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import takewhile
 
 from refactx.choosing.anchors import FoldedTokens, fold
 from refactx.choosing.queries.candidate import Candidate
@@ -73,14 +75,8 @@ class QueryAnswers:
         for head in heads:
             found += yield from search.candidates(head)
         without = yield from search.without()
-        for one in sorted(found, key=lambda one: -one.score):
-            told = one.score - without
-            if told < self.tells:
-                break
-            answered = try_answer(one.query, self.facts, told)
-            if answered is not None:
-                return self._write(machine, answered)
-        return ()
+        answered = self._first_answer(sorted(found, key=lambda one: -one.score), without)
+        return self._write(machine, answered) if answered is not None else ()
 
     def after_fact(
         self, machine: Machine, state: Free, trees: TreeReading, told: float | None = None
@@ -104,15 +100,14 @@ class QueryAnswers:
         without = yield from search.without()
         least = whole.score if told is None else max(whole.score, without + told)
         better += [one for one in (yield from search.of_class())[:1] if one.score > least]
-        for one in [*sorted(better, key=lambda one: -one.score), whole]:
-            gained = one.score - without
-            if gained < self.tells or (one is whole and self.facts.counts([subject], predicate)[0] <= self._values):
-                return ()
-            answered = try_answer(one.query, self.facts, gained)
-            if answered is not None:
-                newline = () if state.tail.endswith(b"\n") else tuple(machine.source.tokenizer.encode("\n"))
-                return (*newline, *self._write(machine, answered))
-        return ()
+        found = sorted(better, key=lambda one: -one.score)
+        if self.facts.counts([subject], predicate)[0] > self._values:
+            found.append(whole)
+        answered = self._first_answer(found, without)
+        if answered is None:
+            return ()
+        newline = () if state.tail.endswith(b"\n") else tuple(machine.source.tokenizer.encode("\n"))
+        return (*newline, *self._write(machine, answered))
 
     @property
     def heads(self) -> list[Head]:
@@ -154,10 +149,30 @@ class QueryAnswers:
             scores=LineScores(machine.source.tokenizer, self._score, trees, TRIGGER),
         )
 
+    def _first_answer(self, candidates: Iterable[Candidate], without: float) -> AnsweredQuery | None:
+        """Return the first candidate that has an answer, up to one that tells too little."""
+        told = ((one.query, one.score - without) for one in candidates)
+        return first_answer(takewhile(lambda one: one[1] >= self.tells, told), self.facts)
+
     def _write(self, machine: Machine, answered: AnsweredQuery) -> Sequence[int]:
         self.answered.append(answered)
         text = f"{TRIGGER} {answered.line}{TERMINATOR}\n{self._marker} {answered.answer}"
         return (*machine.source.tokenizer.encode(text), *self._end)
+
+
+def first_answer(
+    queries: Iterable[tuple[Query, float]], facts: FactSet, limits: Limits = DEFAULT_LIMITS
+) -> AnsweredQuery | None:
+    """Return the first query that has an answer, with it; None if there is none.
+
+    `queries`: the likeliest first, each with what it told. That one alone may take a scan of the index.
+    """
+    for query, told in queries:
+        answered = try_answer(query, facts, told, limits)
+        if answered is not None:
+            return answered
+        limits = replace(limits, scanned=0)
+    return None
 
 
 def try_answer(

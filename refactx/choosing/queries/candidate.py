@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from refactx.choosing.queries.mentions import Mention
 from refactx.fact import ALIAS_OF, DESCRIPTIONS
+from refactx.query.budget import Limits
 from refactx.query.fact_set import FactSet, Predicate
 from refactx.query.walk import Query
 
@@ -18,7 +19,8 @@ class SearchOptions:
     `prior`: the weight of the logarithm of a start's share of the facts of its namesakes; `starts`: how many starts are
     followed, those at most `within` below the best; `hopeless`: predicates that are this much below the best after a
     quarter of the question are dropped; `bases`: how many pairs of a start and a predicate are extended; `filter`: what
-    a further filter has to gain; `sample`: how many members stand for a set.
+    a further filter has to gain; `sample`: how many members stand for a set; `scanned`: the most facts of an index that
+    is scanned for a sample of a hub's members.
     """
 
     prior: float = 0.5
@@ -28,6 +30,7 @@ class SearchOptions:
     bases: int = 3
     filter: float = 2.0
     sample: int = 50
+    scanned: int = Limits().scanned
 
 
 @dataclass(frozen=True, slots=True)

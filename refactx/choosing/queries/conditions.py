@@ -115,6 +115,16 @@ class Conditions:
             classes = wider
         return [member for member in members if member in classes.get(name, ())]
 
+    def scanned(self, base: Base, most: int) -> list[str]:
+        """Return some members of a set: of a hub, the first that a scan finds, if the index has at most `most` facts."""
+        facts, start, predicate = self._facts, base.start.name, base.predicate.name
+        if not facts.is_hub(start, predicate):
+            return self.members(base)
+        forwards = facts.inverse_of(predicate)
+        if forwards is None or facts.size > most:
+            return []
+        return [subject for subject, _, _ in facts.scan([(forwards, start)], lambda: True, self._sample)]
+
     def members(self, base: Base) -> list[str]:
         """Return some members of a set; none if it has literals, or is that of a hub."""
         if base.predicate.kind not in ("entity", "mixed") or self._facts.is_hub(base.start.name, base.predicate.name):

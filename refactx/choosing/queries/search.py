@@ -2,7 +2,8 @@
 
 All parts come from the question's words and from the facts: a start that the question names, predicates that it has,
 filters that some members match, objects that the predicate has for somebody. So candidates can be answered, except
-those that need all facts of a hub.
+those that need all facts of a hub in an index that is too large to be scanned for them. No candidate takes such a scan;
+for the sets of superlatives it is begun, for a sample.
 """
 
 import math
@@ -228,7 +229,7 @@ class QuerySearch:
     def _sorted(self, head: Head, base: Base, condition: Condition | None) -> list[Way]:
         """Return the queries for the first of a set, maybe with a filter, by all that its members can be sorted by."""
         filters = () if condition is None else (condition.which,)
-        members = self._conditions.members(base) if condition is None else condition.members
+        members = self._conditions.scanned(base, self._options.scanned) if condition is None else condition.members
         named = (base.start,) if condition is None else (base.start, condition.mention)
         prior = self._prior(*named) - self._options.filter * len(filters)
         ways: list[Way] = []

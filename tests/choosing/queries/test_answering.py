@@ -22,11 +22,11 @@ from support.query.sample_world import (
     world,
 )
 from support.query.twin import CLAIMS as RANDOM
-from support.query.twin import ENTITIES, PREDICATES, Graph, with_inverse
+from support.query.twin import ENTITIES, PREDICATES, Graph, SetFacts, with_inverse
 from support.query.world import FakeScore, WorldIndex, overlap
 
 from refactx.choosing.anchors import FoldedTokens
-from refactx.choosing.queries.answering import QueryAnswers, try_answer
+from refactx.choosing.queries.answering import QueryAnswers, first_answer, try_answer
 from refactx.choosing.queries.words import QueryWords
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Free
@@ -233,6 +233,20 @@ def test_whatever_the_graph_and_the_question_the_answer_is_the_querys_result(
         assert answer_query(read_line(line), found.facts).answer == one.answer != ""
         assert one.told is not None
         assert one.told >= tells
+
+
+def test_the_likeliest_query_alone_may_take_a_scan() -> None:
+    claims = frozenset((name, "p", hub) for hub in ("A", "B") for name in ("C", "D")) | {("E", "q", "C")}
+    lines = ("list <A> <p of> which <q> <F>", "list <B> <p of>", "list <A> <p>", "list <C> <p>")
+    queries = [(read_line(line), told) for told, line in enumerate(lines)]
+    facts = SetFacts(claims, 1, size=5)
+    found = first_answer(queries, facts)
+    assert found is not None
+    assert (found.line, found.told, len(facts.scans)) == ("list <C> <p>", 3, 1)
+    found = first_answer(queries[1:], facts)
+    assert found is not None
+    assert found.line == "list <B> <p of>"
+    assert first_answer(queries[:3], facts) is None
 
 
 def test_try_answer_refuses_what_has_no_result() -> None:

@@ -77,9 +77,7 @@ def test_a_small_sample_has_no_wrong_filter(claims: Graph, start: str, predicate
 
 
 def test_a_member_beyond_the_sample_is_found_from_the_other_side() -> None:
-    facts = SetFacts(
-        frozenset({(f"z{n:02}", "p", "A") for n in range(40)} | {("z39", "q", "B"), ("z40", "q", "C")})
-    )
+    facts = SetFacts(frozenset({(f"z{n:02}", "p", "A") for n in range(40)} | {("z39", "q", "B"), ("z40", "q", "C")}))
     [one] = found(facts, "A", "p of", sample=5)
     assert (one.which, one.members) == (Which((Hop("q"),), "is", "B"), ["z39"])
 

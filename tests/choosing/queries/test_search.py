@@ -1,7 +1,9 @@
 """Candidates for queries over random graphs, against brute force, with a score by words in common."""
 
 import math
+from dataclasses import replace
 from itertools import combinations, product
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -130,6 +132,23 @@ def test_sets_are_sorted_by_all_that_their_members_have(asked: Asked, head: str)
     assert by_values == expected
     for query in found:
         assert denote(query, asked.facts).values
+
+
+@settings(max_examples=50)
+@given(some_asked(st.integers(1, 3)), st.sampled_from(["most", "least"]), st.sampled_from([2, 999]))
+def test_members_of_hubs_are_sampled_by_a_scan_of_a_small_index(asked: Asked, head: Any, sample: int) -> None:
+    """With a sample of all members, the sets of hubs are sorted by all that their members have."""
+    options = replace(EVERY, sample=sample, scanned=len(asked.claims))
+    small, large = (replace(asked, size=len(asked.claims) + more) for more in (0, 1))
+    found = {one.query for one in small.candidates(head, options)}
+    assert {most for _, most in small.facts.scans} <= {sample}
+    assert len(small.facts.scans) <= len({(one, p) for one in named(asked) for p in INVERTED})
+    large_found = {one.query for one in large.candidates(head, options)}
+    assert large_found <= found
+    assert not large.facts.scans
+    if sample == 999:
+        plain = {one.query for one in replace(asked, limit=math.inf).candidates(head, options)}
+        assert {one for one in found if not one.which} == {one for one in plain if not one.which}
 
 
 def queries_of(found: list[Candidate], filters: int) -> list[Query]:

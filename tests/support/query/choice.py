@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from hypothesis import strategies as st
 
@@ -33,17 +34,18 @@ def mentions_of(
 
 @dataclass(frozen=True)
 class Asked:
-    """A graph and what a question names of it. `limit`: an object with more subjects is a hub."""
+    """A graph and what a question names of it. `limit`, `size`: as in `SetFacts`."""
 
     claims: Graph
     mentions: Mentions
     words: QueryWords = PLAIN
     limit: float = math.inf
     question: str = ""
+    size: int = 1 << 60
 
-    @property
+    @cached_property
     def facts(self) -> SetFacts:
-        return SetFacts(self.claims, self.limit)
+        return SetFacts(self.claims, self.limit, size=self.size)
 
     def search(self, options: SearchOptions = EVERY, of_line: Callable[[str], float] | None = None) -> QuerySearch:
         names = [one.called for one in self.mentions.entities]

@@ -52,12 +52,13 @@ def with_inverse(claims: Iterable[Fact], limit: float = float("inf")) -> Graph:
 @dataclass
 class SetFacts:
     """A graph as a `FactSet`. `limit`: an object with more subjects is a hub, whose inverse facts are only counted;
-    `size`: how many facts a scan for them reads, by default too many."""
+    `size`: how many facts a scan for them reads, by default too many; `scans`: the ends that were scanned for, and how many."""
 
     claims: Graph
     limit: float = float("inf")
     asked: list[str] = field(default_factory=list)
     size: int = 1 << 60
+    scans: list[object] = field(default_factory=list)
 
     @property
     def facts(self) -> Graph:
@@ -93,8 +94,9 @@ class SetFacts:
     def hold(self, facts: Sequence[Fact]) -> list[bool]:
         return [fact in self.facts for fact in facts]
 
-    def scan(self, ends: Sequence[tuple[str, str]], lasts: Callable[[], bool]) -> list[Fact]:
-        return [(s, p, o) for s, p, o in sorted(self.facts) if (p, o) in ends and lasts()]
+    def scan(self, ends: Sequence[tuple[str, str]], lasts: Callable[[], bool], most: int | None = None) -> list[Fact]:
+        self.scans.append((tuple(sorted(ends)), most))
+        return [(s, p, o) for s, p, o in sorted(self.facts) if (p, o) in ends and lasts()][:most]
 
     def ids(self, names: Sequence[str]) -> dict[str, str]:
         return {name: f"Q{ENTITIES.index(name)}" for name in names if name in ENTITIES}
