@@ -8,7 +8,7 @@ January, so a literal does not say how precise it is.)
 **Quantities** compare as decimal numbers of any size, **coordinates** are equal or not, and **text** compares without
 the case of letters. A name is compared without its description in parentheses; it also equals itself with it. If the
 kind of a predicate's objects is not known, a literal has every kind that it can be read as: `1956` is a time and a
-quantity.
+quantity. So has text that is sorted, or compared by *over* or *under*: a graph may have numbers without a datatype.
 """
 
 import re
@@ -119,12 +119,13 @@ class Comparison:
     """
 
     def __init__(self, operator: Operator, value: str, kind: ValueKind, place: str) -> None:
-        self._operator, self._value, self._place, self._kind = operator, value, place, kind
+        self._operator, self._value, self._place = operator, value, place
+        self._kind: ValueKind = "literal" if kind == "text" and operator in ("over", "under") else kind
         self._folded = value.casefold()
-        self._time, self._quantity, self._coordinates = _readings(value, kind)
+        self._time, self._quantity, self._coordinates = _readings(value, self._kind)
         self._has_reading = (self._time, self._quantity, self._coordinates) != (None, None, None)
         if operator in ("over", "under"):
-            if kind in ("entity", "text", "coordinates"):
+            if kind in ("entity", "coordinates"):
                 raise QueryError(f"the values of {place} are {_PLURALS[kind]}, of which none is {operator} another")
             if self._time is None and self._quantity is None:
                 raise self._mixed()
@@ -205,7 +206,7 @@ def order_of(values: Iterable[str], kind: ValueKind, place: str) -> Ordered:
         return "time"
     if kind == "quantity":
         return "quantity"
-    if kind in ("entity", "text", "coordinates"):
+    if kind in ("entity", "coordinates"):
         raise QueryError(f"the values of {place} are {_PLURALS[kind]}, which have no order")
     present = list(values)
     if all(parse_quantity(value) is not None for value in present):

@@ -96,6 +96,17 @@ def test_facts_lead_from_the_start_to_each_member_and_from_there_to_the_value() 
     assert answer("least 2 <A> <p>* by count <m>").sorted_by == ("1",)
 
 
+@pytest.mark.parametrize("values", [("-1.5", "7", "30"), ("44-03-15 BCE", "1990-05", "1991")])
+def test_text_is_compared_as_what_all_of_its_values_are(values: tuple[str, ...]) -> None:
+    """A graph may have numbers and dates without a datatype."""
+    named = dict(zip("BCD", values, strict=True))
+    facts = SetFacts(frozenset({*(("A", "p", one) for one in named), *((one, "x", of) for one, of in named.items())}))
+    assert answer("most 3 <A> <p> by <x>", facts).values == ("D", "C", "B")
+    assert answer("least <A> <p> by <x>", facts).sorted_by == values[:1]
+    assert answer(f"list <A> <p> which <x> over <{values[1]}>", facts).values == ("D",)
+    assert answer(f"list <A> <p> which <x> under <{values[1]}>", facts).values == ("B",)
+
+
 def test_one_hop_is_counted_without_reading_it() -> None:
     class Counted(SetFacts):
         def objects(self, subjects, predicate):  # type: ignore[no-untyped-def]
@@ -116,7 +127,9 @@ def test_one_hop_is_counted_without_reading_it() -> None:
         ("list <A> <p>* which <q of> <C>", "no fact of <A> and the 1 others has the predicate <q of>"),
         ("most <A> <p> by <m>", "no fact of <B> has the predicate <m>"),
         ("most <A> <p>* by <m>", "<D> is neither a time nor a quantity"),
-        ("most <A> <p>* by <x>", "the values of <x> are texts, which have no order"),
+        ("most <A> <p>* by <x>", "> is neither a time nor a quantity"),
+        ("list <A> <p>* which <x> over <3>", ">: <3> cannot be compared with them"),
+        ("list <A> <p>* which <x> over <c>", "the values of <x> are literals: <c> cannot be compared"),
         ("list <A> <p> which <t> over <soon>", "are times: <soon> cannot be compared"),
         ("list <A> <p>* which <m> over <3>", "the values of <m> are such as <D>"),
         ("list <A> <t> <p>", "<p> cannot be followed from literals"),

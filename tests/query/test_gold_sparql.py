@@ -116,6 +116,8 @@ NO_WALKS = [
     "SELECT DISTINCT ?u WHERE { ?f wdt:P31 wd:Q11424 . ?f wdt:P161 wd:Q23359 . ?f wdt:P57 ?u . }",
     "SELECT DISTINCT ?v WHERE { ?u wdt:P17 wd:Q30 ; wdt:P1082 ?v } ORDER BY DESC ( ?v ) LIMIT 1",
     "SELECT DISTINCT ?u WHERE { ?u wdt:P17 wd:Q30 ; wdt:P1082 ?v FILTER(?v < 5) } ORDER BY DESC ( ?v ) LIMIT 1",
+    "SELECT DISTINCT ?u WHERE { ?u wdt:P17 wd:Q30 ; wdt:P1449 ?n } ORDER BY ?n LIMIT 1",
+    "SELECT DISTINCT ?u WHERE { ?u wdt:P17 wd:Q30 ; wdt:P1449 ?n FILTER(?n > 5) }",
     "SELECT DISTINCT ?u WHERE { ?u wdt:P31 wd:Q515 } OFFSET 3",
     "SELECT ?u { ?u wdt:P22 wd:Q12 }",
     "SELECT ?u { ?u ^wdt:P40|wdt:P22 wd:Q11 }",

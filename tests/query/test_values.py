@@ -141,7 +141,7 @@ def test_names_are_compared_without_description_and_case() -> None:
         ("equals", "1956", "coordinates", "are coordinates: <1956>"),
         ("under", "3", "coordinates", "of which none is under another"),
         ("over", "3", "entity", "are entities, of which none is over another"),
-        ("over", "3", "text", "are texts"),
+        ("over", "c", "text", "are literals: <c> cannot be compared"),
     ],
 )
 def test_kinds_that_do_not_compare_are_refused(operator: Any, value: str, kind: ValueKind, complaint: str) -> None:

@@ -53,7 +53,7 @@ class Reply:
         if self.choice is not None and self.told is not None and self.told < self.choice.tells:
             yield f"the query makes the question only {self.told:.1f} nats likelier than none does: it may be wrong"
         if self.sparql is None:
-            yield "the query has no SPARQL, since not all of its names have ids"
+            yield "the query has no SPARQL, since not all of its names have ids, or it compares text as numbers or dates"
 
     @property
     def line(self) -> str:

@@ -117,8 +117,10 @@ class Samples:
         return replace(sample, members=tuple(members))
 
     def is_ordered(self, sample: Sample, predicate: str) -> bool:
-        """Return whether members can be sorted by the values of a predicate."""
+        """Return whether members can be sorted by the values of a predicate. Text is not read: too many are names."""
         kind, place = self.kind(predicate), f"<{predicate}>"
+        if kind == "text":
+            return False
         try:
             order_of((), kind, place)  # before any is read: some kinds have no order
             values = self.follow(sample, Hop(predicate), MOST_VALUES)

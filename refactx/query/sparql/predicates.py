@@ -33,6 +33,11 @@ class Names:
         """Return the hops that steps are, by the predicates that read their properties in that direction."""
         return tuple(Hop(self._predicate(step), step.closure) for step in steps)
 
+    def has_text(self, predicate: str) -> bool:
+        """Return whether a predicate leads to text: SPARQL has it in the order of the alphabet, walks as numbers."""
+        described = self.facts.describe([predicate]).get(predicate)
+        return described is not None and described.kind == "text"
+
     def _predicate(self, step: Step) -> str:
         if step.iri == PREFIXES["schema"] + "description" and not step.inverse:
             return DESCRIPTIONS[0]

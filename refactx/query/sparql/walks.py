@@ -77,6 +77,8 @@ def _select(patterns: Patterns, names: Names) -> Query:
         if any(condition.term == end for condition in patterns.conditions):  # a walk sorts by all values that there are
             raise NotAWalk
         by = By(names.hops(sorts[0].steps)[0].predicate, patterns.order.counted)
+        if not by.counted and names.has_text(by.predicate):
+            raise NotAWalk
         chains.remove(sorts[0])
     chain, start, hops = _start(chains, names)
     chains.remove(chain)
@@ -172,6 +174,9 @@ def _filters(root: Term, chains: Sequence[_Chain], patterns: Patterns, names: Na
     ends = {root, *(chain.end for chain in chains if chain.end.variable is not None)}
     if any(condition.term not in ends for condition in patterns.conditions):
         raise NotAWalk
+    for _, which in found:
+        if which.operator in ("over", "under") and which.hops and names.has_text(which.hops[-1].predicate):
+            raise NotAWalk
     return tuple(which for _, which in sorted(found, key=lambda pair: pair[0]))
 
 
