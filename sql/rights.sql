@@ -5,7 +5,7 @@ WITH not_owned AS (
     SELECT c.relname, r.rolname, r.rolsuper
     FROM pg_class AS c JOIN pg_roles AS r ON r.oid = c.relowner
     WHERE c.relnamespace = to_regnamespace('refactx') AND c.relkind = 'r' AND NOT pg_has_role(c.relowner, 'USAGE')
-        AND (c.relname !~ '^(pieces|names)_\d+$' OR c.relname = ANY(%(tables)s))
+        AND (c.relname !~ '^(pieces|names|memory)_\d+$' OR c.relname = ANY(%(tables)s))
     ORDER BY c.oid
     LIMIT 1
 )

@@ -75,3 +75,28 @@ CREATE TABLE IF NOT EXISTS refactx.hubs (
     subjects bigint NOT NULL CHECK (subjects >= 0)
 );
 CREATE INDEX IF NOT EXISTS hubs_of_objects ON refactx.hubs (index_id, hashtextextended(object, 0));
+
+-- The memories of an index: its names with embeddings, by which words are resolved to ids (refactx.postgres.memory). The
+-- entries of memory 7 are in table refactx.memory_7. A memory that is not ready is being built, or was left by a killed
+-- build.
+CREATE TABLE IF NOT EXISTS refactx.memories (
+    id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    index_id integer NOT NULL REFERENCES refactx.indexes ON DELETE CASCADE,
+    encoder text NOT NULL, -- the name that the user gave
+    fingerprint text NOT NULL, -- of its weights
+    width integer NOT NULL CHECK (width > 0), -- the numbers of an embedding
+    aliases boolean NOT NULL, -- whether aliases have embeddings too
+    changes integer NOT NULL DEFAULT 0, -- how many appends and forgets of the index it has followed
+    ready boolean NOT NULL DEFAULT false,
+    created timestamptz NOT NULL DEFAULT now(),
+    UNIQUE (index_id, fingerprint)
+);
+
+-- The least similarity at which a memory resolves words, where `refactx memory calibrate` found it: of entities and of
+-- properties that are only near, and of namesakes that are described otherwise (refactx.sparql.memory.thresholds).
+CREATE TABLE IF NOT EXISTS refactx.memory_thresholds (
+    memory_id integer NOT NULL REFERENCES refactx.memories ON DELETE CASCADE,
+    kind text NOT NULL CHECK (kind IN ('entity', 'relation', 'namesake')),
+    tau double precision NOT NULL,
+    PRIMARY KEY (memory_id, kind)
+);

@@ -55,7 +55,10 @@ LIBRARIES = {  # where a library may be imported; a prefix of a module's name
         "refactx.query.sparql.tree",
         "refactx.query.sparql.reader",
         "refactx.query.pgmr.syntax",
+        "refactx.sparql.memory.patterns",
     ),
+    "rapidfuzz": ("refactx.sparql.memory.name_memory",),
+    "sentence_transformers": ("refactx.sparql.memory.sentence_transformers",),
 }
 MODULES_OF_A_FOLDER = 18
 LINES_OF_A_MODULE = 300

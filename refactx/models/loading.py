@@ -166,7 +166,7 @@ def _load(name: str, path: Path | None, load: "Callable[[str, dict[str, Any]], A
         source, options = _source(path)
     else:
         source, options = name, ({} if _check_hub(name) else {"local_files_only": True})
-    with _quiet(bars=path is None):  # downloads show progress bars
+    with quiet(bars=path is None):  # downloads show progress bars
         try:
             return load(source, options)
         except ModelError:
@@ -262,7 +262,7 @@ def _sentence(name: str, path: Path | None, error: Exception) -> str:
 
 
 @contextmanager
-def _quiet(bars: bool) -> Iterator[None]:
+def quiet(bars: bool) -> Iterator[None]:
     """Silence the warnings of Transformers during the block, and its progress bars unless `bars`."""
     from transformers.utils import logging as module  # seconds
 

@@ -46,6 +46,20 @@ def knowledge_base_lock(connection: Connection, number: int) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def memory_lock(connection: Connection, number: int, name: str) -> Iterator[None]:
+    """Hold the memories of an index, given its number and name. The index itself may be changed meanwhile.
+
+    Raises IndexExistsError at once if another session holds them.
+    """
+    with _advisory_lock(
+        connection,
+        ("hashtext('refactx memory')", "%s", number),
+        f"another process is building or dropping a memory of index {name!r}: wait for it",
+    ):
+        yield
+
+
 def drop_when_unread(connection: Connection, drop: Callable[[], object], patience: float = PATIENCE) -> bool:
     """Drop tables in a transaction of its own, when no session uses them. Return whether that succeeded.
 

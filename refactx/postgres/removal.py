@@ -11,6 +11,7 @@ from refactx.errors import (
 )
 from refactx.postgres.catalogue import list_indexes, numbers
 from refactx.postgres.locks import PATIENCE, Connection, drop_when_unread, name_lock
+from refactx.postgres.memory.records import discard_memories
 from refactx.postgres.rights import check_rights
 from refactx.postgres.tables import drop_tables
 
@@ -84,6 +85,7 @@ def discard(connection: Connection, indexes: list[int]) -> None:
     with connection.transaction():
         segments = numbers(connection, "SELECT id FROM refactx.segments WHERE index_id = ANY(%s)", [indexes])
         drop_tables(connection, "pieces", segments)
+        discard_memories(connection, indexes)
         bases = numbers(connection, "SELECT knowledge_base FROM refactx.indexes WHERE id = ANY(%s)", [indexes])
         connection.execute("DELETE FROM refactx.indexes WHERE id = ANY(%s)", [indexes])
         # Locked before they are read: another index may be joining a knowledge base at this moment.

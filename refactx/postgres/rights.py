@@ -16,6 +16,8 @@ from refactx.sql import query
 
 _SEGMENTS = """SELECT 'pieces_' || s.id FROM refactx.segments AS s JOIN refactx.indexes AS i ON i.id = s.index_id
 WHERE i.name = %s"""
+_MEMORIES = """SELECT 'memory_' || m.id FROM refactx.memories AS m JOIN refactx.indexes AS i ON i.id = m.index_id
+WHERE i.name = %s"""
 
 
 def check_rights(connection: psycopg.Connection[Any], index: str | None = None) -> None:
@@ -26,9 +28,12 @@ def check_rights(connection: psycopg.Connection[Any], index: str | None = None) 
     rights = _rights(connection, [])
     _check(rights)
     if index is not None and rights["schema_exists"]:
-        present = connection.execute("SELECT to_regclass('refactx.segments') IS NOT NULL").fetchone()
-        if present == (True,):
-            tables = [row[0] for row in connection.execute(_SEGMENTS.encode(), [index]).fetchall()]
+        tables: list[str] = []
+        for catalogue, statement in (("segments", _SEGMENTS), ("memories", _MEMORIES)):
+            present = connection.execute("SELECT to_regclass('refactx.' || %s) IS NOT NULL", [catalogue]).fetchone()
+            if present == (True,):
+                tables += [row[0] for row in connection.execute(statement.encode(), [index]).fetchall()]
+        if tables:
             _check(_rights(connection, tables))
 
 

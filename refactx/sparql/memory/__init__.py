@@ -1,0 +1,38 @@
+"""The memory of an index: its names, by which words are resolved to the ids of entities and properties.
+
+* `open_memory` opens the `Memory` of an index: stored with embeddings (`VectorMemory`), or its names alone (`NameMemory`).
+* `build_memory` makes a stored one, or lets it follow its index, with an `Encoder` (`load_encoder`).
+* `MemoryResolver` finds the ids of a query's mentions, or refuses it, with what is known of facts (`FactFeasibility`).
+* `best_threshold` finds how similar names have to be (`Thresholds`); `MemoryWithout` is without some of them.
+
+Names are imported when they are first used: some need psycopg, and `patterns_of` and `MemoryResolver` need rdflib.
+"""
+
+from typing import TYPE_CHECKING
+
+from refactx.exports import lazy_exports
+
+if TYPE_CHECKING:
+    from refactx.sparql.memory.building import BuildResult, build_memory
+    from refactx.sparql.memory.choices import Choice, Refused, Resolved
+    from refactx.sparql.memory.encoders import load_encoder
+    from refactx.sparql.memory.entry import Encoder, Entry, Memory, Near
+    from refactx.sparql.memory.feasibility import FactFeasibility, Feasible
+    from refactx.sparql.memory.name_memory import NameMemory
+    from refactx.sparql.memory.opening import open_memory
+    from refactx.sparql.memory.patterns import Pattern, patterns_of
+    from refactx.sparql.memory.resolver import MemoryResolver
+    from refactx.sparql.memory.thresholds import Pair, Threshold, Thresholds, best_threshold
+    from refactx.sparql.memory.vector_memory import VectorMemory
+    from refactx.sparql.memory.without import MemoryWithout
+
+__all__ = ["BuildResult", "Choice", "Encoder", "Entry", "FactFeasibility", "Feasible", "Memory", "MemoryResolver"]
+__all__ += ["MemoryWithout", "NameMemory", "Near", "Pair", "Pattern", "Refused", "Resolved", "Threshold", "Thresholds"]
+__all__ += ["VectorMemory", "best_threshold", "build_memory", "load_encoder", "open_memory", "patterns_of"]
+_MODULES = {
+    "building": "BuildResult build_memory", "choices": "Choice Refused Resolved", "encoders": "load_encoder",
+    "entry": "Encoder Entry Memory Near", "feasibility": "FactFeasibility Feasible", "name_memory": "NameMemory",
+    "opening": "open_memory", "patterns": "Pattern patterns_of", "resolver": "MemoryResolver",
+    "thresholds": "Pair Threshold Thresholds best_threshold", "vector_memory": "VectorMemory", "without": "MemoryWithout",
+}  # fmt: skip
+__getattr__ = lazy_exports(__name__, _MODULES)

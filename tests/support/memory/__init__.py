@@ -1,0 +1,1 @@
+"""Helpers for tests of memories: an encoder without a model, graphs with labels, and brute force."""
