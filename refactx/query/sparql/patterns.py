@@ -90,11 +90,11 @@ class Patterns:
         if any(condition.is_text for condition in self.conditions) or (is_list and self.limit and order is None):
             return False
         if order is not None and order.counted and not order.distinct:
-            return self._has_one_row_each(order.variable)
+            return self.has_one_row_each(order.variable)
         needs_one_each = self.counts or (order is not None and not order.counted and (self.limit or 1) > 1)
-        return not needs_one_each or self.distinct or self._has_one_row_each()
+        return not needs_one_each or self.distinct or self.has_one_row_each()
 
-    def _has_one_row_each(self, besides: str | None = None) -> bool:
+    def has_one_row_each(self, besides: str | None = None) -> bool:
         """Return whether each value of the variable has one row: no other has values, and no path leads there twice."""
         ends = [term.variable for edge in self.edges for term in (edge.subject, edge.object) if term.variable]
         if self.has_labels or set(ends) - {self.asked, besides} or ends.count(besides or "") > 1:

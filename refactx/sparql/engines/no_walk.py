@@ -36,7 +36,7 @@ def _reason(query: str, checked: Checked, facts: FactSet) -> str:
     walk = from_sparql(query, facts)
     if walk is not None:
         return (
-            "the rows of this query may be other ones than those of a walk, which are distinct, have the facts of the inverse "
+            "the rows of this query may be other ones than those of a walk, which are DISTINCT, have the facts of the inverse "
             f"property too, and compare text in any case of letters (see `refactx query '{write_line(walk)}'`)"
         )
     return "the patterns of this query are no chains of triples from an entity to one variable"

@@ -1,7 +1,7 @@
 """The engine on the fact tree of an index, which answers queries that are walks.
 
 A walk is answered without a store: `SELECT ?x { wd:Q1588 wdt:P1449 ?x }` is `list <Louisiana> <nickname>`. Its rows are
-those that the store of the index gives, or the query is refused.
+those that the store of the index gives, or the query is refused: one whose rows may be there twice has to have DISTINCT.
 """
 
 from collections.abc import Sequence
@@ -29,6 +29,16 @@ _LIMITS = Limits(members=1_000_000, reads=20_000_000, facts=0)
 _COUNT = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
 
 
+def _has_distinct_rows(query: str, walk: Query) -> bool:
+    """Return whether no row of a query is there twice, as no member of its walk is."""
+    if walk.head != "list":
+        return True
+    from refactx.query.sparql.reader import read_patterns
+
+    patterns = read_patterns(query)
+    return patterns is not None and (patterns.distinct or patterns.has_one_row_each())
+
+
 class TreeEngine:
     """An engine on an open index, which it does not close. Several threads may use it."""
 
@@ -45,12 +55,14 @@ class TreeEngine:
         """
         checked = check_query(query)
         walk = from_sparql(query, self._facts, exact=True)
-        if walk is None or (not checked.is_ask and len(checked.variables) != 1):
+        if walk is None or not (checked.is_ask or (len(checked.variables) == 1 and _has_distinct_rows(query, walk))):
             raise QueryRefusedError(f"{reason_against(query, checked, self._facts)}: {self._advice}")
         limits = replace(_LIMITS, seconds=SECONDS if seconds is None else seconds)
         answer = self._answer(walk, limits)
         if not answer.is_complete and walk.head != "list":
-            raise EngineTimeoutError(f"the tree cannot answer: {answer.reason}: give it more time (--timeout)")
+            raise EngineTimeoutError(
+                f"the fact tree cannot answer this query: {answer.reason}: give it more time (--timeout)"
+            )
         if walk.head == "ask":
             return bool(answer.truth)
         return self._rows(walk, answer, checked, limit)
@@ -64,7 +76,7 @@ class TreeEngine:
         except QueryError as error:
             if walk.head in ("list", "most", "least") and self._is_empty(walk, limits):
                 return Answer()
-            raise QueryRefusedError(f"the tree cannot answer this query: {error}") from None
+            raise QueryRefusedError(f"the fact tree cannot answer this query: {error}: {self._advice}") from None
 
     def _is_empty(self, walk: Query, limits: Limits) -> bool:
         """Return whether a walk has no rows: it is no error that no member has a predicate, as in walks it is."""
