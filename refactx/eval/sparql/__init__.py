@@ -1,0 +1,17 @@
+"""Scores of written SPARQL against gold queries, without running either: those of arXiv:2502.13369.
+
+| name | what it is |
+|---|---|
+| `same_query` | semantic query match (SQM): the same query up to names of variables and order of triples |
+| `ids_of` | the ids of entities and properties in a query; equal sets are Qid-EM and Pid-EM |
+| `unknown_ids` | the ids in a query that a knowledge base does not have: hallucinated URIs |
+| `bleu` | BLEU by sacrebleu, with its signature |
+| `score_queries`, `QueryScores` | all of them over a set of questions |
+"""
+
+from refactx.eval.sparql.bleu import Bleu, bleu
+from refactx.eval.sparql.ids import Ids, ids_of, unknown_ids
+from refactx.eval.sparql.same import Mode, same_query
+from refactx.eval.sparql.scores import QueryScores, score_queries
+
+__all__ = ["Bleu", "Ids", "Mode", "QueryScores", "bleu", "ids_of", "same_query", "score_queries", "unknown_ids"]

@@ -1,0 +1,47 @@
+"""The ids of entities and properties in a query: right sets of them (Qid-EM, Pid-EM), and ids that do not exist."""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from refactx.query.pgmr.inline import tokens_of
+from refactx.query.pgmr.prologue import Prologue
+from refactx.query.pgmr.uris import ID
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """The ids in a query: those of entities (`Q42`, `L7`) and of properties (`P31`), whatever their prefixes."""
+
+    entities: frozenset[str]
+    properties: frozenset[str]
+
+    @property
+    def all(self) -> frozenset[str]:
+        """All of them."""
+        return self.entities | self.properties
+
+
+def ids_of(text: str) -> Ids:
+    """Return the ids in a query. The text need not be right SPARQL, and ids may be in lower case, as models write them.
+
+    >>> found = ids_of("select ?x { wd:q42 wdt:P31/wdt:P279* <http://www.wikidata.org/entity/Q5> ; rdfs:label 'wd:Q7'")
+    >>> sorted(found.entities), sorted(found.properties)
+    (['Q42', 'Q5'], ['P279', 'P31'])
+    """
+    names = {term.name.upper() for term in Prologue(tokens_of(text)).terms()}
+    found = frozenset(name for name in names if ID.fullmatch(name))
+    properties = frozenset(name for name in found if name.startswith("P"))
+    return Ids(found - properties, properties)
+
+
+def unknown_ids(texts: Iterable[str], known: Callable[[Collection[str]], Collection[str]]) -> list[frozenset[str]]:
+    """Return the ids in each query that a knowledge base does not have: URIs that were made up.
+
+    `known` returns those of some ids that it has, such as `index.names_of`.
+
+    >>> unknown_ids(["ASK { wd:Q1 wdt:P2 ?x }", "ASK {}"], lambda ids: {"Q1"})
+    [frozenset({'P2'}), frozenset()]
+    """
+    found = [ids_of(text).all for text in texts]
+    existing = set(known(sorted(frozenset().union(*found))))
+    return [ids - existing for ids in found]
