@@ -26,8 +26,8 @@ def same_query(one: str, other: str, mode: Mode = "strict") -> bool:
 
     >>> same_query("SELECT ?x { ?x wdt:P31 wd:Q5 ; wdt:P40 ?y }", "select ?a where { ?a wdt:P40 ?b . ?a wdt:P31 wd:Q5 }")
     True
-    >>> [same_query("ASK { wd:Q1 wdt:P2 wd:Q3 }", "ASK { wd:Q3 wdt:P2 wd:Q1 }", mode) for mode in ("paper", "strict")]
-    [True, False]
+    >>> same_query("ASK { wd:Q1 wdt:P2 wd:Q3 }", "ASK { wd:Q3 wdt:P2 wd:Q1 }", "paper")
+    True
     """
     require("rdflib", "sparql")
     from refactx.query.pgmr.syntax import shape_of
