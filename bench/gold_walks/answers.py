@@ -12,6 +12,7 @@ from pyoxigraph import Literal, NamedNode, QueryBoolean, RdfFormat, Store
 from refactx.fact import clean_part
 from refactx.ingest.parsers.values import format_literal
 from refactx.query.answered import answer_query
+from refactx.query.budget import Limits
 from refactx.query.fact_set import FactSet
 from refactx.query.sparql import PREFIXES
 from refactx.query.walk import Query, QueryError
@@ -38,8 +39,11 @@ def answer_of_store(sparql: str, store: Store) -> Answer:
 
 
 def answer_of_index(query: Query, facts: FactSet) -> Answer:
-    """Return the answer of an index. Raises QueryError if it refuses the query, or has a part of the answer only."""
-    answered = answer_query(query, facts)
+    """Return the answer of an index. Raises QueryError if it refuses the query, or has a part of the answer only.
+
+    The limits are the default ones, but for the time, which depends on the machine.
+    """
+    answered = answer_query(query, facts, Limits(seconds=60))
     result = answered.result
     if not result.is_complete:
         raise QueryError(f"a part of the answer: {result.reason}")

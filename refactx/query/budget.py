@@ -49,6 +49,15 @@ class Budget:
         limits = replace(self.limits, reads=self._reads // 2, seconds=seconds, scanned=0)
         return Budget(limits)
 
+    def scan(self, lookups: float = 0.2) -> "Budget":
+        """Return a budget for a scan, which leaves a share of the time to look up what its members lead to."""
+        return Budget(replace(self.limits, seconds=(self._end - time.monotonic()) * (1 - lookups)))
+
+    def settle(self, scan: "Budget") -> None:
+        """Take a scan into account: a part of its facts may be missing."""
+        if scan.reason:
+            self.reason = self.reason or f"all facts cannot be scanned in {self.limits.seconds:g} seconds"
+
     def admits(self, members: int) -> bool:
         """Return whether a set may have so many members."""
         if members > self.limits.members:

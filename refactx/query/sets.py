@@ -95,8 +95,10 @@ class Walks:
         for subject, member in self.facts.objects(new, predicate):
             found[subject][member] = (subject, predicate, member)
         ends = [(name, hub) for name in back for hub in new]
-        for subject, name, hub in self.facts.scan(ends, self.budget.spend):
+        scan = self.budget.scan()
+        for subject, name, hub in self.facts.scan(ends, scan.spend):
             found[hub].setdefault(subject, (subject, name, hub))
+        self.budget.settle(scan)
         self._hub_facts.update(((hub, predicate), members) for hub, members in found.items())
 
     def _backwards(self, predicate: str) -> list[str]:

@@ -7,6 +7,7 @@ from support.query.check import check
 from support.query.memory_index import RowsIndex
 from support.query.twin import ASKED, Graph, SetFacts, members, with_inverse
 
+from refactx.query.budget import Budget
 from refactx.query.denote import Limits, Result, denote
 from refactx.query.fact_set import FactSet
 from refactx.query.line import read_line
@@ -202,3 +203,20 @@ def test_all_hubs_of_a_hop_take_one_scan_if_the_index_is_small_enough() -> None:
         answer("list <A> <q>* <p of>", facts, Limits(scanned=4))
     late = answer("list <A> <p of>", facts, Limits(seconds=0))
     assert (late.values, late.is_complete) == ((), False)
+
+
+def test_what_a_scan_finds_in_time_is_a_part_of_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Short(Budget):
+        def spend(self, reads: int = 0) -> bool:
+            return super().spend(1)
+
+    monkeypatch.setattr(Budget, "scan", lambda budget: Short(Limits(reads=3)))
+    facts = SetFacts(frozenset((name, "p", "A") for name in "ABCDE"), 1, size=5)
+    for line in ("list <A> <p of>", "count <A> <p of> which <p>* is <A>"):
+        part = answer(line, facts)
+        assert (part.count, part.is_complete) == (3, False)
+        assert part.reason == "all facts cannot be scanned in 10 seconds"
+    with pytest.raises(
+        QueryError, match="most needs all members of a set, but all facts cannot be scanned in 10 seconds"
+    ):
+        answer("most <A> <p of> by count <p>", facts)
