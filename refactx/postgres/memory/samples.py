@@ -1,4 +1,4 @@
-"""Entries of a memory at random: of names with an alias, and of names that share their label with another."""
+"""Entries of a memory at random: entities with an alias, properties, and entities with the label of another."""
 
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ from refactx.postgres.memory.records import MemoryRecord
 
 
 class SampleRow(NamedTuple):
-    """A name of an entity or property, with an alias of it: "" where the sample is not one of aliases."""
+    """A name of an entity or property, with an alias of it; "" in samples without aliases."""
 
     number: int
     label: str
@@ -18,17 +18,28 @@ class SampleRow(NamedTuple):
 
 
 def sample_aliased(
-    connection: psycopg.Connection[Any], memory: MemoryRecord, *, relations: bool, count: int, seed: int
+    connection: psycopg.Connection[Any], memory: MemoryRecord, *, count: int, seed: int
 ) -> list[SampleRow]:
-    """Return at most `count` names that have an alias which is not their label in another case, each with one."""
+    """Return at most `count` names of entities that have an alias other than their label in another case, with one."""
     statement = sql.SQL(
         """SELECT number, label, description, alias FROM (
             SELECT DISTINCT ON (m.number) m.number, m.label, m.description, a.label AS alias
             FROM {table} AS m JOIN {table} AS a ON a.number = m.number
-            WHERE a.is_alias AND NOT m.is_alias AND a.folded <> m.folded AND (m.number & 1) = {parity}
+            WHERE a.is_alias AND NOT m.is_alias AND a.folded <> m.folded AND (m.number & 1) = 0
             ORDER BY m.number, hashtextextended(a.label, %(seed)s)
         ) AS named ORDER BY hashtextextended(number::text, %(seed)s), number LIMIT %(count)s"""
-    ).format(table=memory.table, parity=sql.Literal(int(relations)))
+    ).format(table=memory.table)
+    return [SampleRow(*row) for row in connection.execute(statement, {"seed": seed, "count": count}).fetchall()]
+
+
+def sample_properties(
+    connection: psycopg.Connection[Any], memory: MemoryRecord, *, count: int, seed: int
+) -> list[SampleRow]:
+    """Return at most `count` properties that have a description."""
+    statement = sql.SQL(
+        """SELECT number, label, description, '' FROM {} WHERE NOT is_alias AND (number & 1) = 1 AND description <> ''
+        ORDER BY hashtextextended(number::text, %(seed)s), number LIMIT %(count)s"""
+    ).format(memory.table)
     return [SampleRow(*row) for row in connection.execute(statement, {"seed": seed, "count": count}).fetchall()]
 
 

@@ -1,22 +1,21 @@
 """Cases for a calibration: mentions of what a memory has, in words other than its own, as a model writes them.
 
-An alias takes the place of the label. The short description of Wikipedia, or else the class of an entity, takes the
-place of the description.
+An alias of an entity takes the place of its label, and the short description of Wikipedia, or else its class, that of its
+description. The first sentence of the description of a property, which has no aliases, takes the place of its label.
 """
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from refactx.entity_ids import entity_id
 from refactx.fact import DESCRIPTIONS
 from refactx.index.index import Index
 from refactx.postgres.memory.records import MemoryRecord
-from refactx.postgres.memory.samples import SampleRow, sample_aliased, sample_namesakes
+from refactx.postgres.memory.samples import SampleRow, sample_aliased, sample_namesakes, sample_properties
 from refactx.query.pgmr import Mention
 from refactx.query.pgmr.index_names import split_name
-from refactx.query.pgmr.mentions import Kind
 from refactx.query.tree_facts import TreeFacts
 from refactx.sparql.memory.entry import Entry
 from refactx.sparql.memory.thresholds import Match
@@ -29,7 +28,7 @@ _CLASS = "P31"
 class Case:
     """An entry of a memory, and mentions of it.
 
-    `mention`: in other words; `label`: with its label, by which it is sought when the memory is without it.
+    `mention`: in other words; `label`: the one by which it is sought when the memory is without it.
     """
 
     match: Match
@@ -40,14 +39,19 @@ class Case:
 
 def sample_cases(index: Index, record: MemoryRecord, count: int, seed: int = 0) -> list[Case]:
     """Return cases of the stored memory of an open index: at most `count` of each kind. The same seed gives the same."""
-    entities, relations = (
-        _read(index, partial(sample_aliased, memory=record, relations=relations, count=count, seed=seed))
-        for relations in (False, True)
+    entities, relations, namesakes = (
+        index.database.retry_unlimited(partial(sample, memory=record, count=count, seed=seed), index.name)
+        for sample in (sample_aliased, sample_properties, sample_namesakes)
     )
-    namesakes = _read(index, partial(sample_namesakes, memory=record, count=count, seed=seed))
     words = _other_words(index, [*entities, *namesakes])
-    cases = [_aliased("entity", row, words.get(row.number, row.description)) for row in entities]
-    cases += [_aliased("relation", row, row.description) for row in relations]
+    cases = []
+    for row in entities:
+        description = words.get(row.number, row.description)
+        mentions = (Mention("entity", label, description) for label in (row.alias, row.label))
+        cases.append(Case("entity", _entry(row), *mentions))
+    for row in relations:
+        mention = Mention("relation", first_sentence(row.description))
+        cases.append(Case("relation", _entry(row), mention, mention))
     for row in namesakes:
         if row.number in words:
             mention = Mention("entity", row.label, words[row.number])
@@ -55,13 +59,13 @@ def sample_cases(index: Index, record: MemoryRecord, count: int, seed: int = 0) 
     return cases
 
 
-def _read(index: Index, sample: Callable[[Any], list[SampleRow]]) -> list[SampleRow]:
-    return index.database.retry_unlimited(sample, index.name)
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a description, without what is in brackets.
 
-
-def _aliased(match: Match, row: SampleRow, description: str) -> Case:
-    kind: Kind = "relation" if match == "relation" else "entity"
-    return Case(match, _entry(row), Mention(kind, row.alias, description), Mention(kind, row.label, description))
+    >>> first_sentence("male parent of the subject (a person). For stepfather, use another")
+    'male parent of the subject'
+    """
+    return re.split(r"[.;] ", re.sub(r" ?\([^()]*\)", "", text))[0].strip() or text
 
 
 def _entry(row: SampleRow) -> Entry:
