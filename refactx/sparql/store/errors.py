@@ -1,6 +1,9 @@
-"""The error of stores."""
+"""The errors of stores."""
 
 from refactx.errors import RefactxError
+
+READ_ERRORS = (OSError, RuntimeError)
+"""What pyoxigraph raises if it cannot read a database: RocksDB's checksums and missing files are RuntimeErrors."""
 
 
 class StoreError(RefactxError):

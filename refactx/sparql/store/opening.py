@@ -10,7 +10,7 @@ from pyoxigraph import QueryBoolean, QuerySolutions, QueryTriples, Store
 
 from refactx.index import Index
 from refactx.query.sparql import PREFIXES
-from refactx.sparql.store.errors import StoreError
+from refactx.sparql.store.errors import READ_ERRORS, StoreError
 from refactx.sparql.store.folder import StoreFolder, Version, folder_of
 from refactx.sparql.store.mark import FORMAT, StoreMark, read_store_mark
 
@@ -36,7 +36,7 @@ class FactStore:
     def query(self, text: str, prefixes: Mapping[str, str] = PREFIXES) -> QuerySolutions | QueryBoolean | QueryTriples:
         """Run a SPARQL query and return what `pyoxigraph.Store.query` returns.
 
-        Raises SyntaxError if it is no SPARQL, OSError if the database is damaged.
+        Raises SyntaxError if it is no SPARQL, OSError or RuntimeError if the database is damaged.
         """
         return self.oxigraph.query(text, prefixes=dict(prefixes))
 
@@ -99,7 +99,7 @@ def open_latest(folder: StoreFolder, name: str) -> FactStore:
     try:
         opened = Store.read_only(str(version.path))
         mark = read_store_mark(opened)
-    except OSError as error:
+    except READ_ERRORS as error:
         version.release()
         reason = " ".join(str(error).split())
         raise StoreError(f"the store of index {name!r} is damaged ({reason}): run {command}") from None

@@ -18,7 +18,7 @@ from refactx.postgres.catalogue import find_index
 from refactx.postgres.marks import IndexMark, after_compactions
 from refactx.sparql.store.building import Advance, StoreReport, build_at, finish
 from refactx.sparql.store.delta import CannotFollowError, Delta, delta_since
-from refactx.sparql.store.errors import StoreError
+from refactx.sparql.store.errors import READ_ERRORS, StoreError
 from refactx.sparql.store.folder import StoreFolder, folder_of
 from refactx.sparql.store.mark import read_store_mark
 from refactx.sparql.store.opening import FactStore, open_latest
@@ -43,7 +43,7 @@ def update_store(index: Index, *, advance: Advance = lambda done: None) -> Store
                 return _update_at(path, folder, store, index)
             except CannotFollowError as error:
                 reason = str(error)
-            except OSError as error:  # of the store as it is, or of the next one: then the build raises it again
+            except READ_ERRORS as error:  # of the store as it is, or of the next one: then the build raises it again
                 reason = f"it was damaged ({' '.join(str(error).split())})"
         rmtree(path, ignore_errors=True)
         return build_at(path, folder, index, advance, reason)
