@@ -88,6 +88,9 @@ class Query:
         if self.limit > 1 and self.by is None:
             raise QueryError("only queries for most and least have a number of members")
         if not self.hops and (self.head != "ask" or not self.which):
-            raise QueryError("a query goes from its start over at least one predicate")
+            raise QueryError(
+                f"a query goes from its start over at least one predicate: write one after <{self.start}>, as in "
+                "`list <Louisiana> <nickname>`"
+            )
         if self.head == "ask" and len(self.hops) > 1:
             raise QueryError("a query for ask has at most one predicate before `which`")
