@@ -29,10 +29,10 @@ def follow(database: "Database", name: str, *, builds: bool = False) -> "StoreRe
     from refactx.sparql.store.folder import folder_of_name
 
     folder = folder_of_name(name, database.address)
-    if not builds and not folder.exists():
-        return None
-    note_if_waiting(folder, name)
     try:
+        if not builds and not folder.exists():
+            return None
+        note_if_waiting(folder, name)
         index = Index(database, find_index(database, name))
         with progress(index) as advance:
             return update_store(index, advance=advance)

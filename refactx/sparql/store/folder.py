@@ -69,10 +69,10 @@ class StoreFolder:
         return None
 
     def is_being_written(self) -> bool:
-        """Return whether a process is making a version."""
+        """Return whether a process is making a version, as far as this user can see."""
         try:
             lock = os.open(self.path / _WRITER, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
+        except (FileNotFoundError, PermissionError):
             return False
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,115 @@
+"""`refactx store`, and the commands that change an index and bring its store along, as a user types them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.command import run_refactx
+from support.ingest.living_index import FIRST, MORE, LivingIndex
+from support.sparql.stores import triples_anew, triples_in
+
+from refactx.sparql.store import open_store
+from refactx.sparql.store.folder import folder_of
+
+TABLE = "subject,predicate,object\n" + "".join(f"{','.join(fact.split())}\n" for fact in FIRST)
+
+
+class Typed:
+    """Commands on one index of a database."""
+
+    def __init__(self, living: LivingIndex) -> None:
+        self.living = living
+
+    def __call__(self, *words: object) -> str:
+        done = run_refactx(*words, "--db", self.living.url)
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr
+        return done.stdout
+
+    def json(self, *words: object) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self(*words, "--json"))
+        return document
+
+    def check(self) -> int:
+        """Check that the store has what the index has; return the number of its triples."""
+        with self.living.open() as index, open_store(index) as store:
+            assert triples_in(store) == triples_anew(index)
+            return len(triples_in(store))
+
+
+@pytest.fixture
+def typed(db_url: str, tmp_path: Path) -> Typed:
+    return Typed(LivingIndex(db_url, tmp_path))
+
+
+def test_a_store_follows_every_command_that_changes_its_index(
+    typed: Typed, tmp_path: Path, smollm2_folder: Path
+) -> None:
+    table, more = tmp_path / "table.csv", typed.living.source(MORE)
+    table.write_text(TABLE)
+    ingest = ("ingest", table, "--tokenizer", smollm2_folder)
+    assert "store of default: built of 27 facts" in typed(*ingest, "--store")
+    triples = typed.check()
+
+    appended = typed("ingest", more, "--append")
+    assert "index default: 4 facts appended" in appended
+    assert f"added, 0 removed; it has {typed.check()} triples" in appended
+    exported = tmp_path / "default.refactx"
+    typed("index", "export", "default", exported)
+
+    forgotten = typed.json("forget", more)["store"]
+    assert (forgotten["change"], forgotten["added"], forgotten["triples"]) == ("updated", 0, triples)
+    typed.check()
+    assert typed.json("index", "compact", "default")["store"]["triples"] == typed.check() == triples
+
+    assert "it was built anew: it was that of another index" in typed("index", "import", exported, "--replace")
+    assert typed.check() == triples + forgotten["removed"]
+    replaced = typed.json(*ingest, "--replace")["store"]
+    assert (replaced["change"], replaced["triples"]) == ("built", typed.check())
+    assert typed("index", "drop", "default") == "dropped default and its store\n"
+
+
+def test_an_index_without_a_store_has_none_after_a_change(typed: Typed) -> None:
+    typed.living.ingest(*FIRST)
+    assert "store" not in typed.json("ingest", typed.living.source(MORE), "--append")
+    with typed.living.open() as index:
+        assert not folder_of(index).path.exists()
+
+
+def test_a_store_is_built_shown_updated_and_dropped(typed: Typed) -> None:
+    typed.living.ingest(*FIRST)
+    built = typed.json("store", "build", "default")
+    assert (built["change"], built["facts"], built["triples"]) == ("built", 27, typed.check())
+    shown = typed.json("store", "show", "default")
+    assert {name: shown[name] for name in ("current", "problem", "triples", "facts", "bytes", "folder")} == {
+        "current": True,
+        "problem": None,
+        **{name: built[name] for name in ("triples", "facts", "bytes", "folder")},
+    }
+    typed.living.append(*MORE)
+    assert "the store of index 'default' is behind the index: run `refactx store update" in typed(
+        "store", "show", "default"
+    )
+    assert "triples added, 0 removed" in typed("store", "update", "default")
+    assert "nothing to do" in typed("store", "update", "default")
+    assert typed.check() > built["triples"]
+    assert typed("store", "drop", "default") == "dropped the store of default\n"
+    assert not Path(built["folder"]).exists()
+
+
+def test_the_change_is_reported_even_if_the_store_cannot_follow(typed: Typed) -> None:
+    typed.living.ingest(*FIRST)
+    folder = Path(typed.json("store", "build", "default")["folder"])
+    (folder / "lock").unlink()
+    (folder / "lock").mkdir()
+    done = run_refactx("ingest", typed.living.source(MORE), "--append", "--json", "--db", typed.living.url)
+    assert json.loads(done.stdout)["facts"] == len(MORE)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "refactx: index 'default' is as it should be, but its store is not (cannot write the store in "
+        f"{folder} (Is a directory): make room or get the rights, or set REFACTX_HOME to another folder): "
+        "run `refactx store update default`\n"
+    )
+    (folder / "lock").rmdir()
+    typed("store", "update", "default")
+    typed.check()
