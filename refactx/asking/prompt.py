@@ -1,14 +1,13 @@
 """The prompt: a system message, examples and the question, written by the model's chat template.
 
 Prompts are data, TOML files in `refactx.prompts`: `system`, `trigger`, `marker`, `unknown`, `channel`, `asks`,
-`tells`, and `[[example]]` tables with `question` and `answer`. The question is data too and must not contain control
-tokens: any text of an added token of the tokenizer (`<|im_end|>`, `<think>`) is removed before the chat template is
-applied.
+`tells`, and `[[example]]` tables with `question` and `answer`. The question is data too: the texts of control tokens are
+removed from it (`refactx.writing.conversation`).
 """
 
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -16,10 +15,9 @@ from typing import Any
 
 from refactx.choosing.queries.answering import TELLS
 from refactx.choosing.queries.words import QueryWords
-from refactx.errors import InputError, ModelError
+from refactx.errors import InputError
 from refactx.fact import clean_part
-
-Message = dict[str, str]
+from refactx.writing.conversation import Message, conversation_ids, without_control
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,45 +75,7 @@ class Prompt:
         a question without visible text, ModelError if the chat template cannot be used.
         """
         said = [Example(*(without_control(tokenizer, text) for text in (t.question, t.answer))) for t in history]
-        messages = self.messages(without_control(tokenizer, question), said)
-        options = {"add_generation_prompt": True, "enable_thinking": False}  # templates ignore unknown options
-        if self.system.strip() and not _writes(tokenizer, messages, options):
-            messages = _folded(messages)
-        try:
-            encoded = tokenizer.apply_chat_template(messages, return_dict=False, **options)
-        except Exception as error:  # a template may raise anything, in Jinja or by raise_exception
-            raise ModelError(
-                f"the model's chat template cannot write a conversation with examples: {error}. Choose another model"
-            ) from error
-        return list(encoded)
-
-
-def without_control(tokenizer: Any, text: str) -> str:
-    """Return `text` without the texts of the tokenizer's added tokens; lone surrogates become `?`."""
-    added = [str(token) for token in getattr(tokenizer, "added_tokens_decoder", {}).values()]
-    # Words and white space, which some tokenizers add, are not control tokens.
-    control = sorted((token for token in added if not token.replace(" ", "").isalnum() and token.strip()), key=len)
-    text = text.encode("utf-8", "replace").decode()
-    before = None
-    while text != before:  # the texts around a removed token may form another
-        before = text
-        for token in reversed(control):
-            text = text.replace(token, " ")
-    return text
-
-
-def _writes(tokenizer: Any, messages: list[Message], options: Mapping[str, Any]) -> bool:
-    """Return whether the chat template writes the system message: some raise an error for it, some drop it."""
-    try:
-        return messages[0]["content"] in tokenizer.apply_chat_template(messages, tokenize=False, **options)
-    except Exception:  # TemplateError, and what templates raise themselves
-        return False
-
-
-def _folded(messages: list[Message]) -> list[Message]:
-    """Return the conversation with the system message at the beginning of the first user turn."""
-    system, first, *rest = messages
-    return [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *rest]
+        return conversation_ids(tokenizer, self.messages(without_control(tokenizer, question), said))
 
 
 def load_prompt(name: str = "wikidata") -> Prompt:

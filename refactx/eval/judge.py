@@ -7,7 +7,6 @@ counts as wrong.
 """
 
 import json
-import os
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,22 +15,21 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Any
-from urllib.parse import urlsplit
 
 from tqdm import tqdm
 
 from refactx.asking.prompt import Prompt
-from refactx.errors import InputError, ModelError
+from refactx.errors import InputError
 from refactx.eval.log import AnswerLog, write_atomically
-from refactx.extras import require
+from refactx.writing.chat_server import RETRIES, ChatServer, ServerRole
 
 KEY_VARIABLE = "REFACTX_JUDGE_KEY"
-"""The environment variable with the key for a judge's server; a name of our own, so that no other key is sent there."""
+"""The environment variable with the key for a judge's server."""
 
 MAX_REPLY_TOKENS = 1024
 """Enough for a judge that reasons first."""
 
-_TIMEOUT = 120.0  # seconds
+_SERVER = ServerRole(name="the judge", option="--judge-url", key=KEY_VARIABLE, extra="eval")
 
 Reply = Callable[[Prompt, str], str]
 """A judge: it takes its prompt and a user's message, and returns its reply."""
@@ -106,45 +104,14 @@ def local_judge(name: str) -> Reply:
     return reply
 
 
-def remote_judge(name: str, url: str, key: str | None = None, retries: int = 4) -> Reply:
+def remote_judge(name: str, url: str, key: str | None = None, retries: int = RETRIES) -> Reply:
     """Return a judge on a server with an OpenAI-compatible API, such as http://127.0.0.1:8000/v1.
 
-    `key`: by default $REFACTX_JUDGE_KEY. Requests that fail temporarily (no connection, time-out, 429, 5xx) are sent
-    again, at most `retries` times, at growing intervals. Raises InputError if `url` is not one; the judge raises
-    ModelError if the server cannot be reached or refuses a request.
+    `key`: by default $REFACTX_JUDGE_KEY; `retries`: as of `ChatServer`. Raises InputError if `url` is not one; the judge
+    raises ModelError if the server cannot be reached or refuses a request.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InputError(f"{url!r} is not the URL of a server: give one such as http://127.0.0.1:8000/v1")
-    require("openai", "eval")
-    import openai  # takes a second
-
-    shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
-    # The client needs some key; a server without keys accepts any.
-    client = openai.OpenAI(
-        api_key=key or os.environ.get(KEY_VARIABLE) or "none", base_url=url, timeout=_TIMEOUT, max_retries=retries
-    )
-
-    def reply(prompt: Prompt, message: str) -> str:
-        messages: Any = prompt.messages(message)
-        try:
-            completion = client.chat.completions.create(
-                model=name, messages=messages, temperature=0, max_tokens=MAX_REPLY_TOKENS
-            )
-            return completion.choices[0].message.content or ""
-        except openai.APIConnectionError as error:
-            raise ModelError(f"the judge at {shown} cannot be reached: check --judge-url and that it runs") from error
-        except openai.AuthenticationError as error:
-            raise ModelError(f"the judge at {shown} did not accept the key: set {KEY_VARIABLE}") from error
-        except openai.APIStatusError as error:
-            said = " ".join(str(error.message).split())[:200]
-            raise ModelError(f"the judge at {shown} refused the request for model {name!r}: {said}") from error
-        except (openai.OpenAIError, AttributeError, IndexError, TypeError, ValueError) as error:
-            raise ModelError(
-                f"the reply of the judge at {shown} is not a chat completion ({error}): check --judge-url"
-            ) from error
-
-    return reply
+    server = ChatServer(name, url, _SERVER, key=key, retries=retries)
+    return lambda prompt, message: server.complete(prompt.messages(message), MAX_REPLY_TOKENS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

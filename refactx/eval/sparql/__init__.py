@@ -10,8 +10,8 @@
 """
 
 from refactx.eval.sparql.bleu import Bleu, bleu
-from refactx.eval.sparql.ids import Ids, ids_of, unknown_ids
 from refactx.eval.sparql.same import Mode, same_query
 from refactx.eval.sparql.scores import QueryScores, score_queries
+from refactx.sparql.ids import Ids, ids_of, unknown_ids
 
 __all__ = ["Bleu", "Ids", "Mode", "QueryScores", "bleu", "ids_of", "same_query", "score_queries", "unknown_ids"]

@@ -5,10 +5,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from refactx.eval.sparql.bleu import bleu
-from refactx.eval.sparql.ids import ids_of, unknown_ids
 from refactx.eval.sparql.same import Mode, same_query
 from refactx.extras import require
 from refactx.query.walk import QueryError
+from refactx.sparql.ids import ids_of, unknown_ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
