@@ -42,7 +42,8 @@ class _Names:
     def following(self, begun: str) -> Iterable[str]:
         cursor = self._cursor
         if cursor.wants == "path":
-            subjects = [] if cursor.subject is None else self._members(cursor.subject)
+            is_first = self._last not in ("/", "|", "^", "!", "(")
+            subjects = [] if cursor.subject is None or not is_first else self._members(cursor.subject)
             if found := self._predicates(subjects):
                 return found
             return self._names.properties_beginning(begun)
@@ -52,6 +53,11 @@ class _Names:
             if found:
                 return found
         return self._names.entities_beginning(begun, MOST)
+
+    @property
+    def _last(self) -> str:
+        """The text of the last token; empty if there is none."""
+        return next((token.text for token in reversed(self._tokens) if not token.is_space), "")
 
     def _members(self, span: Span, depth: int = 4) -> Sequence[str]:
         """Return names that a term may be: of a label, or of a variable that a triple before leads to."""

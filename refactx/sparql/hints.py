@@ -48,7 +48,7 @@ def _properties_of(subject: str, path: str, names: Names) -> str:
     described = names.facts.describe(list(own))
     straight = [one for one in own if one in described and not described[one].inverse and described[one].id]
     if not straight:
-        return f"<{name}> has no facts in the index"
+        return f"<{name}> has no properties in the index"
     direct = _DIRECT.fullmatch(path)
     meant = names.facts.names([direct[1]]).get(direct[1], "") if direct is not None else ""
     if meant in straight:

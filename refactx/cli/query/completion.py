@@ -1,6 +1,7 @@
 """Completions of a query that is typed: heads, entities, predicates that members have, and values that they lead to."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
@@ -18,12 +19,16 @@ SAMPLE = 20
 _TOKEN = re.compile(r"<([^<>]*)>[+*]?|starts\s+with|[a-z]+")
 
 
-class Completer:
+class LineCompleter(ABC):
     """A completer of `readline`, with `<` as the only delimiter. `buffer`: returns the line so far."""
 
-    def __init__(self, index: Index, buffer: Callable[[], str]) -> None:
-        self._index, self._facts, self._buffer = index, TreeFacts(index), buffer
+    def __init__(self, buffer: Callable[[], str]) -> None:
+        self._buffer = buffer
         self._found: Sequence[str] = ()
+
+    @abstractmethod
+    def completions(self, typed: str) -> Sequence[str]:
+        """Return completions of what follows the last `<` of a line."""
 
     def complete(self, text: str, state: int) -> str | None:
         """Return a completion of the text after the last `<`, or of the first word; None if there are no more."""
@@ -33,6 +38,14 @@ class Completer:
             except RefactxError:  # an error would be printed into the line
                 self._found = ()
         return self._found[state] if state < len(self._found) else None
+
+
+class Completer(LineCompleter):
+    """A completer of walk lines."""
+
+    def __init__(self, index: Index, buffer: Callable[[], str]) -> None:
+        super().__init__(buffer)
+        self._index, self._facts = index, TreeFacts(index)
 
     def completions(self, typed: str) -> list[str]:
         """Return completions of what follows the last `<` of a line, with the closing bracket; of a head without one.

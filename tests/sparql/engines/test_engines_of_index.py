@@ -72,12 +72,6 @@ def test_all_engines_give_the_rows_of_pyoxigraph(seed: int, db_url: str, tmp_pat
     assert refused > 8
 
 
-@pytest.fixture(scope="module")
-def living(module_url: str, tmp_path_factory: pytest.TempPathFactory) -> LivingIndex:
-    """An index without a store, which tests do not change."""
-    return ingest_graph(module_url, tmp_path_factory.mktemp("fixed"), FIXED, "fixed")
-
-
 CHILDREN = "SELECT ?x { wd:Q1 wdt:P3 ?x }"
 BOTH = {(NamedNode("http://www.wikidata.org/entity/Q3"),), (NamedNode("http://www.wikidata.org/entity/Q4"),)}
 
@@ -131,14 +125,14 @@ class TestRefusals:
             ("SELECT ?x { wd:Q1 wdt:P3 ?x } OFFSET 1", "this query has OFFSET"),
         ],
     )
-    def test_what_is_no_walk(self, living: LivingIndex, query: str, reason: str) -> None:
-        with living.open() as index, pytest.raises(QueryRefusedError) as caught:
+    def test_what_is_no_walk(self, people: LivingIndex, query: str, reason: str) -> None:
+        with people.open() as index, pytest.raises(QueryRefusedError) as caught:
             TreeEngine(index).run(query)
         assert reason in str(caught.value)
         assert "build a store of the index (`refactx store build`)" in str(caught.value)
 
-    def test_a_predicate_that_nothing_has_is_no_error(self, living: LivingIndex) -> None:
-        with living.open() as index:
+    def test_a_predicate_that_nothing_has_is_no_error(self, people: LivingIndex) -> None:
+        with people.open() as index:
             assert TreeEngine(index).run("SELECT ?x { wd:Q5 wdt:P3 ?x }") == Rows(("x",), [])
             assert TreeEngine(index).run("ASK { wd:Q5 wdt:P3 ?x }") is False
 

@@ -2,6 +2,7 @@
 
 import fcntl
 import shutil
+import signal
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -92,7 +93,9 @@ def assert_right(index: Index) -> None:
     assert names == [(version := names[0]), f"{version}.lock", "lock"]
 
 
-def test_a_command_that_is_killed_before_it_changes_the_store_leaves_it_as_it_was(living: LivingIndex) -> None:
+def test_a_command_that_is_killed_or_interrupted_before_it_changes_the_store_leaves_it_as_it_was(
+    living: LivingIndex,
+) -> None:
     with living.open() as index:
         build_store(index)
         command = ("ingest", living.source(MORE), "--append", "--db", living.url)
@@ -108,9 +111,14 @@ def test_a_command_that_is_killed_before_it_changes_the_store_leaves_it_as_it_wa
             )
             process.kill()
             process.communicate()
-        assert len(index) == len({*FIRST, *MORE})
+            process = start("forget", command[1], "--db", living.url)
+            wait_for(lambda: index.refresh() and len(index) == len(FIRST))
+            process.send_signal(signal.SIGINT)
+            _, complaint = process.communicate()
+            assert process.returncode == 130
+            assert "is as it should be, but its store is not (interrupted): run `refactx store update" in complaint
         assert state(index) == BEHIND
         printed = run_refactx(*command).stdout
-        assert "0 facts appended, 4 were already there" in printed
+        assert "4 facts appended" in printed
         assert "store of default: 8 triples added, 0 removed" in printed
         assert_right(index)

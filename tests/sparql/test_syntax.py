@@ -1,0 +1,131 @@
+"""Tokens, shapes and errors of queries that may have labels in angle brackets."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyoxigraph import Store
+from support.sparql.endpoint import running
+
+from refactx.sparql.engines import QueryRefusedError, SparqlSyntaxError
+from refactx.sparql.syntax import check_query, shape_of, text_of, tokens_of
+from refactx.sparql.syntax.limit import with_limit
+
+PARTS = [
+    "SELECT ?x", "{", "}", "(", ")", "<Ann Lee>", "<http://a>", "?x", "<", ">", "FILTER", "'<b>'", '"""a"\n"""', "# c\n",
+    "wd:Q1", "wdt:P1", "/", "^", "+", "*", ".", ";", ",", "5", "-1.5e3", "@en", "^^xsd:date", "VALUES", "\n", "é", "\\", "'",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PARTS)).map(" ".join) | st.text())
+def test_tokens_are_the_text(text: str) -> None:
+    tokens = tokens_of(text)
+    assert "".join(token.text for token in tokens) == text
+    assert [token.start for token in tokens] == [
+        sum(len(before.text) for before in tokens[:at]) for at in range(len(tokens))
+    ]
+
+
+@given(st.lists(st.sampled_from(PARTS)).map(" ".join) | st.text())
+def test_any_text_is_a_query_or_has_an_error_of_one_line(text: str) -> None:
+    try:
+        check_query(text)
+    except (SparqlSyntaxError, QueryRefusedError) as error:
+        assert len(str(error).splitlines()) == 1, str(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("SELECT ?x { <Ann Lee> <child> ?x }", ["<Ann Lee>", "<child>"]),
+        ("SELECT ?x { <Ann><child>/<child>+ ?x }", ["<Ann>", "<child>", "<child>"]),
+        ("SELECT ?x { ?x <age> ?a FILTER(?a < 3 && 5 > ?a) }", ["<age>"]),
+        ("SELECT ?x { ?x <age> ?a FILTER(?a<3&&?b>2) }", ["<age>"]),
+        (
+            "SELECT ?x { ?x <age> ?a FILTER(?x = <Ann (poet)> || ?x IN (<Bob>, <http://c>)) }",
+            ["<age>", "<Ann (poet)>", "<Bob>"],
+        ),
+        ("SELECT ?x { VALUES ?x { <Ann> <Ocean's 11> } }", ["<Ann>", "<Ocean's 11>"]),
+        ("SELECT ?x { ?x <http://a/b> '<Ann>' # <Bob>\n }", []),
+        ("SELECT ?x { ?x <urn:a> <mailto:a@b> }", []),
+        ("BASE <http://a/> SELECT ?x { ?x <p> <q> }", []),
+        ("SELECT ?x { <Star Wars: Episode IV> ?p ?x }", ["<Star Wars: Episode IV>"]),
+        ("SELECT (?a<?b AS ?c) { <Ann> <age> ?a , ?b }", ["<Ann>", "<age>"]),
+        ("ASK { FILTER NOT EXISTS { <Ann> <child> ?x } }", ["<Ann>", "<child>"]),
+        ("SELECT ?x { ?x <age> ?a } GROUP BY ?x HAVING(COUNT(?a) < 3)", ["<age>"]),
+    ],
+)
+def test_labels(text: str, labels: list[str]) -> None:
+    assert [token.text for token in tokens_of(text) if token.kind == "label"] == labels
+    assert check_query(text).is_ask == text.startswith("ASK")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "reason"),
+    [
+        ("SELECT ?x {\n  wd:Q1 wdt:P1 ?x", 1, 11, "the bracket { is not closed"),
+        ("SELECT ?x {\n  wd:Q1 wdt:P1 ?x ) }", 2, 19, "expected } for the bracket of line 1, column 11"),
+        ("SELECT ?x { wd:Q1 wdt:P1 ?x } }", 1, 31, "no bracket is open that } would close"),
+        ("SELECT ?x { dbr:Ann wdt:P1 ?x }", 1, 13, "the prefix dbr: is not declared: begin the query with PREFIX dbr: <...>"),
+        ("SELCT ?x { wd:Q1 wdt:P1 ?x }", 1, 1, "expected as in SELECT ?x"),
+        ("how many children does Ann have?", 1, 1, "expected as in SELECT ?x"),
+    ],
+)  # fmt: skip
+def test_the_place_of_an_error(text: str, line: int, column: int, reason: str) -> None:
+    with pytest.raises(SparqlSyntaxError) as caught:
+        check_query(text)
+    assert f"this is not SPARQL: line {line}, column {column}, at " in str(caught.value)
+    assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "# nothing", "PREFIX a: <http://a>"])
+def test_an_empty_query(text: str) -> None:
+    with pytest.raises(SparqlSyntaxError, match="the query is empty: expected one such as SELECT"):
+        check_query(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["INSERT DATA { <Ann> <child> <Bob> }", "PREFIX a: <http://a> delete where { ?x ?y ?z }", "CLEAR ALL", "LOAD <http://a>"]
+)  # fmt: skip
+def test_an_update_is_refused(text: str) -> None:
+    with pytest.raises(QueryRefusedError, match=r"this is a SPARQL update .*which was not run"):
+        check_query(text)
+
+
+def test_a_check_asks_no_other_server() -> None:
+    with running(Store()) as server:
+        for form in ("ASK", "SELECT *"):
+            for silent in ("", "SILENT "):
+                check_query(f"{form} {{ SERVICE {silent}<{server.url}> {{ ?x ?y ?z }} }} ORDER BY ?x")
+        assert server.requests == []
+
+
+def test_the_shape_of_a_query() -> None:
+    text = (
+        "PREFIX a: <http://a> SELECT ?x { <Ann> <child> ?x ; <age> ?a , ?b . OPTIONAL { ?x ?p ?o } { ?x <q> 1 } UNION { } "
+        "MINUS { ?x <r> 'b'@en } BIND(?a AS ?c) VALUES ?x { <Bob> } FILTER EXISTS { ?x <s> [ <t> ( 1 2 ) ] } "
+        "SERVICE <http://s> { } GRAPH ?g { ?x <u>/<v>* ?y } { SELECT ?x { ?x <w> ?z } LIMIT 1 } } ORDER BY ?x LIMIT 3"
+    )
+    tokens = tokens_of(text)
+    shape = shape_of(tokens)
+    assert shape.where is not None
+    assert [element.kind for element in shape.where.elements] == [
+        "triple", "triple", "triple", "optional", "union", "minus", "bind", "values", "filter", "service", "graph", "group",
+    ]  # fmt: skip
+    paths = [text_of(tokens, triple.path).strip() for triple in shape.triples]
+    assert paths == ["<child>", "<age>", "<age>", "?p", "<q>", "<r>", "<t>", "<s>", "<u>/<v>*", "<w>"]
+    assert text_of(tokens, shape.modifiers).strip() == "ORDER BY ?x LIMIT 3"
+    assert text_of(tokens, shape.prologue).strip() == "PREFIX a: <http://a>"
+
+
+@pytest.mark.parametrize(
+    "query", ["SELECT * { VALUES ?x { 1 2 3 } } # end", "SELECT ?x { } ORDER BY ?x VALUES ?x { 1 2 3 }"]
+)
+def test_a_limit_is_added_where_it_belongs(query: str) -> None:
+    for limit in (1, 2, 5):
+        assert len(list(Store().query(with_limit(query, limit)))) == min(limit, 3)  # type: ignore[arg-type]
+
+
+def test_the_limit_of_a_query_within_is_another() -> None:
+    inner = "SELECT ?x { { SELECT ?x { ?x ?y ?z } LIMIT 5 } }"
+    assert with_limit(inner, 3) == f"{inner}\nLIMIT 3"
+    assert with_limit(f"{inner} limit 4", 3) == f"{inner} limit 4"
