@@ -37,11 +37,17 @@ def follow(database: "Database", name: str, *, builds: bool = False) -> "StoreRe
         with progress(index) as advance:
             return update_store(index, advance=advance)
     except (RefactxError, OSError) as error:
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise StoreError(
-            f"index {name!r} is as it should be, but its store is not ({reason}): "
-            f"run `refactx store update {shlex.quote(name)}`"
-        ) from None
+        raise StoreError(_not_followed(name, " ".join(str(error).split()).rstrip("."))) from None
+    except KeyboardInterrupt:
+        click.echo(f"refactx: {_not_followed(name, 'interrupted')}", err=True)
+        raise
+
+
+def _not_followed(name: str, reason: str) -> str:
+    return (
+        f"index {name!r} is as it should be, but its store is not ({reason}): "
+        f"run `refactx store update {shlex.quote(name)}`"
+    )
 
 
 def drop_store(database: "Database", name: str) -> bool:
