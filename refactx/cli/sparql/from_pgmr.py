@@ -11,7 +11,7 @@ from refactx.cli.sparql.records import convert_file, file_options
 from refactx.errors import InputError
 
 if TYPE_CHECKING:
-    from refactx.query.pgmr import Mention, PgmrQuery, Refusal, Resolver
+    from refactx.query.pgmr import PgmrQuery, Resolver
 
 
 @click.command("from-pgmr", cls=GroupedCommand, groups={"Files": ("whole", "source", "target")})
@@ -28,7 +28,7 @@ def from_pgmr(file: TextIO, ignore_case: bool, prefixes: bool, index: str, db: s
     query is refused, with an error.
     """
     from refactx.connect import open_index
-    from refactx.query.pgmr import IndexResolver, with_declarations
+    from refactx.query.pgmr import BatchResolver, IndexResolver, with_declarations
 
     with open_index(index, db) as opened:
 
@@ -36,7 +36,7 @@ def from_pgmr(file: TextIO, ignore_case: bool, prefixes: bool, index: str, db: s
             resolver: Resolver = IndexResolver(opened, ignore_case=ignore_case)
             queries = [_read(text) for text in texts]
             if ignore_case:
-                resolver = _Resolved(resolver, [query for query in queries if not isinstance(query, InputError)])
+                resolver = BatchResolver(resolver, [query for query in queries if not isinstance(query, InputError)])
             for query in queries:
                 try:
                     yield query if isinstance(query, InputError) else finish(query.resolved(resolver))
@@ -54,14 +54,3 @@ def _read(text: str) -> "PgmrQuery | InputError":
         return read_pgmr(text)
     except InputError as error:
         return error
-
-
-class _Resolved:
-    """A resolver that has resolved the mentions of some queries at once."""
-
-    def __init__(self, resolver: "Resolver", queries: "Sequence[PgmrQuery]") -> None:
-        mentions = list(dict.fromkeys(mention for query in queries for mention in query.mentions.values()))
-        self._answers = dict(zip(mentions, resolver.resolve(mentions), strict=True))
-
-    def resolve(self, mentions: "Sequence[Mention]") -> "list[str | Refusal]":
-        return [self._answers[mention] for mention in mentions]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from refactx.exports import lazy_exports
 from refactx.query.pgmr.mentions import Mention, Names, Refusal, RefusedError, Resolver
 from refactx.query.pgmr.prologue import with_declarations
-from refactx.query.pgmr.query import PgmrQuery
+from refactx.query.pgmr.query import BatchResolver, PgmrQuery
 from refactx.query.pgmr.reader import from_pgmr, read_pgmr
 from refactx.query.pgmr.writer import Dialect, Style, to_pgmr
 
@@ -19,6 +19,6 @@ if TYPE_CHECKING:
     from refactx.query.pgmr.index_names import IndexNames
     from refactx.query.pgmr.index_resolver import IndexResolver
 
-__all__ = ["Dialect", "IndexNames", "IndexResolver", "Mention", "Names", "PgmrQuery", "Refusal", "RefusedError"]
-__all__ += ["Resolver", "Style", "from_pgmr", "read_pgmr", "to_pgmr", "with_declarations"]
+__all__ = ["BatchResolver", "Dialect", "IndexNames", "IndexResolver", "Mention", "Names", "PgmrQuery", "Refusal"]
+__all__ += ["RefusedError", "Resolver", "Style", "from_pgmr", "read_pgmr", "to_pgmr", "with_declarations"]
 __getattr__ = lazy_exports(__name__, {"index_names": "IndexNames", "index_resolver": "IndexResolver"})

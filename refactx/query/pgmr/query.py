@@ -1,6 +1,6 @@
 """A query with placeholders for its URIs, and the mentions that they stand for."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from refactx.query.pgmr.inline import tokens_of
@@ -47,3 +47,15 @@ class PgmrQuery:
         prologue = Prologue(tokens_of(self.sparql))
         texts = {term.start: term.renamed(ids[term.name]) for term in prologue.terms() if term.name in self.mentions}
         return joined(prologue.tokens, texts)
+
+
+class BatchResolver:
+    """A resolver of the mentions of some queries, which another resolver has resolved in one call."""
+
+    def __init__(self, resolver: Resolver, queries: Iterable[PgmrQuery]) -> None:
+        mentions = list(dict.fromkeys(mention for query in queries for mention in query.mentions.values()))
+        self._answers = dict(zip(mentions, resolver.resolve(mentions), strict=True))
+
+    def resolve(self, mentions: Sequence[Mention]) -> list[str | Refusal]:
+        """Return the id of each mention, or why it has none. Raises KeyError for a mention of another query."""
+        return [self._answers[mention] for mention in mentions]

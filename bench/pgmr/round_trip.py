@@ -1,0 +1,63 @@
+"""Gold queries as PGMR text and back, by the names of an index: the share that is the same query again."""
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import product
+
+from bench.pgmr.evaluate import read_or_error
+from bench.pgmr.examples import Example
+from refactx.errors import InputError
+from refactx.index.index import Index
+from refactx.query.pgmr import (
+    BatchResolver,
+    Dialect,
+    IndexNames,
+    IndexResolver,
+    Names,
+    PgmrQuery,
+    RefusedError,
+    Style,
+    to_pgmr,
+)
+from refactx.query.pgmr.syntax import shape_of
+
+DIALECTS: tuple[Dialect, Dialect] = ("block", "inline")
+STYLES = {
+    f"{dialect}{', lower case' * lower}": Style(dialect=dialect, lower=lower, one_line=lower, prefixes=not lower)
+    for dialect, lower in product(DIALECTS, (False, True))
+}
+
+NOT_WRITTEN = InputError("not written")
+
+
+def round_trip(examples: Sequence[Example], index: Index) -> dict[str, Counter[str]]:
+    """Return how many queries are the `same` again, by style, how many are `other`, and how many have other outcomes.
+
+    `refused`: what a name means is not certain; `not written`: the dialect has no way to write it.
+    """
+    names, found = IndexNames(index), dict[str, Counter[str]]()
+    for name, style in STYLES.items():
+        queries = [_there(example.sparql, names, style) for example in examples]
+        resolver = IndexResolver(index, ignore_case=style.lower)
+        batch = BatchResolver(resolver, [query for query in queries if isinstance(query, PgmrQuery)])
+        pairs = zip(examples, queries, strict=True)
+        found[name] = Counter(_back(example.sparql, query, batch) for example, query in pairs)
+    return found
+
+
+def _there(sparql: str, names: Names, style: Style) -> PgmrQuery | InputError:
+    try:
+        text = to_pgmr(sparql, names, style)
+    except InputError:
+        return NOT_WRITTEN
+    return read_or_error(text)
+
+
+def _back(sparql: str, query: PgmrQuery | InputError, resolver: BatchResolver) -> str:
+    try:
+        if isinstance(query, InputError):
+            return str(query)
+        again = query.resolved(resolver)
+    except RefusedError:
+        return "refused"
+    return "same" if shape_of(again) == shape_of(sparql) else "other"
