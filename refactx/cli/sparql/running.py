@@ -84,7 +84,8 @@ class _Session:
     def run(self, text: str) -> None:
         """Run a query and print its result. Raises RefactxError."""
         settings = self._settings
-        check_query(text)
+        if "_engine" not in self.__dict__:  # before a database is opened; engines check queries themselves
+            check_query(text)
         query = with_iris(text, self.names) if has_labels(text) else Labelled(tuple(tokens_of(text)), {})
         limit = settings.limit or (SHOWN if settings.form == "table" else None)
         begun = time.monotonic()
