@@ -29,8 +29,8 @@ def print_table(result: Result, labels_of: Callable[[Sequence[str]], Mapping[str
     if isinstance(result, bool):
         click.echo("yes" if result else "no")
         return
-    links = _links({term for row in result.rows for term in row if isinstance(term, NamedNode)}, labels_of)
-    rows = [[_cell(term, links) for term in row] for row in result.rows]
+    links = links_of({term for row in result.rows for term in row if isinstance(term, NamedNode)}, labels_of)
+    rows = [[cell_of(term, links) for term in row] for row in result.rows]
     if sys.stdout.isatty():
         _print_for_terminal(result.variables, rows)
     else:
@@ -38,14 +38,14 @@ def print_table(result: Result, labels_of: Callable[[Sequence[str]], Mapping[str
             click.echo(text)
 
 
-def _links(terms: Iterable[NamedNode], labels_of: Callable[[Sequence[str]], Mapping[str, str]]) -> dict[str, Link]:
+def links_of(terms: Iterable[NamedNode], labels_of: Callable[[Sequence[str]], Mapping[str, str]]) -> dict[str, Link]:
     """Return the links of IRIs that are those of entities and properties, with their labels if they have any."""
     ids = {term.value: match[1] for term in terms if (match := _ID.fullmatch(term.value)) is not None}
     labels = labels_of(list(dict.fromkeys(ids.values()))) if ids else {}
     return {iri: Link(labels.get(id_, id_), id_) for iri, id_ in ids.items()}
 
 
-def _cell(term: Term | None, links: dict[str, Link]) -> Cell:
+def cell_of(term: Term | None, links: dict[str, Link]) -> Cell:
     if term is None:
         return ""
     if isinstance(term, NamedNode):
