@@ -20,6 +20,7 @@ from refactx.cli.facts import facts
 from refactx.cli.help import OrderedGroup
 from refactx.cli.index import index
 from refactx.cli.ingest import forget, ingest
+from refactx.cli.memory import memory
 from refactx.cli.query import query
 from refactx.cli.sparql import sparql
 from refactx.cli.store import store
@@ -51,7 +52,7 @@ def cli(context: click.Context) -> None:
         click.echo(FIRST_STEPS)
 
 
-for command in (ingest, ask, query, sparql, facts, index, store, forget, eval_, calibrate):
+for command in (ingest, ask, query, sparql, facts, index, memory, store, forget, eval_, calibrate):
     cli.add_command(command)
 
 

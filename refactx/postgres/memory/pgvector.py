@@ -39,7 +39,8 @@ def make_pgvector(connection: psycopg.Connection[Any]) -> str:
     if connection.execute(_INSTALLED).fetchone() is None:
         database = connection.info.dbname
         try:
-            connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            # Not in the schema refactx, which comes first for a role of this name.
+            connection.execute("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")
         except psycopg.errors.UniqueViolation:  # another session has created it this moment
             pass
         except (psycopg.errors.FeatureNotSupported, psycopg.errors.UndefinedFile):

@@ -28,9 +28,12 @@ def load_encoder(name: str, device: str = "auto") -> Encoder:
 
 def _own_encoder(name: str, module: str, function: str) -> Encoder:
     try:
-        made: Any = getattr(import_module(module), function)()
+        make: Any = getattr(import_module(module), function)
     except (ImportError, AttributeError) as error:
         raise InputError(f"there is no encoder {name} ({error}): expected module:function, both importable") from error
+    if not callable(make):
+        raise InputError(f"{name} is a {type(make).__name__}: expected a function that returns an encoder")
+    made: Any = make()
     missing = [part for part in ("name", "width", "fingerprint", "encode") if not hasattr(made, part)]
     if missing:
         raise InputError(f"what {name} returns is not an encoder: it has no {', '.join(missing)}")

@@ -4,6 +4,7 @@ import hashlib
 import os
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +33,13 @@ class LetterEncoder:
         return sum((self._direction(padded[at : at + 3]) for at in range(len(padded) - 2)), np.zeros(self.width))
 
     def _direction(self, letters: str) -> NDArray[np.float64]:
-        digest = hashlib.blake2b(f"{self._seed} {letters}".encode("utf-8", "replace"), digest_size=8).digest()
-        return np.random.default_rng(int.from_bytes(digest, "big")).normal(size=self.width)
+        return _direction(letters, self._seed, self.width)
+
+
+@lru_cache(maxsize=100_000)
+def _direction(letters: str, seed: int, width: int) -> NDArray[np.float64]:
+    digest = hashlib.blake2b(f"{seed} {letters}".encode("utf-8", "replace"), digest_size=8).digest()
+    return np.random.default_rng(int.from_bytes(digest, "big")).normal(size=width)
 
 
 class _Slow(LetterEncoder):
