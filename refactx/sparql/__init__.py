@@ -1,5 +1,6 @@
 """SPARQL over an index's knowledge base: engines that run queries, and what leads to queries and explains results.
 
+`SparqlGrammar` holds a model to SPARQL with names of an index; `write_sparql` returns what one writes.
 `refactx.sparql.engines` has the engines and their results, `refactx.sparql.store` the store of an index. The names here
 are imported when they are first used: they need psycopg.
 """
@@ -9,13 +10,16 @@ from typing import TYPE_CHECKING
 from refactx.exports import lazy_exports
 
 if TYPE_CHECKING:
+    from refactx.sparql.decoding import SparqlGrammar, SparqlWriter, write_sparql
     from refactx.sparql.empty import explain_empty
     from refactx.sparql.labels import LabelError, Labelled, with_iris
     from refactx.sparql.names import Names
     from refactx.sparql.results import written
 
-__all__ = ["LabelError", "Labelled", "Names", "explain_empty", "with_iris", "written"]
-__getattr__ = lazy_exports(
-    __name__,
-    {"empty": "explain_empty", "labels": "LabelError Labelled with_iris", "names": "Names", "results": "written"},
-)
+__all__ = ["LabelError", "Labelled", "Names", "SparqlGrammar", "SparqlWriter", "explain_empty", "with_iris"]
+__all__ += ["write_sparql", "written"]
+_MODULES = {
+    "decoding": "SparqlGrammar SparqlWriter write_sparql", "empty": "explain_empty",
+    "labels": "LabelError Labelled with_iris", "names": "Names", "results": "written",
+}  # fmt: skip
+__getattr__ = lazy_exports(__name__, _MODULES)

@@ -12,6 +12,7 @@ from refactx.choosing.free import FREE, FreeChooser, FreeGrammar
 from refactx.choosing.strategy import choose_strategy
 from refactx.decoding.machine import Machine
 from refactx.decoding.partial import Partial
+from refactx.decoding.second_grammar import SecondGrammar
 from refactx.decoding.states import FactLimit, FactSource
 from refactx.engines.chooser import FactChooser
 from refactx.engines.engine import Engine
@@ -77,12 +78,12 @@ def share(model: LanguageModel) -> SharedEngine:
 class TextWriter:
     """A `refactx.writing.texts.Writer` over a model's engine. Threads may share it: their texts are written together.
 
-    Raises ModelError as `refactx.Machine` does.
+    `queries`: a second grammar for the index. Raises ModelError as `refactx.Machine` does.
     """
 
-    def __init__(self, model: LanguageModel, index: FactSource | None) -> None:
+    def __init__(self, model: LanguageModel, index: FactSource | None, *, queries: SecondGrammar | None = None) -> None:
         self._ends, self.shared = frozenset(model.ends), share(model)
-        self.machine = None if index is None else Machine(index)
+        self.machine = None if index is None else Machine(index, queries)
 
     @property
     def scheduler(self) -> Scheduler:

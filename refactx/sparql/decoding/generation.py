@@ -1,0 +1,105 @@
+"""SPARQL that a model writes, held to the grammar: any of our engines, one query for a prompt."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refactx.decoding.states import InQuery
+from refactx.engines.language_model import LanguageModel
+from refactx.errors import InputError, ModelError
+from refactx.index.index import Index
+from refactx.sparql.decoding.closing import closed
+from refactx.sparql.decoding.grammar import END, TRIGGER, SparqlGrammar
+from refactx.writing import Ordered, TextWriter, WritingError, WritingOptions
+from refactx.writing.conversation import Message, conversation_ids, without_control
+
+MAX_NEW_TOKENS = 200
+"""The most tokens of a query: few have more than 100."""
+
+
+class SparqlWriter:
+    """A model that writes SPARQL with the names of an index, and nothing else. Threads may share it.
+
+        model = refactx.load_language_model("demo", index)
+        writer = SparqlWriter(model, index)
+        writer.generate([{"role": "user", "content": "Which nicknames has Louisiana?"}])
+        # such as "SELECT ?x { <Louisiana (state of the United States)> <nickname> ?x }"
+
+    Raises ModelError for a model that our engines cannot run, and as `SparqlGrammar.bind` does; InputError for an index
+    without facts, or if llguidance is not installed; TokenizerMismatchError if the index was built for another tokenizer.
+    """
+
+    def __init__(self, model: LanguageModel, index: Index) -> None:
+        model.check_tokenizer(index)
+        if model.engine is None:
+            raise ModelError(
+                "SPARQL is written by models whose attention takes masks of four dimensions, or by GGUF files: give another "
+                "model"
+            )
+        if not index.children(()).total:
+            raise InputError("the index has no facts to query: add some with `refactx ingest --append`")
+        self._model, self._tokenizer = model, model.tokenizer
+        self._writer = TextWriter(model, index, queries=SparqlGrammar(index))
+        if self._writer.machine is None:
+            raise ValueError("a writer with an index has a machine")
+        self._machine = self._writer.machine
+        self._prefixes: dict[tuple[str, ...], list[int]] = {}
+
+    def generate(self, prompt: str | Sequence[Message], max_new_tokens: int = MAX_NEW_TOKENS) -> str:
+        """Return the likeliest query after a prompt, with names in angle brackets, on one line.
+
+        `prompt`: a text, or a conversation, whose last message is the user's; `SPARQL:` follows it. A query that would
+        have more than `max_new_tokens` tokens ends after the last part at which it can be closed; it is empty if there
+        is none. Raises InputError for a prompt that is too long for the model, and as `Index.children` does.
+        """
+        ids, prefix = self._ids(prompt)
+        room = self._model.room
+        if room is not None and len(ids) >= room:
+            raise InputError(f"the prompt has {len(ids)} tokens, but the model takes at most {room}: ask more briefly")
+        if not isinstance(self._machine.run(ids, len(ids)), InQuery):
+            raise InputError("the prompt does not end where a query can begin: leave out `SPARQL:` in it")
+        most = max_new_tokens if room is None else min(max_new_tokens, room - len(ids))
+        options = WritingOptions(is_end=self._is_end, answer_line=lambda _, __: (), prefix=prefix)
+        try:
+            (text,) = self._writer.write([Ordered(prompt=ids, max_new_tokens=most)], options)
+        except WritingError as failed:
+            raise failed.error from None
+        written, end, _ = self._machine.text_of(text.ids).partition(END)
+        if end:
+            return written.decode("utf-8", "replace").strip()
+        return closed(self._machine, ids, text.ids) or ""
+
+    def _is_end(self, ids: NDArray[np.int64]) -> bool:
+        return END in self._machine.bytes_of(int(ids[-1]))
+
+    def _ids(self, prompt: str | Sequence[Message]) -> tuple[list[int], list[int]]:
+        """Return the ids of a prompt with the trigger, and those with which nearly all prompts like it begin."""
+        if isinstance(prompt, str):
+            text = prompt.rstrip().removesuffix(TRIGGER)
+            return list(self._tokenizer.encode(f"{text}{TRIGGER}")), []
+        *before, last = prompt
+        said = without_control(self._tokenizer, last["content"])
+        trigger: Any = self._tokenizer.encode(TRIGGER, add_special_tokens=False)
+        ids = conversation_ids(self._tokenizer, [*before, last | {"content": said}])
+        return [*ids, *trigger], self._prefix(before)
+
+    def _prefix(self, before: Sequence[Message]) -> list[int]:
+        key = tuple(message["content"] for message in before)
+        if key not in self._prefixes:
+            texts = [[*before, {"role": "user", "content": text}] for text in ("0", "?")]
+            one, other = (conversation_ids(self._tokenizer, messages) for messages in texts)
+            length = next((n for n, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), 0)
+            self._prefixes = {key: one[:length]}
+        return self._prefixes[key]
+
+
+def write_sparql(
+    model: LanguageModel, index: Index, prompt: str | Sequence[Message], max_new_tokens: int = MAX_NEW_TOKENS
+) -> str:
+    """Return the query that a model writes after a prompt, as `SparqlWriter.generate` does, which many prompts share.
+
+    Raises as `SparqlWriter` does.
+    """
+    return SparqlWriter(model, index).generate(prompt, max_new_tokens)
