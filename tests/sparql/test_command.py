@@ -4,6 +4,7 @@ import json
 import re
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from support.sparql.endpoint import HTML, Canned, Endpoint, running
 
 from refactx.cli.main import cli
 from refactx.errors import RefactxError
-from refactx.sparql.store import open_store
+from refactx.sparql.store import build_store, open_store
 
 Q = "https://www.wikidata.org/wiki/"
 CHILDREN = "SELECT ?x { <Ann> <child> ?x } ORDER BY ?x"
@@ -97,7 +98,7 @@ class TestResults:
     def test_a_limit(self, stored: LivingIndex) -> None:
         done = sparql(stored, CHILDREN.replace("<Ann>", "<Ann (a poet)>"), "--limit", 1)
         assert done.stdout.splitlines() == ["x", f"Bob {Q}Q3"]
-        assert done.stderr == "refactx: there are more than these 1 rows: see --limit\n"
+        assert done.stderr == "refactx: there are more rows: see --limit\n"
         many = "SELECT ?a ?b ?c { ?a ?p ?b . ?d ?q ?c }"
         assert len(shown(stored, many).splitlines()) == 51
         assert len(shown(stored, many, "--format", "csv").splitlines()) > 52
@@ -109,6 +110,23 @@ class TestResults:
 
 
 class TestNames:
+    def test_names_without_ids(self, db_url: str, tmp_path: Path) -> None:
+        living = LivingIndex(db_url, tmp_path, "ready")
+        living.ingest("Danny knows Ewan", "Danny made Trainspotting", "Ewan made 7")
+        query = "SELECT ?x { <Danny> <knows> ?y . ?y <made> ?x }"
+        assert "'Danny' has no id, by which walks are read: index 'ready' has no store" in refused(living, query)
+        with living.open() as index:
+            build_store(index)
+        assert shown(living, query) == "x\n7\n"
+        assert shown(living, "SELECT ?p ?x { <Danny> ?p ?x . ?p ?q ?r } ORDER BY ?p").splitlines() == [
+            "p      x",
+            "knows  Ewan",
+            "made   Trainspotting",
+        ]
+        assert "did you mean <Danny>" in refused(living, "ASK { <Dany> <knows> ?x }")
+        done = sparql(living, "SELECT ?x { <Ewan> <knows> ?x }")
+        assert done.stderr == "refactx: nothing matches `<Ewan> <knows> ?x`: the other way round it does\n"
+
     def test_unknown_names_have_near_ones(self, stored: LivingIndex) -> None:
         assert "<Bobb> is the name of nothing in the index: did you mean <Bob>" in refused(
             stored, "ASK { <Bobb> ?p ?o }"

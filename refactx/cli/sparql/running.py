@@ -135,7 +135,7 @@ class _Session:
             forms: dict[str, Format] = {"csv": "csv", "tsv": "tsv", "json": "json"}
             _write(written(result, forms[form]))
         if not isinstance(result, bool) and result.truncated:
-            _note(result.reason or f"there are more than these {len(result.rows):,} rows: see --limit")
+            _note(result.reason or "there are more rows: see --limit")
 
     def _labels_of(self, ids: Sequence[str]) -> Mapping[str, str]:
         """Return labels by id: those of the index, or of the endpoint if no index is known."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from refactx.query import from_sparql, write_line
 from refactx.query.fact_set import FactSet
 from refactx.query.pgmr.uris import PREFIXES
+from refactx.sparql.store.terms import OWN, name_of_own
 from refactx.sparql.syntax.check import Checked
 from refactx.sparql.syntax.reader import shape_of
 from refactx.sparql.syntax.shape import Group, Shape, ShapeError
@@ -31,15 +32,29 @@ def _reason(query: str, checked: Checked, facts: FactSet) -> str:
         return f"this query has {', '.join(parts)}"
     if not checked.is_ask and len(checked.variables) != 1:
         return f"this query asks for {len(checked.variables)} variables, a walk for one"
+    own = [token.text for token in tokens if token.kind == "iri" and token.text.startswith(f"<{OWN}")]
+    if own:
+        return f"{name_of_own(own[0][1:-1])!r} has no id, by which walks are read"
     if unknown := _unknown(shape, tokens, facts):
         return f"{', '.join(unknown)} {'has' if len(unknown) == 1 else 'have'} no name in the index"
     walk = from_sparql(query, facts)
     if walk is not None:
-        return (
-            "the rows of this query may be other ones than those of a walk, which are DISTINCT, have the facts of the inverse "
-            f"property too, and compare text in any case of letters (see `refactx query '{write_line(walk)}'`)"
-        )
+        return f"{_difference(query)} (see `refactx query '{write_line(walk)}'`)"
     return "the patterns of this query are no chains of triples from an entity to one variable"
+
+
+def _difference(query: str) -> str:
+    """Return how the rows of a query may be other ones than those of its walk."""
+    from refactx.query.sparql.reader import read_patterns
+
+    patterns = read_patterns(query)
+    if patterns is not None and any(condition.is_text for condition in patterns.conditions):
+        return "this query compares text, which walks do in any case of letters"
+    if patterns is not None and patterns.limit and patterns.order is None:
+        return "this query has LIMIT without ORDER BY"
+    if patterns is not None and not (patterns.ask or patterns.distinct or patterns.has_one_row_each()):
+        return "this query may have equal rows, which a walk has not: write DISTINCT"
+    return "a property of this query has an inverse property (P1696), whose facts a walk has too"
 
 
 def _parts(shape: Shape, tokens: list[Token]) -> Iterator[str]:

@@ -120,7 +120,12 @@ class TestRefusals:
             ("SELECT ?x ?y { wd:Q1 wdt:P3 ?x . ?x wdt:P4 ?y }", "this query asks for 2 variables, a walk for one"),
             ("SELECT ?x { wd:Q999 wdt:P3 ?x }", "wd:Q999 has no name in the index"),
             ("SELECT ?x { wd:Q1 ?p ?x }", "this query has a variable in place of a property"),
-            ("SELECT ?x { wd:Q1 wdt:P3/wdt:P4 ?x }", "walk, which are DISTINCT"),
+            (
+                "SELECT ?x { wd:Q1 wdt:P3/wdt:P4 ?x }",
+                "this query may have equal rows, which a walk has not: write DISTINCT",
+            ),
+            ("SELECT DISTINCT ?x { wd:Q3 ^wdt:P3 ?x . ?x rdfs:label ?l FILTER(?l = 'Ann') }", "compares text"),
+            ("SELECT ?x { wd:Q1 wdt:P3 ?x } LIMIT 1", "this query has LIMIT without ORDER BY"),
             ("SELECT ?x { ?x wdt:P3 ?y }", "are no chains of triples from an entity to one variable"),
             ("SELECT ?x { wd:Q1 wdt:P3 ?x } OFFSET 1", "this query has OFFSET"),
         ],
