@@ -1,0 +1,1 @@
+"""Memories of names: sizes and times."""
