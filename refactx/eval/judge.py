@@ -111,7 +111,7 @@ def remote_judge(name: str, url: str, key: str | None = None, retries: int = RET
     raises ModelError if the server cannot be reached or refuses a request.
     """
     server = ChatServer(name, url, _SERVER, key=key, retries=retries)
-    return lambda prompt, message: server.complete(prompt.messages(message), MAX_REPLY_TOKENS)
+    return lambda prompt, message: server.generate(prompt.messages(message), MAX_REPLY_TOKENS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

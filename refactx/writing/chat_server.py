@@ -58,15 +58,20 @@ class ChatServer:
         given = key or os.environ.get(role.key) or "none"
         self._client = openai.OpenAI(api_key=given, base_url=url, timeout=SECONDS, max_retries=retries)
 
-    def complete(self, messages: Sequence[Message], max_tokens: int) -> str:
-        """Return the reply to a conversation, greedily, of at most `max_tokens` tokens.
+    def generate(self, messages: Sequence[Message], max_new_tokens: int) -> str:
+        """Return the reply to a conversation, greedily, of at most `max_new_tokens` tokens.
 
         Raises ModelError if the server cannot be reached, refuses the request, or replies with something else.
         """
         import openai
 
         role, said = self._role, [dict(message) for message in messages]
-        options: dict[str, Any] = {"model": self._model, "messages": said, "max_tokens": max_tokens, "temperature": 0}
+        options: dict[str, Any] = {
+            "model": self._model,
+            "messages": said,
+            "max_tokens": max_new_tokens,
+            "temperature": 0,
+        }
         try:
             completion = self._client.chat.completions.create(**options)
             return completion.choices[0].message.content or ""

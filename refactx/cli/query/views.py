@@ -57,7 +57,7 @@ def _lines(reply: Reply, shown: int, *, explains: bool, has_facts: bool) -> Iter
     if answered is not None:
         yield from _rows(answered, shown)
         if has_facts:
-            yield from (f"Fact: {_fact(fact)}" for fact in answered.facts[:shown])
+            yield from (f"Fact: {fact_line(fact)}" for fact in answered.facts[:shown])
             yield from _more_facts(answered, shown)
     if explains and reply.choice is not None:
         yield from _explanation(reply, shown)
@@ -75,10 +75,11 @@ def _rows(answered: AnsweredQuery, shown: int) -> Iterator[str]:
     for row, by in list(zip(answered.rows, sorted_by, strict=True))[:shown]:
         parts = [_label(row), by, (isinstance(row, Link) and row.url) or ""]
         yield f"Row: {'  '.join(line(part) for part in parts if part)}"
-    yield from _more(len(answered.rows), shown, "rows")
+    yield from more(len(answered.rows), shown, "rows")
 
 
-def _more(count: int, shown: int, what: str) -> Iterator[str]:
+def more(count: int, shown: int, what: str) -> Iterator[str]:
+    """Yield how many of some things are not shown."""
     if count > shown:
         yield f"(and {count - shown:,} more {what}: see --limit)"
 
@@ -86,7 +87,7 @@ def _more(count: int, shown: int, what: str) -> Iterator[str]:
 def _more_facts(answered: AnsweredQuery, shown: int) -> Iterator[str]:
     """Yield how many facts are not shown: there may be more than were asked for."""
     if len(answered.facts) < DEFAULT_LIMITS.facts:
-        yield from _more(len(answered.facts), shown, "facts")
+        yield from more(len(answered.facts), shown, "facts")
     elif len(answered.facts) >= shown:
         yield "(there may be more facts: see --limit)"
 
@@ -105,10 +106,11 @@ def _explanation(reply: Reply, shown: int) -> Iterator[str]:
     for candidate in choice.candidates[:shown]:
         told = choice.told(candidate)
         yield f"Candidate: {candidate.score:8.2f} (told {told:6.2f})  {line(write_line(candidate.query))}"
-    yield from _more(len(choice.candidates), shown, "candidates")
+    yield from more(len(choice.candidates), shown, "candidates")
 
 
-def _fact(fact: LinkedFact) -> str:
+def fact_line(fact: LinkedFact) -> str:
+    """Return a fact as text, without control characters."""
     return " ".join(f"<{line(_label(part))}>" for part in (fact.subject, fact.predicate, fact.object))
 
 

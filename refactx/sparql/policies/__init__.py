@@ -1,0 +1,31 @@
+"""Policies: ways from a question to SPARQL, of which a model writes more or less itself.
+
+| policy | what the model writes | where ids come from |
+|---|---|---|
+| `strict` | nothing: it scores walks of the fact tree | the index |
+| `harvest` | PGMR text, given the names of facts that it wrote before | these facts |
+| `open` | PGMR text | the memory of the index, or the query is refused |
+| `rag` | SPARQL with ids, given the 10 nearest names | the model |
+| `direct` | SPARQL with ids | the model |
+
+`make_policy` makes one of them; its `write` returns what was `Written` for a question. `TextModel` is any model that
+replies to a conversation: `EngineTextModel` is one of our engines, `model_at` one on a server.
+"""
+
+from typing import TYPE_CHECKING
+
+from refactx.exports import lazy_exports
+
+if TYPE_CHECKING:
+    from refactx.sparql.policies.engine_model import EngineTextModel
+    from refactx.sparql.policies.making import PolicyParts, make_policy, model_at
+    from refactx.sparql.policies.policy import POLICIES, Policy, PolicyName, TextModel, Written
+    from refactx.sparql.policies.prompt import SparqlPrompt, load_sparql_prompt
+
+__all__ = ["POLICIES", "EngineTextModel", "Policy", "PolicyName", "PolicyParts", "SparqlPrompt", "TextModel", "Written"]
+__all__ += ["load_sparql_prompt", "make_policy", "model_at"]
+_MODULES = {
+    "engine_model": "EngineTextModel", "making": "PolicyParts make_policy model_at",
+    "policy": "POLICIES Policy PolicyName TextModel Written", "prompt": "SparqlPrompt load_sparql_prompt",
+}  # fmt: skip
+__getattr__ = lazy_exports(__name__, _MODULES)

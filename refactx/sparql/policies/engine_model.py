@@ -1,0 +1,71 @@
+"""A language model of our own engines as a `TextModel`: plain text, without facts."""
+
+from collections.abc import Sequence
+
+from refactx.engines.language_model import LanguageModel
+from refactx.errors import InputError
+from refactx.models.loading import check_chat_template
+from refactx.writing import Ordered, TextWriter, WritingError, WritingOptions
+from refactx.writing.conversation import Message, conversation_ids, without_control
+from refactx.writing.texts import Writer
+
+
+class EngineTextModel:
+    """A `TextModel` that Transformers or llama.cpp runs. Threads may share it.
+
+    What the conversations with the same messages before the last one have in common is read once. Raises ModelError for
+    a tokenizer without a chat template.
+    """
+
+    def __init__(self, model: LanguageModel) -> None:
+        check_chat_template(model.tokenizer)
+        self._model = model
+        self._writer: Writer = _generating(model) if model.engine is None else TextWriter(model, None)
+        self._prefixes: dict[tuple[str, ...], list[int]] = {}
+
+    def generate(self, messages: Sequence[Message], max_new_tokens: int) -> str:
+        """Return the reply to a conversation, as `TextModel` says."""
+        *before, last = messages
+        last = last | {"content": without_control(self._model.tokenizer, last["content"])}
+        ids = conversation_ids(self._model.tokenizer, [*before, last])
+        room = self._model.room
+        if room is not None and len(ids) >= room:
+            raise InputError(
+                f"question and prompt have {len(ids)} tokens, but the model takes at most {room}: ask more briefly"
+            )
+        order = Ordered(
+            prompt=ids, max_new_tokens=max_new_tokens if room is None else min(max_new_tokens, room - len(ids))
+        )
+        options = WritingOptions(
+            is_end=lambda _: False, answer_line=lambda _, __: (), prefix=self._prefix(before), free=True
+        )
+        try:
+            (text,) = self._writer.write([order], options)
+        except WritingError as failed:
+            raise failed.error from None
+        written: str = self._model.tokenizer.decode(
+            text.ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        return written.strip()
+
+    def _prefix(self, before: Sequence[Message]) -> list[int]:
+        """Return the ids with which nearly all conversations with these messages begin."""
+        key = tuple(message["content"] for message in before)
+        if key not in self._prefixes:
+            one, other = (
+                conversation_ids(self._model.tokenizer, [*before, {"role": "user", "content": text}])
+                for text in ("0", "?")
+            )
+            length = next((n for n, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), 0)
+            self._prefixes[key] = one[:length]
+        return self._prefixes[key]
+
+
+def _generating(model: LanguageModel) -> Writer:
+    """Return a writer for a model without an engine: by Transformers' `generate`."""
+    from refactx.engines.hf.language_model import TransformersModel
+    from refactx.grounded.writer import GenerateWriter
+
+    if not isinstance(model, TransformersModel):
+        raise TypeError("a model without an engine is one of Transformers")
+    return GenerateWriter(model, None)
