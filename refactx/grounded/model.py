@@ -13,6 +13,7 @@ from refactx.choosing.beam_search import FactBeams
 from refactx.choosing.channel import Channel
 from refactx.choosing.strategy import choose_strategy
 from refactx.decoding.machine import Machine
+from refactx.decoding.second_grammar import SecondGrammar
 from refactx.decoding.states import FactLimit, FactSource
 from refactx.engines.hf.custom_generate import ForcedTokens, Grounding
 from refactx.engines.hf.prefix import Prefix, prefill
@@ -45,10 +46,11 @@ class GroundedModel:
     Raises as `ground` does.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, index: FactSource, *, queries: bool = False) -> None:
+    def __init__(self, model: Any, tokenizer: Any, index: FactSource, *, queries: bool | SecondGrammar = False) -> None:
         check_tokenizer(index, tokenizer)
-        # Queries need more of an index than facts do: an open `refactx.Index`.
-        grammar = QueryGrammar(TreeFacts(cast(Any, index))) if queries else None
+        grammar = queries if not isinstance(queries, bool) else None
+        if queries is True:  # they need more of an index than facts do: an open `refactx.Index`
+            grammar = QueryGrammar(TreeFacts(cast(Any, index)))
         self._model, self._machine, self._padding = model, Machine(index, grammar), padding_of(tokenizer)
 
     def __getattr__(self, name: str) -> Any:
@@ -252,11 +254,11 @@ class GroundedModel:
             kwargs["past_key_values"] = cache
 
 
-def ground(model: Any, tokenizer: Any, index: FactSource, *, queries: bool = False) -> GroundedModel:
+def ground(model: Any, tokenizer: Any, index: FactSource, *, queries: bool | SecondGrammar = False) -> GroundedModel:
     """Wrap a language model of Transformers so that its `generate` writes only facts of the index after a trigger.
 
     `tokenizer`: the model's, a fast one. `queries`: after `Query:`, it writes only queries that the index can answer;
-    they need an index that `refactx.open_index` returned.
+    they need an index that `refactx.open_index` returned. Or another grammar of queries, `refactx.sparql.SparqlGrammar`.
 
         grounded = refactx.ground(model, tokenizer, index, queries=True)
 
