@@ -181,7 +181,7 @@ def round_trip(files: tuple[Path, ...], index: str, db: str | None) -> None:
 
     examples = [example for path in files for example in read_examples(path)]
     with open_index(index, db) as opened:
-        for style, outcomes in round_trip(examples, opened).items():
+        for style, outcomes in round_trip(examples, opened):
             click.echo(f"{style}: {outcomes['same']} of {len(examples)} are the same query again")
             for outcome, count in outcomes.most_common():
                 if outcome != "same":

@@ -1,7 +1,7 @@
 """Gold queries as PGMR text and back, by the names of an index: the share that is the same query again."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 from bench.pgmr.evaluate import read_or_error
@@ -30,19 +30,18 @@ STYLES = {
 NOT_WRITTEN = InputError("not written")
 
 
-def round_trip(examples: Sequence[Example], index: Index) -> dict[str, Counter[str]]:
-    """Return how many queries are the `same` again, by style, how many are `other`, and how many have other outcomes.
+def round_trip(examples: Sequence[Example], index: Index) -> Iterator[tuple[str, Counter[str]]]:
+    """Yield styles, with how many queries are the `same` again, are `other`, or have other outcomes.
 
     `refused`: what a name means is not certain; `not written`: the dialect has no way to write it.
     """
-    names, found = IndexNames(index), dict[str, Counter[str]]()
+    names = IndexNames(index)
     for name, style in STYLES.items():
         queries = [_there(example.sparql, names, style) for example in examples]
         resolver = IndexResolver(index, ignore_case=style.lower)
         batch = BatchResolver(resolver, [query for query in queries if isinstance(query, PgmrQuery)])
         pairs = zip(examples, queries, strict=True)
-        found[name] = Counter(_back(example.sparql, query, batch) for example, query in pairs)
-    return found
+        yield name, Counter(_back(example.sparql, query, batch) for example, query in pairs)
 
 
 def _there(sparql: str, names: Names, style: Style) -> PgmrQuery | InputError:

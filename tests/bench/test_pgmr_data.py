@@ -1,6 +1,7 @@
 """Training data for PGMR: published formats, splits, what is left out, and scores of what a model wrote."""
 
 import json
+import shlex
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from support.doc_pages import DOCS, blocks
 from support.ingest.graph_twin import Line, written
 from support.ingest.tiny import ingest_tiny
 from support.query.pgmr import MadeNames
@@ -162,3 +164,12 @@ def test_data_is_prepared_and_what_a_model_wrote_is_scored_by_names_of_an_index(
     resolved = rows_of(tmp_path / "resolved.jsonl")
     assert "no entity of the index is called <No name" in resolved[0]["error"]
     assert resolved[2]["resolved"] == train[2]["sparql"]
+
+
+def test_the_commands_of_the_recipe_and_their_options_exist() -> None:
+    text = "\n".join(blocks(DOCS / "how-to" / "fine-tune.md", "")).replace("\\\n", " ")
+    lines = [shlex.split(line)[4:] for line in text.splitlines() if line.startswith("$ python -m bench.pgmr ")]
+    assert {name for name, *_ in lines} == set(main.commands)
+    for name, *words in lines:
+        known = {option for parameter in main.commands[name].params for option in parameter.opts}
+        assert {word for word in words if word.startswith("--")} <= known
