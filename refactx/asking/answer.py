@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from refactx.asking.repetition import once
 from refactx.fact import Fact, Link, LinkedFact
 from refactx.query.answered import AnsweredQuery
 
@@ -84,11 +85,13 @@ def final_answer(text: str, marker: str, facts: Sequence[Fact] = ()) -> str:
     'Bern.'
     >>> final_answer("Answer: Rome; Oslo; Oslo;", "Answer:")
     'Rome; Oslo'
+    >>> final_answer("Answer: Rome, Oslo, Oslo, Oslo,", "Answer:")
+    'Rome, Oslo'
     """
     for fact in facts:
         text = text.replace(fact.text, "")
     _, found, rest = text.rpartition(marker)
-    line = rest.lstrip(" \t*").partition("\n")[0].strip().rstrip("*").rstrip() if found else ""
+    line = once(rest.lstrip(" \t*").partition("\n")[0].strip().rstrip("*").rstrip()) if found else ""
     named = [name.strip() for name in line.split(SEPARATOR)]
     return (
         line if len(set(named)) == len(named) else f"{SEPARATOR} ".join(name for name in dict.fromkeys(named) if name)

@@ -1,8 +1,7 @@
 """Endings of the text of an answer: after a list that repeats itself; without facts, with the line of the answer.
 
-Small models write lists without an end: "Lansing; Lansing; Lansing; ..." up to the limit of tokens, so the text ends at
-the repetition. Free text that would end without an answer continues with the line of the answer. Text with facts does
-so by its channel, and otherwise the model without the constraint would be compared by unfinished texts.
+Free text that would end without an answer continues with the line of the answer. Text with facts does so by its
+channel, and otherwise the model without the constraint would be compared by unfinished texts.
 """
 
 from collections.abc import Collection, Sequence
@@ -11,15 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refactx.asking.answer import SEPARATOR
-
-TIMES = 3
-"""This many equal names in a row end an answer. (Of 200 answers of a 0.5B model, three had a name twice and continued.)
-"""
+from refactx.asking.repetition import once
 
 
 class RepeatedAnswer:
-    """A detector of answers that have the same name `TIMES` times in a row. `marker`: the text before an answer."""
+    """A detector of answers that end in a repetition. `marker`: the text before an answer."""
 
     def __init__(self, tokenizer: Any, marker: str) -> None:
         self._tokenizer, self._marker = tokenizer, marker
@@ -33,12 +28,12 @@ class RepeatedAnswer:
         line = text.rpartition("\n")[2].lstrip(" \t*")
         if not line.startswith(self._marker):  # the separator may be in a fact
             return False
-        named = [name.strip(" \t*") for name in line[len(self._marker) :].split(SEPARATOR)[:-1]][-TIMES:]
-        return len(named) == TIMES and len(set(named)) == 1 and bool(named[0])
+        listed = line[len(self._marker) :]
+        return once(listed) != listed
 
     def _separates(self, token: int) -> bool:
         if token not in self._separators:
-            self._separators[token] = token >= 0 and SEPARATOR in self._tokenizer.decode([token])
+            self._separators[token] = token >= 0 and any(one in self._tokenizer.decode([token]) for one in ";,")
         return self._separators[token]
 
 

@@ -29,6 +29,10 @@ AFTER = dict(zip("!Answer: b", "Answer: b;", strict=True)) | {";": " "}
         ("Answer: b; b; b; b; in", False),
         ("b; b; b;", False),
         ("Fact: <Answer: b; b; b;", False),
+        ("Answer: b; in; b; in; b; in;", True),
+        ("Answer: b; b; in; b; b; in;", False),
+        ("Answer: in, b, b, b,", True),
+        ("Answer: b,b,b,b,", False),  # 100,000,000
         ("Answer: ;;;", False),
         ("**Answer:** b; b; b;", True),
         ("Answer: in\nb; b; b;", False),
