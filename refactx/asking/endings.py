@@ -24,7 +24,7 @@ class RepeatedAnswer:
         """Return whether a text has just repeated its answer; `ids`: those after the prompt."""
         if not len(ids) or not self._separates(int(ids[-1])):
             return False
-        text = self._tokenizer.decode(list(map(int, ids)), skip_special_tokens=True)
+        text: str = self._tokenizer.decode(list(map(int, ids)), skip_special_tokens=True)
         line = text.rpartition("\n")[2].lstrip(" \t*")
         if not line.startswith(self._marker):  # the separator may be in a fact
             return False
