@@ -33,9 +33,21 @@ def retriever_of(memory: Memory, feasible: Feasible, function: Collection[str] =
 
 def _halves(entities: Sequence[Entry], relations: Sequence[Entry], count: int) -> list[Entry]:
     """Return some entities and properties, the first ones of each, each once."""
-    entities, relations = ([*{one.id: one for one in reversed(some)}.values()][::-1] for some in (entities, relations))
+    entities, relations = _once(entities), _once(relations)
     of_relations = min(len(relations), max(count // 2, count - len(entities)))
     return [*relations[:of_relations], *entities[: count - of_relations]]
+
+
+def _once(entries: Sequence[Entry]) -> list[Entry]:
+    """Return the first entry of each id.
+
+    >>> [one.label for one in _once([Entry("Q1", "a"), Entry("Q2", "b"), Entry("Q1", "c")])]
+    ['a', 'b']
+    """
+    found = dict[str, Entry]()
+    for one in entries:
+        found.setdefault(one.id, one)
+    return list(found.values())
 
 
 def _by_embedding(question: str, memory: Memory, count: int) -> tuple[list[Entry], list[Entry]]:

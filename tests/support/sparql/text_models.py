@@ -1,0 +1,79 @@
+"""Models that reply as a test wants: in this process, or on a server with an OpenAI-compatible API."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from refactx.writing.conversation import Message
+
+
+class Scripted:
+    """A `TextModel` whose reply is always the same. `asked`: the conversations that it got."""
+
+    def __init__(self, reply: str) -> None:
+        self.reply, self.asked = reply, list[list[Message]]()
+
+    def generate(self, messages: Sequence[Message], max_new_tokens: int) -> str:
+        self.asked.append(list(messages))
+        return self.reply
+
+
+class ChatStub:
+    """A server of chat completions. `requests`: their bodies; `keys`: their keys; `reply`: to the last message.
+
+    `status`: of all replies; `body`: in place of a completion.
+    """
+
+    def __init__(self) -> None:
+        self.requests, self.keys = list[dict[str, Any]](), list[str | None]()
+        self.reply: Callable[[str], str] = lambda _: ""
+        self.status, self.body = 200, b""
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), lambda *given: _Handler(self, *given))
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def answer(self, request: dict[str, Any], key: str | None) -> bytes:
+        self.requests.append(request)
+        self.keys.append(key)
+        if self.status != 200:
+            return json.dumps({"error": {"message": "no such model"}}).encode()
+        message = {"role": "assistant", "content": self.reply(request["messages"][-1]["content"])}
+        choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
+        document = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": choices}
+        return self.body or json.dumps(document).encode()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def __init__(self, stub: ChatStub, *given: object) -> None:
+        self._stub = stub
+        super().__init__(*given)  # type: ignore[arg-type]
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = self._stub.answer(request, self.headers["Authorization"])
+        self.send_response(self._stub.status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Silent."""
+
+
+@contextmanager
+def chat_stub() -> Iterator[ChatStub]:
+    """Run a server of chat completions during the block."""
+    stub = ChatStub()
+    try:
+        yield stub
+    finally:
+        stub.close()
