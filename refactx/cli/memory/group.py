@@ -200,7 +200,7 @@ def _document(record: "MemoryRecord", texts: int, missing: int) -> dict[str, Any
 
 def _shown(value: object) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name} {one:g}" for name, one in value.items()) or "of the encoder"
+        return ", ".join(f"{name} {one:g}" for name, one in value.items()) or "0.85 (calibrate finds better ones)"
     return f"{value:,}" if type(value) is int else str(value)
 
 

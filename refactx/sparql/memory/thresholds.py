@@ -105,17 +105,5 @@ def _threshold(tau: float, right_below: int, wrong_below: int, right: int, wrong
 PAPER = Thresholds(entity=0.85, relation=0.85, namesake=0.85)
 """The threshold of the paper, found with BGE as the encoder. `refactx memory calibrate` finds those of another one."""
 LETTERS = Thresholds(entity=0.9, relation=0.85, namesake=0.5)
-"""Those of names without embeddings, which are compared by their letters."""
-_ENCODERS = {
-    "minilm": Thresholds(entity=0.7, relation=0.6, namesake=0.5),
-}
-
-
-def encoder_thresholds(encoder: str) -> Thresholds:
-    """Return the thresholds of an encoder, given its name, until a calibration finds others.
-
-    >>> encoder_thresholds("BAAI/bge-m3") == PAPER
-    True
-    """
-    name = encoder.removeprefix("sentence-transformers/").lower()
-    return _ENCODERS.get("minilm" if name == "all-minilm-l6-v2" else name, PAPER)
+"""Those of names without embeddings, set by judgement: one letter of ten may be wrong, and half of the words of a
+namesake's description are to be those of the index."""

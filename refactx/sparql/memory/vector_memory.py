@@ -15,7 +15,7 @@ from refactx.query.pgmr import Mention
 from refactx.sparql.memory.building import checked_embeddings
 from refactx.sparql.memory.entry import Encoder, Entry, Near, folded_hash, mention_text
 from refactx.sparql.memory.matching import has_label, label_keys
-from refactx.sparql.memory.thresholds import Thresholds, encoder_thresholds
+from refactx.sparql.memory.thresholds import PAPER, Thresholds
 
 _MORE = 3
 """How many entries are read for each that is wanted, if aliases have embeddings: an entity may have several."""
@@ -35,8 +35,8 @@ class VectorMemory:
 
     @property
     def thresholds(self) -> Thresholds:
-        """Those that `refactx memory calibrate` found, else the encoder's own if it has some, else the paper's."""
-        return encoder_thresholds(self.record.encoder).updated(self.record.thresholds)
+        """Those that `refactx memory calibrate` found, else the paper's."""
+        return PAPER.updated(self.record.thresholds)
 
     def exact(self, mentions: Sequence[Mention]) -> list[list[Entry]]:
         """Return the entries of each mention's kind that have its label, with one query."""

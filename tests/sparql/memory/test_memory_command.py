@@ -227,3 +227,13 @@ def test_a_role_that_may_not_create_pgvector_is_told(db_url: str, tmp_path: Path
             assert memory(plain, "build", "--encoder", LETTERS)["texts"] == len(NAMED)
         finally:
             admin.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
+
+
+def test_a_database_of_before_memories_gets_their_tables(db_url: str, tmp_path: Path) -> None:
+    ingest_named(db_url, tmp_path)
+    with psycopg.connect(db_url, autocommit=True) as connection:
+        connection.execute("DROP TABLE refactx.memory_thresholds, refactx.memories")
+    assert memory(db_url, "show") == []
+    assert [one["how"] for one in memory(db_url, "find", "Texas")] == ["label"]
+    assert memory(db_url, "build", "--encoder", LETTERS)["texts"] == len(NAMED)
+    assert memory(db_url, "show")[0]["complete"]
