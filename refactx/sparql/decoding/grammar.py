@@ -73,6 +73,9 @@ class BoundSparql:
 
     def advancing(self, state: SparqlState, token: int) -> Lookups[SparqlState | None]:
         """Return the state after one more token; None if it was not allowed."""
+        text = self._token_bytes[token] if token < len(self._token_bytes) else b""
+        if not text:
+            return None
         found: list[Way] = []
         for way in state.ways:
             if way.placeholder is None:
@@ -84,7 +87,7 @@ class BoundSparql:
                 found += yield from self._from_point(way.whole, token)
         if not found:
             return None
-        if END in (text := self._token_bytes[token]):
+        if END in text:
             return SparqlState(rest=text.partition(END)[2])
         return (yield from self._state(dict.fromkeys(found)))
 

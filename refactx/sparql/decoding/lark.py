@@ -118,10 +118,10 @@ later_test: / (STRSTARTS|STRENDS|CONTAINS)\(/ text COMMA text RP
 FLAG: / ?"i"/
 text: VARIABLE | STRING | / ?(LCASE|UCASE|STR)\(/ argument RP
 aggregate: LP_SPACED call " AS" NAMED RP
-call: / ?(COUNT|SUM|MIN|MAX|AVG|SAMPLE)\(/ DISTINCT? VARIABLE RP | / ?COUNT\(\*\)/
+call: / ?(COUNT|SUM|MIN|MAX|AVG|SAMPLE)\(/ DISTINCT? COUNTED RP | / ?COUNT\(\*\)/
 DISTINCT: / ?DISTINCT/
 having: " HAVING" LP (call | ORDERED) COMPARES (NUMBER_AFTER_SPACE | later_call) RP
-later_call: / (COUNT|SUM|MIN|MAX|AVG|SAMPLE)\(/ DISTINCT? VARIABLE RP
+later_call: / (COUNT|SUM|MIN|MAX|AVG|SAMPLE)\(/ DISTINCT? COUNTED RP
 order: " ORDER BY" key{1,2}
 key: VARIABLE | / (ASC|DESC)/ LP (VARIABLE | function) RP
 sorting: " ORDER BY" sorting_key{1,2}

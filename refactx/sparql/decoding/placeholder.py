@@ -25,11 +25,13 @@ class Placeholder(IntEnum):
     """A new variable, for the value of an aggregate of SELECT."""
     ASSIGNED = 7
     """A new variable, of BIND."""
-    GROUPED = 8
+    COUNTED = 8
+    """A variable that an aggregate is computed from."""
+    GROUPED = 9
     """A variable of GROUP BY."""
-    ORDERED = 9
+    ORDERED = 10
     """A variable of HAVING, or of ORDER BY after GROUP BY."""
-    OPENS = 10
+    OPENS = 11
     """The word SELECT at the beginning of a sub-select."""
-    CLOSES = 11
+    CLOSES = 12
     """The bracket at the end of a sub-select."""

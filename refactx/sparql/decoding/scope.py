@@ -27,10 +27,12 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The variables of a SELECT whose end is not written: `projected`; `named`: of aggregates; `grouped`: by GROUP BY."""
+    """The variables of a SELECT whose end is not written: `projected`; `named`, the values of aggregates; `counted`, those
+    that these are computed from; `grouped`, by GROUP BY."""
 
     projected: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
+    counted: tuple[str, ...] = ()
     grouped: tuple[str, ...] = ()
 
     @property
@@ -60,7 +62,7 @@ class Scope:
             case Placeholder.PROJECTED:
                 return Choice({*names, *frame.projected})
             case Placeholder.NAMED:
-                return Choice({*self.used, *frame.projected})
+                return Choice({*self.used, *frame.projected, *frame.counted})
             case Placeholder.ASSIGNED:
                 return Choice(self.used)
             case Placeholder.GROUPED if frame.ungrouped:
@@ -82,6 +84,8 @@ class Scope:
             case Placeholder.NAMED:
                 frame = replace(frame, named=(*frame.named, text))
                 return replace(self, frames=(*outer, frame), used=self.used | {text})
+            case Placeholder.COUNTED:
+                frame = replace(frame, counted=(*frame.counted, text))
             case Placeholder.GROUPED:
                 frame = replace(frame, grouped=(*frame.grouped, text))
             case Placeholder.VARIABLE | Placeholder.ASSIGNED:
@@ -89,7 +93,7 @@ class Scope:
             case Placeholder.OPENS:
                 return replace(self, frames=(*self.frames, Frame()))
             case Placeholder.CLOSES:
-                return replace(self, frames=tuple(outer), used=self.used.union(frame.projected))
+                return replace(self, frames=tuple(outer), used=self.used.union(frame.projected, frame.counted))
             case _:
                 return self
         return replace(self, frames=(*outer, frame))
