@@ -1,1 +1,1 @@
-"""The store of an index, beside its claims in pyoxigraph: sizes, times, and the answers of gold queries."""
+"""The store of an index, beside its claims in pyoxigraph: sizes, times and the answers of gold queries."""
