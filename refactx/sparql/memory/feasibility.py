@@ -29,7 +29,8 @@ class Feasible(Protocol):
 class FactFeasibility:
     """The properties of entities in an open index: a `Feasible`. Safe to share between threads.
 
-    FactFeasibility(index).readings(["Q1588"])["Q1588"][("P1449", False)]  # 4: Louisiana has four nicknames
+    counts = FactFeasibility(index).readings(["Q1588"])["Q1588"]
+    counts["P1449", False]  # 4: Louisiana has four nicknames
     """
 
     def __init__(self, index: Index) -> None:
