@@ -27,10 +27,11 @@ class Feasible(Protocol):
 
 
 class FactFeasibility:
-    """The properties of entities in an open index: a `Feasible`. Safe to share between threads.
+    """The properties of entities in an open index: a `Feasible`.
 
-    counts = FactFeasibility(index).readings(["Q1588"])["Q1588"]
-    counts["P1449", False]  # 4: Louisiana has four nicknames
+    Safe to share between threads. Louisiana has four nicknames:
+
+        FactFeasibility(index).readings(["Q1588"])["Q1588"]["P1449", False]  # 4
     """
 
     def __init__(self, index: Index) -> None:
