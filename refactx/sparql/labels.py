@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from refactx.errors import InputError
-from refactx.fact import ALIAS_OF, DESCRIPTIONS, written_part
+from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, written_part
 from refactx.query.pgmr.uris import PREFIXES
 from refactx.query.resolve import COMPARED, Resolved
 from refactx.sparql.names import Names
@@ -190,7 +190,10 @@ class _Reader:
         """Return the name of the entity that a label means; None if there is none."""
         predicates = self._predicates_of(at)
         exact = bool(self._facts.ids([label]) or self._facts.predicates(label))
-        names = list(dict.fromkeys([*([label] if exact else []), *self._namesakes(label)]))
+        if label.endswith(ALIAS):  # the subject of facts that lead to its entities
+            exact, names = False, self._facts.aliased(label.removesuffix(ALIAS))
+        else:
+            names = list(dict.fromkeys([*([label] if exact else []), *self._namesakes(label)]))
         if exact and (not predicates or self._candidate(label, predicates).fits):
             if len(names) > 1:
                 self._resolved.setdefault(label, Resolved(label, label, len(names)))

@@ -26,6 +26,8 @@ def names(people: LivingIndex) -> Iterator[Names]:
         ("ASK { ?x <before> <Bob> . <Ann> <child>/<spouse> ?y }", "ASK { ?x wdt:P1 wd:Q3 . wd:Q1 wdt:P3/wdt:P4 ?y }"),
         ("ASK { <Bobby> <spouse> ?x ; <size> ?n }", "ASK { wd:Q3 wdt:P4 ?x ; wdt:P5 ?n }"),  # of two with this alias
         ("ASK { <Evi> ?p ?o }", "ASK { wd:Q4 ?p ?o }"),
+        ("ASK { <Evi (alias)> ?p ?o }", "ASK { wd:Q4 ?p ?o }"),
+        ("ASK { <Bobby (alias)> <size> ?n }", "ASK { wd:Q3 wdt:P5 ?n }"),
         ("ASK { <bob> <Child> ?x }", "ASK { wd:Q3 wdt:P3 ?x }"),
         ("ASK { <Q3> <P4> ?x }", "ASK { wd:Q3 wdt:P4 ?x }"),
         ("ASK { <Q77> <P77> ?x }", "ASK { wd:Q77 wdt:P77 ?x }"),

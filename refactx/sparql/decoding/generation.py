@@ -77,13 +77,15 @@ class SparqlWriter:
     def _ids(self, prompt: str | Sequence[Message]) -> tuple[list[int], list[int]]:
         """Return the ids of a prompt with the trigger, and those with which nearly all prompts like it begin."""
         if isinstance(prompt, str):
-            text = prompt.rstrip().removesuffix(TRIGGER)
-            return list(self._tokenizer.encode(f"{text}{TRIGGER}")), []
-        *before, last = prompt
+            before, trigger, after = prompt.rpartition(TRIGGER)
+            if not trigger or after.strip():
+                before = prompt if prompt.endswith("\n") else f"{prompt}\n"
+            return list(self._tokenizer.encode(f"{before}{TRIGGER}")), []
+        *earlier, last = prompt
         said = without_control(self._tokenizer, last["content"])
-        trigger: Any = self._tokenizer.encode(TRIGGER, add_special_tokens=False)
-        ids = conversation_ids(self._tokenizer, [*before, last | {"content": said}])
-        return [*ids, *trigger], self._prefix(before)
+        begun: Any = self._tokenizer.encode(TRIGGER, add_special_tokens=False)
+        ids = conversation_ids(self._tokenizer, [*earlier, last | {"content": said}])
+        return [*ids, *begun], self._prefix(earlier)
 
     def _prefix(self, before: Sequence[Message]) -> list[int]:
         key = tuple(message["content"] for message in before)
