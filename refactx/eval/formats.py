@@ -7,11 +7,12 @@
 | 2WikiMultiHopQA | list, `_id, type, question, answer` (from v1.1 `answer_id`) | `_id` | `type` |
 | WebQSP | `{"Version", "Questions": [{QuestionId, RawQuestion, Parses}]}` | `Questions` | relations in the chain |
 | QALD 9, 10 | `{"dataset": {"id"}, "questions": [{id, question, query, answers}]}` | `questions` | the SPARQL query |
+| LC-QuAD 2.0 | list, `uid, question, NNQT_question, sparql_wikidata` | `sparql_wikidata` | the SPARQL query |
 
 Gold answers are English labels if the set has them, else ids, for which `refactx.eval.questions.with_names` adds names.
 WebQSP's are the union over all parses. The answer to a count in Mintaka is the number (`answerNum`), not the entities
-that are counted. The file `id_aliases.json` of 2WikiMultiHopQA, with other names of answers, is read if it is in the
-same folder.
+that are counted. LC-QuAD 2.0 has gold queries, and no answers. The file `id_aliases.json` of 2WikiMultiHopQA, with
+other names of answers, is read if it is in the same folder.
 """
 
 import json
@@ -25,9 +26,13 @@ from refactx.errors import InputError
 from refactx.eval.answers import Gold
 from refactx.eval.question import Question
 
-_EXPECTED = "expected Mintaka, 2WikiMultiHopQA, WebQSP, QALD, or one object a line with id, question and answers"
+_EXPECTED = (
+    "expected Mintaka, 2WikiMultiHopQA, WebQSP, QALD, LC-QuAD, or one object a line with id, question and answers"
+)
 _ENTITY = re.compile(r"https?://www\.wikidata\.org/entity/([QPL]\d+)")
 _RESOURCE = re.compile(r"https?://(?:[a-z]+\.)?dbpedia\.org/resource/(.+)")
+_NO_QUESTION = ("", "n/a", "na", "none")
+"""What LC-QuAD has in place of some questions."""
 _MID = re.compile(r"[mg]\.[0-9a-z_]+")
 _PATTERN = re.compile(  # a property, as a prefixed name or as an IRI
     r"\b(?:wdt|p|ps|dbo|dbp|rdf):[A-Za-z]\w*"
@@ -59,6 +64,7 @@ _NAMES = {
     "two_wiki": "2WikiMultiHopQA",
     "webqsp": "WebQSP",
     "qald": "QALD",
+    "lcquad": "LC-QuAD 2.0",
 }
 
 
@@ -75,6 +81,8 @@ def _recognised(document: Any, path: Path) -> tuple[Callable[[Any, Path], Questi
             return _own, document
         if "complexityType" in first:
             return _mintaka, document
+        if "sparql_wikidata" in first:
+            return _lcquad, document
         if "_id" in first:
             aliases = _aliases(path.with_name("id_aliases.json"))
             return _with_aliases(aliases), document
@@ -198,6 +206,20 @@ def _qald_gold(value: str) -> Gold:
     if match := _RESOURCE.fullmatch(value):
         return Gold(unquote(match[1]).replace("_", " "))
     return Gold(value)
+
+
+def _lcquad(record: Any, path: Path) -> Question:
+    asked = (record.get(field) for field in ("question", "paraphrased_question", "NNQT_question"))
+    texts = [text for text in asked if isinstance(text, str) and text.strip().casefold() not in _NO_QUESTION]
+    sparql = _text(record["sparql_wikidata"])
+    return Question(
+        id=_text(record["uid"]),
+        source="lcquad2",
+        text=_question(texts[0] if texts else ""),
+        answers=(),
+        kind=kind_of(sparql),
+        sparql=sparql,
+    )
 
 
 def kind_of(sparql: str) -> str:

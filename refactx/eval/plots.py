@@ -22,7 +22,7 @@ DARK = "--ink:#e6e8eb;--muted:#9aa3ad;--rule:#343a43;--grounded:#6ea8fe;--free:#
 _ROLES = {"#010101": "--ink", "#020202": "--muted", "#030303": "--rule", "#040404": "--grounded", "#050505": "--free"}
 _INK, _MUTED, _RULE, _GROUNDED, _FREE = _ROLES
 COLOURS = {"grounded": _GROUNDED, "free": _FREE}
-_STYLE = {
+STYLE = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",
     "font.size": 11,
@@ -77,7 +77,7 @@ def failures_plot(runs: Mapping[str, Any]) -> str:
     """Return a bar plot of the number of failures in each run by reason, the most frequent on top."""
     counts = {way: {f["reason"]: f["count"] for f in run["failures"]} for way, run in runs.items()}
     reasons = sorted({r for c in counts.values() for r in c}, key=lambda r: -max(c.get(r, 0) for c in counts.values()))
-    with rc_context(_STYLE):  # type: ignore[arg-type]
+    with rc_context(STYLE):  # type: ignore[arg-type]
         figure, axes = _figure(len(reasons))
         height = 0.8 / len(counts)
         for at, (way, count) in enumerate(counts.items()):
@@ -101,7 +101,7 @@ def failures_plot(runs: Mapping[str, Any]) -> str:
 
 def seconds_plot(seconds: Mapping[str, Sequence[float]]) -> str:
     """Return a plot of the share of questions that took at most x seconds, in each run."""
-    with rc_context(_STYLE):  # type: ignore[arg-type]
+    with rc_context(STYLE):  # type: ignore[arg-type]
         figure = Figure(figsize=(5.6, 2.9), layout="constrained")
         axes = figure.add_subplot()
         for way, values in seconds.items():
@@ -111,7 +111,7 @@ def seconds_plot(seconds: Mapping[str, Sequence[float]]) -> str:
         axes.yaxis.set_major_formatter(PercentFormatter(1))
         axes.grid(axis="y")
         _legend(figure, axes, len(seconds))
-        return _svg(figure, "seconds")
+        return to_svg(figure, "seconds")
 
 
 def confidence_plot(points: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
@@ -119,7 +119,7 @@ def confidence_plot(points: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
 
     `points`: those of `refactx.eval.confidence.figures.confidence_of`, by way of asking.
     """
-    with rc_context(_STYLE):  # type: ignore[arg-type]
+    with rc_context(STYLE):  # type: ignore[arg-type]
         figure = Figure(figsize=(5.6, 3.4), layout="constrained")
         axes = figure.add_subplot()
         for way, curve in points.items():
@@ -133,12 +133,12 @@ def confidence_plot(points: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
             axis.set_major_formatter(PercentFormatter(1))
         axes.grid(axis="y")
         _legend(figure, axes, len(points))
-        return _svg(figure, "confidence")
+        return to_svg(figure, "confidence")
 
 
 def throughput_plot(curves: Mapping[str, Sequence[tuple[int, float]]]) -> str:
     """Return a plot of seconds against tokens written; `curves`: (tokens, seconds) points by way of asking."""
-    with rc_context(_STYLE):  # type: ignore[arg-type]
+    with rc_context(STYLE):  # type: ignore[arg-type]
         figure = Figure(figsize=(5.6, 3.4), layout="constrained")
         axes = figure.add_subplot()
         for way, points in curves.items():
@@ -149,7 +149,7 @@ def throughput_plot(curves: Mapping[str, Sequence[tuple[int, float]]]) -> str:
         axes.set_ylim(bottom=0)
         axes.grid(axis="y")
         _legend(figure, axes, len(curves))
-        return _svg(figure, "throughput")
+        return to_svg(figure, "throughput")
 
 
 def standalone(svg: str) -> str:
@@ -160,7 +160,7 @@ def standalone(svg: str) -> str:
 
 
 def _dots(labels: Sequence[str], values: Mapping[str, Sequence[Mapping[str, Any]]], name: str) -> str:
-    with rc_context(_STYLE):  # type: ignore[arg-type]
+    with rc_context(STYLE):  # type: ignore[arg-type]
         figure, axes = _figure(len(labels))
         step = 0.36 if len(values) > 1 else 0.0
         for at, (way, estimates) in enumerate(values.items()):
@@ -199,7 +199,7 @@ def _finished(figure: Figure, axes: Axes, labels: Sequence[str], runs: int, name
     axes.set_ylim(max(len(labels), 1) - 0.5, -0.5)
     axes.grid(axis="x")
     _legend(figure, axes, runs)
-    return _svg(figure, name)
+    return to_svg(figure, name)
 
 
 def _legend(figure: Figure, axes: Axes, runs: int) -> None:
@@ -207,7 +207,13 @@ def _legend(figure: Figure, axes: Axes, runs: int) -> None:
         figure.legend(*axes.get_legend_handles_labels(), loc="outside upper left", ncols=runs, frameon=False)
 
 
-def _svg(figure: Figure, name: str) -> str:
+def colour_of(number: int) -> str:
+    """Return one of four placeholder colours, the same for the same number."""
+    return (_GROUNDED, _FREE, _INK, _MUTED)[number % 4]
+
+
+def to_svg(figure: Figure, name: str) -> str:
+    """Return a figure as an SVG text, with CSS variables in place of placeholder colours."""
     file = StringIO()
     with rc_context({"svg.hashsalt": name}):  # ids that are reproducible, and differ from those of other plots
         canvas: Any = FigureCanvasSVG(figure)  # its print_svg has no types

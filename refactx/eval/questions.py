@@ -68,13 +68,25 @@ def read_questions(path: Path) -> list[Question]:
     The format is recognised by the content, see `refactx.eval.formats`. Raises InputError if the file cannot be read or
     has no such question.
     """
-    from refactx.eval.formats import questions_of
-
-    questions = questions_of(_documents(_content(path), path), path)
+    questions = _questions(path)
     asked = [question for question in questions if question.answers]
     if not asked:
         raise InputError(
             f"{path} has {len(questions)} questions but no gold answers: give a train or dev file, which has them"
+        )
+    return assign_keys(asked)
+
+
+def read_queries(path: Path) -> list[Question]:
+    """Return the questions of a file that have a gold query, in its order, with gold answers or without.
+
+    Raises InputError if the file cannot be read or has no such question.
+    """
+    questions = _questions(path)
+    asked = [question for question in questions if question.sparql.strip()]
+    if not asked:
+        raise InputError(
+            f"{path} has {len(questions)} questions but no gold SPARQL: give QALD, LC-QuAD 2.0, or lines with `sparql`"
         )
     return assign_keys(asked)
 
@@ -99,6 +111,12 @@ def read_texts(path: Path) -> list[str]:
     if not texts:
         raise InputError(f"{path} has no questions: write one a line, or one JSON object with a question a line")
     return texts
+
+
+def _questions(path: Path) -> list[Question]:
+    from refactx.eval.formats import questions_of
+
+    return questions_of(_documents(_content(path), path), path)
 
 
 def _content(path: Path) -> str:

@@ -50,7 +50,7 @@ _MARKUP = re.compile(r"([\\`*_{}\[\]#|~])")
 
 def markdown(report: Mapping[str, Any]) -> str:
     """Return the report as Markdown."""
-    return _environment().get_template("report.md.j2").render(_context(report)).strip() + "\n"
+    return environment().get_template("report.md.j2").render(_context(report)).strip() + "\n"
 
 
 def html(report: Mapping[str, Any], seconds: Mapping[str, Sequence[float]]) -> str:
@@ -78,7 +78,7 @@ def html(report: Mapping[str, Any], seconds: Mapping[str, Sequence[float]]) -> s
         plots["confidence"] = confidence_plot(told)
     drawn = {name: Markup(plot) for name, plot in plots.items()}  # noqa: S704 - matplotlib escapes texts
     context = _context(report) | {"plots": drawn, "light": LIGHT, "dark": DARK}
-    return _environment().get_template("report.html.j2").render(context)
+    return environment().get_template("report.html.j2").render(context)
 
 
 def lines(report: Mapping[str, Any]) -> list[str]:
@@ -110,15 +110,16 @@ def _context(report: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _environment() -> Environment:
-    environment = Environment(
+def environment() -> Environment:
+    """Return the templates of reports, with filters that escape what comes from models and data sets."""
+    made = Environment(
         loader=PackageLoader("refactx.eval"),
         autoescape=select_autoescape(["html.j2"]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
+    made.filters |= {
         "estimate": _estimate,
         "interval": _interval,
         "pieces": _pieces,
@@ -127,7 +128,7 @@ def _environment() -> Environment:
         "visible": visible,
         "https": _https,
     }
-    return environment
+    return made
 
 
 def _estimate(estimate: Mapping[str, Any] | None, digits: int = 2) -> str:

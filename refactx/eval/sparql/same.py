@@ -8,6 +8,7 @@ else has its order: variables after SELECT, conditions of ORDER BY, the patterns
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from refactx.extras import require
@@ -30,11 +31,18 @@ def same_query(one: str, other: str, mode: Mode = "strict") -> bool:
     True
     """
     require("rdflib", "sparql")
-    from refactx.query.pgmr.syntax import shape_of
     from refactx.query.sparql.parser import on_a_deep_stack
 
-    shapes = [shape_of(text) for text in (one, other)]
+    shapes = [_shape_of(text) for text in (one, other)]
     return on_a_deep_stack(lambda: _are_same(*(_patterns(shape, mode) for shape in shapes)))
+
+
+@lru_cache(maxsize=4096)
+def _shape_of(text: str) -> "Shape":
+    """Return the syntax tree of a query. To parse one takes 0.1 s, and a gold query is compared many times."""
+    from refactx.query.pgmr.syntax import shape_of
+
+    return shape_of(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from refactx.cli.eval.policies import POLICY_GROUP, drop_unused, evaluate_given, policy_options
 from refactx.cli.help import GroupedCommand
 from refactx.cli.options import (
     BATCH_SIZE,
@@ -26,6 +27,7 @@ from refactx.cli.options import (
 
 _GROUPS = {
     "Questions and judge": ("split", "kinds", "limit", "judge", "judge_url"),
+    "SPARQL of policies": POLICY_GROUP,
     **GENERATION_GROUPS,
     "Database and machine": MACHINE_GROUP,
 }
@@ -41,15 +43,19 @@ _GROUPS = {
 @click.option("--judge", metavar="MODEL", help="Also have a language model judge the answers.")
 @click.option("--judge-url", metavar="URL", help="Its OpenAI-like API; key: $REFACTX_JUDGE_KEY.")
 @question_options("all")
+@policy_options
 @generation_options
 @JSON
 @DB
 @BATCH_SIZE
 @engine_options
 def eval_(as_json: bool, **given: Any) -> None:
-    """Score the answers to the questions of a file: Mintaka, 2WikiMultiHopQA, WebQSP, QALD or JSON lines. The same
-    command continues a stopped run.
+    """Score the answers to the questions of a file: Mintaka, 2WikiMultiHopQA, WebQSP, QALD, LC-QuAD or JSON lines. The
+    same command continues a stopped run.
     """
+    if given["sparql"] is not None:
+        return evaluate_given(given, as_json)
+    drop_unused(given)
     from refactx.eval.evaluation import EvaluationOptions, evaluate
     from refactx.eval.render import lines
 
