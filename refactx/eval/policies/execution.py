@@ -5,7 +5,14 @@ from collections.abc import Mapping, Sequence
 from itertools import permutations
 from typing import Any
 
-from refactx.sparql.engines import EngineError, QueryRefusedError, Rows, SparqlEngine, SparqlSyntaxError
+from refactx.sparql.engines import (
+    EngineError,
+    EngineTimeoutError,
+    QueryRefusedError,
+    Rows,
+    SparqlEngine,
+    SparqlSyntaxError,
+)
 
 MOST_ROWS = 10_000
 """The rows of a result that are kept and compared."""
@@ -19,10 +26,16 @@ Result = Mapping[str, Any]
 
 
 def run_query(engine: SparqlEngine, sparql: str, seconds: float | None) -> dict[str, Any]:
-    """Run a query and return its result."""
+    """Run a query and return its result.
+
+    Raises EngineError if the engine is an endpoint that cannot be asked: that says nothing of the query.
+    """
     try:
         result = engine.run(sparql, limit=MOST_ROWS, seconds=seconds)
     except (EngineError, QueryRefusedError, SparqlSyntaxError) as error:
+        is_down = isinstance(error, EngineError) and not isinstance(error, EngineTimeoutError)
+        if is_down and "://" in engine.name:
+            raise
         return {"error": str(error)}
     if not isinstance(result, Rows):
         return {"truth": result}

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.ingest.living_index import LivingIndex
 
-from refactx.eval.policies.execution import row_f1
+from refactx.eval.policies.execution import row_f1, run_query
 from refactx.eval.policies.experiments.distractors import GrownMemory, near_duplicate, original_of
 from refactx.eval.policies.experiments.remembered import RememberedMemory
 from refactx.eval.questions import read_queries
 from refactx.query.pgmr import Mention
+from refactx.sparql.engines import EngineError, EngineTimeoutError, Result
 from refactx.sparql.memory import Entry, MemoryResolver, NameMemory
 
 TERMS = st.sampled_from(["<a>", "<b>", '"1"', '"x"@en', None])
@@ -54,6 +55,26 @@ def test_a_grown_memory_finds_names_before_their_near_duplicates(stored: LivingI
         assert grown.exact([Mention("entity", "Ann")]) == memory.exact([Mention("entity", "Ann")])
         for one in (one.entry for one in near if original_of(one.entry.id) is not None):
             assert MemoryResolver(grown, tau=0.0).candidates(Mention("entity", one.label))[0].entry.label == one.label
+
+
+class Failing:
+    """An engine that always fails."""
+
+    def __init__(self, name: str, error: Exception) -> None:
+        self.name, self._error = name, error
+
+    def run(self, query: str, *, limit: int | None = None, seconds: float | None = None) -> Result:
+        raise self._error
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_an_endpoint_that_is_down_ends_the_run_and_a_query_that_fails_does_not() -> None:
+    with pytest.raises(EngineError, match="503"):
+        run_query(Failing("http://there/sparql", EngineError("503")), "ASK {}", 1)
+    assert run_query(Failing("http://there/sparql", EngineTimeoutError("slow")), "ASK {}", 1) == {"error": "slow"}
+    assert run_query(Failing("store", EngineError("too deep")), "ASK {}", 1) == {"error": "too deep"}
 
 
 def test_lcquad_has_gold_queries_and_no_answers(tmp_path: Path) -> None:
