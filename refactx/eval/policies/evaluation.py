@@ -17,7 +17,7 @@ from refactx.eval.policies.making import make_policies
 from refactx.eval.policies.options import PolicyEvaluationOptions
 from refactx.eval.policies.render import html, markdown
 from refactx.eval.policies.report import report
-from refactx.eval.policies.run import GOLD, PolicyRun, Record, count_missing, file_of, read_records
+from refactx.eval.policies.run import GOLD, PolicyRun, Record, check_engine, count_missing, file_of, read_records
 from refactx.eval.policies.scores import QueryScore, score_record
 from refactx.eval.question import Question
 from refactx.eval.questions import choose_questions, read_queries
@@ -100,6 +100,7 @@ def _ask(options: PolicyEvaluationOptions, folder: Path, questions: Sequence[Que
     if not any(missing.values()):
         return
     engine = place.engine
+    check_engine(folder, engine.name)
     if engine.name == "tree":
         print(
             "refactx: the tree answers only some gold queries; with a store (refactx store build) all are answered",

@@ -54,6 +54,16 @@ def read_records(folder: Path, questions: Sequence[Question], name: str) -> list
         return [log.records[question.key] for question in questions]
 
 
+def check_engine(folder: Path, name: str) -> None:
+    """Raise InputError if the gold queries of the run were run on another engine than that with this name."""
+    with AnswerLog(folder / file_of(GOLD)) as log:
+        others = {record["engine"] for record in log.records.values()} - {name}
+    if others:
+        raise InputError(
+            f"{folder} has results of the {min(others)}, now queries would be run on the {name}: give another --out"
+        )
+
+
 class PolicyRun:
     """What asks questions and runs queries. `known`: returns the ids that exist; `seconds`: the most of a query;
     `held`: whether open text is held to the grammar."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -206,6 +207,16 @@ class TestRun:
         done = CliRunner().invoke(cli, arguments(stored, questions, scripted, "--tau", "0.5"))
         assert isinstance(done.exception, RefactxError)
         assert "tau None, now 0.5" in str(done.exception)
+
+    def test_another_engine_does_not_continue_it(
+        self, report: Any, stored: LivingIndex, questions: Path, scripted: ChatStub, tmp_path: Path
+    ) -> None:
+        copied = shutil.copytree(questions.with_name("run"), tmp_path / "run")
+        (copied / "direct.jsonl").unlink()
+        gold = copied / "gold.jsonl"
+        gold.write_text(gold.read_text().replace('"engine": "store"', '"engine": "tree"'))
+        done = CliRunner().invoke(cli, arguments(stored, Path(shutil.copy(questions, tmp_path)), scripted))
+        assert "has results of the tree, now queries would be run on the store" in str(done.exception)
 
 
 @pytest.mark.parametrize(
