@@ -24,11 +24,11 @@ class Channels:
         self._index, self._prompt, self._end = index, prompt, sorted(ends)[:1]
         self._facts: FactSet | None = None
         self._tokens: FoldedTokens | None = None
-        examples = [prompt.channel.strip()]
+        texts = [prompt.channel.strip()]
         if prompt.words is not None and prompt.queries.strip() and (facts := _facts_of(index)) is not None:
             self._facts, self._tokens = facts, FoldedTokens(index.tokenizer.token_bytes)
-            examples.append(prompt.queries.strip())
-        self._examples = "\n".join(examples) + "\n"
+            texts.append(f"{texts[0]}\n{prompt.queries.strip()}")
+        self._examples = [index.tokenizer.encode(f"{text}\n") for text in texts]
 
     def of(self, question: str, tells: float | None = None) -> Channel | None:
         """Return the channel of a question; None if the prompt has no examples for one.
@@ -40,7 +40,8 @@ class Channels:
         encode, prompt, question = self._index.tokenizer.encode, self._prompt, clean_part(question)
         lead, options = encode(prompt.asks), ChannelOptions(tells=prompt.tells if tells is None else tells)
         channel = Channel(
-            examples=encode(self._examples),
+            examples=self._examples[0],
+            of_queries=self._examples[1] if len(self._examples) > 1 else (),
             question=[*lead, *encode(f" {question}")[-SCORED:]],
             lead=len(lead),
             marker=prompt.marker,
@@ -53,7 +54,7 @@ class Channels:
                 words=prompt.words,
                 tokens=self._tokens,
                 question=question,
-                score=channel.score,
+                score=channel.score_of_queries,
                 marker=prompt.marker,
                 end=self._end,
                 values=options.values,

@@ -118,7 +118,7 @@ def _run(question: str, channel: Channel, queries: QueryAnswers, machine: Machin
         found.append(choice)
 
     def begin() -> int:
-        job.examples = shared.continued(channel.examples)
+        job.examples = [shared.continued(one) for one in channel.examples]
         return engine.prefill(())
 
     job = Job(steps=search(), begin=begin, children=machine.source.children, room=TREE_IDS)

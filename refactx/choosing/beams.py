@@ -25,7 +25,7 @@ class BeamChooser:
     """A `refactx.engines.chooser.FactChooser` that searches for each fact with beams."""
 
     needs = TreeReading.SHARED
-    examples: Sequence[int] = ()
+    examples: Sequence[IdPath] = ()
 
     def __init__(self, machine: Machine, options: FactBeams) -> None:
         self._machine, self._options = machine, options

@@ -89,11 +89,12 @@ class _Meant:
 class Channel:
     """The choice of facts for one question, in one text.
 
-    `examples`: the ids of facts with their questions, after which the model scores the question. `question`: the ids
-    between a fact and the end of the question; `lead`: how many of them introduce the question (`Question:`) and are
+    `examples`: the ids of facts with their questions, after which the model scores the question; `of_queries`: those of
+    queries, empty if there are none. (Beside examples of queries, models choose worse facts.) `question`: the ids between
+    a fact and the end of the question; `lead`: how many of them introduce the question (`Question:`) and are
     not scored. `marker`, `unknown`: the beginning of the answer, and the answer if no fact is one, as in `AnswerLines`.
 
-    `score`: the likelihoods of the question; `queries`: the queries that may take the place of facts.
+    `score`, `score_of_queries`: the likelihoods of the question; `queries`: the queries that may take the place of facts.
     """
 
     queries: QueryAnswers | None = None
@@ -102,14 +103,16 @@ class Channel:
         self,
         *,
         examples: Sequence[int],
+        of_queries: Sequence[int] = (),
         question: Sequence[int],
         lead: int,
         marker: str = "",
         unknown: str = "",
         options: ChannelOptions | None = None,
     ) -> None:
-        self.examples = tuple(examples)
+        self.examples = [tuple(one) for one in (examples, of_queries) if one]
         self.score = QuestionScore(question=question, lead=lead)
+        self.score_of_queries = QuestionScore(question=question, lead=lead, examples=1)
         self._options = own = options or ChannelOptions()
         self._earlier: Sequence[IdPath] = ()  # those that the last choice needed, from the first id of the fact
         self.lines = AnswerLines(marker=marker, unknown=unknown, values=own.values, again=own.again, tells=own.tells)

@@ -23,8 +23,8 @@ class Continuations:
     """The continuations of a text, as paths of ids. `asked`: those whose logits were requested.
 
     `trees`: how the engine reads trees; `known`: the logits after paths that were read before; `earlier`: paths that may
-    be requested later, which the first pass reads too; `ahead`: as in `OpenTree`; `of_examples`: whether the text is
-    that of the examples.
+    be requested later, which the first pass reads too; `ahead`: as in `OpenTree`; `of_examples`: the number of
+    the examples that are the text; None: that of the job.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Continuations:
         known: dict[IdPath, Logits] | None = None,
         earlier: Sequence[IdPath] = (),
         ahead: IdPath = (),
-        of_examples: bool = False,
+        of_examples: int | None = None,
     ) -> None:
         self._opening, self._tree = OpenTree(ahead, of_examples), -1  # it is opened when it is first read
         self._known = {} if known is None else known

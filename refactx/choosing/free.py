@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from refactx.decoding.lookups import Lookups
 from refactx.decoding.states import Free, State
 from refactx.engines.chooser import NOTHING, Chosen, Reading
-from refactx.engines.engine import TreeReading
+from refactx.engines.engine import IdPath, TreeReading
 from refactx.engines.requests import Steps
 
 Line = Callable[[NDArray[np.int64], int], Sequence[int]]
@@ -33,7 +33,7 @@ class FreeChooser:
     """A `refactx.engines.chooser.FactChooser` for text without facts. `line`: returns the line that has to follow."""
 
     needs = TreeReading.NONE
-    examples: Sequence[int] = ()
+    examples: Sequence[IdPath] = ()
 
     def __init__(self, line: Line) -> None:
         self._line = line

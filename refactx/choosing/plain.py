@@ -9,7 +9,7 @@ from refactx.choosing.guesses import draft_tokens, end_of_fact
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import State
 from refactx.engines.chooser import NOTHING, Chosen, Reading
-from refactx.engines.engine import TreeReading
+from refactx.engines.engine import IdPath, TreeReading
 from refactx.engines.requests import Steps
 
 
@@ -17,7 +17,7 @@ class PlainChooser:
     """A `refactx.engines.chooser.FactChooser` that leaves every choice to the model, and appends forced tokens."""
 
     needs = TreeReading.NONE
-    examples: Sequence[int] = ()
+    examples: Sequence[IdPath] = ()
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine

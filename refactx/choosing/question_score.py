@@ -24,15 +24,16 @@ long as some 16 ids: `refactx.engines.scheduler.PASS_IDS`.)"""
 class QuestionScore:
     """The likelihoods of one question after texts.
 
-    They are after the examples that the text's job has read (`refactx.engines.job.Job`). `question`: the ids between a
-    text and the end of the question; `lead`: how many of them introduce the question and are not scored.
+    `question`: the ids between a text and the end of the question; `lead`: how many of them introduce the question and are
+    not scored; `examples`: the number of the examples before each text, of those that the text's job has read
+    (`refactx.engines.job.Job`).
 
     Likelihoods are remembered: the next fact of a text is mostly of the same subject, and the same texts are compared
     again.
     """
 
-    def __init__(self, *, question: Sequence[int], lead: int) -> None:
-        self._question, self._lead = tuple(question), lead
+    def __init__(self, *, question: Sequence[int], lead: int, examples: int = 0) -> None:
+        self._question, self._lead, self._examples = tuple(question), lead, examples
         self._known: dict[IdPath, NDArray[np.float64]] = {}  # by text: of the question's first ids, as far as read
 
     def likelihoods(
@@ -50,7 +51,7 @@ class QuestionScore:
         """
         scored = len(self._question) - self._lead
         first = max(1, math.ceil(FIRST * scored)) if len(texts) >= RACED and hopeless < math.inf else scored
-        continuations = Continuations(trees, of_examples=True)
+        continuations = Continuations(trees, of_examples=self._examples)
         yield from self._read(continuations, texts, first)
         early = np.array([self._known[text][:first].sum() for text in texts]) + (0 if priors is None else priors)
         left = early >= early.max(initial=-math.inf) - (hopeless if first < scored else math.inf)

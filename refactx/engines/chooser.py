@@ -56,8 +56,8 @@ class FactChooser(Protocol):
         ...
 
     @property
-    def examples(self) -> Sequence[int]:
-        """The ids of examples that it reads continuations of (`OpenTree.of_examples`); empty if there are none."""
+    def examples(self) -> Sequence[IdPath]:
+        """The ids of each text of examples that it reads continuations of (`OpenTree.of_examples`)."""
         ...
 
     def without_trees(self) -> "FactChooser":

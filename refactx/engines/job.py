@@ -16,7 +16,7 @@ class Job:
     """A text to write.
 
     `steps`: its requests (`RowWriter.write`); `begin`: called between two passes, returns its sequence in the engine;
-    `children`: answers its lookups; `examples`: a sequence that has read examples, which the job's trees may continue;
+    `children`: answers its lookups; `examples`: sequences that have read examples, which the job's trees may continue;
     `end`: called with its sequence when the text has ended; `room`: the most ids that it may need in the engine, besides
     what it shares with others.
 
@@ -27,7 +27,7 @@ class Job:
     steps: Steps[None]
     begin: Callable[[], int]
     children: Callable[[Sequence[int]], Children]
-    examples: int | None = None
+    examples: Sequence[int] = ()
     end: Callable[[int], object] = lambda sequence: None
     room: int = 0
     passes: int = 0
@@ -150,10 +150,9 @@ class Job:
         finally:
             self.is_done = True
 
-    def _open(self, engine: Engine, ahead: Sequence[int], of_examples: bool) -> int:
-        sequence = self.examples if of_examples else self.sequence
-        if sequence is None:
-            raise ValueError("a tree of examples was asked for, but the job has none")
-        tree = engine.tree(sequence, ahead)
+    def _open(self, engine: Engine, ahead: Sequence[int], of_examples: int | None) -> int:
+        if of_examples is not None and of_examples >= len(self.examples):
+            raise ValueError(f"a tree of examples {of_examples} was asked for, but the job has {len(self.examples)}")
+        tree = engine.tree(self.sequence if of_examples is None else self.examples[of_examples], ahead)
         self._trees.add(tree)
         return tree

@@ -36,11 +36,11 @@ class Forget:
 class OpenTree:
     """The request for a tree of continuations. `ahead`: as in `refactx.engines.engine.Engine.tree`.
 
-    `of_examples`: continuations not of the text, but of the examples that its job has (`refactx.engines.scheduler.Job`).
+    `of_examples`: continuations not of the text, but of these examples of its job, by number (`refactx.engines.job.Job`).
     """
 
     ahead: IdPath = ()
-    of_examples: bool = False
+    of_examples: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

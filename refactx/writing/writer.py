@@ -47,7 +47,7 @@ class SharedEngine:
         key, scheduler = tuple(ids), self.scheduler
         sequence = self._shared.pop(key, None)
         if sequence is None:
-            used = {job.examples for job in scheduler.running}
+            used = {number for job in scheduler.running for number in job.examples}
             for old in [old for old, number in self._shared.items() if number not in used]:
                 if len(self._shared) >= MOST_SHARED:
                     scheduler.engine.drop(self._shared.pop(old))
@@ -205,8 +205,7 @@ class _Text:
         )
 
         def begin() -> int:
-            if chooser.examples:
-                job.examples = self._writer.shared.continued(chooser.examples)
+            job.examples = [self._writer.shared.continued(one) for one in chooser.examples]
             return engine.fork(self._writer.shared.continued(self._prefix)) if self._prefix else engine.prefill(())
 
         job = Job(

@@ -79,11 +79,11 @@ def result_of(
     def store() -> Steps[None]:
         found.append((yield from steps))
 
-    shared = engine.prefill(examples) if examples else None
+    shared = [engine.prefill(examples)] if examples else []
     job = Job(steps=store(), begin=lambda: engine.prefill(text), children=index.children, examples=shared)
     run_jobs(Scheduler(engine), [job])
-    if shared is not None:
-        engine.drop(shared)
+    for sequence in shared:
+        engine.drop(sequence)
     return found[0]
 
 

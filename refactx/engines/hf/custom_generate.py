@@ -145,12 +145,11 @@ class ForcedTokens:
                 max_length=generation_config.max_length,
                 abilities=abilities,
             )
-            examples = tuple(choosers[number].examples)
             return Job(
                 steps=writer.write(logits[number] if logits else None),
                 begin=lambda: sequences[number],
                 children=self._machine.source.children,
-                examples=_read_once(engine, examples, read) if examples else None,
+                examples=[_read_once(engine, one, read) for one in choosers[number].examples],
                 end=lambda sequence: self._end(engine, sequence, model_kwargs),
             )
 

@@ -10,7 +10,7 @@ from refactx.engines.llamacpp.model import ALL_LAYERS, LlamaCppModel, load
 from refactx.engines.llamacpp.text import LlamaCppTokenizer, check
 from refactx.models.loading import check_chat_template
 
-RESERVED = 2200
+RESERVED = 2600
 """The cells of a context that no text may take: for a channel's examples, and for trees."""
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from refactx.errors import ModelError
 
-CELLS_A_TEXT = 1000 + 700 + 1000 + 2500
-"""Ids of a prompt, of the examples of the noisy channel, of an answer, and of a tree of continuations."""
+CELLS_A_TEXT = 1000 + 1100 + 1000 + 2500
+"""Ids of a prompt, of both examples of the noisy channel, of an answer, and of a tree of continuations."""
 _MULTIPLE = 256
 """llama.cpp makes contexts in multiples of it."""
 _HALF = 2
@@ -22,7 +22,7 @@ def cells(asked: int | None, texts: int, bytes_a_cell: int, free: int | None) ->
     `free`: bytes of free memory; None: not known. Raises ModelError if there is too little of it.
 
     >>> cells(None, 1, 23_040, 8 << 30), cells(None, 100, 23_040, 8 << 30)
-    (5376, 186368)
+    (5632, 186368)
     """
     wanted = _rounded(CELLS_A_TEXT * texts if asked is None else asked)
     least = wanted if asked is not None else _rounded(CELLS_A_TEXT)

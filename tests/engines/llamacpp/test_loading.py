@@ -90,11 +90,11 @@ def test_ids_that_the_model_lacks_are_reported(tiny: Path) -> None:
 
 
 def test_a_context_is_as_large_as_texts_need_and_memory_allows() -> None:
-    assert cells(None, 1, 1000, None) == 5376
-    assert cells(None, 4, 1000, 10**12) == 20992
+    assert cells(None, 1, 1000, None) == 5632
+    assert cells(None, 4, 1000, 10**12) == 22528
     assert cells(None, 100, 1000, 20_000_000) == 9984
     assert cells(700, 1, 1000, 10**12) == 768
-    with pytest.raises(ModelError, match="a context of 5,376 ids takes"):
+    with pytest.raises(ModelError, match="a context of 5,632 ids takes"):
         cells(None, 4, 1000, 1_000_000)
 
 

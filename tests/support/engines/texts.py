@@ -116,7 +116,8 @@ class Writing:
             self.sequence = engine.prefill(ids[:1])
             return self.sequence
 
-        self.job = Job(steps=writer.write(), begin=begin, children=children, examples=examples, **more)
+        shared = [] if examples is None else [examples]
+        self.job = Job(steps=writer.write(), begin=begin, children=children, examples=shared, **more)
 
     @property
     def ids(self) -> list[int]:
