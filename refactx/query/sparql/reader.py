@@ -38,7 +38,7 @@ def read_patterns(text: str) -> Patterns | None:
 
     >>> read_patterns("ASK { wd:Q1 wdt:P2 ?x }").edges  # doctest: +NORMALIZE_WHITESPACE
     [Edge(subject=Term(variable=None, id='Q1', text=None), steps=(Step(iri='http://www.wikidata.org/prop/direct/P2',
-        inverse=False, closure='', other=None),), object=Term(variable='x', id=None, text=None), position=0)]
+        inverse=False, closure='', others=()),), object=Term(variable='x', id=None, text=None), position=0)]
     """
     try:
         return _Reader(parse_sparql(text)).patterns
