@@ -33,7 +33,7 @@ class RepeatedAnswer:
 
     def _separates(self, token: int) -> bool:
         if token not in self._separators:
-            self._separators[token] = token >= 0 and any(one in self._tokenizer.decode([token]) for one in ";,")
+            self._separators[token] = token >= 0 and not set(";,").isdisjoint(self._tokenizer.decode([token]))
         return self._separators[token]
 
 

@@ -1,10 +1,16 @@
 """The group `refactx store`."""
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import click
 
 from refactx.cli.help import OrderedGroup
 from refactx.cli.options import DB, JSON, print_json
 from refactx.cli.store.following import drop_store, note_if_waiting, print_store, progress
+
+if TYPE_CHECKING:
+    from refactx.sparql.store import StoreReport
 
 
 @click.group(cls=OrderedGroup, invoke_without_command=True)
@@ -25,17 +31,9 @@ def store(context: click.Context) -> None:
 @JSON
 def build(name: str, db: str | None, as_json: bool) -> None:
     """Build the store of index NAME anew."""
-    from refactx.connect import open_index
     from refactx.sparql.store import build_store
-    from refactx.sparql.store.folder import folder_of
 
-    with open_index(name, db) as index, progress(index) as advance:
-        note_if_waiting(folder_of(index), name)
-        done = build_store(index, advance=advance)
-    if as_json:
-        return print_json(done.to_json())
-    print_store(done)
-    return None
+    _make(build_store, name, db, as_json)
 
 
 @store.command()
@@ -47,17 +45,9 @@ def update(name: str, db: str | None, as_json: bool) -> None:
 
     If it cannot follow the index, or if there is none, it is built anew.
     """
-    from refactx.connect import open_index
     from refactx.sparql.store import update_store
-    from refactx.sparql.store.folder import folder_of
 
-    with open_index(name, db) as index, progress(index) as advance:
-        note_if_waiting(folder_of(index), name)
-        done = update_store(index, advance=advance)
-    if as_json:
-        return print_json(done.to_json())
-    print_store(done)
-    return None
+    _make(update_store, name, db, as_json)
 
 
 @store.command()
@@ -94,4 +84,18 @@ def drop(name: str, db: str | None, as_json: bool) -> None:
     if as_json:
         return print_json({"dropped": name})
     click.echo(f"dropped the store of {name}")
+    return None
+
+
+def _make(make: Callable[..., "StoreReport"], name: str, db: str | None, as_json: bool) -> None:
+    """Build or update the store of an index, with progress, and print what was done."""
+    from refactx.connect import open_index
+    from refactx.sparql.store.folder import folder_of
+
+    with open_index(name, db) as index, progress(index) as advance:
+        note_if_waiting(folder_of(index), name)
+        done = make(index, advance=advance)
+    if as_json:
+        return print_json(done.to_json())
+    print_store(done)
     return None
