@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import rmtree
 from urllib.parse import urlencode
 
 import psycopg
@@ -79,13 +80,19 @@ postgresql = factories.postgresql("postgresql_server")
 
 
 @pytest.fixture
-def db_url(postgresql: "psycopg.Connection[tuple[object, ...]]") -> str:
-    """The URL of an empty database for one test, which is dropped after it together with its connections."""
+def db_url(postgresql: "psycopg.Connection[tuple[object, ...]]", session_home: Path) -> Iterator[str]:
+    """The URL of an empty database for one test, which is dropped after it together with its connections.
+
+    The stores that the test makes are removed: the next test has a database of the same name.
+    """
     info = postgresql.info
     parts = {"host": info.host, "port": info.port, "user": info.user}
     if info.password:
         parts["password"] = info.password
-    return f"postgresql:///{info.dbname}?{urlencode(parts)}"
+    before = set(session_home.glob("stores/*"))
+    yield f"postgresql:///{info.dbname}?{urlencode(parts)}"
+    for store in set(session_home.glob("stores/*")) - before:
+        rmtree(store)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 import fcntl
 import shutil
 import signal
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -27,12 +26,10 @@ MISSING = (
 
 
 @pytest.fixture
-def living(db_url: str, tmp_path: Path) -> Iterator[LivingIndex]:
+def living(db_url: str, tmp_path: Path) -> LivingIndex:
     living = LivingIndex(db_url, tmp_path)
     living.ingest(*FIRST)
-    yield living
-    with living.open() as index:
-        folder_of(index).drop()
+    return living
 
 
 def state(index: Index) -> str:
