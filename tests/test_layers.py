@@ -21,6 +21,7 @@ LAYERS = """
     refactx(the face)  __main__
     cli
     eval
+    nl2sparql
     asking     sparql
     grounded   ingest
     writing

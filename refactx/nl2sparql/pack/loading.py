@@ -1,0 +1,194 @@
+"""Packs by name or folder: `pack.toml`, `patterns.toml`, `examples.jsonl`, `schema.jsonl`, each checked as it is read."""
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Iterator
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from refactx.errors import InputError
+from refactx.nl2sparql.pack.pack import THRESHOLD, Example, Pack, Pattern, SchemaTerm, TermKind
+from refactx.nl2sparql.pack.table import Table
+
+VERSION = 1
+"""The version of the file format that this code reads."""
+PACK, PATTERNS, EXAMPLES, SCHEMA, RULES = "pack.toml", "patterns.toml", "examples.jsonl", "schema.jsonl", "rules.toml"
+_HEAD = ["version", "name", "title", "languages", "endpoint", "base", "graphs", "services", "prefixes", "vocabularies"]
+_HEAD += ["source", "licence"]
+_KINDS: dict[str, TermKind] = {"class": "class", "property": "property", "individual": "individual"}
+
+
+def built_in_packs() -> tuple[str, ...]:
+    """Return the names of the packs that come with ReFactX, in order.
+
+    >>> "liita" in built_in_packs()
+    True
+    """
+    folder = files("refactx.prompts") / "packs"
+    if not folder.is_dir():
+        return ()
+    return tuple(sorted(one.name for one in folder.iterdir() if one.is_dir() and (one / PACK).is_file()))
+
+
+def load_pack(name: str | Path) -> Pack:
+    """Return a built-in pack, given its name, or the pack in a folder, given a path.
+
+    A text is a path if it has a slash or names a folder that is there, and else a name. Raises InputError if there is no
+    such pack, or if one of its files is not valid; the message has the file, and the line or table.
+
+    >>> load_pack("liita").languages
+    ('en', 'it')
+    """
+    path = Path(name)
+    if isinstance(name, str) and "/" not in name and not path.is_dir():
+        if name not in built_in_packs():
+            known = ", ".join(built_in_packs()) or "none"
+            raise InputError(f"there is no pack {name}: expected one of {known}, or a folder with a {PACK}")
+        with as_file(files("refactx.prompts") / "packs" / name) as folder:
+            return read_pack(folder)
+    if not (path / PACK).is_file():
+        raise InputError(f"{path} is no pack: expected a folder with a {PACK}")
+    return read_pack(path)
+
+
+def read_pack(folder: Path) -> Pack:
+    """Return the pack of a folder. Raises InputError as `load_pack` does."""
+    head = _toml(folder / PACK)
+    version = head.whole("version")
+    if version != VERSION:
+        raise InputError(f"{head.where} has version = {version}: this ReFactX reads version {VERSION}")
+    head.only(*_HEAD)
+    prefixes = head.mapping("prefixes", Table.iri)
+    vocabularies = head.texts("vocabularies")
+    if unknown := [prefix for prefix in vocabularies if prefix not in prefixes]:
+        raise InputError(f"{head.where} has the vocabulary {unknown[0]}: expected names of its table [prefixes]")
+    threshold, patterns = _patterns(folder)
+    return Pack(
+        name=head.text("name"),
+        title=head.text("title", head.text("name")),
+        version=version,
+        languages=head.texts("languages") or ("en",),
+        base=head.text("base", " ").strip(),
+        endpoint=head.iri("endpoint") if "endpoint" in head.values else None,
+        graphs=head.mapping("graphs", Table.iri),
+        services=head.mapping("services", Table.iri),
+        prefixes=prefixes,
+        vocabularies=vocabularies,
+        threshold=threshold,
+        patterns=patterns,
+        examples=_examples(folder, patterns),
+        schema=_schema(folder),
+        source=head.text("source", " ").strip(),
+        licence=head.text("licence", " ").strip(),
+        fingerprint=_fingerprint(folder),
+        folder=folder,
+    )
+
+
+def _toml(path: Path) -> Table:
+    try:
+        return Table(str(path), tomllib.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}): expected a TOML file") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not TOML: {error}") from error
+
+
+def _lines(path: Path) -> Iterator[Table]:
+    """Yield the objects of a file of JSON lines; none if there is no such file. Empty lines are left out."""
+    if not path.is_file():
+        return
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read ({error}): expected UTF-8, one JSON object a line") from error
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            values = json.loads(line)
+        except ValueError as error:
+            raise InputError(f"{path}, line {number} is not JSON ({error}): expected one object a line") from error
+        if not isinstance(values, dict):
+            raise InputError(f"{path}, line {number} is a {type(values).__name__}: expected an object")
+        yield Table(f"{path}, line {number}", values)
+
+
+def _patterns(folder: Path) -> tuple[float, dict[str, Pattern]]:
+    path = folder / PATTERNS
+    if not path.is_file():
+        return THRESHOLD, {}
+    table, found = _toml(path), dict[str, Pattern]()
+    table.only("version", "threshold", "pattern")
+    for number, values in enumerate(table.tables("pattern"), 1):
+        name = values.text("name")
+        one = Table(f"{path}, pattern {number} ({name})", values.values)
+        one.only("name", "about", "weight", "words", "hints", "phrases", "implies")
+        if name in found:
+            raise InputError(f"{one.where} has a name that was there before: expected each name once")
+        found[name] = Pattern(
+            name=name,
+            about=one.text("about", " ").strip(),
+            weight=one.number("weight", 1.0),
+            words=one.mapping("words", Table.texts),
+            hints=one.mapping("hints", Table.texts),
+            phrases=one.mapping("phrases", Table.texts),
+            implies=one.mapping("implies", Table.number),
+        )
+    for pattern in found.values():
+        if unknown := sorted(pattern.implies.keys() - found.keys()):
+            raise InputError(f"{path}: {pattern.name} implies {unknown[0]}, which is no pattern of this file")
+    return table.number("threshold", THRESHOLD), found
+
+
+def _examples(folder: Path, patterns: dict[str, Pattern]) -> tuple[Example, ...]:
+    found, ids = list[Example](), set[str]()
+    for one in _lines(folder / EXAMPLES):
+        one.only("id", "question", "variants", "sparql", "patterns")
+        example = Example(
+            id=one.text("id"),
+            question=one.text("question"),
+            sparql=one.text("sparql"),
+            variants=one.mapping("variants", Table.texts),
+            patterns=one.mapping("patterns", Table.number),
+        )
+        if unknown := sorted(example.patterns.keys() - patterns.keys()):
+            raise InputError(f"{one.where} has the pattern {unknown[0]}: expected those of {PATTERNS}")
+        if example.id in ids:
+            raise InputError(f"{one.where} has the id {example.id}, which was there before: expected each once")
+        ids.add(example.id)
+        found.append(example)
+    return tuple(found)
+
+
+def _schema(folder: Path) -> dict[str, SchemaTerm]:
+    found = dict[str, SchemaTerm]()
+    for one in _lines(folder / SCHEMA):
+        one.only("iri", "kind", "labels", "domain", "range", "parents", "comment")
+        kind = _KINDS.get(one.text("kind"))
+        if kind is None:
+            raise one.wrong("kind", f"one of {', '.join(_KINDS)}")
+        term = SchemaTerm(
+            iri=one.iri("iri"),
+            kind=kind,
+            labels=one.mapping("labels", Table.text),
+            domain=one.iris("domain"),
+            range=one.iris("range"),
+            parents=one.iris("parents"),
+            comment=one.text("comment", " ").strip(),
+        )
+        if term.iri in found:
+            raise InputError(f"{one.where} has the IRI {term.iri}, which was there before: expected each once")
+        found[term.iri] = term
+    return found
+
+
+def _fingerprint(folder: Path) -> str:
+    """Return a hash of the files of a pack, 16 hexadecimal digits."""
+    digest = hashlib.sha256()
+    for name in (PACK, PATTERNS, EXAMPLES, SCHEMA, RULES):
+        path = folder / name
+        content = path.read_bytes() if path.is_file() else b""
+        digest.update(b"%s %d\n" % (name.encode(), len(content)) + content)
+    return digest.hexdigest()[:16]
