@@ -63,8 +63,9 @@ def has_labels(text: str) -> bool:
     return any(token.kind == "label" for token in tokens_of(text))
 
 
-def with_iris(text: str, names: Names) -> Labelled:
-    """Return a query with IRIs in place of labels.
+def with_iris(text: str, names: Names, *, likeliest: bool = False) -> Labelled:
+    """Return a query with IRIs in place of labels. `likeliest`: a label of several entities means the first of these even
+    if it has not clearly most facts.
 
         with_iris("SELECT ?x { <Louisiana> <nickname> ?x }", Names(index)).sparql
         # "SELECT ?x { wd:Q1588 wdt:P1449 ?x }"
@@ -76,7 +77,7 @@ def with_iris(text: str, names: Names) -> Labelled:
     if not any(token.kind == "label" for token in tokens):
         return Labelled(tuple(tokens), {})
     check_query(text)
-    return _Reader(text, tokens, shape_of(tokens), names).labelled()
+    return _Reader(text, tokens, shape_of(tokens), names, likeliest).labelled()
 
 
 class _Candidate(NamedTuple):
@@ -96,8 +97,8 @@ class _Property(NamedTuple):
 
 
 class _Reader:
-    def __init__(self, text: str, tokens: list[Token], shape: Shape, names: Names) -> None:
-        self._text, self._tokens, self._shape = text, tokens, shape
+    def __init__(self, text: str, tokens: list[Token], shape: Shape, names: Names, likeliest: bool) -> None:
+        self._text, self._tokens, self._shape, self._likeliest = text, tokens, shape, likeliest
         self._names, self._facts = names, names.facts
         self._resolved: dict[str, Resolved] = {}
         words = [token for token in tokens if not token.is_space]
@@ -202,7 +203,8 @@ class _Reader:
         if not found:
             return None
         best, rest = found[0], found[1:]
-        if rest and rest[0].fits == best.fits and best.facts < CLEARLY * max(rest[0].facts, 1):
+        is_clear = not rest or rest[0].fits != best.fits or best.facts >= CLEARLY * max(rest[0].facts, 1)
+        if not is_clear and (exact or not self._likeliest):
             if exact:
                 return label
             shown = ", ".join(f"<{one.name}> ({one.facts:,} facts)" for one in found[:NEAR])

@@ -53,6 +53,12 @@ def test_what_labels_become(names: Names, text: str, sparql: str | None) -> None
         assert with_iris(text, names).sparql == sparql
 
 
+def test_the_likeliest_of_several_entities_is_one_of_those_that_the_error_names(names: Names) -> None:
+    text = "ASK { VALUES ?p { <child> <spouse> } <Ann> ?p ?x }"
+    sparql = with_iris(text, names, likeliest=True).sparql
+    assert sparql in (f"ASK {{ VALUES ?p {{ wdt:P3 wdt:P4 }} {entity} ?p ?x }}" for entity in ("wd:Q1", "wd:Q2"))
+
+
 def test_what_is_taken_as_something_else_is_said(names: Names) -> None:
     found = with_iris("ASK { <Ann> <child> <Bob> . <Evi> <Spouse> <Dan> }", names)
     taken = {one.label: (one.name, one.among) for one in found.resolved}

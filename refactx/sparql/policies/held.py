@@ -27,13 +27,14 @@ class HeldPolicy:
         self._model, self._prompt, self._names = model, prompt, names
 
     def write(self, question: str) -> Written:
-        """Return the query with ids; refused if a name of it may mean several entities, or if it is not whole."""
+        """Return the query with ids; refused if a name of it means nothing there, or if it is not whole. Of the entities
+        of an alias, the likeliest is meant."""
         text = self._model(self._prompt.messages("names", question), MAX_NEW_TOKENS)
         written = Written(policy="open", question=question, text=text)
         if not text:
             return replace(written, reason=f"{NO_QUERY} of at most {MAX_NEW_TOKENS} tokens")
         try:
-            labelled = with_iris(text, self._names)
+            labelled = with_iris(text, self._names, likeliest=True)
         except (LabelError, QueryRefusedError, SparqlSyntaxError) as error:
             return replace(written, reason=str(error))
         return replace(written, sparql=labelled.sparql, choices=self._choices(labelled))

@@ -33,6 +33,9 @@ Form = Literal["direct", "rag", "open", "harvest", "names"]
 """The texts of a policy, or `names`: of open text that is held to the grammar, with names in angle brackets."""
 _AS_PGMR = ("open", "harvest")
 _WITH_NAMES = ("rag", "harvest")
+_END: dict[Form, str] = {"direct": "", "rag": "", "open": "", "harvest": "", "names": "\n"}
+"""The end of an answer in an example: a query that is held to the grammar ends at the end of its line, and examples without
+it lead models to write on."""
 EXPECTED = (
     "expected tables direct, rag, open, harvest and names, each with system and user, which has $question (in rag and harvest "
     "$names too), and [[example]] tables with question, sparql and names"
@@ -41,10 +44,12 @@ EXPECTED = (
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """The system message of a policy, and the user's message, with $question and maybe $names."""
+    """The system message of a policy, and the user's message, with $question and maybe $names; `examples`: how many it
+    shows, the first ones, None: all."""
 
     system: str
     user: str
+    examples: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,16 +96,16 @@ class SparqlPrompt:
         """
         if not clean_part(question):
             raise InputError("the question is empty: ask something, in quotes")
-        turns = [("system", self.texts[form].system)]
-        for example in self.examples:
+        turns = [("system", self.texts[form].system.strip())]
+        for example in self.examples[: self.texts[form].examples]:
             turns.append(("user", self._user(form, example.question, _mixed(example))))
-            turns.append(("assistant", example.text(form)))
+            turns.append(("assistant", example.text(form) + _END[form]))
         turns.append(("user", self._user(form, clean_part(question), given)))
-        return [{"role": role, "content": text.strip()} for role, text in turns]
+        return [{"role": role, "content": text} for role, text in turns]
 
     def _user(self, form: Form, question: str, given: Iterable[Entry]) -> str:
         lines = [_as_pgmr(one) if form in _AS_PGMR else f"{one.id} = {one.label}" for one in given]
-        return Template(self.texts[form].user).substitute(question=question, names="\n".join(lines))
+        return Template(self.texts[form].user).substitute(question=question, names="\n".join(lines)).strip()
 
 
 def load_sparql_prompt(name: str = "sparql") -> SparqlPrompt:
@@ -132,6 +137,8 @@ def _texts(form: Form, table: Mapping[str, str]) -> Texts:
     found = Texts(**table)
     if not all(isinstance(text, str) for text in (found.system, found.user)):
         raise TypeError(f"a text of {form} is none")
+    if not isinstance(found.examples, int | None) or (found.examples is not None and found.examples < 0):
+        raise TypeError(f"examples of {form} is no number of examples")
     wanted = ("question", "names") if form in _WITH_NAMES else ("question",)
     template = Template(found.user)
     if not template.is_valid() or sorted(template.get_identifiers()) != sorted(wanted):
