@@ -55,6 +55,7 @@ LIBRARIES = {  # where a library may be imported; a prefix of a module's name
         "refactx.query.sparql.parser",
         "refactx.query.sparql.tree",
         "refactx.query.sparql.reader",
+        "refactx.nl2sparql.parsed",
         "refactx.query.pgmr.syntax",
         "refactx.sparql.memory.patterns",
     ),
