@@ -55,16 +55,23 @@ def matcher_of(tokenizer: FactTokenizer) -> Matcher:
 
     Raises ModelError if llguidance refuses the tokenizer.
     """
-    table = [b"" if number in tokenizer.added_tokens else text for number, text in enumerate(tokenizer.token_bytes)]
-    size = len(table)
+    added, table = tokenizer.added_tokens, tokenizer.token_bytes
+    return new_matcher([b"" if number in added else text for number, text in enumerate(table)], grammar(len(table)))
+
+
+def new_matcher(table: list[bytes], text: str) -> Matcher:
+    """Return the matcher of a grammar. `table`: the bytes of each token, empty for those that are not text.
+
+    Raises ModelError if llguidance refuses them.
+    """
     try:
         found = LLTokenizer(TokenizerWrapper(_Vocabulary(table)), slices=[])
-        matcher = LLMatcher(found, grammar(size))
+        matcher = LLMatcher(found, text)
     except (ValueError, RuntimeError) as error:
         raise ModelError(f"this tokenizer cannot write SPARQL, since llguidance refuses it: {error}") from error
     if matcher.is_error():
         raise ModelError(f"this tokenizer cannot write SPARQL, since llguidance refuses it: {matcher.get_error()}")
-    return Matcher(matcher, size)
+    return Matcher(matcher, len(table))
 
 
 class _Vocabulary:
