@@ -59,6 +59,7 @@ LIBRARIES = {  # where a library may be imported; a prefix of a module's name
         "refactx.query.pgmr.syntax",
         "refactx.sparql.memory.patterns",
     ),
+    "bm25s": ("refactx.nl2sparql.retrieval.bm25",),
     "llguidance": ("refactx.sparql.decoding.matching",),
     "rapidfuzz": ("refactx.sparql.memory.name_memory",),
     "sentence_transformers": ("refactx.sparql.memory.sentence_transformers",),

@@ -1,15 +1,20 @@
-"""Packs by name or folder: `pack.toml`, `patterns.toml`, `examples.jsonl`, `schema.jsonl`, each checked as it is read."""
+"""Packs by name or folder: `pack.toml`, `patterns.toml`, `examples.jsonl`, `schema.jsonl` and `rules.toml`, each checked as it
+is read."""
 
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from refactx.errors import InputError
 from refactx.nl2sparql.pack.pack import THRESHOLD, Example, Pack, Pattern, SchemaTerm, TermKind
 from refactx.nl2sparql.pack.table import Table
+
+if TYPE_CHECKING:
+    from refactx.nl2sparql.rules import Rule
 
 VERSION = 1
 """The version of the file format that this code reads."""
@@ -63,6 +68,7 @@ def read_pack(folder: Path) -> Pack:
     vocabularies = head.texts("vocabularies")
     if unknown := [prefix for prefix in vocabularies if prefix not in prefixes]:
         raise InputError(f"{head.where} has the vocabulary {unknown[0]}: expected names of its table [prefixes]")
+    graphs, services = head.mapping("graphs", Table.iri), head.mapping("services", Table.iri)
     threshold, patterns = _patterns(folder)
     return Pack(
         name=head.text("name"),
@@ -71,14 +77,15 @@ def read_pack(folder: Path) -> Pack:
         languages=head.texts("languages") or ("en",),
         base=head.text("base", " ").strip(),
         endpoint=head.iri("endpoint") if "endpoint" in head.values else None,
-        graphs=head.mapping("graphs", Table.iri),
-        services=head.mapping("services", Table.iri),
+        graphs=graphs,
+        services=services,
         prefixes=prefixes,
         vocabularies=vocabularies,
         threshold=threshold,
         patterns=patterns,
         examples=_examples(folder, patterns),
         schema=_schema(folder),
+        rules=_rules(folder, prefixes, graphs, services, patterns),
         source=head.text("source", " ").strip(),
         licence=head.text("licence", " ").strip(),
         fingerprint=_fingerprint(folder),
@@ -124,7 +131,7 @@ def _patterns(folder: Path) -> tuple[float, dict[str, Pattern]]:
     for number, values in enumerate(table.tables("pattern"), 1):
         name = values.text("name")
         one = Table(f"{path}, pattern {number} ({name})", values.values)
-        one.only("name", "about", "weight", "words", "hints", "phrases", "implies")
+        one.only("name", "about", "weight", "words", "hints", "unless", "phrases", "implies")
         if name in found:
             raise InputError(f"{one.where} has a name that was there before: expected each name once")
         found[name] = Pattern(
@@ -133,6 +140,7 @@ def _patterns(folder: Path) -> tuple[float, dict[str, Pattern]]:
             weight=one.number("weight", 1.0),
             words=one.mapping("words", Table.texts),
             hints=one.mapping("hints", Table.texts),
+            unless=one.mapping("unless", Table.texts),
             phrases=one.mapping("phrases", Table.texts),
             implies=one.mapping("implies", Table.number),
         )
@@ -182,6 +190,20 @@ def _schema(folder: Path) -> dict[str, SchemaTerm]:
             raise InputError(f"{one.where} has the IRI {term.iri}, which was there before: expected each once")
         found[term.iri] = term
     return found
+
+
+def _rules(
+    folder: Path,
+    prefixes: Mapping[str, str],
+    graphs: Mapping[str, str],
+    services: Mapping[str, str],
+    patterns: Mapping[str, Pattern],
+) -> "tuple[Rule, ...]":
+    if not (folder / RULES).is_file():
+        return ()
+    from refactx.nl2sparql.rules import read_rules  # it reads tables by this package, which is loaded first
+
+    return read_rules(_toml(folder / RULES), prefixes, graphs, services, patterns)
 
 
 def _fingerprint(folder: Path) -> str:

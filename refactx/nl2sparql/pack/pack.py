@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from refactx.nl2sparql.rules import Rule
 
 THRESHOLD = 0.35
 """The least score of a detected pattern, where a pack says nothing else."""
@@ -14,9 +17,10 @@ TermKind = Literal["class", "property", "individual"]
 class Pattern:
     """A kind of thing that a question asks for, and the words by which it is detected, by language.
 
-    `words`: one of them is enough, and gives the pattern `weight`; `hints`: two different ones are; `phrases`: whole
-    questions, which an encoder compares with the question; `implies`: other patterns that come with this one, with the
-    share of its score that they get. A word may end or begin with `*`, and `...` stands for up to three words.
+    `words`: one of them is enough, and gives the pattern `weight`; `hints`: two different ones are; `unless`: parts of a
+    question in which neither is looked for; `phrases`: whole questions, which an encoder compares with the question;
+    `implies`: other patterns that come with this one, with the share of its score that they get. A word may end or begin
+    with `*`, and `...` stands for up to three words.
     """
 
     name: str
@@ -24,6 +28,7 @@ class Pattern:
     weight: float = 1.0
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     hints: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unless: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     phrases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     implies: Mapping[str, float] = field(default_factory=dict)
 
@@ -70,7 +75,8 @@ class Pack:
     `name`, `title`: as people call it; `version`: of the file format; `languages`: of questions, the main one first;
     `endpoint`: its URL, if there is one; `base`: the prompt's text that is always there; `graphs`, `services`,
     `prefixes`: IRIs by name; `vocabularies`: prefixes whose names are all in `schema`, so that another is a mistake;
-    `threshold`: the least score of a detected pattern; `patterns`, `schema`: by name and by IRI; `source`, `licence`:
+    `threshold`: the least score of a detected pattern; `patterns`, `schema`: by name and by IRI; `rules`: what prompts say of
+    the data and what is checked in queries; `source`, `licence`:
     where the data is from; `fingerprint`: equal only for the same files; `folder`: where they are.
     """
 
@@ -88,6 +94,7 @@ class Pack:
     patterns: Mapping[str, Pattern] = field(default_factory=dict)
     examples: tuple[Example, ...] = ()
     schema: Mapping[str, SchemaTerm] = field(default_factory=dict)
+    rules: "tuple[Rule, ...]" = ()
     source: str = ""
     licence: str = ""
     fingerprint: str = ""

@@ -1,0 +1,40 @@
+"""The words of patterns as regular expressions over folded text: stems with `*`, phrases, and `...` for words between."""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+_GAP = "..."
+_BETWEEN = r"(?:\W+\w+){0,3}"
+
+
+def fold(text: str) -> str:
+    """Return a text in lower case without accents, in which words are looked for.
+
+    >>> fold("Polarità")
+    'polarita'
+    """
+    return "".join(c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c))
+
+
+def compile_words(words: Iterable[str]) -> "re.Pattern[str] | None":
+    """Return an expression that finds each of some words in folded text; None without words.
+
+    `*` at the end or the beginning of a word stands for letters, `...` between words for at most three of them.
+
+    >>> found = compile_words(["sinonim*", "how many ... senses"]).finditer(fold("How many different senses, e sinonimi?"))
+    >>> [match[0] for match in found]
+    ['how many different senses', 'sinonimi']
+    """
+    parts = sorted(map(_part, words), key=len, reverse=True)
+    return re.compile(rf"(?<!\w)(?:{'|'.join(parts)})(?!\w)") if parts else None
+
+
+def _part(word: str) -> str:
+    found = ""
+    for piece in fold(word).split():
+        if piece == _GAP:
+            found += _BETWEEN
+            continue
+        found += (r"\W+" if found else "") + re.escape(piece).replace(r"\*", r"\w*")
+    return found

@@ -1,0 +1,133 @@
+"""The examples of a pack that are most like a question: by meaning, by words and by patterns, with the parts of a score."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refactx.nl2sparql.pack import Example, Pack
+from refactx.nl2sparql.patterns import PatternDetector, without_quoted
+from refactx.nl2sparql.retrieval.bm25 import QuestionIndex
+from refactx.sparql.memory.entry import Encoder
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The shares of a score, which are divided by their sum: embeddings, BM25 and patterns."""
+
+    dense: float = 0.4
+    bm25: float = 0.3
+    pattern: float = 0.3
+
+    def without_dense(self) -> "Weights":
+        """Return the shares of the others, out of 1.
+
+        >>> Weights().without_dense()
+        Weights(dense=0.0, bm25=0.5, pattern=0.5)
+        """
+        rest = self.bm25 + self.pattern
+        return Weights(0.0, self.bm25 / rest, self.pattern / rest) if rest else Weights(0.0, 0.5, 0.5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retrieved:
+    """An example, and how much it is like a question, each from 0 to 1.
+
+    `question`: the one of the example's questions that is nearest; `score`: the weighted sum of `dense` (the cosine of
+    embeddings, None without an encoder), `bm25` and `pattern`.
+    """
+
+    example: Example
+    question: str
+    score: float
+    dense: float | None
+    bm25: float
+    pattern: float
+
+
+class Retriever:
+    """Retrieves examples of a pack.
+
+    `encoder`: without one, the other two parts have its share of the score (`weights`, in use: `shares`). Terms in quotes
+    are left out of questions, as they are data. All questions of an example are compared, and the best one counts.
+    Raises InputError if bm25s is not installed.
+    """
+
+    def __init__(self, pack: Pack, encoder: Encoder | None = None, weights: Weights | None = None) -> None:
+        weights = weights or Weights()
+        self.pack, self.encoder = pack, encoder
+        self.shares = weights if encoder is not None else weights.without_dense()
+        self._detector = PatternDetector(pack, encoder)
+        self._questions = [(row, text) for row, one in enumerate(pack.examples) for text in one.questions]
+        self._rows = np.array([row for row, _ in self._questions], np.intp)
+        texts = [without_quoted(text) for _, text in self._questions]
+        self._index = QuestionIndex(texts)
+        self._embeddings = encoder.encode(texts) if encoder is not None and texts else None
+
+    def retrieve(
+        self,
+        question: str,
+        k: int = 5,
+        *,
+        patterns: Mapping[str, float] | None = None,
+        without: Collection[str] = (),
+    ) -> tuple[Retrieved, ...]:
+        """Return the `k` examples most like a question, the best first.
+
+        `patterns`: those of the question, by default as detected; `without`: ids of examples that are left out.
+
+        >>> from refactx.nl2sparql.pack import load_pack
+        >>> best, *_ = Retriever(load_pack("liita")).retrieve("How many senses does 'mano' have?")
+        >>> best.example.id, best.dense
+        ('123', None)
+        """
+        if not self.pack.examples:
+            return ()
+        asked = without_quoted(question)
+        if patterns is None:
+            patterns = self._detector.detect(question)
+        by_word = self._index.similarities(asked)
+        dense = np.zeros_like(by_word)
+        if self.encoder is not None and self._embeddings is not None:
+            dense = np.clip(self._embeddings @ self.encoder.encode([asked])[0], 0, 1)
+        by_pattern = np.array([pattern_similarity(patterns, one.patterns) for one in self.pack.examples], np.float32)
+        shares = self.shares
+        per_question = shares.dense * dense + shares.bm25 * by_word + shares.pattern * by_pattern[self._rows]
+        total = shares.dense + shares.bm25 + shares.pattern
+        left_out, found = set(without), list[Retrieved]()
+        rows = dict[int, int]()
+        for at in np.argsort(-per_question, kind="stable").tolist():
+            rows.setdefault(self._questions[at][0], at)
+        for row, at in rows.items():
+            example = self.pack.examples[row]
+            if example.id in left_out:
+                continue
+            if len(found) == k:
+                break
+            found.append(
+                Retrieved(
+                    example=example,
+                    question=self._questions[at][1],
+                    score=_rounded(per_question, at) / total,
+                    dense=None if self.encoder is None else _rounded(dense, at),
+                    bm25=_rounded(by_word, at),
+                    pattern=_rounded(by_pattern, row),
+                )
+            )
+        return tuple(found)
+
+
+def pattern_similarity(one: Mapping[str, float], other: Mapping[str, float]) -> float:
+    """Return how much two sets of weighted patterns have in common: the cosine of their weights.
+
+    >>> pattern_similarity({"COUNT": 1.0}, {"COUNT": 0.6, "VERB": 0.8})
+    0.6
+    """
+    both = sum(weight * other[name] for name, weight in one.items() if name in other)
+    lengths = sum(w * w for w in one.values()) * sum(w * w for w in other.values())
+    return float(round(both / lengths**0.5, 6)) if both and lengths else 0.0
+
+
+def _rounded(values: NDArray[np.float32], at: int) -> float:
+    return round(float(values[at]), 6)
