@@ -141,33 +141,33 @@ class ParsedQuery:
         return not any(one.kind in ("minus", "not exists") for one in self.around(group))
 
     def bound(self, group: int) -> frozenset[str]:
-        """Return the variables that patterns, BIND and VALUES in a group may bind, as they are seen outside of it."""
+        """Return the variables that a group may bind, as they are seen outside of it: of a SELECT, what it shows."""
+        one, found = self.groups[group], self._bound_within(group)
+        return found if one.kind != "select" or one.selected is None else found & frozenset(one.selected)
+
+    def in_scope(self, group: int) -> frozenset[str]:
+        """Return the variables that an expression in a group can see."""
+        one, found = self.groups[group], self._bound_within(group)
+        if one.kind == "optional" and one.parent is not None:
+            found |= self._bound_within(one.parent)
+        if one.kind in ("exists", "not exists") and one.parent is not None:
+            found |= self.in_scope(one.parent)
+        return found
+
+    def _bound_within(self, group: int) -> frozenset[str]:
+        """Return the variables that patterns, BIND and VALUES in a group may bind."""
         one = self.groups[group]
         found = {term for pattern in self.patterns if pattern.group == group for term in pattern.terms}
         found |= {name for data in self.data if data.group == group for name in data.variables}
-        for condition in self.conditions:
-            if condition.group == group and condition.variable is not None:
-                found.add(condition.variable)
+        found |= {named.variable or "" for named in self.conditions if named.group == group}
         found |= {one.graph or ""} if one.kind == "graph" else {one.service or ""} if one.kind == "service" else set()
         for inner in self.inside(group):
             if inner.kind not in ("minus", "exists", "not exists"):
                 found |= self.bound(inner.number)
-        if one.kind == "select" and one.selected is not None and one.parent is not None:
-            found &= set(one.selected)
         return frozenset(term for term in found if is_variable(term))
-
-    def in_scope(self, group: int) -> frozenset[str]:
-        """Return the variables that an expression in a group can see."""
-        one = self.groups[group]
-        found = self.bound(group)
-        if one.kind == "optional" and one.parent is not None:
-            found |= self.bound(one.parent)
-        if one.kind in ("exists", "not exists") and one.parent is not None:
-            found |= self.in_scope(one.parent)
-        return found
 
     @property
     def selected(self) -> tuple[str, ...]:
         """The variables of the result, in order; those of `SELECT *` are sorted."""
         shown = self.groups[0].selected
-        return tuple(sorted(self.bound(0))) if shown is None else shown
+        return tuple(sorted(self._bound_within(0))) if shown is None else shown
