@@ -15,6 +15,7 @@ from refactx.asking.answer import Answer, FinishReason, final_answer, unlinked
 from refactx.asking.channels import Channels
 from refactx.asking.endings import AnswerLine, RepeatedAnswer
 from refactx.asking.inputs import Asked, PromptInputs
+from refactx.asking.models import generate_writer, language_model
 from refactx.asking.options import GREEDY, Generation
 from refactx.asking.prompt import Example, Prompt, load_prompt
 from refactx.asking.queries import QueryChoice, choose_query
@@ -23,8 +24,7 @@ from refactx.choosing.channel import Channel
 from refactx.decoding.partial import Partial
 from refactx.decoding.states import FactSource
 from refactx.decoding.stream import FactStream, TextPiece
-from refactx.engines.language_model import LanguageModel
-from refactx.errors import InputError, ModelError, RefactxError
+from refactx.errors import InputError, RefactxError
 from refactx.fact import Fact, LinkedFact
 from refactx.models.loading import check_chat_template
 from refactx.writing.texts import Ordered, Writer, WritingError, WritingOptions, WrittenText
@@ -88,6 +88,8 @@ class Asker:
         free: bool = False,
         streamer: Any = None,
         until: Callable[[Any], bool] | None = None,
+        system: str = "",
+        cancelled: Callable[[], bool] | None = None,
         **changes: Any,
     ) -> Answer:
         """Ask one question and return its answer.
@@ -96,7 +98,8 @@ class Asker:
         conversation; the oldest are left out if the model has no room for them, and their facts may be written again.
         `free`: without constraint, and so without facts; if greedy text would end without a final answer, `Answer:`
         follows. `streamer`: a Transformers streamer, not together with `num_beams`. `until`: called with the ids so far,
-        int64[rows, length], after each id; the generation ends once it returns True.
+        int64[rows, length], after each id; the generation ends once it returns True. `cancelled`: the same, but asked
+        before each pass of the model, in any thread. `system`: a text after the system message of the prompt.
 
         The beginning of the prompt is the same for all questions, and computed with the first question alone.
 
@@ -105,8 +108,8 @@ class Asker:
         """
         options = replace(options, **changes)
         self._check(options, free, streamer)
-        asked = self._inputs.encode(question, options.max_new_tokens, history)
-        return next(self._answers([asked], options, free, streamer, until, 1))
+        asked = self._inputs.encode(question, options.max_new_tokens, history, system)
+        return next(self._answers([asked], options, free, streamer, until, 1, cancelled, system))
 
     def ask_all(
         self,
@@ -162,6 +165,8 @@ class Asker:
         streamer: Any,
         until: Callable[[Any], bool] | None,
         at_once: int,
+        cancelled: Callable[[], bool] | None = None,
+        system: str = "",
     ) -> Iterator[Answer]:
         """Yield the answers to questions, in order."""
         repeated, marker = RepeatedAnswer(self._tokenizer, self._prompt.marker), self._prompt.marker
@@ -171,11 +176,12 @@ class Asker:
         writing = WritingOptions(
             is_end=repeated.is_end,
             answer_line=AnswerLine(self._tokenizer, marker, self._model.ends).after,
-            prefix=self._inputs.prefix,
+            prefix=self._inputs.prefix(system),
             free=free,
             sampling=options.sampling,
             num_beams=options.num_beams,
             until=until,
+            cancelled=cancelled,
             streamer=streamer,
             fact_beams=beams,
             max_facts=options.max_facts,
@@ -261,7 +267,7 @@ class Asker:
         """The writer for beams over the whole text, which Transformers has alone."""
         with self._lock:
             if self._generates is None:
-                self._generates = _generate_writer(self._model, self._index)
+                self._generates = generate_writer(self._model, self._index)
             return self._generates
 
     @cached_property
@@ -275,25 +281,3 @@ class Asker:
             raise InputError("free text has no facts: leave out free, or leave out fact_beams and max_facts")
         if not free and self._index is None:
             raise InputError("there is no index to take facts from: give one, or ask without facts (free=True)")
-
-
-def language_model(model: Any, tokenizer: Any) -> LanguageModel:
-    """Return a model of Transformers with its tokenizer as a language model; another language model as it is."""
-    if hasattr(model, "engine") and hasattr(model, "ends"):
-        found: LanguageModel = model
-        return found
-    from refactx.engines.hf.language_model import TransformersModel  # imports torch and transformers: seconds
-
-    return TransformersModel(model, tokenizer)
-
-
-def _generate_writer(model: LanguageModel, index: FactIndex | None) -> Writer:
-    """Return the writer that calls Transformers' `generate`. Raise ModelError for a model of another library."""
-    if not model.has_generate:
-        raise ModelError(
-            "beams over the whole text need the engine Transformers: leave out num_beams, use fact_beams, or give a GGUF file "
-            "with --engine transformers"
-        )
-    from refactx.grounded.writer import GenerateWriter
-
-    return GenerateWriter(cast(Any, model), index)

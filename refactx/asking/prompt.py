@@ -51,8 +51,8 @@ class Prompt:
     queries: str = ""
     words: QueryWords | None = None
 
-    def messages(self, question: str, history: Sequence[Example] = ()) -> list[Message]:
-        """Return the conversation up to the question; `history`: its earlier turns.
+    def messages(self, question: str, history: Sequence[Example] = (), system: str = "") -> list[Message]:
+        """Return the conversation up to the question; `history`: its earlier turns; `system`: what follows the prompt's.
 
         Raises InputError for a question without visible text.
 
@@ -63,19 +63,20 @@ class Prompt:
         """
         if not clean_part(question):
             raise InputError("the question is empty: ask something, in quotes")
-        turns = [("system", self.system)]
+        turns = [("system", f"{self.system.strip()}\n\n{system}" if system.strip() else self.system)]
         for example in (*self.examples, *history):
             turns += [("user", example.question), ("assistant", example.answer)]
         return [{"role": role, "content": text.strip()} for role, text in [*turns, ("user", question)]]
 
-    def ids(self, tokenizer: Any, question: str, history: Sequence[Example] = ()) -> list[int]:
-        """Return the ids of the conversation up to the beginning of the assistant's turn.
+    def ids(self, tokenizer: Any, question: str, history: Sequence[Example] = (), system: str = "") -> list[int]:
+        """Return the ids of the conversation (`messages`) up to the beginning of the assistant's turn.
 
         For a chat template without a system role, the system message begins the first user turn. Raises InputError for
         a question without visible text, ModelError if the chat template cannot be used.
         """
         said = [Example(*(without_control(tokenizer, text) for text in (t.question, t.answer))) for t in history]
-        return conversation_ids(tokenizer, self.messages(without_control(tokenizer, question), said))
+        plain = without_control(tokenizer, question), said, without_control(tokenizer, system)
+        return conversation_ids(tokenizer, self.messages(*plain))
 
 
 def load_prompt(name: str = "wikidata") -> Prompt:

@@ -7,18 +7,21 @@ from typing import Any
 
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Free, InFact, InTerminator, State
+from refactx.fact import Fact
 
 
 @dataclass(frozen=True, slots=True)
 class TextPiece:
     """A piece of text.
 
-    `in_fact`: it is part of a fact or of its terminator; `completes`: it is the end of the terminator.
+    `in_fact`: it is part of a fact or of its terminator; `completes`: it is the end of the terminator; `fact`: the one that
+    it completes.
     """
 
     text: str
     in_fact: bool = False
     completes: bool = False
+    fact: Fact | None = None
 
 
 class FactStream:
@@ -65,10 +68,10 @@ class FactStream:
             return self._emit(piece, in_fact=True)
         done = before.done if isinstance(before, InTerminator) else 0
         end = self._machine.terminator.size - done
-        self._emit(piece[:end], in_fact=True, completes=True)
+        self._emit(piece[:end], in_fact=True, fact=self._machine.facts_of(self._state)[-1])
         return self._emit(piece[end:])
 
-    def _emit(self, data: bytes, in_fact: bool = False, completes: bool = False, final: bool = False) -> None:
+    def _emit(self, data: bytes, in_fact: bool = False, fact: Fact | None = None, final: bool = False) -> None:
         text = self._decoder.decode(data, final)
-        if text or completes:
-            self._on_piece(TextPiece(text, in_fact, completes))
+        if text or fact is not None:
+            self._on_piece(TextPiece(text, in_fact, fact is not None, fact))

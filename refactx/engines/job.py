@@ -21,7 +21,8 @@ class Job:
     what it shares with others.
 
     `passes`: how many forward passes read ids for it; `seconds`: from its beginning to its end, when it `is_done`;
-    `error`: what ended it before its end; `is_cancelled`: set this to end it before the next pass.
+    `error`: what ended it before its end; `is_cancelled`: set this to end it before the next pass; `cancelled`: asked
+    before each pass, from any thread, ends it once it returns True.
     """
 
     steps: Steps[None]
@@ -35,6 +36,7 @@ class Job:
     error: BaseException | None = None
     is_done: bool = False
     is_cancelled: bool = False
+    cancelled: Callable[[], bool] = lambda: False
     has_ended: bool = field(default=False, init=False)
     request: Request | None = field(default=None, init=False)
     _sequence: int | None = field(default=None, init=False)
@@ -49,6 +51,11 @@ class Job:
         if self._sequence is None:
             raise ValueError("the job has no sequence: it has not begun, or it has ended")
         return self._sequence
+
+    @property
+    def is_to_leave(self) -> bool:
+        """Whether it is to end before the next pass."""
+        return self.has_ended or self.is_cancelled or self.cancelled()
 
     @property
     def unread(self) -> int:

@@ -142,11 +142,11 @@ class Scheduler:
     def _next(self) -> Job | None:
         """Take a waiting job: one that is cancelled, or the first if there is room for it."""
         with self._door:
-            job = next((job for job in self._waiting if job.is_cancelled), None)
+            cancelled = job = next((job for job in self._waiting if job.is_to_leave), None)
             if job is None and self._waiting and self._has_room(self._waiting[0]):
                 job = self._waiting[0]
             if job is not None:
-                if not job.is_cancelled:
+                if job is not cancelled:
                     self._running.append(job)
                 self._waiting.remove(job)
             return job
@@ -227,7 +227,7 @@ class Scheduler:
     def _leave(self) -> None:
         """Let jobs leave that are done or cancelled."""
         for job in [job for job in self._running if job not in self._looking.values()]:
-            if job.has_ended or job.is_cancelled:
+            if job.is_to_leave:
                 job.release(self.engine)
                 self._running.remove(job)
 

@@ -1,6 +1,6 @@
 """The writer of texts by Transformers' `generate`: for beams over the whole text, and for models without an engine."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
@@ -47,7 +47,7 @@ class GenerateWriter:
 
     def _write_batch(self, orders: Sequence[Ordered], options: WritingOptions) -> list[WrittenText]:
         started, batch = perf_counter(), self._pad(orders, options)
-        interrupt = Interrupt(options.until or (lambda _: False))
+        interrupt = Interrupt(_stops(options))
         with self._count_passes() as counter:
 
             def texts(
@@ -87,7 +87,7 @@ class GenerateWriter:
             "num_beams": options.num_beams,
             "max_new_tokens": rest,
             "stopping_criteria": StoppingCriteriaList(
-                [*([interrupt] if options.until else []), RowEnd(options.is_end, batch.length)]
+                [*([interrupt] if options.until or options.cancelled else []), RowEnd(options.is_end, batch.length)]
             ),
             **_for_transformers(sampling),
         }
@@ -213,3 +213,9 @@ def _random_numbers(sampling: Sampling, device: Any) -> Iterator[None]:
         else:
             torch.manual_seed(sampling.seed)
         yield
+
+
+def _stops(options: WritingOptions) -> Callable[[Any], bool]:
+    """Return whether the texts are to end, given the ids so far."""
+    until, cancelled = options.until, options.cancelled
+    return lambda ids: (until is not None and until(ids)) or (cancelled is not None and cancelled())

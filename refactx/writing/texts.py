@@ -35,7 +35,8 @@ class WritingOptions:
     `is_end`: takes the ids of a text after its prompt, int64[n], and returns whether it has ended; `answer_line`: for
     texts without facts, as `refactx.choosing.free.Line`, but with the ids after the prompt, and for the likeliest next id.
     `until`: called with the ids so far, int64[rows, length], after each id, ends all texts once it returns True;
-    `streamer`: gets the ids as that of Transformers' `generate` does.
+    `cancelled`: asked before each pass of the model, ends them once it returns True; `streamer`: gets the ids as that of
+    Transformers' `generate` does.
 
     The others are for texts with facts, as in `GroundedModel.generate`.
     """
@@ -47,6 +48,7 @@ class WritingOptions:
     sampling: Sampling = GREEDY_SAMPLING
     num_beams: int = 1
     until: Callable[[Any], bool] | None = None
+    cancelled: Callable[[], bool] | None = None
     streamer: Any = None
     fact_beams: FactBeams | None = None
     max_facts: int | None = None
@@ -55,8 +57,8 @@ class WritingOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenText:
-    """A text: its `ids` after the prompt, its `facts`, whether it is whole or an error ended it, whether `until` ended it,
-    the forward `passes` that read ids for it, and the `seconds` that it took."""
+    """A text: its `ids` after the prompt, its `facts`, whether it is whole or an error ended it, whether it was
+    interrupted (`until`, `cancelled`), the forward `passes` that read ids for it, and the `seconds` that it took."""
 
     ids: list[int]
     facts: tuple[Fact, ...]

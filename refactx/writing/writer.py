@@ -158,7 +158,7 @@ class _Text:
 
     def __init__(self, writer: TextWriter, order: Ordered, options: WritingOptions, ends: frozenset[int]) -> None:
         self._writer, self._order, self._options, self._ends = writer, order, options, ends
-        self.is_interrupted = False
+        self._is_stopped = False
         prompt, length = order.prompt, len(order.prompt)
         machine = None if options.free else writer.machine
         if machine is not None and options.max_facts is not None:
@@ -173,6 +173,11 @@ class _Text:
         self.job = self._new_job()
         if options.streamer is not None:
             options.streamer.put(self.row.written[None].copy())
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether it was ended by `until`, or by `cancelled`: then its job is done, and it is not."""
+        return self._is_stopped or (self.job.is_done and self.job.error is None and not self.row.done)
 
     def written(self) -> WrittenText:
         """Return the text so far."""
@@ -214,6 +219,8 @@ class _Text:
             children=(lambda prefix: OFF_TREE) if machine is None else machine.source.children,
             room=self._most - len(self._prefix) + (TREE_IDS if chooser.needs else 0),
         )
+        if options.cancelled is not None:
+            job.cancelled = options.cancelled
         return job
 
     def _line(self, ids: NDArray[np.int64], likeliest: int) -> Sequence[int]:
@@ -228,9 +235,9 @@ class _Text:
         options, length = self._options, len(self._order.prompt)
         with self._writer.shared.calls:
             if options.until is not None and options.until(row.written[None].copy()):
-                self.is_interrupted = True
+                self._is_stopped = True
             ends = int(row.written[-1]) in self._ends or options.is_end(row.written[length:])
-            done = ends or self.is_interrupted or row.length >= self._most
+            done = ends or self._is_stopped or row.length >= self._most
             if done and options.streamer is not None:
                 options.streamer.end()
         return done
