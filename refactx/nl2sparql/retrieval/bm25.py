@@ -38,8 +38,8 @@ class QuestionIndex:
         whole = sum(map(self._weight, set(tokens))) / (_K1 * (1 - _B + _B * len(tokens) / max(self._mean, 1)) + 1)
         if not known:
             return np.zeros(self._count, np.float32)
-        scores = np.asarray(self._index.get_scores(known), np.float32)
-        return np.minimum(scores / np.float32(whole), np.float32(1))
+        shares: NDArray[np.float32] = np.asarray(self._index.get_scores(known), np.float32) / np.float32(whole)
+        return np.minimum(shares, 1, dtype=np.float32)
 
     def _weight(self, token: str) -> float:
         """Return the inverse document frequency of a word, as Lucene has it."""
