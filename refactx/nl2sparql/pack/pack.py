@@ -20,7 +20,7 @@ class Pattern:
     `words`: one of them is enough, and gives the pattern `weight`; `hints`: two different ones are; `unless`: parts of a
     question in which neither is looked for; `phrases`: whole questions, which an encoder compares with the question;
     `implies`: other patterns that come with this one, with the share of its score that they get. A word may end or begin
-    with `*`, and `...` stands for up to three words.
+    with `*`; `...` stands for up to three words, and `^` before the first word for the beginning of the question.
     """
 
     name: str

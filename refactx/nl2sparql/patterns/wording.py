@@ -20,7 +20,8 @@ def fold(text: str) -> str:
 def compile_words(words: Iterable[str]) -> "re.Pattern[str] | None":
     """Return an expression that finds each of some words in folded text; None without words.
 
-    `*` at the end or the beginning of a word stands for letters, `...` between words for at most three of them.
+    `*` at the end or the beginning of a word stands for letters, `...` between words for at most three of them, and `^`
+    before the first word for the beginning of the text.
 
     >>> found = compile_words(["sinonim*", "how many ... senses"]).finditer(fold("How many different senses, e sinonimi?"))
     >>> [match[0] for match in found]
@@ -31,10 +32,11 @@ def compile_words(words: Iterable[str]) -> "re.Pattern[str] | None":
 
 
 def _part(word: str) -> str:
-    found = ""
-    for piece in fold(word).split():
+    word = fold(word)
+    found, start = "", r"^\W*" if word.startswith("^") else ""
+    for piece in word.removeprefix("^").split():
         if piece == _GAP:
             found += _BETWEEN
             continue
         found += (r"\W+" if found else "") + re.escape(piece).replace(r"\*", r"\w*")
-    return found
+    return start + found
