@@ -69,7 +69,7 @@ inner_steps: inner_step (SLASH inner_step){0,3}
 inner_step: REVERSED? PROPERTY SIGN?
 own_inner_path: own_inner_steps (BAR own_inner_steps){0,3}
 own_inner_steps: (OWN_PROPERTY SIGN? | REVERSED PROPERTY SIGN?) (SLASH inner_step){0,3}
-SIGN: /[+*]/
+SIGN: / ?[+*]/
 SLASH: / ?\//
 BAR: / ?\|/
 REVERSED: / ?\^/

@@ -9,6 +9,9 @@ from refactx.writing import Ordered, TextWriter, WritingError, WritingOptions
 from refactx.writing.conversation import Message, conversation_ids, without_control
 from refactx.writing.texts import Writer
 
+LEAST = 64
+"""The fewest tokens of room for a reply: with less, most queries would be cut."""
+
 
 class EngineTextModel:
     """A `TextModel` that Transformers or llama.cpp runs. Threads may share it.
@@ -29,9 +32,10 @@ class EngineTextModel:
         last = last | {"content": without_control(self._model.tokenizer, last["content"])}
         ids = conversation_ids(self._model.tokenizer, [*before, last])
         room = self._model.room
-        if room is not None and len(ids) >= room:
+        if room is not None and len(ids) + min(LEAST, max_new_tokens) > room:
             raise InputError(
-                f"question and prompt have {len(ids)} tokens, but the model takes at most {room}: ask more briefly"
+                f"question and prompt have {len(ids)} tokens, but with the reply the model takes at most {room}: ask more "
+                "briefly, give a prompt with fewer examples, or a GGUF file more --context"
             )
         order = Ordered(
             prompt=ids, max_new_tokens=max_new_tokens if room is None else min(max_new_tokens, room - len(ids))

@@ -133,7 +133,7 @@ def load_sparql_prompt(name: str = "sparql") -> SparqlPrompt:
     return SparqlPrompt(texts, examples, function)
 
 
-def _texts(form: Form, table: Mapping[str, str]) -> Texts:
+def _texts(form: Form, table: Mapping[str, Any]) -> Texts:
     found = Texts(**table)
     if not all(isinstance(text, str) for text in (found.system, found.user)):
         raise TypeError(f"a text of {form} is none")

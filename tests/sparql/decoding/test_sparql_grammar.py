@@ -68,6 +68,7 @@ WRITTEN = [
     "SELECT ?n { { SELECT (COUNT(?x) AS ?n) { ?x <p> ?y } } FILTER(?n > 2) }",
     "SELECT (SUM(?n) AS ?s) { { SELECT ?y (COUNT(?x) AS ?n) { ?x <p> ?y } GROUP BY ?y } }",
     "SELECT ?x { ?x <n> ?a ; <n> ?b FILTER(?a - ?b > 1.5) }",
+    "SELECT ?x { ?x <p> / <q> * <F (f)> ; <p> + <A> }",
 ]
 
 

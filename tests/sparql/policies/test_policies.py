@@ -201,10 +201,7 @@ def test_names_of_retrieval_are_of_the_entities_with_most_facts(index: Index) ->
 def test_examples_of_the_prompt_are_the_same_query_in_each_form() -> None:
     from refactx.query.pgmr import read_pgmr
 
-    prompt = load_sparql_prompt()
-    direct, pgmr = (prompt.messages(form, "Who?")[2::2] for form in ("direct", "open"))
-    assert len(direct) == len(pgmr) == len(prompt.examples)
-    for example, plain, text in zip(prompt.examples, direct, pgmr, strict=True):
+    for example in load_sparql_prompt().examples:
+        plain, query = example.text("direct"), read_pgmr(example.text("open"))
         ids = {mention: id_ for id_ in ids_of(example.sparql).all for mention in example.mentions([id_]).values()}
-        query = read_pgmr(text["content"])
-        assert query.with_ids({name: ids[one] for name, one in query.mentions.items()}) == plain["content"]
+        assert query.with_ids({name: ids[one] for name, one in query.mentions.items()}) == plain

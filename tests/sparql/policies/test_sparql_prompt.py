@@ -21,6 +21,7 @@ BUILT_IN = (files("refactx.prompts") / "sparql.toml").read_text(encoding="utf-8"
         ('P36 = "capital"', 'P37 = "capital"', "example 1 has P36, P37 not both in its query and in its names"),
         ('P36 = "capital"', 'P36 = ""', "example 1 names P36, which is no id with a name"),
         ('question = "what is the capital of france?"', 'question = " "', "example 1 has no question"),
+        ("examples = 10", "examples = -1", "examples of rag is no number of examples"),
         ("[direct]", "[more]\na = 1\n[direct]", "it has more"),
         ("[direct]", "[direct", "is not TOML"),
     ],
@@ -45,3 +46,18 @@ def test_a_question_is_data_and_has_to_have_text() -> None:
     assert prompt.messages("rag", "What is $names?\nAnd\tyou?")[-1]["content"].endswith("What is $names? And you?")
     with pytest.raises(InputError, match="the question is empty"):
         prompt.messages("direct", " \n")
+
+
+def test_a_prompt_may_show_the_first_of_the_examples_alone(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(BUILT_IN.replace("[direct]", "[direct]\nexamples = 2", 1))
+    every, some = (load_sparql_prompt(name).messages("direct", "Who?") for name in ("sparql", str(path)))
+    assert len(every) > len(some) == 1 + 2 * 2 + 1
+    assert some == [*every[:5], every[-1]]
+
+
+def test_queries_that_are_held_to_a_line_end_with_it_in_examples() -> None:
+    prompt = load_sparql_prompt()
+    held, free = (prompt.messages(form, "Who?")[2::2] for form in ("names", "direct"))
+    assert all(text["content"].startswith("SPARQL: ") and text["content"].endswith("}\n") for text in held[:3])
+    assert not any(text["content"].endswith("\n") for text in free)
