@@ -1,5 +1,26 @@
-"""Questions to SPARQL queries for any endpoint, by what its domain pack knows about it."""
+"""Questions to SPARQL queries for any endpoint, by what its domain pack knows about it.
 
-from refactx.nl2sparql.pack import Example, Pack, Pattern, SchemaTerm, built_in_packs, load_pack
+`Translator` translates; `validate` checks a query; `refactx.nl2sparql.retrieval`, `patterns`, `frozen` and `held` have the
+parts. The names here are imported when they are first used: some need rdflib.
+"""
 
-__all__ = ["Example", "Pack", "Pattern", "SchemaTerm", "built_in_packs", "load_pack"]
+from typing import TYPE_CHECKING
+
+from refactx.exports import lazy_exports
+
+if TYPE_CHECKING:
+    from refactx.nl2sparql.agent import Bounds, Event
+    from refactx.nl2sparql.attempt import Attempt, Translation
+    from refactx.nl2sparql.pack import Example, Pack, Pattern, SchemaTerm, built_in_packs, load_pack
+    from refactx.nl2sparql.translator import TranslateOptions, Translator
+    from refactx.nl2sparql.validation import Problem, Report, validate
+
+__all__ = ["Attempt", "Bounds", "Event", "Example", "Pack", "Pattern", "Problem", "Report", "SchemaTerm"]
+__all__ += ["TranslateOptions", "Translation", "Translator", "built_in_packs", "load_pack", "validate"]
+_MODULES = {
+    "agent": "Bounds Event", "attempt": "Attempt Translation",
+    "pack": "Example Pack Pattern SchemaTerm built_in_packs load_pack",
+    "translator": "TranslateOptions Translator", "validation": "Problem Report validate",
+}  # fmt: skip
+__dir__ = __all__.copy
+__getattr__ = lazy_exports(__name__, _MODULES)

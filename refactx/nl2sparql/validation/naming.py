@@ -8,6 +8,11 @@ from refactx.nl2sparql.parsed import ParsedQuery, iri_of
 from refactx.nl2sparql.validation.report import Problem
 
 _TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
+_STANDARD = (
+    "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "http://www.w3.org/2000/01/rdf-schema#",
+    "http://www.w3.org/2002/07/owl#", "http://www.w3.org/2004/02/skos/core#",
+)  # fmt: skip
+"""Vocabularies that any endpoint may have, whether or not its pack names them."""
 _NEAREST = 3
 
 
@@ -34,7 +39,7 @@ def _prefixes(query: ParsedQuery, pack: Pack) -> Iterator[Problem]:
 
 def _terms(query: ParsedQuery, pack: Pack) -> Iterator[Problem]:
     closed = tuple(pack.prefixes[prefix] for prefix in pack.vocabularies)
-    known = (*pack.prefixes.values(), *closed)
+    known = (*pack.prefixes.values(), *closed, *_STANDARD)
     properties = {iri for one in query.patterns if (iri := iri_of(one.predicate))}
     classes = {iri for one in query.patterns if one.predicate == _TYPE and (iri := iri_of(one.object))}
     declared = set(query.prefixes.values())

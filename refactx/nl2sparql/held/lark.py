@@ -1,0 +1,74 @@
+"""The grammar of SPARQL over a pack's endpoint: names of its schema and examples, its graphs and services, and no others."""
+
+import json
+import re
+from collections.abc import Iterable
+from importlib.resources import files
+
+from refactx.nl2sparql.pack import Pack
+from refactx.sparql.syntax import ShapeError, shape_of, tokens_of
+
+_NAME = re.compile(r"[A-Za-z][\w-]*:[\w-]+(?:\.[\w-]+)*")
+_WORD = re.compile(r'"([A-Z_0-9]+)"i')
+_NONE = "<urn:none>"
+"""Stands for names of which a pack has none."""
+
+
+def grammar_of(pack: Pack) -> str:
+    """Return the grammar of a pack, in llguidance's dialect of Lark. Its text has no declarations of prefixes."""
+    properties, terms = names_of(pack)
+    rules = (files("refactx.nl2sparql.held") / "sparql11.lark").read_text(encoding="utf-8")
+    names = {
+        "PROPERTY": properties,
+        "TERM": terms,
+        "GRAPH_IRI": [f"<{iri}>" for iri in pack.graphs.values()],
+        "SERVICE_IRI": [f"<{iri}>" for iri in pack.services.values()],
+    }
+    rules = _WORD.sub(lambda match: _any_case(match[1]), rules)
+    return rules + "".join(f"{name}: {_any(some or [_NONE])}\n" for name, some in names.items())
+
+
+def names_of(pack: Pack) -> tuple[list[str], list[str]]:
+    """Return the properties and the other names that a query may have, as a query would write them.
+
+    They are those of the schema and of the examples' queries.
+    """
+    found: dict[bool, set[str]] = {True: set(), False: set()}  # by whether they are properties
+    for term in pack.schema.values():
+        found[term.kind == "property"].add(pack.shorten(term.iri))
+    for example in pack.examples:
+        tokens = tokens_of(example.sparql)
+        try:
+            shape = shape_of(tokens)
+        except ShapeError:
+            continue
+        predicates = {at for triple in shape.triples for at in range(*triple.path)}
+        for at in range(shape.prologue[1], len(tokens)):
+            if tokens[at].kind in ("name", "iri"):
+                found[at in predicates].add(tokens[at].text)
+    properties, terms = (sorted(name for name in found[kind] if _is_of(pack, name)) for kind in (True, False))
+    return properties, terms
+
+
+def _is_of(pack: Pack, name: str) -> bool:
+    if name.startswith("<"):
+        return name not in {f"<{iri}>" for iri in (*pack.graphs.values(), *pack.services.values())}
+    return _NAME.fullmatch(name) is not None and name.partition(":")[0] in pack.prefixes
+
+
+def _any(texts: Iterable[str]) -> str:
+    """Return the alternatives of some texts.
+
+    >>> _any(["ex:a", "ex:b"])
+    '"ex:a" | "ex:b"'
+    """
+    return " | ".join(json.dumps(text, ensure_ascii=False) for text in texts)
+
+
+def _any_case(word: str) -> str:
+    """Return a keyword in any case, of ASCII letters alone: by Unicode's rules, a long s is a letter of `ASK` too.
+
+    >>> _any_case("ASK")
+    '/[Aa][Ss][Kk]/'
+    """
+    return "/" + "".join(f"[{one}{one.lower()}]" if one.isalpha() else one for one in word) + "/"

@@ -1,0 +1,112 @@
+"""From questions to SPARQL by a domain pack: the parts put together."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from refactx.errors import InputError
+from refactx.fact import clean_part
+from refactx.nl2sparql.agent import Bounds, Event, Machine, Meter, Parts, Questions, Written
+from refactx.nl2sparql.attempt import Translation
+from refactx.nl2sparql.pack import Pack
+from refactx.nl2sparql.patterns import PatternDetector
+from refactx.nl2sparql.prompting import Task, conversation, with_prefixes
+from refactx.nl2sparql.retrieval import Retrieved, Retriever
+from refactx.nl2sparql.validation import Report, validate
+from refactx.sparql.engines import SparqlEngine
+from refactx.sparql.policies import TextModel
+from refactx.sparql.policies.extraction import query_in
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranslateOptions:
+    """How questions are translated.
+
+    `agent`: plan, verify and explore as well, by the fast model; `validates`: check queries, and write those again that
+    are wrong; `examples`: how many the model is shown; `bounds`: what one translation may take.
+    """
+
+    agent: bool = False
+    validates: bool = True
+    examples: int = 5
+    bounds: Bounds = field(default_factory=Bounds)
+
+
+class Translator:
+    """Translates questions to SPARQL for the endpoint of a pack.
+
+        translator = Translator(load_pack("liita"), model_at("gpt-5", "https://api.example.org/v1"))
+        translation = translator.translate("Quali lemmi esprimono tristezza?")
+        translation.sparql, translation.valid, translation.rows
+
+    `model`: writes queries; `fast`: for the agent's other questions, by default the same; `engine`: runs queries, None to
+    run none; `retriever`: by default one without an encoder; `write`: takes a task and writes its query in another way,
+    such as by walks of an index; `confidence`: of a translation, as a calibration has it. Threads may share it if they may
+    share these.
+    """
+
+    def __init__(
+        self,
+        pack: Pack,
+        model: TextModel | None = None,
+        *,
+        fast: TextModel | None = None,
+        engine: SparqlEngine | None = None,
+        retriever: Retriever | None = None,
+        write: Callable[[Task], str | None] | None = None,
+        confidence: Callable[[Translation], float | None] = lambda _: None,
+        options: TranslateOptions | None = None,
+    ) -> None:
+        if model is None and write is None:
+            raise ValueError("give a model, or a function that writes queries")
+        self.pack, self.options = pack, options or TranslateOptions()
+        self._model, self._write, self.engine = model, write, engine
+        self._retriever = retriever or Retriever(pack)
+        asked = fast or model
+        self._parts = Parts(
+            pack=pack,
+            detect=PatternDetector(pack, self._retriever.encoder).detect,
+            retrieve=self._retrieve,
+            write=self._written,
+            validate=self._validate if self.options.validates else None,
+            ask=Questions(asked, pack) if self.options.agent and asked is not None else None,
+            engine=engine,
+            confidence=confidence,
+        )
+
+    def translate(self, question: str, *, without: Collection[str] = ()) -> Translation:
+        """Return the translation of a question. `without`: ids of examples that the model is not shown.
+
+        Raises InputError for a question without visible text, or that is too long for the model; and as the model does.
+        """
+        *_, last = self.stream(question, without=without)
+        if last.translation is None:
+            raise RuntimeError("a translation ended without a result")
+        return last.translation
+
+    def stream(self, question: str, *, without: Collection[str] = ()) -> Iterator[Event]:
+        """Yield the events of a translation, as they happen; the last one has the translation. Raises as `translate`."""
+        if not clean_part(question):
+            raise InputError("the question is empty: ask something, in quotes")
+        parts = replace(self._parts, retrieve=partial(self._retrieve, without=without))
+        yield from Machine(clean_part(question), parts, self.options.bounds).events()
+
+    def _retrieve(
+        self, question: str, patterns: Mapping[str, float], without: Collection[str] = ()
+    ) -> tuple[Retrieved, ...]:
+        if not self.options.examples:
+            return ()
+        return self._retriever.retrieve(question, self.options.examples, patterns=patterns, without=without)
+
+    def _written(self, task: Task, meter: Meter, tokens: int) -> Written:
+        if self._write is not None:
+            text = self._write(task) or ""
+            return text, with_prefixes(text, self.pack.prefixes) if text else None
+        if self._model is None:
+            raise ValueError("there is no model to write queries")
+        text = meter.generate(self._model, conversation(self.pack, task), tokens)
+        query = query_in(text)
+        return text, None if query is None else with_prefixes(query, self.pack.prefixes)
+
+    def _validate(self, sparql: str, seconds: float) -> Report:
+        return validate(sparql, self.pack, self.engine, seconds=seconds, rows=self.options.bounds.rows)

@@ -1,0 +1,153 @@
+"""Translation writes, checks and repairs queries, and keeps the best one."""
+
+import json
+from itertools import pairwise
+
+import pytest
+from support.nl2sparql.kennel import CATS, DOGS, KENNEL, NONE, Down, Scripted, kennel_engine
+
+from refactx.errors import InputError
+from refactx.nl2sparql import Bounds, TranslateOptions, Translation, Translator
+from refactx.nl2sparql.agent import EDGES
+
+
+def translator(model: Scripted, *, agent: bool = False, fast: Scripted | None = None, **bounds: float) -> Translator:
+    options = TranslateOptions(agent=agent, bounds=Bounds(**bounds))  # type: ignore[arg-type]
+    return Translator(KENNEL, model, fast=fast, engine=kennel_engine(), options=options)
+
+
+def test_a_right_query_is_returned_with_its_rows_and_what_it_was_written_after() -> None:
+    model = Scripted([f"Here it is:\n```sparql\n{DOGS}\n```"])
+    found = translator(model).translate("Which dogs do you have?")
+    assert found.sparql is not None
+    assert found.sparql.endswith(DOGS)
+    assert "PREFIX ex: <http://e.org/>" in found.sparql
+    assert (found.valid, found.rows, len(found.attempts), found.reason) == (True, 2, 1, "")
+    assert found.evidence[0].example.id == "1"
+    assert json.loads(json.dumps(found.to_json()))["examples"][0]["id"] == "1"
+
+
+def test_the_model_is_told_just_what_was_wrong() -> None:
+    model = Scripted(["I cannot.", "SELECT ?dog { ?dog a ex:Wolf }", "SELECT ?dog { ?dog a ex:Dog", NONE, DOGS])
+    found = translator(model, attempts=9).translate("Which dogs are there?")
+    told = [conversation[-1]["content"] for conversation in model.conversations[1:]]
+    assert "no SELECT or ASK query" in told[0]
+    assert "ex:Wolf is unknown" in told[1]
+    assert "column" in told[2] or "bracket" in told[2]
+    assert "no rows" in told[3]
+    assert [one.is_valid for one in found.attempts] == [False, False, False, True, True]
+    assert found.rows == 2
+
+
+def test_the_last_three_attempts_are_shown_and_no_others() -> None:
+    wrong = [f"SELECT ?dog {{ ?dog a ex:Wolf{n} }}" for n in range(5)]
+    model = Scripted([*wrong, DOGS])
+    translator(model, attempts=9).translate("Which dogs are there?")
+    shown = [message["content"] for message in model.conversations[-1] if "ex:Wolf" in message["content"]]
+    assert not any("Wolf0" in one or "Wolf1" in one for one in shown)
+    assert [one for one in shown if one.startswith("SELECT")] == wrong[2:]
+
+
+def test_the_best_query_is_kept_when_the_last_one_is_worse() -> None:
+    found = translator(Scripted(["SELECT", NONE, "SELECT ?dog { ?dog a ex:Wolf }"]), attempts=3).translate("Any dog?")
+    assert found.sparql is not None
+    assert found.sparql.endswith(NONE)
+    assert found.valid
+    assert found.reason == "3 queries were written, as many as may be"
+
+
+def test_a_model_that_writes_the_same_again_is_not_asked_again() -> None:
+    model = Scripted(["SELECT ?dog { ?dog a ex:Wolf }"])
+    found = translator(model).translate("Which wolves are there?")
+    assert len(model.conversations) == 2
+    assert not found.valid
+    assert found.reason == "the model wrote the same query again"
+
+
+def test_examples_are_turns_without_declarations_and_the_best_is_last() -> None:
+    model = Scripted([DOGS])
+    translator(model).translate("Which dogs are there?")
+    system, *turns, question = model.conversations[0]
+    assert "Animals have an age." in system["content"]
+    assert turns[-2]["content"] == "Which dogs are there?"
+    assert turns[-1] == {"role": "assistant", "content": DOGS}
+    assert question == {"role": "user", "content": "Which dogs are there?"}
+
+
+def test_the_query_of_nearly_the_same_question_is_to_be_adapted() -> None:
+    model = Scripted(["SELECT ?age { ex:tom ex:age ?age }"])
+    translator(model).translate("How old is Rex?")
+    assert "Keep its query" in model.last
+
+
+def test_examples_can_be_left_out_so_that_none_is_its_own_answer() -> None:
+    model = Scripted([DOGS])
+    translator(model).translate("Which dogs are there?", without={"1"})
+    assert DOGS not in [message["content"] for message in model.conversations[0]]
+
+
+def test_an_engine_that_is_down_is_no_fault_of_the_query() -> None:
+    model = Scripted([DOGS])
+    found = Translator(KENNEL, model, engine=Down()).translate("Which dogs are there?")
+    assert (found.valid, found.rows, len(model.conversations)) == (True, None, 1)
+    assert "cannot be reached" in found.reason
+
+
+def test_without_validation_the_first_query_is_the_result() -> None:
+    model = Scripted(["SELECT ?dog { ?dog a ex:Wolf }"])
+    options = TranslateOptions(validates=False, examples=0)
+    found = Translator(KENNEL, model, options=options).translate("Which dogs are there?")
+    assert found.sparql is not None
+    assert "ex:Wolf" in found.sparql
+    assert found.evidence == ()
+
+
+def test_queries_can_be_written_in_another_way() -> None:
+    found = Translator(KENNEL, write=lambda task: CATS, engine=kennel_engine()).translate("Which cats are there?")
+    assert found.rows == 1
+
+
+@pytest.mark.parametrize("question", ["", "  \n", "\u200b"])
+def test_an_empty_question_is_refused(question: str) -> None:
+    with pytest.raises(InputError, match="the question is empty"):
+        translator(Scripted([DOGS])).translate(question)
+
+
+def test_the_agent_explores_once_where_a_query_has_no_rows() -> None:
+    model, fast = Scripted([NONE, NONE.replace("77", "78"), DOGS]), Scripted(["yes"])
+    events = list(translator(model, agent=True, fast=fast).stream("Which dogs are there?"))
+    nodes = [event.node for event in events]
+    assert nodes.count("explore") == 1
+    explored = next(event.detail["properties"] for event in events if event.node == "explore")
+    assert set(explored) >= {"ex:age", "ex:owner", "rdfs:label"}
+    assert "ex:owner" in model.conversations[1][-3]["content"]
+    translation = events[-1].translation
+    assert translation is not None
+    assert translation.rows == 2
+
+
+def test_the_agent_plans_complex_questions_and_doubts_what_the_fast_model_doubts() -> None:
+    model = Scripted([DOGS, "SELECT (COUNT(?dog) AS ?n) { ?dog a ex:Dog ; ex:age ?age }"])
+    fast = Scripted(["1. Find dogs.\n2) Count them.\n\n", "No, it does not count.", "Yes"])
+    found = translator(model, agent=True, fast=fast).translate("How many dogs are old?")
+    assert "1. Find dogs.\n2. Count them." in model.conversations[0][-1]["content"]
+    assert "it does not count." in model.last
+    assert "COUNT" in (found.sparql or "")
+    assert found.attempts[0].doubt == "it does not count."
+
+
+def test_the_fast_model_names_patterns_if_no_word_does_and_only_those_of_the_pack() -> None:
+    fast = Scripted(["COUNT, DROP_ALL", "yes"])
+    found = translator(Scripted([DOGS]), agent=True, fast=fast).translate("The number of dogs?")
+    assert dict(found.patterns) == {"COUNT": 0.5}
+
+
+def test_every_step_follows_the_graph() -> None:
+    model = Scripted([NONE, "SELECT ?x { ?x a ex:Wolf }", "no", DOGS])
+    events = list(translator(model, agent=True, fast=Scripted(["yes"]), attempts=9).stream("How many old dogs?"))
+    nodes = [event.node for event in events]
+    assert all(after in EDGES[before] for before, after in pairwise(nodes))
+    assert [event.number for event in events] == list(range(1, len(events) + 1))
+    assert all(event.translation is None for event in events[:-1])
+    assert isinstance(events[-1].translation, Translation)
+    assert nodes[-1] == "output"
