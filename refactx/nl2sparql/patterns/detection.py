@@ -14,6 +14,8 @@ from refactx.sparql.memory.entry import Encoder
 
 WORDS, PHRASES = 0.4, 0.6
 """The shares of words and phrases in a score, those of the published detector (tonazzog/nl2sparql, `patterns.py`)."""
+FLOOR = 0.4
+"""The cosine with a phrase that counts for nothing, as questions of other patterns reach it (docs/results/packs.md)."""
 HINTED = 0.7
 """The share of a pattern's weight that it has by two hints."""
 
@@ -45,9 +47,9 @@ class PatternDetector:
     """Detects the patterns of a pack in questions, in any of its languages.
 
     A question has a pattern if it has one of its `words`, or two different `hints`; the score is then the pattern's weight,
-    or 0.7 of it. With an encoder, it is 0.4 of that and 0.6 of the cosine of the question with the nearest phrase, if this
-    is more. Terms in quotes are left out. Patterns below the pack's `threshold` are not detected; those that remain give
-    a share of their score to the patterns that they imply.
+    or 0.7 of it. With an encoder, it is 0.4 of that and 0.6 of the cosine of the question with the nearest phrase (from 0.4,
+    as 0, to 1), if this is more. Terms in quotes are left out. Patterns below the pack's `threshold` are not detected; those
+    that remain give a share of their score to the patterns that they imply.
     """
 
     def __init__(self, pack: Pack, encoder: Encoder | None = None) -> None:
@@ -73,7 +75,11 @@ class PatternDetector:
         for wording in self._wordings:
             name, (words, which) = wording.pattern.name, _by_words(wording, text)
             phrases = near.get(name, 0.0) if self._encoder is not None else None
-            score = words if phrases is None else max(words, WORDS * words + PHRASES * max(phrases, 0.0))
+            score = (
+                words
+                if phrases is None
+                else max(words, WORDS * words + PHRASES * max(phrases - FLOOR, 0.0) / (1 - FLOOR))
+            )
             if score >= self._pack.threshold:
                 found[name] = Detected(name=name, score=score, words=words, phrases=phrases, found=which)
         for name, one in list(found.items()):

@@ -1,0 +1,217 @@
+"""The survey of an endpoint: by the VoID description that it has of itself, or by counting and sampling."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+
+from pyoxigraph import Literal, NamedNode
+
+from refactx.fact import clean_part
+from refactx.nl2sparql.making.bounded import BoundedQueries
+from refactx.nl2sparql.making.names import namespace_of
+from refactx.nl2sparql.making.survey import DEFAULT, SCHEMA, FoundTerm, Survey
+from refactx.sparql.engines.engine import SparqlEngine, Term
+
+SAMPLE = 2_000
+"""Triples of a property, or instances, that are looked at."""
+CLASSES, PROPERTIES, GRAPHS = 60, 150, 12
+"""The most classes, properties and graphs of a pack."""
+_FEW = 4
+"""Classes of a domain or range: those of most of the sample."""
+_CHUNK = 40
+_LABELS: tuple[str, ...] = (
+    "http://www.w3.org/2000/01/rdf-schema#label",
+    "http://www.w3.org/2004/02/skos/core#prefLabel",
+)
+_LABELS += ("http://schema.org/name", "http://xmlns.com/foaf/0.1/name", "http://purl.org/dc/terms/title")
+_PROLOGUE = """PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#>
+PREFIX skos: <http://www.w3.org/2004/02/skos/core#>
+PREFIX void: <http://rdfs.org/ns/void#>
+"""
+_IN_SCHEMA = {f"{SCHEMA[0]}type", f"{SCHEMA[1]}label"}
+
+
+def survey(
+    engine: SparqlEngine, *, languages: Sequence[str] = ("en",), queries: int = 600, seconds: float = 20.0
+) -> Survey:
+    """Return what an endpoint has. `languages`: of the labels that are read; `queries`: the most that are run, each for
+    `seconds` at most. What fails is in the notes; an endpoint that answers nothing has no classes and properties."""
+    return _Surveyor(BoundedQueries(engine, queries=queries, seconds=seconds), languages).survey()
+
+
+class _Surveyor:
+    def __init__(self, queries: BoundedQueries, languages: Sequence[str]) -> None:
+        self._queries, self._languages = queries, languages
+        self._whole = True
+
+    def survey(self) -> Survey:
+        places = self._places()
+        classes, properties = self._by_void(places), dict[str, dict[str, int]]()
+        by = "VoID" if classes else "sampling"
+        if classes:
+            properties = self._void("void:property", "void:triples", places)
+        classes = classes or self._counted("?x a ?t", places, CLASSES)
+        properties = properties or self._counted("?x ?t ?o", places, PROPERTIES)
+        described = self._describe([*classes, *properties])
+        found_classes = [
+            self._term(iri, counts, described, ()) for iri, counts in classes.items() if not iri.startswith(SCHEMA)
+        ]
+        found_properties = [
+            self._term(iri, counts, described, tuple(counts))
+            for iri, counts in properties.items()
+            if iri in _IN_SCHEMA or not iri.startswith(SCHEMA)
+        ]
+        return Survey(
+            graphs=tuple(place for place in places if place != DEFAULT),
+            classes=tuple(found_classes),
+            properties=tuple(found_properties),
+            whole=self._whole,
+            by=by,
+            namespaces=self._namespaces(places),
+            label=next((iri for iri in _LABELS if iri in properties), None),
+            notes=tuple(self._queries.notes),
+        )
+
+    def _places(self) -> list[str]:
+        """Return where data is: the default graph, and named graphs with something that the default graph has not."""
+        has_default = self._queries.holds("ASK { ?s ?p ?o }")
+        rows = self._queries.rows("SELECT DISTINCT ?g { GRAPH ?g { ?s ?p ?o } }", GRAPHS) or ()
+        own = list[str]()
+        for graph in _iris(rows):
+            query = f"ASK {{ GRAPH <{graph}> {{ ?s ?p ?o }} FILTER NOT EXISTS {{ ?s ?p ?o }} }}"
+            if not has_default or self._queries.holds(query):
+                own.append(graph)
+        return [DEFAULT, *own] if has_default or not own else own
+
+    def _by_void(self, places: Sequence[str]) -> dict[str, dict[str, int]]:
+        return self._void("void:class", "void:entities", places)
+
+    def _void(self, key: str, count: str, places: Sequence[str]) -> dict[str, dict[str, int]]:
+        """Return the classes or properties that an endpoint describes, with counts, at the first of the places."""
+        limit = CLASSES if key == "void:class" else PROPERTIES
+        for place in places:
+            where = _inside(place, f"?part {key} ?t . OPTIONAL {{ ?part {count} ?c }}")
+            query = f"{_PROLOGUE}SELECT ?t (MAX(COALESCE(?c, 0)) AS ?n) {{ {where} }} GROUP BY ?t ORDER BY DESC(?n)"
+            rows = self._queries.rows(query, limit)
+            if rows:
+                return {iri: {self._home(iri, key, places): number} for iri, number in _counts(rows)}
+        return {}
+
+    def _home(self, iri: str, key: str, places: Sequence[str]) -> str:
+        """Return the first place that has a term of VoID, which says nothing of graphs."""
+        used = f"?x a <{iri}>" if key == "void:class" else f"?x <{iri}> ?o"
+        if len(places) == 1:
+            return places[0]
+        return next((place for place in places if self._queries.holds(f"ASK {{ {_inside(place, used)} }}")), places[0])
+
+    def _counted(self, pattern: str, places: Sequence[str], limit: int) -> dict[str, dict[str, int]]:
+        """Return the classes or properties (`?t`) of all places, with counts by place, the most frequent first."""
+        found = defaultdict[str, dict[str, int]](dict)
+        for place in places:
+            where = _inside(place, pattern)
+            rows = self._queries.rows(f"SELECT ?t (COUNT(*) AS ?n) {{ {where} }} GROUP BY ?t ORDER BY DESC(?n)", limit)
+            if rows is None:  # too much to count: a sample
+                self._whole = False
+                inner = f"{{ SELECT ?t {{ {where} }} LIMIT {10 * SAMPLE} }}"
+                rows = self._queries.rows(
+                    f"SELECT ?t (COUNT(*) AS ?n) {{ {inner} }} GROUP BY ?t ORDER BY DESC(?n)", limit
+                )
+            self._whole &= rows is not None and len(rows) < limit
+            for iri, number in _counts(rows or ()):
+                found[iri][place] = number
+        return dict(sorted(found.items(), key=lambda one: -sum(one[1].values()))[:limit])
+
+    def _term(
+        self, iri: str, counts: dict[str, int], described: dict[str, "_Description"], sampled: Sequence[str]
+    ) -> FoundTerm:
+        known = described[iri]
+        domain, range_ = known.domain, known.range
+        if sampled:
+            place = max(counts, key=lambda one: counts[one])
+            domain = domain or self._ends(iri, place, "?s", "?c")
+            range_ = range_ or self._ends(iri, place, "?o", "COALESCE(?c, DATATYPE(?o))")
+        return FoundTerm(
+            iri=iri,
+            count=sum(counts.values()),
+            places=tuple(counts),
+            labels=known.labels,
+            comment=known.comment,
+            parents=known.parents,
+            domain=domain,
+            range=range_,
+        )
+
+    def _ends(self, iri: str, place: str, end: str, kind: str) -> tuple[str, ...]:
+        """Return the classes or datatypes at one end of a sample of a property's triples; empty if some have none."""
+        sample = f"{{ SELECT {end} {{ {_inside(place, f'?s <{iri}> ?o')} }} LIMIT {SAMPLE} }}"
+        typed = f"OPTIONAL {{ {_inside(place, f'{end} a ?c')} }}"
+        query = f"SELECT ?k (COUNT(DISTINCT {end}) AS ?n) {{ {sample} {typed} BIND({kind} AS ?k) }} GROUP BY ?k"
+        rows = self._queries.rows(f"{query} ORDER BY DESC(?n)", _FEW + 1) or ()
+        if any(row[0] is None for row in rows):
+            return ()
+        names = [name for name in _iris(rows) if not name.startswith(SCHEMA[1:])]
+        return tuple(names) if len(names) <= _FEW else ()
+
+    def _describe(self, iris: Sequence[str]) -> dict[str, "_Description"]:
+        """Return what an endpoint says of terms, in any graph."""
+        found = {iri: _Description() for iri in iris}
+        keys = "rdfs:label rdfs:comment skos:prefLabel skos:definition"
+        keys += " rdfs:subClassOf rdfs:subPropertyOf rdfs:domain rdfs:range"
+        for start in range(0, len(iris), _CHUNK):
+            terms = " ".join(f"<{iri}>" for iri in iris[start : start + _CHUNK])
+            where = f"VALUES ?t {{ {terms} }} VALUES ?p {{ {keys} }} {{ ?t ?p ?v }} UNION {{ GRAPH ?g {{ ?t ?p ?v }} }}"
+            for term, key, value in (
+                self._queries.rows(f"{_PROLOGUE}SELECT DISTINCT ?t ?p ?v {{ {where} }}", 2_000) or ()
+            ):
+                if isinstance(term, NamedNode) and isinstance(key, NamedNode) and term.value in found:
+                    found[term.value].add(key.value.rpartition("#")[2], value, self._languages)
+        return found
+
+    def _namespaces(self, places: Sequence[str]) -> tuple[str, ...]:
+        """Return the namespaces of instances in a sample."""
+        counts = Counter[str]()
+        for place in places:
+            rows = self._queries.rows(f"SELECT ?x {{ {_inside(place, '?x a ?c')} }}", SAMPLE) or ()
+            counts.update(namespace_of(iri) for iri in _iris(rows))
+        return tuple(name for name, _ in counts.most_common(5) if name)
+
+
+class _Description:
+    def __init__(self) -> None:
+        self.labels = dict[str, str]()
+        self.comment = ""
+        self.parents: tuple[str, ...] = ()
+        self.domain: tuple[str, ...] = ()
+        self.range: tuple[str, ...] = ()
+
+    def add(self, key: str, value: Term | None, languages: Sequence[str]) -> None:
+        if isinstance(value, Literal):
+            language = value.language or languages[0]
+            text = clean_part(value.value)
+            if key in ("label", "prefLabel") and language in languages and text:
+                self.labels.setdefault(language, text)
+            elif key in ("comment", "definition") and not self.comment and language == languages[0]:
+                self.comment = text[:300]
+        elif isinstance(value, NamedNode):
+            match key:
+                case "subClassOf" | "subPropertyOf":
+                    self.parents += (value.value,)
+                case "domain":
+                    self.domain += (value.value,)
+                case "range":
+                    self.range += (value.value,)
+
+
+def _inside(place: str, pattern: str) -> str:
+    return pattern if place == DEFAULT else f"GRAPH <{place}> {{ {pattern} }}"
+
+
+def _iris(rows: Sequence[tuple[Term | None, ...]]) -> Iterator[str]:
+    for row in rows:
+        if row and isinstance(row[0], NamedNode):
+            yield row[0].value
+
+
+def _counts(rows: Sequence[tuple[Term | None, ...]]) -> Iterator[tuple[str, int]]:
+    for term, number in rows:
+        if isinstance(term, NamedNode) and isinstance(number, Literal) and number.value.isdecimal():
+            yield term.value, int(number.value)
