@@ -44,7 +44,7 @@ class Types:
             if is_literal(term):
                 found.setdefault(LITERAL, next(iter(found.values())))
             if set(found) == {LITERAL}:
-                found.update({"resource": one for one in query.patterns if one.subject == term})
+                found.update(("resource", one) for one in query.patterns if one.subject == term)
             if len(found) > 1:
                 (kind, first), (other, second) = list(found.items())[:2]
                 yield Finding(

@@ -42,14 +42,16 @@ def _terms(query: ParsedQuery, pack: Pack) -> Iterator[Problem]:
     known = (*pack.prefixes.values(), *closed, *_STANDARD)
     properties = {iri for one in query.patterns if (iri := iri_of(one.predicate))}
     classes = {iri for one in query.patterns if one.predicate == _TYPE and (iri := iri_of(one.object))}
-    declared = set(query.prefixes.values())
+    described = tuple(base for base in pack.prefixes.values() if any(iri.startswith(base) for iri in pack.schema))
+    elsewhere = {_local(iri) for iri, one in pack.schema.items() if one.kind == "property"}
     for iri in query.iris:
         term = pack.schema.get(iri)
         if term is None and iri.startswith(closed) and iri not in closed:
             yield _unknown(iri, pack, "has no such name")
         elif term is None and pack.schema and iri in properties | classes and not iri.startswith(known):
-            if not any(iri.startswith(one) for one in declared if one in known):
-                yield _unknown(iri, pack, f"has no such {'property' if iri in properties else 'class'}")
+            yield _unknown(iri, pack, f"has no such {'property' if iri in properties else 'class'}")
+        elif term is None and iri in properties and iri.startswith(described) and _local(iri) in elsewhere:
+            yield _unknown(iri, pack, "has this name with another prefix")
         elif term is not None and term.kind == "individual" and iri in properties | classes:
             what = "property" if iri in properties else "class"
             yield Problem(

@@ -1,0 +1,105 @@
+"""Queries rewritten for one store: a SERVICE is a graph there, which no other GRAPH sees."""
+
+from collections.abc import Collection, Iterator
+from itertools import pairwise
+
+from refactx.sparql.engines import EngineError, QueryRefusedError
+from refactx.sparql.syntax import ShapeError, Token, shape_of, tokens_of
+
+SERVICE = "urn:refactx:service:"
+"""What the name of a graph begins with that stands for a service."""
+_NOWHERE = "<urn:refactx:nowhere>"
+
+
+def graph_of_service(iri: str) -> str:
+    """Return the IRI of the graph that stands for a service."""
+    return SERVICE + iri
+
+
+def rewritten(sparql: str, services: Collection[str]) -> str:
+    """Return a query whose SERVICE blocks are GRAPH blocks, and whose GRAPH variables are no services.
+
+    >>> rewritten("ASK { SERVICE SILENT <http://s> { ?x ?y ?z } }", {"http://s"})
+    'ASK { GRAPH  <urn:refactx:service:http://s> { ?x ?y ?z } }'
+
+    Raises EngineError for a service that is not there, as an endpoint does that cannot reach it, and QueryRefusedError
+    for one whose IRI is a variable.
+    """
+    tokens = tokens_of(sparql)
+    if not any(token.upper in ("SERVICE", "GRAPH") for token in tokens):
+        return sparql
+    return "".join(_Rewriter(tokens, services).texts())
+
+
+class _Rewriter:
+    def __init__(self, tokens: list[Token], services: Collection[str]) -> None:
+        self._tokens, self._services = tokens, services
+        self._prefixes = _prefixes(tokens)
+
+    def texts(self) -> Iterator[str]:
+        opened, word, silent = list[str](), "", False  # for each open bracket, what it is the block of
+        name = ""
+        for token in self._tokens:
+            if token.is_space:
+                yield token.text
+            elif token.upper == "SERVICE":
+                word = "SERVICE"
+                yield "GRAPH"
+            elif token.upper == "GRAPH":
+                word = "GRAPH"
+            elif token.upper == "SILENT" and word == "SERVICE":
+                silent = True
+            elif word == "SERVICE" and token.text != "{":
+                yield self._service(token, silent)
+            elif word == "GRAPH" and token.text != "{":
+                name = token.text
+                is_inside = "SERVICE" in opened
+                is_free = token.kind == "variable" and not is_inside
+                word = "FREE" if is_free else word
+                yield f"{'{ ' if is_free else ''}GRAPH {_NOWHERE if is_inside else name}"
+            elif token.text == "{" and token.kind == "other":
+                opened.append(f"FREE {name}" if word == "FREE" else word)
+                word, silent = "", False
+                yield token.text
+            elif token.text == "}" and token.kind == "other" and opened:
+                last = opened.pop()
+                yield token.text
+                if last.startswith("FREE "):
+                    yield f' FILTER(!STRSTARTS(STR({last[5:]}), "{SERVICE}")) }}'
+            else:
+                yield token.text
+
+    def _service(self, token: Token, silent: bool) -> str:
+        if token.kind == "variable":
+            raise QueryRefusedError(f"SERVICE {token.text} has no IRI: write SERVICE <...>")
+        prefix, _, local = token.text.partition(":")
+        iri = token.text[1:-1] if token.text.startswith("<") else self._prefixes.get(prefix, "") + local
+        if iri not in self._services and not silent:
+            there = ", ".join(f"<{one}>" for one in sorted(self._services)) or "none"
+            raise EngineError(f"SERVICE <{iri}> cannot be reached: the frozen data has {there}")
+        return f"<{graph_of_service(iri)}>"
+
+
+def _prefixes(tokens: list[Token]) -> dict[str, str]:
+    written = [token for token in tokens if not token.is_space]
+    return {
+        name.text.rstrip(":"): iri.text[1:-1]
+        for (word, name), iri in zip(pairwise(written), written[2:], strict=False)
+        if word.upper == "PREFIX"
+    }
+
+
+def without_limit(sparql: str) -> str:
+    """Return a query without its LIMIT and OFFSET, which leave to chance which rows there are.
+
+    >>> without_limit("SELECT ?x { ?x ?y ?z } ORDER BY ?x LIMIT 5 OFFSET 2")
+    'SELECT ?x { ?x ?y ?z } ORDER BY ?x'
+    """
+    tokens = tokens_of(sparql)
+    try:
+        start, end = shape_of(tokens).modifiers
+    except ShapeError:
+        return sparql
+    written = [at for at in range(start, end) if not tokens[at].is_space]
+    counts = [at for one, two in pairwise(written) if tokens[one].upper in ("LIMIT", "OFFSET") for at in (one, two)]
+    return "".join(token.text for at, token in enumerate(tokens) if at not in counts).rstrip()
