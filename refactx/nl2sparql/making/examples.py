@@ -14,9 +14,9 @@ from refactx.nl2sparql.making.survey import DEFAULT, SCHEMA, FoundTerm, Survey
 from refactx.nl2sparql.pack import Example
 from refactx.nl2sparql.patterns.wording import fold
 
-MOST = 45
+MOST = 60
 """Examples of a pack at most."""
-_CLASSES, _OF_CLASS = 9, 9
+_CLASSES, _PROPERTIES, _OF_CLASS = 9, 6, 15
 _LONGEST = 60
 _NUMBERS = ("integer", "decimal", "double", "float", "int", "long", "nonNegativeInteger", "gYear")
 _DATES = ("date", "dateTime", "gYearMonth")
@@ -74,31 +74,45 @@ class _Maker:
         body = self._in(one, f"?x a {self._name(one.iri)}")
         yield from self._example("count", one, f"SELECT (COUNT(DISTINCT ?x) AS ?n) {{ {body} }}", ("COUNT",))
         yield from self._example("list", one, f"SELECT DISTINCT ?x {{ {body} }}", ("LIST",))
-        properties = [two for two in self._used if one.iri in two.domain]
-        properties.sort(key=lambda two: two.range == (one.iri,))
+        properties = [two for two in self._used if one.iri in two.domain][:_PROPERTIES]
+        for two in properties:
+            yield from self._values(one, body, two)
+        for two in properties:
+            yield from self._order(one, body, two)
         for number, two in enumerate(properties):
-            yield from self._of_property(one, body, two, number)
+            yield from self._two_hops(one, body, two, number)
 
-    def _of_property(self, one: FoundTerm, body: str, two: FoundTerm, number: int) -> Iterator[Example]:
-        step = self._in(two, f"?x {self._name(two.iri)} ?y")
-        datatype = two.range[0].rpartition("#")[2] if len(two.range) == 1 else ""
-        if datatype in _NUMBERS or datatype in _DATES:
-            query = f"SELECT DISTINCT ?x {{ {body} . {step} }} ORDER BY DESC(?y) LIMIT 1"
-            yield from self._example("most" if datatype in _NUMBERS else "latest", one, query, ("MOST",), two)
+    def _values(self, one: FoundTerm, body: str, two: FoundTerm) -> Iterator[Example]:
+        """Yield a question for the values of a property, and one for what has such a value."""
+        step = self._step(two)
         name = self._entity(f"{body} . {step}", "?x")
         if name is not None:
-            start = self._named("?x", name)
-            query = f"SELECT DISTINCT ?y {{ {start} . {step} }}"
+            query = f"SELECT DISTINCT ?y {{ {self._named('?x', name)} . {step} }}"
             yield from self._example("value", one, query, ("LIST",), two, name)
-            threes = [three for three in self._used if set(three.domain) & set(two.range)]
-            for three in threes[number % len(threes) :][:1] if threes else ():
-                last = self._in(three, f"?y {self._name(three.iri)} ?z")
-                query = f"SELECT DISTINCT ?z {{ {start} . {step} . {last} }}"
-                yield from self._example("hops", one, query, ("LIST", "TWO_HOPS"), two, name, three)
         name = self._entity(f"{body} . {step}", "?y")
         if name is not None:
             query = f"SELECT DISTINCT ?x {{ {body} . {step} . {self._named('?y', name)} }}"
             yield from self._example("with", one, query, ("LIST",), two, name)
+
+    def _order(self, one: FoundTerm, body: str, two: FoundTerm) -> Iterator[Example]:
+        """Yield a question for the highest number or the latest date of a property."""
+        datatype = two.range[0].rpartition("#")[2] if len(two.range) == 1 else ""
+        if datatype in _NUMBERS or datatype in _DATES:
+            query = f"SELECT DISTINCT ?x {{ {body} . {self._step(two)} }} ORDER BY DESC(?y) LIMIT 1"
+            yield from self._example("most" if datatype in _NUMBERS else "latest", one, query, ("MOST",), two)
+
+    def _two_hops(self, one: FoundTerm, body: str, two: FoundTerm, number: int) -> Iterator[Example]:
+        """Yield a question for a property of a property's value."""
+        threes = [three for three in self._used if set(three.domain) & set(two.range)]
+        name = self._entity(f"{body} . {self._step(two)}", "?x") if threes else None
+        if name is not None:
+            three = threes[number % len(threes)]
+            last = self._in(three, f"?y {self._name(three.iri)} ?z")
+            query = f"SELECT DISTINCT ?z {{ {self._named('?x', name)} . {self._step(two)} . {last} }}"
+            yield from self._example("hops", one, query, ("LIST", "TWO_HOPS"), two, name, three)
+
+    def _step(self, two: FoundTerm) -> str:
+        return self._in(two, f"?x {self._name(two.iri)} ?y")
 
     def _example(
         self,

@@ -1,11 +1,13 @@
 """The examples of a pack that are most like a question: by meaning, by words and by patterns, with the parts of a score."""
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from refactx.errors import InputError
 from refactx.nl2sparql.pack import Example, Pack
 from refactx.nl2sparql.patterns import PatternDetector, without_quoted
 from refactx.nl2sparql.retrieval.bm25 import QuestionIndex
@@ -19,6 +21,21 @@ class Weights:
     dense: float = 0.4
     bm25: float = 0.3
     pattern: float = 0.3
+
+    @classmethod
+    def read(cls, text: str) -> "Weights":
+        """Return the shares that a text has, in order. Raises InputError if it is not three numbers of at least 0, not all 0.
+
+        >>> Weights.read("0.5, 0.5, 0")
+        Weights(dense=0.5, bm25=0.5, pattern=0.0)
+        """
+        try:
+            values = [float(part) for part in text.split(",")]
+        except ValueError:
+            values = []
+        if len(values) != 3 or not all(0 <= value < math.inf for value in values) or not any(values):
+            raise InputError(f"the weights are {text}: expected three numbers of at least 0, such as 0.4,0.3,0.3")
+        return cls(*values)
 
     def without_dense(self) -> "Weights":
         """Return the shares of the others, out of 1.

@@ -1,0 +1,5 @@
+"""The commands `refactx pack`."""
+
+from refactx.cli.pack.group import pack
+
+__all__ = ["pack"]
