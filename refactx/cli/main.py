@@ -21,6 +21,7 @@ from refactx.cli.help import OrderedGroup
 from refactx.cli.index import index
 from refactx.cli.ingest import forget, ingest
 from refactx.cli.memory import memory
+from refactx.cli.pack import pack
 from refactx.cli.query import query
 from refactx.cli.sparql import sparql
 from refactx.cli.store import store
@@ -52,7 +53,7 @@ def cli(context: click.Context) -> None:
         click.echo(FIRST_STEPS)
 
 
-for command in (ingest, ask, query, sparql, facts, index, memory, store, forget, eval_, calibrate):
+for command in (ingest, ask, query, sparql, pack, facts, index, memory, store, forget, eval_, calibrate):
     cli.add_command(command)
 
 
