@@ -25,6 +25,7 @@ from refactx.cli.pack import pack
 from refactx.cli.query import query
 from refactx.cli.sparql import sparql
 from refactx.cli.store import store
+from refactx.cli.validate import validate
 from refactx.errors import RefactxError, without_password
 
 FIRST_STEPS = """\
@@ -53,7 +54,7 @@ def cli(context: click.Context) -> None:
         click.echo(FIRST_STEPS)
 
 
-for command in (ingest, ask, query, sparql, pack, facts, index, memory, store, forget, eval_, calibrate):
+for command in (ingest, ask, query, sparql, validate, pack, facts, index, memory, store, forget, eval_, calibrate):
     cli.add_command(command)
 
 
