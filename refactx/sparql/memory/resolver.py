@@ -125,7 +125,8 @@ class MemoryResolver:
         options = []
         for one, alike in zip(chosen, likeness, strict=True):
             how: How = "name" if described else "alias" if one.is_alias else "label"
-            differs = bool(how != "name" and mention.kind == "entity" and mention.description and one.description)
+            described_otherwise = bool(one.description) or len(chosen) > 1
+            differs = how != "name" and mention.kind == "entity" and bool(mention.description) and described_otherwise
             options.append(Option(Choice(mention, one, alike if differs else 1.0, how), alike))
         return sorted(options, key=lambda one: -one.weight)
 

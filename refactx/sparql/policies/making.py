@@ -66,7 +66,7 @@ def make_policy(name: PolicyName, index: Index, parts: PolicyParts) -> Policy:
     memory = open_memory(index) if parts.memory is None else parts.memory
     if name == "rag":
         return RagPolicy(model, prompt, index.names_of, retriever_of(memory, feasible, prompt.function))
-    return OpenPolicy(model, prompt, MemoryResolver(memory, tau=parts.tau, feasible=feasible))
+    return OpenPolicy(model, prompt, MemoryResolver(memory, tau=parts.tau, feasible=feasible, must_match=True))
 
 
 def model_at(name: str, url: str) -> TextModel:

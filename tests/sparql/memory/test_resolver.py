@@ -9,6 +9,7 @@ from support.memory.letters import LetterEncoder
 from refactx.index.index import Index
 from refactx.query.pgmr import IndexNames, Mention, Refusal, read_pgmr
 from refactx.sparql.memory import (
+    Entry,
     FactFeasibility,
     Memory,
     MemoryResolver,
@@ -21,6 +22,7 @@ from refactx.sparql.memory import (
     open_memory,
     patterns_of,
 )
+from refactx.sparql.policies.harvest import GivenNames
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +108,19 @@ def test_a_namesake_of_what_is_missing_is_refused(memory: Memory) -> None:
     assert MemoryResolver(without, tau=lenient).resolve([mention]) == ["Q5"]
     # Without a description there is nothing to be like.
     assert MemoryResolver(without, tau=strict).resolve([Mention("entity", "Paris")]) == ["Q5"]
+
+
+def test_one_of_several_namesakes_is_not_meant_just_since_it_has_no_description() -> None:
+    state, town, mention = (
+        Entry("Q1", "Egypt", "state in Africa"),
+        Entry("Q2", "Egypt"),
+        Mention("entity", "Egypt", "land"),
+    )
+    (refused,) = MemoryResolver(GivenNames([state, town]), tau=0.5).resolve([mention])
+    assert isinstance(refused, Refusal)
+    assert MemoryResolver(GivenNames([town]), tau=0.5).resolve([mention]) == ["Q2"], (
+        "nothing says that it is another one"
+    )
 
 
 def test_thresholds_are_by_kind(memory: Memory) -> None:

@@ -54,6 +54,7 @@ class TestOpen:
         ("reply", "reason"),
         [
             (BLOCK.format("Zebulon", "", "child"), "no entity of the memory is like <Zebulon>"),
+            (BLOCK.format("Ann", "a town", "child"), "<Ann (a town)> has no fact with <child>"),
             ("I don't know.", "the model wrote no SELECT or ASK query"),
             ("SELECT ?x { wd:Q1 wdt:P3 ?x }", "wd:Q1 is an id, for which PGMR has a placeholder"),
             ("SELECT ?x { wd:entity1 wdt:P3", "not in the mapping block|is an id"),

@@ -79,8 +79,9 @@ class Resolving:
     def resolver(
         self, memory: Memory, *, tau: float | Thresholds | None = None, feasible: Feasible | None = None
     ) -> MemoryResolver:
-        """Return the resolver of a memory. `tau`, `feasible`: in place of the own ones."""
-        return MemoryResolver(memory, tau=self.tau if tau is None else tau, feasible=feasible or self.feasible)
+        """Return the resolver of a memory, as the policy open has it. `tau`, `feasible`: in place of the own ones."""
+        feasible = feasible or self.feasible
+        return MemoryResolver(memory, tau=self.tau if tau is None else tau, feasible=feasible, must_match=True)
 
     def scores(self, texts: Sequence[PgmrText], queries: Sequence[str | None]) -> dict[str, Any]:
         """Return SQM in both modes, execution F1 and the share refused of some texts, given their queries."""
