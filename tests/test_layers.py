@@ -21,6 +21,7 @@ LAYERS = """
     refactx(the face)  __main__
     cli
     eval
+    mcp
     nl2sparql
     asking     sparql
     grounded   ingest
@@ -47,6 +48,7 @@ LIBRARIES = {  # where a library may be imported; a prefix of a module's name
     "torch": ("refactx.engines.hf", "refactx.engines.vllm", "refactx.models", "refactx.grounded"),
     "transformers": ("refactx.engines.hf", "refactx.models", "refactx.grounded"),
     "vllm": ("refactx.engines.vllm",),
+    "mcp": ("refactx.mcp",),
     "psycopg": ("refactx.postgres", "refactx.share"),
     "psycopg_pool": ("refactx.postgres",),
     "duckdb": ("refactx.ingest.work_database",),

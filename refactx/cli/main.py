@@ -13,6 +13,7 @@ from typing import NoReturn
 
 import click
 
+from refactx.cli.agent import agent
 from refactx.cli.ask import ask
 from refactx.cli.calibrate import calibrate
 from refactx.cli.eval import eval_
@@ -20,11 +21,13 @@ from refactx.cli.facts import facts
 from refactx.cli.help import OrderedGroup
 from refactx.cli.index import index
 from refactx.cli.ingest import forget, ingest
+from refactx.cli.mcp import mcp
 from refactx.cli.memory import memory
 from refactx.cli.pack import pack
 from refactx.cli.query import query
 from refactx.cli.sparql import sparql
 from refactx.cli.store import store
+from refactx.cli.translate import translate
 from refactx.cli.validate import validate
 from refactx.errors import RefactxError, without_password
 
@@ -54,7 +57,11 @@ def cli(context: click.Context) -> None:
         click.echo(FIRST_STEPS)
 
 
-for command in (ingest, ask, query, sparql, validate, pack, facts, index, memory, store, forget, eval_, calibrate):
+COMMANDS = (
+    ingest, ask, query, sparql, translate, validate, agent, pack, facts, index,
+    memory, store, forget, mcp, eval_, calibrate,
+)  # fmt: skip
+for command in COMMANDS:
     cli.add_command(command)
 
 

@@ -109,4 +109,5 @@ class Translator:
         return text, None if query is None else with_prefixes(query, self.pack.prefixes)
 
     def _validate(self, sparql: str, seconds: float) -> Report:
-        return validate(sparql, self.pack, self.engine, seconds=seconds, rows=self.options.bounds.rows)
+        engine = self.engine if seconds > 0 else None
+        return validate(sparql, self.pack, engine, seconds=seconds, rows=self.options.bounds.rows)

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from refactx.cli.eval.packs import PACK_GROUP, drop_pack_options, evaluate_pack_given, pack_options
 from refactx.cli.eval.policies import POLICY_GROUP, drop_unused, evaluate_given, policy_options
 from refactx.cli.help import GroupedCommand
 from refactx.cli.options import (
@@ -24,17 +25,19 @@ from refactx.cli.options import (
     print_json,
     question_options,
 )
+from refactx.errors import InputError
 
 _GROUPS = {
     "Questions and judge": ("split", "kinds", "limit", "judge", "judge_url"),
     "SPARQL of policies": POLICY_GROUP,
+    "Domain packs": PACK_GROUP,
     **GENERATION_GROUPS,
     "Database and machine": MACHINE_GROUP,
 }
 
 
 @click.command("eval", cls=GroupedCommand, groups=_GROUPS)
-@click.argument("questions", type=click.Path(path_type=Path))
+@click.argument("questions", type=click.Path(path_type=Path), required=False)
 @MODEL
 @INDEX
 @click.option("--free", is_flag=True, help="Also ask the model alone, and compare.")
@@ -44,6 +47,7 @@ _GROUPS = {
 @click.option("--judge-url", metavar="URL", help="Its OpenAI-like API; key: $REFACTX_JUDGE_KEY.")
 @question_options("all")
 @policy_options
+@pack_options
 @generation_options
 @JSON
 @DB
@@ -53,6 +57,11 @@ def eval_(as_json: bool, **given: Any) -> None:
     """Score the answers to the questions of a file: Mintaka, 2WikiMultiHopQA, WebQSP, QALD, LC-QuAD or JSON lines. The
     same command continues a stopped run.
     """
+    if given["pack_name"] is not None:
+        return evaluate_pack_given(given, as_json)
+    if given["questions"] is None:
+        raise InputError("there are no questions: give a file, or --pack PACK for the cases of a domain pack")
+    drop_pack_options(given)
     if given["sparql"] is not None:
         return evaluate_given(given, as_json)
     drop_unused(given)

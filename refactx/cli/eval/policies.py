@@ -74,12 +74,13 @@ def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def drop_unused(given: dict[str, Any]) -> None:
     """Remove the options of policies from those of a command without `--sparql`. Raise InputError if one was given."""
     for name in POLICY_GROUP:
-        if _is_typed(name):
+        if is_typed(name):
             raise InputError(f"--{name.replace('_', '-')} is of policies: give --sparql POLICY,... with it")
         given.pop(name)
 
 
-def _is_typed(name: str) -> bool:
+def is_typed(name: str) -> bool:
+    """Return whether the user gave an option of the command that runs."""
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
@@ -89,7 +90,7 @@ def evaluate_given(given: dict[str, Any], as_json: bool) -> None:
     from refactx.eval.policies.render import lines
 
     for name in _OF_ANSWERS:
-        if _is_typed(name):
+        if is_typed(name):
             raise InputError(f"--{name.replace('_', '-')} is of answers, and --sparql scores queries: leave one out")
     check_place(given["run_on"])
     engine = engine_options_of(given, 1, 1)

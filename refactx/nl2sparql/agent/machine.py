@@ -24,7 +24,7 @@ class Parts:
     """What a machine works with.
 
     `detect`: returns the patterns of a question; `retrieve`: examples for a question with its patterns; `write`: a query
-    for a task, of at most so many tokens; `validate`: its report, within so many seconds, None to leave it out; `ask`:
+    for a task, of at most so many tokens; `validate`: its report, within so many seconds (0: not run), None for none; `ask`:
     questions to the fast model, None to ask none; `engine`: for exploring; `confidence`: of a translation.
     """
 
@@ -62,12 +62,12 @@ class Machine:
         for number in range(1, self._bounds.steps + 1):
             reached = self._reached(number)
             if reached and node != "output":
-                self._state.reason, node = reached, "output"
+                self._state.reason, self._state.is_cut, node = reached, True, "output"
             try:
                 following, detail = self._nodes[node]()
             except TokensSpentError as spent:
                 following, detail = "output", {}
-                self._state.reason = str(spent)
+                self._state.reason, self._state.is_cut = str(spent), True
             yield Event(
                 number=number,
                 node=node,
@@ -137,7 +137,7 @@ class Machine:
         attempt = state.attempts[-1]
         if attempt.sparql is not None and validate is not None:
             left = max(0.0, self._bounds.seconds - self._seconds)
-            report = validate(attempt.sparql, min(left, self._bounds.run_seconds) or 0.001)
+            report = validate(attempt.sparql, min(left, self._bounds.run_seconds))
             attempt = self._replace(Attempt(text=attempt.text, sparql=attempt.sparql, report=report))
         detail = {"valid": attempt.is_valid, "rows": attempt.rows, "problems": list(attempt.problems)}
         if attempt.report is not None and attempt.report.failure:
@@ -178,10 +178,13 @@ class Machine:
         return "generate", detail
 
     def _output(self) -> tuple[None, Mapping[str, Any]]:
-        state = self._state
+        state, validate = self._state, self._parts.validate
+        last = state.attempts[-1] if state.attempts else None
+        if last is not None and last.sparql is not None and last.report is None and validate is not None:
+            self._replace(Attempt(text=last.text, sparql=last.sparql, report=validate(last.sparql, 0.0)))
         best = best_of(state.attempts)
         was_run = best is not None and (best.report is None or not best.report.failure)
-        is_right = best is not None and best.is_valid and not best.problems and was_run
+        is_right = best is not None and best.is_valid and not best.problems and was_run and not state.is_cut
         found = Translation(
             question=state.question,
             sparql=None if best is None else best.sparql,

@@ -53,7 +53,8 @@ class Bounds:
 
 @dataclass(slots=True, kw_only=True)
 class State:
-    """What is known of one question so far. `reason`: why it ends without a right query; `translation`: at the end."""
+    """What is known of one question so far. `reason`: why it ends without a right query; `is_cut`: whether a
+    bound ended it; `translation`: at the end."""
 
     question: str
     patterns: Mapping[str, float] = field(default_factory=dict)
@@ -63,6 +64,7 @@ class State:
     attempts: list[Attempt] = field(default_factory=list)
     explored: Sequence[str] = ()
     has_explored: bool = False
+    is_cut: bool = False
     reason: str = ""
     translation: Translation | None = None
 

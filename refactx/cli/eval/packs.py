@@ -1,0 +1,127 @@
+"""The options of `refactx eval --pack`, and its report."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from refactx.cli.eval.policies import is_typed
+from refactx.cli.options import engine_options_of, print_json
+from refactx.errors import InputError
+
+if TYPE_CHECKING:
+    from refactx.eval.packs import Mode
+    from refactx.nl2sparql import Translator
+
+PACK_GROUP = ("pack_name", "modes", "source", "language", "category", "encoder")
+MODES = ("prompt", "retrieval", "repair", "agent")
+_USED = {*PACK_GROUP, "model", "model_url", "grammar", "run_on", "limit", "out", "as_json", "db", "index"}
+_MACHINE = {"engine", "dtype", "device", "gpu_layers", "threads", "context"}
+
+
+def _modes(_context: click.Context, _parameter: click.Parameter, given: str) -> tuple[str, ...]:
+    modes = tuple(dict.fromkeys(filter(None, map(str.strip, given.split(",")))))
+    if not modes or not set(modes) <= set(MODES):
+        raise click.BadParameter(f"{given} is no list of {', '.join(MODES)}")
+    return modes
+
+
+_OPTIONS = (
+    click.option("--pack", "pack_name", metavar="PACK", help="Score translations of its cases, in place of QUESTIONS."),
+    click.option("--modes", default=",".join(MODES), callback=_modes, metavar="MODE,...", help="Default: all four."),
+    click.option(
+        "--source", default="cases", type=click.Choice(["cases", "examples"]), metavar="SET", help="cases, or examples."
+    ),
+    click.option("--language", metavar="LANGUAGE", help="Of the questions, such as it."),
+    click.option("--category", metavar="CATEGORY", help="These cases alone, such as complex."),
+    click.option("--encoder", metavar="MODEL", help="Compare questions by embeddings too, such as minilm."),
+)
+
+
+def pack_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of packs to a command; `evaluate_pack_given` and `drop_pack_options` read them."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def drop_pack_options(given: dict[str, Any]) -> None:
+    """Remove the options of packs from those of a command without `--pack`. Raise InputError if one was given."""
+    for name in PACK_GROUP:
+        if is_typed(name):
+            raise InputError(f"--{name.replace('_', '-')} is of packs: give --pack with it")
+        given.pop(name)
+
+
+def evaluate_pack_given(given: dict[str, Any], as_json: bool) -> None:
+    """Evaluate a pack by a command's options, and print the report."""
+    from refactx.cli.translate.options import Models, TranslatorOptions, engine_of, open_translator
+    from refactx.eval.packs import PackEvaluationOptions, evaluate_pack
+    from refactx.eval.packs.report import lines_of
+    from refactx.nl2sparql import load_pack
+
+    for name in given.keys() - _USED - _MACHINE:
+        if is_typed(name):
+            raise InputError(f"--{name.replace('_', '-')} is not of packs: leave out one of --pack and this")
+    models, out = Models(engine_options_of(given, 1, 1)), given["out"]
+    pack = load_pack(given["pack_name"])
+    run_on = given["run_on"] or "frozen"
+
+    def options_of(mode: str) -> TranslatorOptions:
+        return TranslatorOptions(
+            model=given["model"],
+            model_url=given["model_url"],
+            fast_model=None,
+            grammar=given["grammar"],
+            policy="text",
+            index=given["index"],
+            db=given["db"],
+            examples=0 if mode == "prompt" else 5,
+            encoder=given["encoder"],
+            agent=mode == "agent",
+            validates=mode in ("repair", "agent"),
+            runs=mode in ("repair", "agent"),
+            run_on=run_on,
+            attempts=4,
+            steps=40,
+            tokens=4000,
+            seconds=600.0,
+        )
+
+    settings = {
+        "grammar": given["grammar"] and given["model_url"] is None,
+        "model_url": None if given["model_url"] is None else given["model_url"].rpartition("@")[2],
+        "encoder": given["encoder"],
+        "run_on": run_on.rpartition("@")[2],
+    }
+    options = PackEvaluationOptions(
+        pack=pack,
+        model=given["model"],
+        modes=given["modes"],
+        source=given["source"],
+        language=given["language"],
+        category=given["category"],
+        limit=given["limit"],
+        out=out,
+        settings=settings,
+    )
+    with ExitStack() as stack:
+        engine = engine_of(pack, options_of("repair"), stack)
+        if engine is None:
+            raise InputError("nothing runs the queries: give --run-on with the URL of an endpoint, or frozen")
+
+        def translator_of(mode: "Mode") -> "Translator":
+            return open_translator(pack, options_of(mode), models, stack)
+
+        try:
+            report = evaluate_pack(options, translator_of, engine)
+        except KeyboardInterrupt:
+            click.echo(f"stopped; the same command continues the run in {options.folder}", err=True)
+            raise
+    if as_json:
+        return print_json(report)
+    for line in lines_of(report):
+        click.echo(line)
+    click.echo(f"report: {options.folder / 'report.json'}")
+    return None

@@ -1,0 +1,240 @@
+"""The options of commands that translate questions by a pack, and the translator that they describe."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from refactx.errors import InputError
+
+if TYPE_CHECKING:
+    from refactx.engines.language_model import LanguageModel
+    from refactx.engines.loading import EngineOptions
+    from refactx.index.index import Index
+    from refactx.nl2sparql import Pack, Translator
+    from refactx.nl2sparql.prompting import Task
+    from refactx.sparql.engines import SparqlEngine
+    from refactx.sparql.policies import TextModel
+
+PolicyName = Literal["text", "strict"]
+WRITING = ("model_url", "fast_model", "grammar", "policy", "index", "examples", "encoder")
+RUNNING = ("run_on", "attempts", "steps", "tokens", "seconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranslatorOptions:
+    """What a translator is made of. `model`, `model_url`, `fast_model`: what writes; `policy`: `text` of a model, or
+    `strict`, walks of an `index`; `run_on`: an endpoint's URL, `store`, `tree`, `frozen`, None for the pack's endpoint;
+    `runs`: whether queries are run; `encoder`: of examples, None for none; the others as `TranslateOptions` has them."""
+
+    model: str | None
+    model_url: str | None
+    fast_model: str | None
+    grammar: bool
+    policy: PolicyName
+    index: str
+    db: str | None
+    examples: int
+    encoder: str | None
+    agent: bool
+    validates: bool
+    runs: bool
+    run_on: str | None
+    attempts: int
+    steps: int
+    tokens: int
+    seconds: float
+
+    def check(self) -> None:
+        """Raise InputError for options that exclude each other, or if one is missing."""
+        if self.model is None:
+            raise InputError("what writes the query? Give --model, and --model-url for one on a server")
+        if self.policy == "strict" and self.model_url is not None:
+            raise InputError(
+                "--policy strict needs a model whose choices can be steered, which no server offers: leave out --model-url"
+            )
+        if self.fast_model is not None and not self.agent:
+            raise InputError("--fast-model answers the agent's questions: add --agent")
+
+
+def translator_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of `TranslatorOptions` to a command, but for those of the machine and the database."""
+    options = (
+        click.option("--model", metavar="MODEL", help="Hugging Face id, folder, GGUF; demo; a server's name for it."),
+        click.option("--model-url", metavar="URL", help="OpenAI-compatible server of the model."),
+        click.option("--fast-model", metavar="MODEL", help="For the agent's short questions; default: the same."),
+        click.option("--grammar/--no-grammar", default=True, help="Own engines: only the pack's SPARQL; default: on."),
+        click.option(
+            "--policy",
+            default="text",
+            show_default=True,
+            type=click.Choice(["text", "strict"]),
+            metavar="POLICY",
+            help="text, or strict: walks of an index.",
+        ),
+        click.option("--index", default="default", show_default=True, metavar="NAME", help="For strict, store, tree."),
+        click.option(
+            "--examples", default=5, show_default=True, type=click.IntRange(0), metavar="N", help="Show N examples."
+        ),
+        click.option("--encoder", metavar="MODEL", help="Compare questions by embeddings too, such as minilm."),
+        click.option("--run-on", metavar="WHERE", help="URL, store, tree or frozen; default: the pack's endpoint."),
+        click.option(
+            "--attempts",
+            default=4,
+            show_default=True,
+            type=click.IntRange(1),
+            metavar="N",
+            help="Write N queries at most.",
+        ),
+        click.option(
+            "--steps", default=40, show_default=True, type=click.IntRange(4), metavar="N", help="At most N steps."
+        ),
+        click.option(
+            "--tokens",
+            default=4000,
+            show_default=True,
+            type=click.IntRange(1),
+            metavar="N",
+            help="Models write at most N.",
+        ),
+        click.option(
+            "--seconds",
+            default=300.0,
+            show_default=True,
+            type=click.FloatRange(0, min_open=True),
+            metavar="S",
+            help="After S seconds, no step begins.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+class Models:
+    """Language models, each loaded once."""
+
+    def __init__(self, machine: "EngineOptions") -> None:
+        self._machine = machine
+        self._loaded: dict[str, LanguageModel] = {}
+
+    def load(self, name: str, index: "Index | None" = None) -> "LanguageModel":
+        """Return a model. `index`: whose tokenizer it has to have."""
+        from refactx.engines.loading import load_language_model
+
+        if name not in self._loaded:
+            self._loaded[name] = load_language_model(name, index, self._machine)
+        return self._loaded[name]
+
+
+def open_translator(pack: "Pack", options: TranslatorOptions, models: Models, stack: ExitStack) -> "Translator":
+    """Return a translator. Indexes and engines are closed with `stack`. Raises as what it opens does."""
+    from refactx.nl2sparql import Bounds, TranslateOptions, Translator
+    from refactx.nl2sparql.confidence import confidence_of
+    from refactx.nl2sparql.retrieval import Retriever
+    from refactx.sparql.memory import load_encoder
+
+    options.check()
+    index = _index(options, stack)
+    engine = _engine(pack, options, index, stack) if options.runs else None
+    model, write = _writer(pack, options, models, index)
+    return Translator(
+        pack,
+        model,
+        fast=_fast(options, models, index) if options.agent else None,
+        engine=engine,
+        retriever=Retriever(pack, None if options.encoder is None else load_encoder(options.encoder)),
+        write=write,
+        confidence=confidence_of(pack, options.model or ""),
+        options=TranslateOptions(
+            agent=options.agent,
+            validates=options.validates,
+            examples=options.examples,
+            bounds=Bounds(
+                attempts=options.attempts, steps=options.steps, tokens=options.tokens, seconds=options.seconds
+            ),
+        ),
+    )
+
+
+def engine_of(pack: "Pack", options: TranslatorOptions, stack: ExitStack) -> "SparqlEngine | None":
+    """Return what runs queries; None if the pack has no endpoint and none is given. It is closed with `stack`."""
+    return _engine(pack, options, _index(options, stack), stack)
+
+
+def _index(options: TranslatorOptions, stack: ExitStack) -> "Index | None":
+    if options.policy != "strict" and options.run_on not in ("store", "tree"):
+        return None
+    from refactx.connect import open_index
+
+    return stack.enter_context(open_index(options.index, options.db))
+
+
+def _engine(pack: "Pack", options: TranslatorOptions, index: Any, stack: ExitStack) -> "SparqlEngine | None":
+    from refactx.sparql.engines import EndpointEngine, open_engine
+
+    where = options.run_on
+    if where in ("store", "tree"):
+        engine: SparqlEngine = open_engine(index, "store" if where == "store" else "tree")
+    elif where == "frozen":
+        from refactx.nl2sparql.frozen import frozen_engine
+
+        engine = frozen_engine(pack)
+    else:
+        if where is not None and "://" not in where:
+            raise InputError(f"--run-on {where} is no engine: give the URL of an endpoint, store, tree or frozen")
+        address = where or pack.endpoint
+        if address is None:
+            return None
+        engine = EndpointEngine(address)
+    stack.callback(engine.close)
+    return engine
+
+
+def _writer(
+    pack: "Pack", options: TranslatorOptions, models: Models, index: "Index | None"
+) -> "tuple[TextModel | None, Callable[[Task], str | None] | None]":
+    """Return what writes queries: a model, or a function."""
+    if options.model_url is not None:
+        return _at_url(options.model, options.model_url), None
+    if options.policy == "strict":
+        return None, _walks(models.load(options.model or "", index), index)
+    loaded = models.load(options.model or "")
+    if not options.grammar:
+        return _as_text_model(loaded), None
+    from refactx.nl2sparql.held import HeldTextModel
+
+    return HeldTextModel(loaded, pack), None
+
+
+def _fast(options: TranslatorOptions, models: Models, index: "Index | None") -> "TextModel":
+    """Return the model that replies to the agent's questions, in free text."""
+    name = options.fast_model or options.model or ""
+    if options.model_url is not None:
+        return _at_url(name, options.model_url)
+    is_same = name == options.model and options.policy == "strict"
+    return _as_text_model(models.load(name, index if is_same else None))
+
+
+def _at_url(name: str | None, url: str) -> "TextModel":
+    from refactx.sparql.policies import model_at
+
+    return model_at(name or "", url)
+
+
+def _as_text_model(loaded: "LanguageModel") -> "TextModel":
+    from refactx.sparql.policies import EngineTextModel
+
+    return EngineTextModel(loaded)
+
+
+def _walks(loaded: "LanguageModel", index: Any) -> "Callable[[Task], str | None]":
+    """Return what writes the likeliest walk of an index that was not tried before."""
+    from refactx.asking.asker import Asker
+    from refactx.query.tree_facts import TreeFacts
+    from refactx.sparql.policies.strict import StrictPolicy
+
+    policy = StrictPolicy(Asker(loaded, loaded.tokenizer, index).query, TreeFacts(index))
+    return lambda task: policy.write(task.question).sparql

@@ -1,0 +1,140 @@
+"""The evaluation of `refactx eval --pack`: each case is translated in several ways, and its rows are compared with gold's."""
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+from tqdm import tqdm
+
+from refactx.errors import InputError, ModelError
+from refactx.eval.log import AnswerLog, write_atomically
+from refactx.eval.packs.cases import Case, cases_of
+from refactx.eval.packs.report import report_of
+from refactx.eval.packs.scoring import components_found, rows_f1, set_f1
+from refactx.eval.run import open_run
+from refactx.nl2sparql import Pack, Translator
+from refactx.nl2sparql.confidence import features_of
+from refactx.sparql.engines import EngineError, QueryRefusedError, Rows, SparqlEngine, SparqlSyntaxError
+
+Mode = Literal["prompt", "retrieval", "repair", "agent"]
+MODES: tuple[Mode, ...] = ("prompt", "retrieval", "repair", "agent")
+ROWS, SECONDS = 10_000, 30.0
+"""The most rows that are compared, and the most time of a query."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackEvaluationOptions:
+    """The options of an evaluation.
+
+    `modes`: `prompt` (the pack's texts alone), `retrieval` (and examples), `repair` (and validation), `agent`; `source`:
+    `cases` of the pack, or its `examples`, each without itself among those that the model is shown; `language`: of the
+    questions, by default the pack's first; `category`: those of this one alone; `limit`: the most cases.
+    """
+
+    pack: Pack
+    model: str
+    modes: tuple[Mode, ...] = MODES
+    source: Literal["cases", "examples"] = "cases"
+    language: str | None = None
+    category: str | None = None
+    limit: int | None = None
+    out: Path | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the run."""
+        return self.out or Path("refactx-eval") / f"{self.pack.name}-{Path(self.model).name or 'model'}"
+
+
+def evaluate_pack(
+    options: PackEvaluationOptions, translator: Callable[[Mode], Translator], engine: SparqlEngine
+) -> dict[str, Any]:
+    """Translate what has no line yet, and write report.json and report.md. Return the report.
+
+    `translator`: makes the one of a mode, when it is first needed; `engine`: has rows for all gold queries. Raises
+    InputError for options or a folder that cannot be used, and whatever translating raises; the same call continues.
+    """
+    cases = cases_of(options.pack, options.source, options.language, options.category, options.limit)
+    settings = {
+        "pack": options.pack.name,
+        "fingerprint": options.pack.fingerprint,
+        "model": options.model,
+        "modes": list(options.modes),
+        "source": options.source,
+        "language": options.language,
+        "category": options.category,
+        "limit": options.limit,
+        "cases": sha256(json.dumps([[c.id, c.question, c.sparql] for c in cases]).encode()).hexdigest()[:16],
+        "refactx": version("refactx"),
+        **options.settings,
+    }
+    open_run(options.folder, settings)
+    made: dict[Mode, Translator] = {}
+
+    def of_mode(mode: Mode) -> Translator:
+        if mode not in made:
+            made[mode] = translator(mode)
+        return made[mode]
+
+    with ExitStack() as stack:
+        logs = {mode: stack.enter_context(AnswerLog(options.folder / f"{mode}.jsonl")) for mode in options.modes}
+        left = [(case, mode) for case in cases for mode, log in logs.items() if case.id not in log.records]
+        total = len(cases) * len(logs)
+        with tqdm(total=total, initial=total - len(left), desc="translations", disable=None, leave=False) as bar:
+            for case, mode in left:
+                logs[mode].add(case.id, _record(case, of_mode(mode), engine))
+                bar.update()
+        records: dict[str, list[dict[str, Any]]] = {
+            mode: [log.records[case.id] for case in cases] for mode, log in logs.items()
+        }
+    document = report_of(settings, cases, records)
+    write_atomically(options.folder / "report.json", document)
+    return document
+
+
+def _record(case: Case, translator: Translator, engine: SparqlEngine) -> dict[str, Any]:
+    """Return the line of a case: what was written, and its scores."""
+    try:
+        found = translator.translate(case.question, without=case.without)
+    except (InputError, ModelError) as error:
+        return {"error": str(error)}
+    fault, rows = _run(found.sparql, engine)
+    _, gold = _run(case.sparql, engine)
+    if not isinstance(gold, Rows):
+        truth = gold is not None and gold == rows
+        f1 = float(truth)
+    else:
+        f1 = rows_f1(gold, case.primary, rows)
+    return {
+        "sparql": found.sparql,
+        "syntax": found.sparql is not None and fault != "syntax",
+        "executed": rows is not None,
+        "fault": fault,
+        "rows": len(rows.rows) if isinstance(rows, Rows) else None,
+        "f1": round(f1, 6),
+        "components": components_found(found.sparql, case.components),
+        "patterns": round(set_f1(case.patterns, found.patterns), 6) if case.patterns else None,
+        "valid": found.valid,
+        "attempts": len(found.attempts),
+        "confidence": found.confidence,
+        "features": list(features_of(found)),
+        "reason": found.reason,
+    }
+
+
+def _run(sparql: str | None, engine: SparqlEngine) -> tuple[str, Rows | bool | None]:
+    """Return why a query has no result, and its result."""
+    if sparql is None:
+        return "no query", None
+    try:
+        return "", engine.run(sparql, limit=ROWS, seconds=SECONDS)
+    except SparqlSyntaxError:
+        return "syntax", None
+    except (EngineError, QueryRefusedError) as error:
+        return str(error), None
