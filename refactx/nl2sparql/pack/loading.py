@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refactx.errors import InputError
+from refactx.extras import require
 from refactx.nl2sparql.pack.pack import THRESHOLD, Example, Pack, Pattern, SchemaTerm, TermKind
 from refactx.nl2sparql.pack.table import Table
 
@@ -40,7 +41,8 @@ def load_pack(name: str | Path) -> Pack:
     """Return a built-in pack, given its name, or the pack in a folder, given a path.
 
     A text is a path if it has a slash or names a folder that is there, and else a name. Raises InputError if there is no
-    such pack, or if one of its files is not valid; the message has the file, and the line or table.
+    such pack, if one of its files is not valid (the message has the file, and the line or table), or if it has rules and
+    rdflib is not installed.
 
     >>> load_pack("liita").languages
     ('en', 'it')
@@ -201,6 +203,7 @@ def _rules(
 ) -> "tuple[Rule, ...]":
     if not (folder / RULES).is_file():
         return ()
+    require("rdflib", "sparql")
     from refactx.nl2sparql.rules import read_rules  # it reads tables by this package, which is loaded first
 
     return read_rules(_toml(folder / RULES), prefixes, graphs, services, patterns)
