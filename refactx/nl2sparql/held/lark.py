@@ -10,6 +10,9 @@ from refactx.sparql.syntax import ShapeError, shape_of, tokens_of
 
 _NAME = re.compile(r"[A-Za-z][\w-]*:[\w-]+(?:\.[\w-]+)*")
 _WORD = re.compile(r'"([A-Z_0-9]+)"i')
+_STANDARD = ("http://www.w3.org/1999/02/22-rdf", "http://www.w3.org/2000/01/rdf-schema", "http://www.w3.org/2001/XMLSchema",
+    "http://www.w3.org/2002/07/owl", "http://www.w3.org/2004/02/skos", "http://purl.org/dc/")  # fmt: skip
+"""The beginnings of vocabularies of which endpoints use few names: those of the schema and the examples."""
 _NONE = "<urn:none>"
 """Stands for names of which a pack has none."""
 
@@ -17,6 +20,7 @@ _NONE = "<urn:none>"
 def grammar_of(pack: Pack) -> str:
     """Return the grammar of a pack, in llguidance's dialect of Lark. Its text has no declarations of prefixes."""
     properties, terms = names_of(pack)
+    open_names = [f"/{prefix}:[A-Za-z0-9_][A-Za-z0-9_-]{{0,60}}/" for prefix in open_prefixes(pack)]
     rules = (files("refactx.nl2sparql.held") / "sparql11.lark").read_text(encoding="utf-8")
     names = {
         "PROPERTY": properties,
@@ -25,7 +29,18 @@ def grammar_of(pack: Pack) -> str:
         "SERVICE_IRI": [f"<{iri}>" for iri in pack.services.values()],
     }
     rules = _WORD.sub(lambda match: _any_case(match[1]), rules)
-    return rules + "".join(f"{name}: {_any(some or [_NONE])}\n" for name, some in names.items())
+    for name, some in names.items():
+        alternatives = [_any(some or [_NONE]), *(open_names if name in ("PROPERTY", "TERM") else ())]
+        rules += f"{name}: {' | '.join(alternatives)}\n"
+    return rules
+
+
+def open_prefixes(pack: Pack) -> list[str]:
+    """Return the prefixes with which any name may be written: those of data, and of vocabularies that the schema does not
+    have as a whole."""
+    return [
+        name for name, iri in pack.prefixes.items() if name not in pack.vocabularies and not iri.startswith(_STANDARD)
+    ]
 
 
 def names_of(pack: Pack) -> tuple[list[str], list[str]]:

@@ -119,6 +119,12 @@ def test_a_model_writes_a_query_and_nothing_else() -> None:
     assert written == "" or written.upper().startswith(("SELECT", "ASK", "S", "A"))
 
 
+def test_names_of_data_can_be_written_though_no_example_has_them() -> None:
+    matcher = new_matcher(BYTES, grammar_of(load_pack("wikidata")))
+    assert reads(matcher, "SELECT ?x { wd:Q99999999 wdt:P9999 ?x }")
+    assert not reads(matcher, "SELECT ?x { wd:Q99999999 foo:P9999 ?x }")
+
+
 def test_names_come_from_the_schema_and_the_examples() -> None:
     properties, terms = names_of(replace(KENNEL, schema={}))
     assert "ex:age" in properties
