@@ -48,6 +48,7 @@ def candidates(names: Sequence[str], conditions: Sequence[Expression], fresh: Fr
                     texts += _matching(pattern, call.name, suffix)
         lengths += _lengths(condition, names)
         languages += _languages(condition, names)
+        yield from _dates(condition, names)
         yield from _numbers(condition, names)
     written = [
         *texts,
@@ -64,7 +65,7 @@ def candidates(names: Sequence[str], conditions: Sequence[Expression], fresh: Fr
     yield fresh.named(suffix)
 
 
-def variable_of(expression: Expression) -> str:
+def variable_of(expression: Expression = "") -> str:
     """Return the variable that an expression is about: alone, or within STR and the like."""
     if isinstance(expression, str):
         return expression
@@ -126,7 +127,33 @@ def _numbers(condition: Expression, names: Sequence[str]) -> Iterator[str]:
         for other in part.arguments:
             for number in _constants(other):
                 for one in (number, number + 0.05, number - 0.05, number + 0.5, number - 0.5):
-                    yield literal(f"{round(one, 2):g}", datatype=f"{_XSD}decimal")
+                    yield literal(_decimal(one), datatype=f"{_XSD}decimal")
+
+
+def _decimal(number: float) -> str:
+    """Return a number as SPARQL writes decimals back.
+
+    >>> _decimal(0.75), _decimal(1000001.0)
+    ('0.75', '1000001')
+    """
+    return f"{number:.2f}".rstrip("0").rstrip(".")
+
+
+def _dates(condition: Expression, names: Sequence[str]) -> Iterator[str]:
+    """Yield dates, if the year of one is compared with a number, or a date with another."""
+    called = {
+        part.name for part in parts(condition) if isinstance(part, Call) and variable_of(*part.arguments[:1]) in names
+    }
+    for part in parts(condition):
+        found = parts_of_literal(part) if isinstance(part, str) else None
+        if found is None:
+            continue
+        if "YEAR" in called and re.fullmatch(r"\d{1,4}", found[0]):
+            years = (int(found[0]) + step for step in (0, 1, -1))
+            yield from (literal(f"{year:04}-06-15T00:00:00Z", datatype=f"{_XSD}dateTime") for year in years)
+        elif found[2] in (f"{_XSD}date", f"{_XSD}dateTime") and re.match(r"\d{4}", found[0]):
+            years = (int(found[0][:4]) + step for step in (0, 1, -1))
+            yield from (literal(f"{year:04}{found[0][4:]}", datatype=found[2]) for year in years)
 
 
 def _constants(expression: Expression) -> Iterator[float]:

@@ -18,7 +18,7 @@ _WHAT = {
 
 def scoping_problems(query: ParsedQuery) -> Iterator[Problem]:
     """Yield a problem for each variable without a value: selected, or used in an expression, and bound nowhere there."""
-    everywhere = frozenset[str]().union(*(query.bound(group.number) for group in query.groups))
+    everywhere = frozenset[str]().union(*(query.in_scope(group.number) for group in query.groups))
     for group in query.groups:
         if group.kind != "select":
             continue

@@ -25,6 +25,8 @@ _FUNCTIONS = (
 )
 _UNBOUND = "The SELECT contains a variable that is unbound"
 _SHOWN = 60
+_EXAMPLE = re.compile(r": expected (as in|one such as) .*")
+"""The end of messages that show a query of Wikidata."""
 
 
 def syntax_problems(sparql: str, pack: Pack) -> tuple[list[Problem], str]:
@@ -50,7 +52,8 @@ def syntax_problems(sparql: str, pack: Pack) -> tuple[list[Problem], str]:
     try:
         check_query(whole)
     except SparqlSyntaxError as error:
-        found.append(Problem("L1", "syntax", _placed(str(error), len(whole) - len(sparql)), _hint(str(error), tokens)))
+        text = _EXAMPLE.sub("", _placed(str(error), len(whole) - len(sparql)))
+        found.append(Problem("L1", "syntax", text, _hint(str(error), tokens)))
     except QueryRefusedError as error:
         found.append(Problem("L1", "form", str(error), "write one SELECT or ASK query, which reads alone"))
     return found, whole

@@ -42,7 +42,9 @@ def validate(
 def _second_level(sparql: str, pack: Pack) -> Iterator[Problem]:
     try:
         query = parse(sparql)
-    except (SparqlSyntaxError, QueryRefusedError):  # syntax beyond SPARQL 1.1, which pyoxigraph knows
+    except (SparqlSyntaxError, QueryRefusedError) as error:  # syntax beyond SPARQL 1.1, which pyoxigraph knows
+        text = f"the rules cannot read this query: {error}".partition(": expected a query")[0]
+        yield Problem("L2", "form", text, "write it in SPARQL 1.1, as the examples are")
         return
     yield from naming_problems(query, pack)
     yield from scoping_problems(query)

@@ -1,7 +1,7 @@
 """rdflib's parser of SPARQL, given texts that it can read.
 
-It takes white space in `wdt:P279 *` and `"Ann" @en` for an error, makes spaces of tabs within strings, and has an error
-of its own at `-1.5` where a term stands.
+It takes white space in `wdt:P279 *` and `"Ann" @en` for an error, makes spaces of tabs within strings, has an error of
+its own at `-1.5` where a term stands, and cannot read SERVICE after an IRI with `#` on its line.
 """
 
 import re
@@ -82,6 +82,8 @@ def _readable(tokens: Iterable[Token]) -> Iterator[Token]:
         if before is None or not _is_joined(before, token):
             yield from waiting
             waiting = []
+        if token.text.upper() == "SERVICE":
+            yield Token("space", "\n", token.start)
         yield Token(token.kind, token.text.replace("\t", r"\t"), token.start)
         before = token
     yield from waiting
