@@ -42,6 +42,8 @@ FLOOR = 0.0
     metavar="P",
     help="At least P; default: most right minus wrong ones.",
 )
+@click.option("--pack", "pack_name", metavar="PACK", help="Calibrate translations by a pack, from --run.")
+@click.option("--mode", type=click.Choice(["repair", "agent"]), metavar="MODE", help="--pack: repair or agent.")
 @PROMPT
 @question_options("tune")
 @NEW_TOKENS
@@ -50,12 +52,24 @@ FLOOR = 0.0
 @DB
 @BATCH_SIZE
 @engine_options
-def calibrate(questions: Path | None, run: Path | None, precision: float | None, as_json: bool, **given: Any) -> None:
+def calibrate(
+    questions: Path | None,
+    run: Path | None,
+    precision: float | None,
+    pack_name: str | None,
+    mode: str | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
     """Find the confidence that answers need (--tells) by questions whose answers are known. The same command continues
-    a stopped run.
+    a stopped run. With --pack: fit the confidence of translations to a run of `refactx eval --pack`, for that model.
     """
     from refactx.eval.calibration import calibrate as find
 
+    if pack_name is not None:
+        return _calibrate_pack(pack_name, run, mode, as_json)
+    if mode is not None:
+        raise InputError("--mode is of packs: give --pack with it")
     if (questions is None) == (run is None):
         raise InputError("give either a file of questions or --run with the folder of a run of refactx eval")
     folder = run if run is not None else _ask(questions, **given)
@@ -80,6 +94,42 @@ def calibrate(questions: Path | None, run: Path | None, precision: float | None,
         )
     click.echo(
         f"use it with `refactx ask --tells {found.tells:g}`, or write `tells = {found.tells:g}` in the prompt file"
+    )
+    return None
+
+
+def _calibrate_pack(name: str, run: Path | None, mode: str | None, as_json: bool) -> None:
+    from refactx.eval.packs.calibration import calibrate_pack
+    from refactx.nl2sparql import load_pack
+    from refactx.nl2sparql.confidence import FEATURES, save
+
+    if run is None:
+        raise InputError(
+            "a calibration of a pack is made from translations with scores: give --run FOLDER of refactx eval --pack"
+        )
+    found = calibrate_pack(run, load_pack(name), mode)
+    path, made = save(found.calibration), found.calibration
+    coefficients = dict(zip(FEATURES, made.coefficients, strict=True))
+    if as_json:
+        return print_document(
+            {
+                "pack": made.pack,
+                "model": made.model,
+                "mode": found.mode,
+                "translations": made.translations,
+                "coefficients": coefficients,
+                "auc": found.auc.to_json(),
+                "brier": round(found.brier, 4),
+                "brier_of_a_constant": round(found.constant, 4),
+                "file": str(path),
+            }
+        )
+    click.echo(f"{made.translations} translations by {made.model} ({found.mode}); AUC {_number(found.auc.value)}")
+    click.echo(f"Brier score on those left out {found.brier:.3f}, of a constant {found.constant:.3f}")
+    for feature, value in coefficients.items():
+        click.echo(f"{feature:>14} {value:7.2f}")
+    click.echo(
+        f"refactx translate --pack {made.pack} --model {made.model} now says how likely a query is right ({path})"
     )
     return None
 

@@ -38,7 +38,11 @@ class PackCalibration:
 
     def confidence(self, found: Translation) -> float:
         """Return how likely a translation is right, from 0 to 1."""
-        return _logistic(sum(c * x for c, x in zip(self.coefficients, features_of(found), strict=True)))
+        return self.of(features_of(found))
+
+    def of(self, features: Sequence[float]) -> float:
+        """Return how likely a translation with these features is right."""
+        return _logistic(sum(c * x for c, x in zip(self.coefficients, features, strict=True)))
 
 
 def features_of(found: Translation) -> tuple[float, ...]:
@@ -60,13 +64,15 @@ def features_of(found: Translation) -> tuple[float, ...]:
     )
 
 
-def fit(pack: Pack, model: str, features: Sequence[Sequence[float]], right: Sequence[float]) -> PackCalibration:
+def fit(
+    pack: Pack, model: str, features: Sequence[Sequence[float]], right: Sequence[float], *, fewest: int = FEWEST
+) -> PackCalibration:
     """Return the calibration of translations. `features`: of each; `right`: how right it is, from 0 to 1, such as its F1.
 
-    Newton's method, with a ridge on all coefficients but the constant. Raises InputError for too few translations.
+    Newton's method, with a ridge on all coefficients but the constant. Raises InputError for less than `fewest`.
     """
-    if len(features) < FEWEST:
-        raise InputError(f"a calibration needs at least {FEWEST} translations, but there are {len(features)}: ask more")
+    if len(features) < fewest:
+        raise InputError(f"a calibration needs at least {fewest} translations, but there are {len(features)}: ask more")
     x, y = np.array(features, np.float64), np.array(right, np.float64)
     ridge = _RIDGE * np.eye(x.shape[1])
     ridge[0, 0] = 1e-6
@@ -120,7 +126,8 @@ def confidence_of(pack: Pack, model: str) -> Callable[[Translation], float | Non
 
 
 def _file(pack: str, model: str) -> Path:
-    digest = hashlib.sha256(f"{pack}\0{model}".encode()).hexdigest()[:16]
+    name = str(Path(model).resolve()) if Path(model).exists() else model  # a file has many paths
+    digest = hashlib.sha256(f"{pack}\0{name}".encode()).hexdigest()[:16]
     return refactx_home() / "calibrations" / f"{digest}.json"
 
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -17,7 +17,7 @@ from refactx.eval.packs.cases import Case, cases_of
 from refactx.eval.packs.report import report_of
 from refactx.eval.packs.scoring import components_found, rows_f1, set_f1
 from refactx.eval.run import open_run
-from refactx.nl2sparql import Pack, Translator
+from refactx.nl2sparql import Pack, Translation, Translator
 from refactx.nl2sparql.confidence import features_of
 from refactx.sparql.engines import EngineError, QueryRefusedError, Rows, SparqlEngine, SparqlSyntaxError
 
@@ -84,12 +84,17 @@ def evaluate_pack(
 
     with ExitStack() as stack:
         logs = {mode: stack.enter_context(AnswerLog(options.folder / f"{mode}.jsonl")) for mode in options.modes}
-        left = [(case, mode) for case in cases for mode, log in logs.items() if case.id not in log.records]
+        order = sorted(logs, key=lambda mode: mode == "retrieval")  # the first attempt of repair is that of retrieval
+        left = [(case, mode) for case in cases for mode in order if case.id not in logs[mode].records]
         total = len(cases) * len(logs)
         with tqdm(total=total, initial=total - len(left), desc="translations", disable=None, leave=False) as bar:
             for case, mode in left:
-                logs[mode].add(case.id, _record(case, of_mode(mode), engine))
-                bar.update()
+                if case.id in logs[mode].records:
+                    continue  # it was the first attempt of another mode
+                for name, record in _records(case, mode, of_mode(mode), engine).items():
+                    if name in logs and case.id not in logs[name].records:
+                        logs[name].add(case.id, record)
+                        bar.update()
         records: dict[str, list[dict[str, Any]]] = {
             mode: [log.records[case.id] for case in cases] for mode, log in logs.items()
         }
@@ -98,12 +103,23 @@ def evaluate_pack(
     return document
 
 
-def _record(case: Case, translator: Translator, engine: SparqlEngine) -> dict[str, Any]:
-    """Return the line of a case: what was written, and its scores."""
+def _records(case: Case, mode: Mode, translator: Translator, engine: SparqlEngine) -> dict[Mode, dict[str, Any]]:
+    """Return the line of a case in a mode, and in `retrieval` if its query is the first of this mode."""
     try:
         found = translator.translate(case.question, without=case.without)
     except (InputError, ModelError) as error:
-        return {"error": str(error)}
+        return {mode: {"error": str(error)}}
+    records: dict[Mode, dict[str, Any]] = {mode: _record(case, found, engine)}
+    if mode == "repair":
+        first = found.attempts[:1]
+        sparql = first[0].sparql if first else None
+        alone = replace(found, sparql=sparql, valid=False, rows=None, attempts=first, confidence=None, reason="")
+        records["retrieval"] = _record(case, alone, engine)
+    return records
+
+
+def _record(case: Case, found: Translation, engine: SparqlEngine) -> dict[str, Any]:
+    """Return the line of a translation: what was written, and its scores."""
     fault, rows = _run(found.sparql, engine)
     _, gold = _run(case.sparql, engine)
     if not isinstance(gold, Rows):
