@@ -11,7 +11,7 @@ from refactx.nl2sparql.rules.places import Place
 from refactx.paths import refactx_home
 from refactx.sparql.engines import SparqlEngine
 
-MADE = 1
+MADE = 2
 """To be raised when the same queries are frozen in another way."""
 
 

@@ -1,7 +1,7 @@
 """What a set of queries shows of the data that they are for: which properties have texts, and what stands at their ends."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -55,7 +55,7 @@ class Profile:
 
 
 def profile_of(
-    queries: Iterable[ParsedQuery], graphs: Iterable[str] = (), homes: Mapping[str, str] | None = None
+    queries: Collection[ParsedQuery], graphs: Iterable[str] = (), homes: Mapping[str, str] | None = None
 ) -> Profile:
     """Return the profile of queries. `graphs`: IRIs of graphs that are there; `homes`: graphs by property or class, as
     terms."""
@@ -83,12 +83,28 @@ def profile_of(
                 for place in places:
                     roles[place] |= places
     return Profile(
-        texts=frozenset(texts - resources),
+        texts=frozenset(_with_equals(texts, queries) - resources),
         constants={place: tuple(terms) for place, terms in constants.items()},
         roles={place: frozenset(others) for place, others in roles.items()},
         graphs=tuple(named),
         homes=homes or {},
     )
+
+
+def _with_equals(texts: set[str], queries: Iterable[ParsedQuery]) -> set[str]:
+    """Return properties of texts, with those whose values are compared with such texts."""
+    groups = list[set[str]]()
+    for query in queries:
+        for condition in query.conditions:
+            for part in parts(condition.expression):
+                if isinstance(part, Call) and part.name in ("=", "!="):
+                    both = {name for argument in part.arguments for name in _bare(argument)}
+                    groups.append({one.predicate for one in query.patterns if one.object in both})
+    found, before = set(texts), 0
+    while len(found) != before:
+        before = len(found)
+        found |= {name for group in groups if group & found for name in group}
+    return found
 
 
 def ends_of(pattern: Pattern) -> tuple[tuple[End, str], tuple[End, str]]:
