@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from refactx.sparql.engines.engine import EngineError, QueryRefusedError, Rows, SparqlEngine, Term
+from refactx.errors import InputError
+from refactx.sparql.engines.engine import EngineError, Rows, SparqlEngine, Term
 
 
 class BoundedQueries:
@@ -24,7 +25,7 @@ class BoundedQueries:
         self.left -= 1
         try:
             found = self._engine.run(query, limit=limit, seconds=self._seconds)
-        except (EngineError, QueryRefusedError) as error:
+        except (EngineError, InputError) as error:
             self._note(str(error))
             return None
         return found.rows[:limit] if isinstance(found, Rows) else None
@@ -36,7 +37,7 @@ class BoundedQueries:
         self.left -= 1
         try:
             found = self._engine.run(query, seconds=self._seconds)
-        except (EngineError, QueryRefusedError) as error:
+        except (EngineError, InputError) as error:
             self._note(str(error))
             return None
         return found if isinstance(found, bool) else None

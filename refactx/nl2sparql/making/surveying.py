@@ -42,9 +42,12 @@ class _Surveyor:
     def __init__(self, queries: BoundedQueries, languages: Sequence[str]) -> None:
         self._queries, self._languages = queries, languages
         self._whole = True
+        self._anywhere = False
+        """Whether data is in several places, so that a thing's class may be in another one than its properties."""
 
     def survey(self) -> Survey:
         places = self._places()
+        self._anywhere = len(places) > 1
         classes, properties = self._by_void(places), dict[str, dict[str, int]]()
         by = "VoID" if classes else "sampling"
         if classes:
@@ -143,7 +146,9 @@ class _Surveyor:
     def _ends(self, iri: str, place: str, end: str, kind: str) -> tuple[str, ...]:
         """Return the classes or datatypes at one end of a sample of a property's triples; empty if some have none."""
         sample = f"{{ SELECT {end} {{ {_inside(place, f'?s <{iri}> ?o')} }} LIMIT {SAMPLE} }}"
-        typed = f"OPTIONAL {{ {_inside(place, f'{end} a ?c')} }}"
+        kinds = f"{end} a ?c"
+        kinds = f"{{ {kinds} }} UNION {{ GRAPH ?any {{ {kinds} }} }}" if self._anywhere else _inside(place, kinds)
+        typed = f"OPTIONAL {{ {kinds} FILTER(isIRI(?c)) }}"
         query = f"SELECT ?k (COUNT(DISTINCT {end}) AS ?n) {{ {sample} {typed} BIND({kind} AS ?k) }} GROUP BY ?k"
         rows = self._queries.rows(f"{query} ORDER BY DESC(?n)", _FEW + 1) or ()
         if any(row[0] is None for row in rows):

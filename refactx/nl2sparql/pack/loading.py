@@ -3,6 +3,7 @@ is read."""
 
 import hashlib
 import json
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from importlib.resources import as_file, files
@@ -22,6 +23,7 @@ VERSION = 1
 PACK, PATTERNS, EXAMPLES, SCHEMA, RULES = "pack.toml", "patterns.toml", "examples.jsonl", "schema.jsonl", "rules.toml"
 _HEAD = ["version", "name", "title", "languages", "endpoint", "base", "graphs", "services", "prefixes", "vocabularies"]
 _HEAD += ["source", "licence"]
+_BLANK, _DECODER = re.compile(r"\s*"), json.JSONDecoder()
 _KINDS: dict[str, TermKind] = {"class": "class", "property": "property", "individual": "individual"}
 
 
@@ -105,20 +107,28 @@ def _toml(path: Path) -> Table:
 
 
 def _lines(path: Path) -> Iterator[Table]:
-    """Yield the objects of a file of JSON lines; none if there is no such file. Empty lines are left out."""
+    """Yield the objects of a file of JSON, one after the other; none if there is no such file. A person may break lines."""
     if not path.is_file():
         return
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read ({error}): expected UTF-8, one JSON object a line") from error
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
+        raise InputError(f"{path} cannot be read ({error}): expected JSON in UTF-8, one object a line") from error
+    at, number, read = 0, 1, 0
+    while True:
+        start = _BLANK.match(text, at).end()  # type: ignore[union-attr] # it may match nothing
+        if start == len(text):
+            return
+        number, read = number + text.count("\n", read, start), start
         try:
-            values = json.loads(line)
-        except ValueError as error:
-            raise InputError(f"{path}, line {number} is not JSON ({error}): expected one object a line") from error
+            values, at = _DECODER.raw_decode(text, start)
+        except json.JSONDecodeError as error:
+            reason = f"{error.msg}, column {error.colno}"
+            raise InputError(
+                f"{path}, line {error.lineno} is not JSON ({reason}): expected one object a line"
+            ) from error
+        except RecursionError:
+            raise InputError(f"{path}, line {number} has too many brackets: expected one object a line") from None
         if not isinstance(values, dict):
             raise InputError(f"{path}, line {number} is a {type(values).__name__}: expected an object")
         yield Table(f"{path}, line {number}", values)

@@ -24,7 +24,7 @@ def folder_of(path: Path, **files: str) -> Path:
 
 @pytest.mark.parametrize("name", built_in_packs())
 def test_a_built_in_pack_has_nothing_wrong(name: str) -> None:
-    """Some of its examples are checked; tests/nl2sparql/rules has all of LiITA's."""
+    """Some of its examples are checked; tests/nl2sparql/validation has all of LiITA's."""
     pack = load_pack(name)
     assert check_pack(replace(pack, examples=pack.examples[::8])).problems == ()
     assert pack.examples and pack.patterns and pack.rules and pack.schema and pack.endpoint
@@ -97,6 +97,13 @@ def test_what_is_wrong_with_a_pack_is_said_in_one_line(
     message = str(raised.value)
     assert [part for part in expected if part not in message] == [], message
     assert "\n" not in message
+
+
+def test_an_example_may_have_lines(tmp_path: Path) -> None:
+    lines = json.dumps(EXAMPLE, indent=2) + "\n\n" + json.dumps(EXAMPLE | {"id": "2"})
+    assert [one.id for one in load_pack(folder_of(tmp_path, examples=lines)).examples] == ["1", "2"]
+    with pytest.raises(InputError, match="line 8 has the id 1"):
+        load_pack(folder_of(tmp_path, examples=lines + "\n" + json.dumps(EXAMPLE)))
 
 
 def test_a_name_that_is_none(tmp_path: Path) -> None:

@@ -1,0 +1,64 @@
+"""The tutorial about an endpoint of one's own, followed to the letter with a server on this machine."""
+
+import re
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from support.command import run_refactx
+from support.doc_pages import DOCS, blocks
+
+PAGE = DOCS / "tutorials" / "your-own-endpoint.md"
+SERVER = Path(sys.executable).with_name("oxigraph")
+ADDRESS = "127.0.0.1:7878"
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Run the page's server on a free port."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{one.getsockname()[1]}"
+    for words in (shlex.split(line[2:]) for line in blocks(PAGE, "")[0].splitlines() if line.startswith("$ oxigraph")):
+        command = [str(SERVER), *[address if word == ADDRESS else word for word in words[1:]]]
+        if "serve" not in command[1]:
+            subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    server = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        assert server.stderr is not None
+        assert any("Listening" in line for line in server.stderr)
+        yield address
+    finally:
+        server.kill()
+        server.communicate()
+
+
+@pytest.mark.skipif(not SERVER.exists(), reason="oxigraph is not installed")
+def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
+    (tmp_path / "company.ttl").write_text(blocks(PAGE, "turtle")[0], encoding="utf-8")
+    _, first, second = blocks(PAGE, "")
+    with served(tmp_path) as address:
+        follow(first.replace(ADDRESS, address), tmp_path)
+        with (tmp_path / "company" / "examples.jsonl").open("a", encoding="utf-8") as file:
+            file.write(blocks(PAGE, "json")[0])
+        shown = follow(second, tmp_path)
+    assert re.search(r"^0\.\d+ .* boss: Who is Bo Lind's boss\?$", shown.splitlines()[2])
+
+
+def follow(block: str, folder: Path) -> str:
+    """Run the commands of a block; each prints what the block shows after it. Returns what the last one printed."""
+    printed = ""
+    for command in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        line, _, expected = command.partition("\n")
+        done = run_refactx(*shlex.split(line)[1:], cwd=folder)
+        assert done.returncode == 0, done.stderr
+        printed = done.stdout
+        kept = [one for one in printed.splitlines() if not one.startswith("note: ")]
+        if expected.strip():
+            assert kept == expected.strip().splitlines()
+    return printed
