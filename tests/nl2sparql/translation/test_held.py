@@ -124,7 +124,8 @@ def test_a_model_writes_a_query_and_nothing_else() -> None:
     written = HeldTextModel(model, KENNEL).generate(
         [{"role": "system", "content": "a"}, {"role": "user", "content": "b"}], 30
     )
-    assert written == "" or written.upper().startswith(("SELECT", "ASK", "S", "A"))
+    words = ("SELECT", "ASK", "PREFIX")
+    assert any(written.upper().startswith(word) or word.startswith(written.upper()) for word in words)
 
 
 def test_names_of_data_can_be_written_though_no_example_has_them() -> None:
