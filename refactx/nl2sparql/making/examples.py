@@ -49,6 +49,8 @@ def make_examples(
     for one in survey.classes[:_CLASSES]:
         for example in islice(maker.of_class(one), _OF_CLASS):
             found.setdefault(example.question, example)
+    if not survey.classes:
+        found = {example.question: example for example in islice(maker.of_things(), MOST)}
     return tuple(replace(one, id=str(number)) for number, one in enumerate(islice(found.values(), MOST), 1))
 
 
@@ -81,6 +83,12 @@ class _Maker:
             yield from self._order(one, body, two)
         for number, two in enumerate(properties):
             yield from self._two_hops(one, body, two, number)
+
+    def of_things(self) -> Iterator[Example]:
+        """Yield examples about things without a class."""
+        thing = FoundTerm(iri="", count=0, places=(DEFAULT,), labels={"en": "thing", "it": "cosa"})
+        for two in self._used:
+            yield from self._values(thing, self._step(two), two)
 
     def _values(self, one: FoundTerm, body: str, two: FoundTerm) -> Iterator[Example]:
         """Yield a question for the values of a property, and one for what has such a value."""
@@ -135,7 +143,7 @@ class _Maker:
             noun, property_ = label_of(one, language), "" if two is None else label_of(two, language)
             second = "" if three is None else label_of(three, language)
             texts.append(template.format(one=noun, many=plural(noun), property=property_, name=name, second=second))
-        about = {} if kind in ("value", "hops") else {class_pattern(one): 0.8}
+        about = {} if kind in ("value", "hops") or not one.iri else {class_pattern(one): 0.8}
         yield Example(
             id=texts[0],
             question=texts[0],

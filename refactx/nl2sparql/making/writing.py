@@ -118,7 +118,7 @@ def _named_classes(survey: Survey) -> Iterable[tuple[FoundTerm, str]]:
 
 def _rules(survey: Survey, prefixes: Mapping[str, str], graphs: Mapping[str, str]) -> str:
     """Return a rule that shows the schema, and rules for terms that one named graph alone has: a text, and the check."""
-    lines = ["# Rules: text for the prompt, and checks of queries (docs/reference/pack-rules.md).", "version = 1"]
+    lines = ["# Rules: text for the prompt, and checks of queries.", "version = 1"]
     if survey.classes:
         lines += ["", "[[rule]]", 'id = "schema"', f"text = {_text(_overview(survey, prefixes))}"]
     for key, graph in graphs.items():

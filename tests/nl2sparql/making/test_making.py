@@ -70,6 +70,18 @@ def test_a_pack_has_what_the_data_has(tmp_path: Path) -> None:
     assert (found.problems, found.ran) == ((), len(pack.examples))
 
 
+def test_things_without_classes_have_examples_too(tmp_path: Path) -> None:
+    store = company()
+    for quad in list(store.quads_for_pattern(None, TYPE, None)):
+        store.remove(quad)
+    engine = StoreEngine(store)
+    pack = make_pack(engine, tmp_path, "company").pack
+    assert {"What is the manager of 'Bo Lind'?", "Which things have 'Ada Rossi' as manager?"} <= {
+        one.question for one in pack.examples
+    }
+    assert check_pack(pack, engine).problems == ()
+
+
 def test_made_up_names_are_found_in_queries_by_a_made_pack(tmp_path: Path) -> None:
     pack = make_pack(StoreEngine(company()), tmp_path, "company").pack
     query = f"PREFIX hr: <{HR}> SELECT ?x {{ ?x hr:wage ?y }}"
