@@ -20,7 +20,7 @@ import pytest
 LAYERS = """
     refactx(the face)  __main__
     cli
-    eval
+    eval       server
     mcp
     nl2sparql
     asking     sparql
@@ -49,6 +49,10 @@ LIBRARIES = {  # where a library may be imported; a prefix of a module's name
     "transformers": ("refactx.engines.hf", "refactx.models", "refactx.grounded"),
     "vllm": ("refactx.engines.vllm",),
     "mcp": ("refactx.mcp",),
+    "fastapi": ("refactx.server",),
+    "starlette": ("refactx.server",),
+    "uvicorn": ("refactx.server",),
+    "prometheus_client": ("refactx.server",),
     "psycopg": ("refactx.postgres", "refactx.share"),
     "psycopg_pool": ("refactx.postgres",),
     "duckdb": ("refactx.ingest.work_database",),

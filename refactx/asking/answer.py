@@ -27,7 +27,7 @@ class Answer:
     itself (`stop`), was cut off (`length`), or was `interrupted`. `turns_left_out`: how many earlier turns of a
     conversation the model had no room for; `queries`: the queries that the text has, with their answers. `told`: the
     confidence in the answer: how much likelier its query, or else its best fact, makes the question than none does, in
-    nats; None if nothing was chosen by the question.
+    nats; None if nothing was chosen by the question. `forced_tokens`: how many ids had no alternative.
     """
 
     question: str
@@ -42,6 +42,7 @@ class Answer:
     turns_left_out: int = 0
     queries: tuple[AnsweredQuery, ...] = ()
     told: float | None = None
+    forced_tokens: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer as `refactx ask --json` prints it."""

@@ -145,17 +145,20 @@ class Asker:
                 return
             yield answer
 
-    def query(self, question: str) -> QueryChoice:
+    def query(self, question: str, *, cancelled: Callable[[], bool] | None = None) -> QueryChoice:
         """Return the queries on the index that a question may ask, the likeliest first, without writing a text.
 
             asker.query("How many nicknames does Louisiana have?").answer()
+
+        `cancelled`: as in `ask`; the choice then ends with an InputError.
 
         Raises InputError for a question without visible text, and as `refactx.asking.queries.choose_query` does.
         """
         self._prompt.messages(question)
         if self._channels is None or self._writer.machine is None:
             raise InputError("there is no index to query: give one")
-        return choose_query(question.strip(), self._channels.of(question), self._writer.machine, self._model)
+        channel = self._channels.of(question)
+        return choose_query(question.strip(), channel, self._writer.machine, self._model, cancelled)
 
     def _answers(
         self,
@@ -252,6 +255,7 @@ class Asker:
             turns_left_out=asked.left_out,
             queries=() if channel is None else tuple(channel.answered),
             told=None if channel is None else channel.told,
+            forced_tokens=written.forced,
         )
         if not linked or self._index is None:
             return answer

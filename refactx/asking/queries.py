@@ -1,5 +1,6 @@
 """The choice of a query for a question by the noisy channel of a model, without the text of an answer."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,11 +78,18 @@ class QueryChoice:
         }
 
 
-def choose_query(question: str, channel: Channel | None, machine: Machine, model: LanguageModel) -> QueryChoice:
-    """Return the queries that a question may ask, scored by a model. `channel`: that of the question.
+def choose_query(
+    question: str,
+    channel: Channel | None,
+    machine: Machine,
+    model: LanguageModel,
+    cancelled: Callable[[], bool] | None = None,
+) -> QueryChoice:
+    """Return the queries that a question may ask, scored by a model. `channel`: that of the question; `cancelled`: asked
+    before each pass of the model, ends the choice once it returns True.
 
-    Raises InputError if the prompt has no examples of queries, ModelError for a model that cannot score them, and as
-    `refactx.Index.children` does.
+    Raises InputError if the prompt has no examples of queries, or for a choice that was cancelled, ModelError for a model
+    that cannot score them, and as `refactx.Index.children` does.
     """
     if channel is None or channel.queries is None:
         raise InputError(
@@ -93,10 +101,17 @@ def choose_query(question: str, channel: Channel | None, machine: Machine, model
             "queries for questions need a decoder-only model with position ids and a dynamic cache of keys and values "
             "without a sliding window: give another model, or write the query as a line"
         )
-    return _run(question, channel, channel.queries, machine, share(model))
+    return _run(question, channel, channel.queries, machine, share(model), cancelled)
 
 
-def _run(question: str, channel: Channel, queries: QueryAnswers, machine: Machine, shared: SharedEngine) -> QueryChoice:
+def _run(
+    question: str,
+    channel: Channel,
+    queries: QueryAnswers,
+    machine: Machine,
+    shared: SharedEngine,
+    cancelled: Callable[[], bool] | None,
+) -> QueryChoice:
     """Run the search as a job of the engine's scheduler, beside the texts that others write."""
     engine, found = shared.scheduler.engine, list[QueryChoice]()
 
@@ -122,5 +137,9 @@ def _run(question: str, channel: Channel, queries: QueryAnswers, machine: Machin
         return engine.prefill(())
 
     job = Job(steps=search(), begin=begin, children=machine.source.children, room=TREE_IDS)
+    if cancelled is not None:
+        job.cancelled = cancelled
     run_jobs(shared.scheduler, [job])
+    if not found:
+        raise InputError("the choice of a query was cancelled")
     return found[0]

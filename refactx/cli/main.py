@@ -25,6 +25,7 @@ from refactx.cli.mcp import mcp
 from refactx.cli.memory import memory
 from refactx.cli.pack import pack
 from refactx.cli.query import query
+from refactx.cli.serve import serve
 from refactx.cli.sparql import sparql
 from refactx.cli.store import store
 from refactx.cli.translate import translate
@@ -58,7 +59,7 @@ def cli(context: click.Context) -> None:
 
 
 COMMANDS = (
-    ingest, ask, query, sparql, translate, validate, agent, pack, facts, index,
+    ingest, ask, serve, query, sparql, translate, validate, agent, pack, facts, index,
     memory, store, forget, mcp, eval_, calibrate,
 )  # fmt: skip
 for command in COMMANDS:

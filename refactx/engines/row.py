@@ -27,10 +27,10 @@ class Row:
     """One text while it is written.
 
     `ids`: int64[capacity], of which the first `length` are the text; `pending`: the last ids of the text, which the
-    model has not read; `at_fact_end`: whether the last id completes a fact; `done`: whether the text has ended.
+    model has not read; `forced`: how many ids had no alternative; `at_fact_end`: whether the last id completes a fact; `done`: whether the text has ended.
     """
 
-    __slots__ = ("at_fact_end", "done", "ids", "length", "pending", "state")
+    __slots__ = ("at_fact_end", "done", "forced", "ids", "length", "pending", "state")
 
     def __init__(self, prompt: Sequence[int], state: State, *, capacity: int, unread: int = 0) -> None:
         self.state, self.length = state, len(prompt)
@@ -38,6 +38,7 @@ class Row:
         self.ids[: self.length] = prompt
         self.pending = list(prompt[self.length - unread :])
         self.done = self.at_fact_end = False
+        self.forced = 0
 
     @property
     def written(self) -> NDArray[np.int64]:
@@ -173,6 +174,7 @@ class RowWriter:
                 return
             for token in ids:
                 self._picker.skip()
+                row.forced += not row.done
                 yield from self._append(token)
 
     def _append_read(self, ids: Sequence[int], read: int) -> Steps[None]:

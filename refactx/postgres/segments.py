@@ -1,6 +1,7 @@
 """The rows of a segment: looked up by key in its table, or all in memory."""
 
 from collections.abc import Sequence
+from time import perf_counter
 
 import psycopg
 from psycopg import pq
@@ -11,7 +12,7 @@ from refactx.postgres.database import Database
 
 
 class SegmentRows:
-    """The rows of one segment: a `RowSource`. `round_trips` counts the queries."""
+    """The rows of one segment: a `RowSource`. `round_trips` counts the queries; `seconds`: how long those for one row took."""
 
     def __init__(self, database: Database, index: str, segment: int) -> None:
         self._database, self._index, self._segment = database, index, segment
@@ -19,7 +20,7 @@ class SegmentRows:
         self._query = f"SELECT piece FROM refactx.pieces_{segment} WHERE key = $1".encode()
         self._prepared: dict[int, int] = {}  # backend process id by connection
         self._held: dict[bytes, bytes] | None = None
-        self.round_trips = 0
+        self.round_trips, self.seconds = 0, 0.0
 
     def hold(self, rows: dict[bytes, bytes]) -> None:
         """Use these rows, all of the segment, instead of queries."""
@@ -30,7 +31,10 @@ class SegmentRows:
         if self._held is not None:
             return self._held.get(key)
         self.round_trips += 1
-        return self._database.retry(lambda connection: self._lookup(connection, key), self._index)
+        started = perf_counter()
+        row = self._database.retry(lambda connection: self._lookup(connection, key), self._index)
+        self.seconds += perf_counter() - started
+        return row
 
     def fetch_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return the rows with some keys, in one query; without the keys that have no row."""

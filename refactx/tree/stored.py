@@ -71,6 +71,8 @@ class StoredTree:
         self._rows, self.codec, self.codes, self.name = rows, codec, codes, name
         self.root_key = row_key(levels - 1, [])
         self._cache: ByteCache[Node | Piece] = ByteCache(cache_bytes)
+        self.hits = 0
+        """How many prefixes and pieces were found in the cache, about: threads do not wait for each other to count."""
 
     def children(self, prefix: Sequence[int]) -> Children:
         """Return what may follow `prefix`; `OFF_TREE` if no fact starts with it."""
@@ -80,6 +82,8 @@ class StoredTree:
             node = self._walk(key)
             if node is None:
                 return OFF_TREE
+        else:
+            self.hits += 1
         return node.children  # type: ignore[union-attr]  # tuples are keys of nodes, bytes of pieces
 
     def only_path(self, prefix: tuple[int, ...]) -> Tokens:
@@ -96,6 +100,7 @@ class StoredTree:
         """Return the piece under a row key."""
         cached = self._cache.get(key)
         if isinstance(cached, Piece):
+            self.hits += 1
             return cached
         row = self._rows.fetch(key)
         if row is None:

@@ -58,7 +58,8 @@ class WritingOptions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenText:
     """A text: its `ids` after the prompt, its `facts`, whether it is whole or an error ended it, whether it was
-    interrupted (`until`, `cancelled`), the forward `passes` that read ids for it, and the `seconds` that it took."""
+    interrupted (`until`, `cancelled`), the forward `passes` that read ids for it, the `seconds` that it took, and how
+    many ids were `forced`: by the index or a rule, without a choice of the model's."""
 
     ids: list[int]
     facts: tuple[Fact, ...]
@@ -66,6 +67,7 @@ class WrittenText:
     is_interrupted: bool
     passes: int
     seconds: float
+    forced: int = 0
 
 
 class WritingError(Exception):

@@ -189,6 +189,7 @@ class _Text:
             is_whole=row.done,
             passes=job.passes,
             seconds=job.seconds,
+            forced=row.forced,
         )
 
     def _new_job(self) -> Job:

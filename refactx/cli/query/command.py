@@ -77,8 +77,8 @@ def query(
     line is one question or query.
     """
     from refactx.asking.prompt import load_prompt
+    from refactx.asking.replies import check_text
     from refactx.cli.query.reading import read_piped, read_typed
-    from refactx.cli.query.replies import check_text
     from refactx.connect import open_index
 
     machine = engine_options_of(given, texts=1, beams=1)
@@ -120,7 +120,7 @@ def _walks(
     index: "Index", model: str | None, machine: "EngineOptions", prompt: "Prompt", *, runs: bool, **shown: Any
 ) -> Callable[[str], None]:
     """Return what answers a text by a walk of the fact tree, and prints the reply."""
-    from refactx.cli.query.replies import Replies
+    from refactx.asking.replies import Replies
     from refactx.cli.query.views import print_reply
 
     @cache

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from refactx.cli.query.replies import check_text
+from refactx.asking.replies import check_text
 from refactx.errors import InputError
 from refactx.index.index import Index
 from refactx.query import QueryError, read_line, resolve, to_sparql

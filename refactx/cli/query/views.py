@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 
 import click
 
+from refactx.asking.replies import Reply
 from refactx.cli.options import print_json
 from refactx.cli.plain import line
-from refactx.cli.query.replies import Reply
 from refactx.fact import Link, LinkedFact, visible
 from refactx.query import AnsweredQuery, write_line
 from refactx.query.denote import DEFAULT_LIMITS

@@ -1,0 +1,6 @@
+"""Facts of an index for people and assistants: walked from name to name, and checked, without a model."""
+
+from refactx.asking.lookup.browsing import Browsed, browse
+from refactx.asking.lookup.checking import Checked, check_text
+
+__all__ = ["Browsed", "Checked", "browse", "check_text"]

@@ -1,0 +1,34 @@
+"""A server with OpenAI's API, whose answers cite facts of an index: `refactx serve`.
+
+| names | what they are |
+|---|---|
+| `TextService`, `ServerOptions`, `Availability` | a model with its index, how it is served, and whether its database answers |
+| `create_app` | the ASGI application of a service |
+| `listen`, `serve` | the running of that application |
+"""
+
+from typing import TYPE_CHECKING
+
+from refactx.exports import lazy_exports
+
+if TYPE_CHECKING:
+    from refactx.server.app import create_app
+    from refactx.server.availability import Availability, database_check
+    from refactx.server.options import ServerOptions
+    from refactx.server.running import listen, serve
+    from refactx.server.text.service import TextService
+
+# fmt: off
+__all__ = ["Availability", "ServerOptions", "TextService", "create_app", "database_check", "listen", "serve"]
+# fmt: on
+__dir__ = __all__.copy
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "app": "create_app",
+        "availability": "Availability database_check",
+        "options": "ServerOptions",
+        "running": "listen serve",
+        "text.service": "TextService",
+    },
+)

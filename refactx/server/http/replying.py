@@ -1,0 +1,133 @@
+"""Replies to requests for texts: whole, or as a stream of server-sent events."""
+
+import logging
+from asyncio import CancelledError
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Any
+
+from fastapi import Request, Response
+
+from refactx.errors import RefactxError
+from refactx.server.http.errors import ApiError, api_error
+from refactx.server.http.exchange import (
+    KEEPALIVE_COMMENT,
+    ClientGoneError,
+    Document,
+    EventStream,
+    Exchange,
+    JsonReply,
+    sse,
+)
+from refactx.server.http.gate import GONE
+from refactx.server.text.events import Event, Finished
+from refactx.server.text.service import Order, TextService
+
+_log = logging.getLogger(__name__)
+
+
+async def reply(
+    service: TextService, request: Request, order: Order, document: Callable[[Finished], Document]
+) -> Response:
+    """Return the whole text as one document. Raises ApiError."""
+    slot = service.take_slot(order)
+    events = Exchange(
+        request,
+        _noted(service.write(order, slot), service, request, order),
+        service.options.keep_alive,
+        lambda: None if slot.is_used else slot.release(),
+    )
+    try:
+        finished = (await events.all())[-1]
+    except ClientGoneError:
+        return gone(request)
+    except RefactxError as error:
+        raise api_error(error) from error
+    if not isinstance(finished, Finished):
+        raise ApiError(500, "the text has no end")
+    return JsonReply(document(finished))
+
+
+async def stream_reply(
+    service: TextService,
+    request: Request,
+    order: Order,
+    chunks: Callable[[AsyncGenerator[Event, None]], AsyncGenerator[bytes, None]],
+) -> Response:
+    """Return a text as a stream, which begins with its first piece, or with a sign of life if that takes long.
+
+    So an error before that has its status. Raises ApiError.
+    """
+    slot = service.take_slot(order)
+    events = Exchange(
+        request,
+        chunks(_noted(service.write(order, slot), service, request, order)),
+        service.options.keep_alive,
+        lambda: None if slot.is_used else slot.release(),
+    )
+    try:
+        first = await events.next()
+    except ClientGoneError:
+        await events.close()
+        return gone(request)
+    except RefactxError as error:
+        await events.close()
+        raise api_error(error) from error
+    except BaseException:
+        await events.close()
+        raise
+    return EventStream(_body(events, first, request))
+
+
+async def _body(events: Exchange[bytes], first: bytes | None, request: Request) -> AsyncGenerator[bytes, None]:
+    try:
+        yield first or KEEPALIVE_COMMENT
+        while True:
+            yield (await events.next()) or KEEPALIVE_COMMENT
+    except StopAsyncIteration:
+        return
+    except (ClientGoneError, CancelledError, GeneratorExit) as error:
+        gone(request)
+        if not isinstance(error, ClientGoneError):
+            raise
+    except Exception as error:  # the status was sent: the error is an event
+        found = api_error(error)
+        note(request, status=found.status, error=str(found))
+        if found.status == ApiError(500, "").status:
+            _log.exception("a text was ended by an error")
+        yield sse(found.to_json())
+    finally:
+        await events.close()
+
+
+def note(request: Request, **fields: Any) -> None:
+    """Add fields to the line of a request in the log."""
+    request.state.log.update(fields)
+
+
+def gone(request: Request) -> Response:
+    """Return the response to a client that has gone; the log says so."""
+    note(request, status=GONE)
+    return Response(status_code=GONE)
+
+
+async def _noted(
+    events: AsyncGenerator[Event, None], service: TextService, request: Request, order: Order
+) -> AsyncGenerator[Event, None]:
+    """Yield events; the line in the log has what was asked for and what was written."""
+    logs_text = service.options.logs_text
+    if logs_text:
+        note(request, question=order.question if order.prompt is None else order.prompt)
+    async with aclosing(events):
+        async for event in events:
+            if isinstance(event, Finished):
+                note(
+                    request,
+                    prompt_tokens=event.prompt_tokens,
+                    tokens=event.tokens,
+                    facts=len(event.facts),
+                    finish_reason=event.reason,
+                )
+                if logs_text:
+                    note(request, text=event.text)
+            yield event

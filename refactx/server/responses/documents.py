@@ -1,0 +1,188 @@
+"""Responses as OpenAI's API has them, whole and as events, with the facts of a text as annotations."""
+
+import time
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from refactx.server.chat.documents import reasoning_of
+from refactx.server.citations import Citation, citation, citations_of
+from refactx.server.http.exchange import Document
+from refactx.server.text.events import Delta, Finished
+
+
+class ResponseDocuments:
+    """The documents of one response. `given`: fields of the request that it repeats; `answer_alone`: the text is the
+    answer, and what stands before it an item of reasoning."""
+
+    def __init__(self, model: str, given: Mapping[str, Any], *, answer_alone: bool = False) -> None:
+        self._model, self._given, self._answer_alone = model, given, answer_alone
+        number = uuid.uuid4().hex
+        self._id, self._message_id, self._reasoning_id = f"resp_{number}", f"msg_{number}", f"rs_{number}"
+        self._created = time.time()
+        self._events = 0  # how many were made
+        self._is_open = {"reasoning": False, "message": False}  # whether an item was added
+        self._text = ""
+        self._reasoning = ""
+        self._annotations: list[Citation] = []
+
+    def whole(self, finished: Finished) -> Document:
+        """Return a text that has ended as one document."""
+        text = finished.answer if self._answer_alone else finished.text
+        items = [self._reasoning_item(reasoning_of(finished))] if self._answer_alone else []
+        annotations = citations_of(finished, answer_alone=self._answer_alone)
+        return self._response(finished, [*items, self._message_item(text, annotations)])
+
+    def first(self) -> list[Document]:
+        """Return the events before the text."""
+        response = self._response(None, [])
+        return [
+            self._event("response.created", response=response),
+            self._event("response.in_progress", response=response),
+        ]
+
+    def piece(self, delta: Delta) -> list[Document]:
+        """Return the events of a piece of text."""
+        if delta.is_reasoning:
+            found = self._open_reasoning()
+            self._reasoning += delta.text
+            event = self._event("response.reasoning_summary_text.delta", **self._reasoning_place, delta=delta.text)
+        else:
+            found = [*self._close_reasoning(), *self._open_message()]
+            self._text += delta.text
+            event = self._event("response.output_text.delta", **self._text_place, delta=delta.text, logprobs=[])
+        if delta.in_fact:
+            event["refactx"] = {"in_fact": True}
+        if delta.fact is not None:
+            event["refactx"]["fact"] = delta.fact.to_json()
+        found.append(event)
+        cited = citation(delta.fact) if delta.fact is not None and not self._answer_alone else None
+        return found if cited is None else [*found, self._annotation(cited)]
+
+    def last(self, finished: Finished) -> list[Document]:
+        """Return the events after the text."""
+        found = [*self._close_reasoning(), *self._open_message()]
+        if self._answer_alone:
+            found += [self._annotation(one) for one in citations_of(finished, answer_alone=True)]
+        part, item = self._part(self._text, self._annotations), self._message_item(self._text, self._annotations)
+        items = [self._reasoning_item(self._reasoning.rstrip())] if self._answer_alone else []
+        response = self._response(finished, [*items, item])
+        return [
+            *found,
+            self._event("response.output_text.done", **self._text_place, text=self._text, logprobs=[]),
+            self._event("response.content_part.done", **self._text_place, part=part),
+            self._event("response.output_item.done", output_index=self._message_index, item=item),
+            self._event(f"response.{response['status']}", response=response),
+        ]
+
+    @property
+    def _message_index(self) -> int:
+        return int(self._answer_alone)
+
+    @property
+    def _text_place(self) -> Document:
+        return {"item_id": self._message_id, "output_index": self._message_index, "content_index": 0}
+
+    @property
+    def _reasoning_place(self) -> Document:
+        return {"item_id": self._reasoning_id, "output_index": 0, "summary_index": 0}
+
+    def _open_message(self) -> list[Document]:
+        if self._is_open["message"]:
+            return []
+        self._is_open["message"] = True
+        item = {**self._message_item("", []), "status": "in_progress", "content": []}
+        found = [] if not self._answer_alone else [*self._open_reasoning(), *self._close_reasoning()]
+        return [
+            *found,
+            self._event("response.output_item.added", output_index=self._message_index, item=item),
+            self._event("response.content_part.added", **self._text_place, part=self._part("", [])),
+        ]
+
+    def _open_reasoning(self) -> list[Document]:
+        if self._is_open["reasoning"] or self._reasoning:
+            return []
+        self._is_open["reasoning"] = True
+        item = {**self._reasoning_item(""), "summary": []}
+        part = {"type": "summary_text", "text": ""}
+        return [
+            self._event("response.output_item.added", output_index=0, item=item),
+            self._event("response.reasoning_summary_part.added", **self._reasoning_place, part=part),
+        ]
+
+    def _close_reasoning(self) -> list[Document]:
+        if not self._is_open["reasoning"]:
+            return []
+        self._is_open["reasoning"] = False
+        text = self._reasoning.rstrip()
+        part = {"type": "summary_text", "text": text}
+        return [
+            self._event("response.reasoning_summary_text.done", **self._reasoning_place, text=text),
+            self._event("response.reasoning_summary_part.done", **self._reasoning_place, part=part),
+            self._event("response.output_item.done", output_index=0, item=self._reasoning_item(text)),
+        ]
+
+    def _annotation(self, found: Citation) -> Document:
+        self._annotations.append(found)
+        return self._event(
+            "response.output_text.annotation.added",
+            **self._text_place,
+            annotation_index=len(self._annotations) - 1,
+            annotation=found,
+        )
+
+    def _event(self, kind: str, **fields: Any) -> Document:
+        self._events += 1
+        return {"type": kind, "sequence_number": self._events - 1, **fields}
+
+    def _part(self, text: str, annotations: list[Citation]) -> Document:
+        return {"type": "output_text", "text": text, "annotations": list(annotations), "logprobs": []}
+
+    def _message_item(self, text: str, annotations: list[Citation]) -> Document:
+        return {
+            "id": self._message_id,
+            "type": "message",
+            "status": "completed",
+            "role": "assistant",
+            "content": [self._part(text, annotations)],
+        }
+
+    def _reasoning_item(self, text: str) -> Document:
+        summary = [{"type": "summary_text", "text": text}]
+        return {"id": self._reasoning_id, "type": "reasoning", "status": "completed", "summary": summary}
+
+    def _response(self, finished: Finished | None, output: list[Document]) -> Document:
+        """Return the response. `finished`: the text, if it has ended."""
+        is_cut = finished is not None and finished.reason == "length"
+        status = "in_progress" if finished is None else "incomplete" if is_cut else "completed"
+        return {
+            "id": self._id,
+            "object": "response",
+            "created_at": self._created,
+            "completed_at": time.time() if status == "completed" else None,
+            "status": status,
+            "error": None,
+            "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
+            "model": self._model,
+            "output": output,
+            "parallel_tool_calls": False,
+            "previous_response_id": None,
+            "store": False,
+            "text": {"format": {"type": "text"}},
+            "tool_choice": "none",
+            "tools": [],
+            "truncation": "disabled",
+            **self._given,
+            "usage": None if finished is None else _usage(finished),
+            "refactx": None if finished is None else finished.to_json(),
+        }
+
+
+def _usage(finished: Finished) -> Document:
+    return {
+        "input_tokens": finished.prompt_tokens,
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": finished.tokens,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": finished.prompt_tokens + finished.tokens,
+    }

@@ -1,0 +1,263 @@
+"""The model, the prompt and the index of a server, and the texts that they write for requests."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from refactx.asking.answer import final_answer, unlinked
+from refactx.asking.asker import Asker, FactIndex
+from refactx.asking.models import language_model
+from refactx.asking.options import Generation
+from refactx.asking.prompt import Example, Prompt, load_prompt
+from refactx.decoding.stream import TextPiece
+from refactx.fact import LinkedFact
+from refactx.index.index import Index
+from refactx.query import TreeFacts
+from refactx.server.availability import Availability
+from refactx.server.http.slots import Slot, Slots
+from refactx.server.metrics import Metrics
+from refactx.server.options import ServerOptions
+from refactx.server.text.continuation import Continuation, Continuing
+from refactx.server.text.counting import CountedStream
+from refactx.server.text.events import CitedFact, Delta, Event, Finished, Record
+from refactx.server.text.live import LiveText
+from refactx.server.text.transcript import Passed, Span, Transcript
+
+LOOKUP_THREADS = 4
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """A text that a request asks for: the answer to `question`, or if there is a `prompt`, its continuation.
+
+    `history`, `system`, `free`: as in `Asker.ask`; `stop`: texts that end it, outside of facts.
+    """
+
+    generation: Generation
+    question: str = ""
+    history: Sequence[Example] = ()
+    system: str = ""
+    prompt: str | Sequence[int] | None = None
+    free: bool = False
+    stop: Sequence[str] = ()
+
+
+class TextService:
+    """The texts of one model over one index. Close it.
+
+    `availability`: of the index's database.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        index: FactIndex,
+        options: ServerOptions,
+        *,
+        prompt: Prompt | None = None,
+        availability: Availability | None = None,
+    ) -> None:
+        self.prompt, self.index, self.options = prompt or load_prompt(), index, options
+        self.model = language_model(model, tokenizer)
+        self.asker = Asker(self.model, tokenizer, index, self.prompt)
+        self.availability = availability or Availability(None)
+        # Models without an engine write one text at a time.
+        self.slots = Slots(1 if self.model.engine is None else options.max_running, options.max_waiting)
+        self.metrics = Metrics(options.name, self.slots, index)
+        self.is_warm = False
+        self.facts = TreeFacts(index) if isinstance(index, Index) else None
+        """The facts as queries need them; None if they are in no database."""
+        self._continuing = Continuing(self.model, tokenizer, index)
+        self._writers = ThreadPoolExecutor(options.max_running, thread_name_prefix="refactx-text")
+        self.lookups = ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="refactx-facts")
+
+    def warm_up(self) -> None:
+        """Let the model read what all prompts have in common, so that the first request need not wait for it."""
+        self.asker.ask("?", max_new_tokens=1)
+        self.is_warm = True
+
+    def close(self) -> None:
+        """End its threads, which must have nothing to do any more."""
+        self._writers.shutdown(wait=False, cancel_futures=True)
+        self.lookups.shutdown(wait=False, cancel_futures=True)
+        self.availability.close()
+
+    def take_slot(self, order: Order) -> Slot:
+        """Return a place for a text. Raise ApiError if there is none, or if the database is away."""
+        if not order.free:
+            self.availability.check()
+        return self.slots.take()
+
+    async def look_up(self, read: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function that looks up facts, in a thread. Raise what it raises."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self.lookups, read, *arguments)
+        except Exception as error:
+            self.availability.note(error)
+            raise
+
+    async def compute(self, work: Callable[[Callable[[], bool]], Value], slot: Slot) -> Value:
+        """Call `work` in a thread when its turn has come; it is given what says whether to end. Return what it returns.
+
+        If the call is cancelled, so is the work. Raises what it raises.
+        """
+        slot.is_used, live = True, cast("LiveText[Value] | None", None)
+        try:
+            await slot.turn()
+            live = LiveText(self._writers, lambda _, stops: work(stops), slot.release)
+            async for _ in live.bursts():
+                pass
+            return live.value
+        except Exception as error:
+            self.availability.note(error)
+            raise
+        finally:
+            if live is None:
+                slot.release()
+            else:
+                live.cancel()
+
+    async def write(self, order: Order, slot: Slot) -> AsyncGenerator[Event, None]:
+        """Write a text when its turn has come. Yield its pieces, and what it was at the end.
+
+        The slot is released when it has ended; if the iteration is closed, it ends before the next pass of the model.
+        Raises RefactxError as `Asker.ask` does.
+        """
+        slot.is_used, live = True, cast("LiveText[Continuation] | None", None)
+        try:
+            await slot.turn()
+            record = Record()
+            stream = CountedStream()
+            live = LiveText(self._writers, lambda put, stops: self._written(order, stream, put, stops), slot.release)
+            facts = list[CitedFact]()
+            trigger = "" if order.free else self._trigger
+            transcript = Transcript(trigger, order.stop, strips=order.prompt is None)
+            async for burst in live.bursts():
+                record.first = record.first or time.monotonic()
+                for passed in _joined([one for piece in burst for one in transcript.add(piece)]):
+                    yield await self._delta(passed, facts)
+                if transcript.is_stopped:
+                    live.cancel()
+            written = live.value
+            is_whole = written.reason == "stop"
+            for passed in _joined(transcript.end(is_whole=is_whole)):
+                yield await self._delta(passed, facts)
+            record.finished = self._finished(order, transcript, facts, written, stream)
+            self.metrics.record(record)
+            yield record.finished
+        except Exception as error:
+            self.availability.note(error)
+            raise
+        finally:
+            if live is None:
+                slot.release()
+            else:
+                live.cancel()
+
+    @property
+    def _trigger(self) -> str:
+        return str(getattr(self.index, "trigger", self.prompt.trigger))
+
+    def _written(
+        self,
+        order: Order,
+        stream: CountedStream,
+        put: Callable[[TextPiece], None],
+        stops: Callable[[], bool],
+    ) -> Continuation:
+        """Write a text, in a thread."""
+        stream.begin(self.asker.stream(put, order.free))
+        if order.prompt is not None:
+            return self._continuing.write(order.prompt, order.generation, order.free, stream, stops)
+        answer = self.asker.ask(
+            order.question,
+            order.generation,
+            history=order.history,
+            system=order.system,
+            free=order.free,
+            streamer=stream,
+            cancelled=stops,
+        )
+        if answer.finish_reason == "interrupted":
+            stream.end()
+        return Continuation(
+            answer=answer.answer,
+            queries=answer.queries,
+            told=answer.told,
+            reason="stop" if answer.finish_reason == "stop" else "length",
+            forced_tokens=answer.forced_tokens,
+            forward_passes=answer.forward_passes,
+            turns_left_out=answer.turns_left_out,
+        )
+
+    async def _delta(self, passed: Passed, facts: list[CitedFact]) -> Delta:
+        if passed.span is None:
+            return Delta(text=passed.text, in_fact=passed.in_fact)
+        span: Span = passed.span
+        linked: LinkedFact = await self.look_up(self._links, span.fact)
+        facts.append(CitedFact(fact=span.fact, linked=linked, start=span.start, stop=span.stop))
+        return Delta(text=passed.text, in_fact=True, fact=facts[-1])
+
+    def _links(self, fact: Any) -> LinkedFact:
+        links = getattr(self.index, "links", unlinked)
+        return links(fact)
+
+    def _finished(
+        self,
+        order: Order,
+        transcript: Transcript,
+        facts: Sequence[CitedFact],
+        written: Continuation,
+        stream: CountedStream,
+    ) -> Finished:
+        marker, unknown = self.prompt.marker, self.prompt.unknown
+        answer, reason = written.answer, written.reason
+        if transcript.is_stopped:
+            answer = (
+                "" if order.prompt is not None else final_answer(transcript.text, marker, [one.fact for one in facts])
+            )
+            reason = "stop"
+        return Finished(
+            text=transcript.text,
+            answer=answer,
+            answer_start=_answer_start(transcript.text, marker, facts),
+            facts=tuple(facts),
+            queries=written.queries,
+            unknown=bool(unknown) and answer == unknown,
+            told=written.told,
+            reason=reason,
+            prompt_tokens=stream.prompt_tokens,
+            tokens=stream.tokens,
+            forced_tokens=written.forced_tokens,
+            forward_passes=written.forward_passes,
+            turns_left_out=written.turns_left_out,
+        )
+
+
+def _joined(passed: Sequence[Passed]) -> list[Passed]:
+    """Return the same text in as few pieces as possible: a piece ends with each fact.
+
+    >>> [one.text for one in _joined([Passed("a"), Passed("b"), Passed("c", in_fact=True)])]
+    ['ab', 'c']
+    """
+    found: list[Passed] = []
+    for one in passed:
+        last = found[-1] if found else None
+        if last is not None and last.span is None and last.in_fact == one.in_fact:
+            found[-1] = Passed(last.text + one.text, one.in_fact, one.span)
+        else:
+            found.append(one)
+    return found
+
+
+def _answer_start(text: str, marker: str, facts: Sequence[CitedFact]) -> int:
+    """Return where the last marker outside of facts begins; the length of the text if there is none."""
+    at = text.rfind(marker)
+    while at >= 0 and any(fact.start <= at < fact.stop for fact in facts):
+        at = text.rfind(marker, 0, at)
+    return at if at >= 0 else len(text)

@@ -1,0 +1,241 @@
+"""Limits, keys, clients that go away, and the end of a server."""
+
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+from support.server.running import Gate, Running, asker_alone, eventually, running, said
+
+from refactx.errors import DatabaseError, InputError
+from refactx.server import Availability, ServerOptions
+from refactx.server.http.errors import ApiError
+
+BODY = {"model": "tiny", "messages": said("hello Fact:"), "max_tokens": 40}
+
+
+@contextmanager
+def gated(**options: Any) -> Iterator[tuple[Running, Gate]]:
+    """A server whose model waits at its next pass."""
+    gate = Gate()
+    with running(gate.model, **options) as server:
+        assert eventually(lambda: server.service.is_warm)
+        gate.close()
+        try:
+            yield server, gate
+        finally:
+            gate.open()
+
+
+def test_beyond_the_limits_clients_are_told_when_to_ask_again() -> None:
+    with gated(max_running=1, max_waiting=1) as (server, gate), ThreadPoolExecutor(4) as pool:
+        first = pool.submit(server.post, "/v1/chat/completions", BODY)
+        gate.wait_until_reached()
+        second = pool.submit(server.post, "/v1/chat/completions", BODY)
+        assert eventually(lambda: server.service.slots.waiting == 1)
+        refused = server.post("/v1/chat/completions", BODY)
+        assert refused.status_code == 429
+        assert refused.json()["error"]["type"] == "rate_limit_error"
+        assert int(refused.headers["retry-after"]) >= 1
+        # OpenAI's client asks again by itself, as often as it is told to.
+        client = server.openai(max_retries=8)
+        third = pool.submit(client.chat.completions.create, model="tiny", messages=said("hello Fact:"), max_tokens=40)
+        assert eventually(lambda: [line["status"] for line in server.requests].count(429) >= 2)
+        gate.open()
+        text = asker_alone().ask("hello Fact:", max_new_tokens=40).text
+        assert third.result().choices[0].message.content == text
+        for reply in (first.result(), second.result()):
+            assert reply.json()["choices"][0]["message"]["content"] == text
+        assert (server.service.slots.running, server.service.slots.waiting) == (0, 0)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_goes_away_ends_its_text_by_the_next_pass(stream: bool) -> None:
+    with gated() as (server, gate):
+        scheduler = server.service.asker._writer.scheduler
+        with httpx2.Client() as client, pytest.raises(httpx2.ReadTimeout):
+            client.post(f"{server.url}/v1/chat/completions", json=BODY | {"stream": stream}, timeout=0.5)
+        assert eventually(lambda: any(line["status"] == 499 for line in server.requests))
+        passes = gate.passes
+        gate.open()
+        assert eventually(lambda: server.service.slots.running == 0 and not scheduler.running)
+        assert gate.passes <= passes + 1
+        reply = server.post("/v1/chat/completions", BODY)
+        assert (
+            reply.json()["choices"][0]["message"]["content"] == asker_alone().ask("hello Fact:", max_new_tokens=40).text
+        )
+
+
+def test_a_stream_that_is_cancelled_after_its_first_words_ends() -> None:
+    gate = Gate()
+    with running(gate.model) as server:
+        assert eventually(lambda: server.service.is_warm)
+        gate.close_at(10)
+        stream = server.openai().chat.completions.create(
+            model="tiny", messages=said("hello Fact:"), max_tokens=400, stream=True
+        )
+        next(iter(stream))
+        gate.wait_until_reached()
+        stream.close()
+        assert eventually(lambda: any(line["status"] == 499 for line in server.requests))
+        gate.open()
+        assert eventually(lambda: server.service.slots.running == 0)
+        assert not server.service.asker._writer.scheduler.running
+
+
+def test_a_request_that_waits_leaves_the_queue_if_its_client_goes_away() -> None:
+    with gated(max_running=1) as (server, gate), ThreadPoolExecutor(1) as pool:
+        first = pool.submit(server.post, "/v1/chat/completions", BODY)
+        gate.wait_until_reached()
+        with pytest.raises(httpx2.ReadTimeout):
+            httpx2.post(f"{server.url}/v1/chat/completions", json=BODY, timeout=0.5)
+        assert eventually(lambda: server.service.slots.waiting == 0)
+        gate.open()
+        assert first.result().status_code == 200
+        assert server.service.slots.running == 0
+
+
+def test_silences_of_a_stream_have_comments() -> None:
+    with (
+        gated(keep_alive=0.05) as (server, gate),
+        httpx2.stream("POST", f"{server.url}/v1/chat/completions", json=BODY | {"stream": True}) as reply,
+    ):
+        lines = (line for line in reply.iter_lines() if line)
+        assert [next(lines) for _ in range(3)] == [": ping"] * 3
+        gate.open()
+        assert [line for line in lines if not line.startswith(":")][-1] == "data: [DONE]"
+
+
+def test_only_those_with_a_key_may_ask() -> None:
+    with running(keys=("one", "schlüssel")) as server:
+        for key in ("one", "schlüssel"):
+            known = {b"Authorization": b"Bearer " + key.encode()}
+            assert httpx2.get(f"{server.url}/v1/models", headers=known).status_code == 200
+        for headers in ({}, {"Authorization": "Bearer two"}, {"Authorization": "Basic one"}, {"Authorization": "one"}):
+            for path in ("/v1/models", "/metrics", "/openapi.json", "/v1/nothing"):
+                reply = server.get(path, headers=headers)
+                assert (reply.status_code, reply.json()["error"]["code"]) == (401, "invalid_api_key")
+        assert server.get("/health").status_code == 200
+        with pytest.raises(openai.AuthenticationError):
+            server.openai(api_key="two").models.list()
+
+
+def test_large_bodies_are_refused_whether_their_length_is_told_or_not() -> None:
+    with running(max_bytes=1000) as server:
+        large = {"model": "tiny", "messages": said("x" * 2000)}
+        assert server.post("/v1/chat/completions", large).status_code == 413
+
+        def parts() -> Iterator[bytes]:
+            yield from (json.dumps(large).encode()[at : at + 100] for at in range(0, 2000, 100))
+
+        headers = {"Content-Type": "application/json"}
+        reply = httpx2.post(f"{server.url}/v1/chat/completions", content=parts(), headers=headers)
+        assert (reply.status_code, reply.json()["error"]["type"]) == (413, "invalid_request_error")
+
+
+def test_the_most_tokens_are_the_servers() -> None:
+    with running(max_tokens=7) as server:
+        reply = server.post("/v1/chat/completions", BODY)
+        assert reply.json()["usage"]["completion_tokens"] == 7
+
+
+def test_a_page_of_another_site_cannot_reach_it_by_a_name_of_its_own() -> None:
+    with running(hosts=("127.0.0.1", "localhost")) as server:
+        assert server.get("/v1/models", headers={"Host": "evil.example"}).status_code == 403
+        assert server.get("/v1/models", headers={"Host": "localhost:1"}).status_code == 200
+        headers = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
+        reply = httpx2.options(f"{server.url}/v1/models", headers=headers)
+        assert "access-control-allow-origin" not in reply.headers
+        text = httpx2.post(
+            f"{server.url}/v1/chat/completions", content=json.dumps(BODY), headers={"Content-Type": "text/plain"}
+        )
+        assert text.status_code == 400
+
+
+def test_requests_have_ids_and_the_log_has_no_questions_unless_it_should() -> None:
+    for logs_text in (False, True):
+        with running(logs_text=logs_text) as server:
+            given = server.post("/v1/chat/completions", BODY, headers={"X-Request-Id": "mine-1"})
+            other = server.post("/v1/chat/completions", BODY | {"n": 3}, headers={"X-Request-Id": "no\tid"})
+            assert given.headers["x-request-id"] == "mine-1"
+            assert len(other.headers["x-request-id"]) == 32
+            lines = {line["id"]: line for line in server.requests}
+            line = lines["mine-1"]
+            assert (line["status"], line["method"], line["path"]) == (200, "POST", "/v1/chat/completions")
+            assert (line["tokens"], line["finish_reason"], line["facts"] > 0) == (40, "length", True)
+            assert lines[other.headers["x-request-id"]]["error"].startswith("n is not supported")
+            assert ("hello" in server.log.getvalue()) == logs_text
+            assert ("question" in line) == ("text" in line) == logs_text
+
+
+def test_a_server_that_stops_lets_running_texts_end_and_refuses_others() -> None:
+    with gated() as (server, gate), ThreadPoolExecutor(1) as pool:
+        first = pool.submit(server.post, "/v1/chat/completions", BODY)
+        gate.wait_until_reached()
+        server.server.handle_exit(15, None)
+        assert eventually(lambda: server.server.is_draining)
+        refused = server.post("/v1/chat/completions", BODY)
+        assert (refused.status_code, "retry-after" in refused.headers) == (503, True)
+        assert server.get("/ready").json() == {"status": "stopping"}
+        gate.open()
+        assert first.result().json()["usage"]["completion_tokens"] == 40
+        assert eventually(lambda: server.server.should_exit)
+
+
+def test_while_the_database_is_away_requests_are_refused_at_once_and_answered_again_when_it_is_back() -> None:
+    away = threading.Event()
+
+    def ask() -> None:
+        if away.is_set():
+            raise DatabaseError("cannot reach the database postgresql://me:secret@db/kb: refused")
+
+    with running(availability=Availability(ask)) as server:
+        assert server.get("/health").json()["status"] == "ok"
+        away.set()
+        assert eventually(lambda: server.get("/health").status_code == 503)
+        for stream in (False, True):
+            with pytest.raises(openai.InternalServerError) as caught:
+                server.openai().chat.completions.create(model="tiny", messages=said("hello"), stream=stream)
+            assert caught.value.status_code == 503
+            assert "secret" not in str(caught.value)
+        free = server.openai().chat.completions.create(model="tiny:free", messages=said("hello"), max_tokens=2)
+        assert free.usage is not None  # it needs no database
+        assert server.get("/ready").json() == {"status": "unavailable"}
+        away.clear()
+        again = server.openai(max_retries=8).chat.completions.create(
+            model="tiny", messages=said("hello Fact:"), max_tokens=40
+        )
+        assert again.choices[0].message.content == asker_alone().ask("hello Fact:", max_new_tokens=40).text
+
+
+def test_the_figures_count_texts_and_requests(tiny: Running) -> None:
+    def figures() -> dict[str, float]:
+        lines = [line.rsplit(" ", 1) for line in tiny.get("/metrics").text.splitlines() if not line.startswith("#")]
+        return {name: float(value) for name, value in lines}
+
+    assert eventually(lambda: tiny.service.is_warm)
+    label, before = '{model_name="tiny"}', figures()
+    usage = tiny.post("/v1/chat/completions", BODY).json()["usage"]
+    after = figures()
+    grown = {name: after[name] - before.get(name, 0) for name in after}
+    alone = asker_alone().ask("hello Fact:", max_new_tokens=40)
+    assert grown[f"refactx:prompt_tokens_total{label}"] == usage["prompt_tokens"]
+    assert grown[f"refactx:generation_tokens_total{label}"] == 40
+    assert grown[f"refactx:facts_total{label}"] == len(alone.facts)
+    assert grown[f"refactx:forced_tokens_total{label}"] == alone.forced_tokens > 0
+    assert grown[f"refactx:e2e_request_latency_seconds_count{label}"] == 1
+    assert grown['refactx:request_success_total{finished_reason="length",model_name="tiny"}'] == 1
+    assert after[f"refactx:num_requests_running{label}"] == 0
+    tiny.get("/v1/any/path?at=all")
+    assert not any("any/path" in name for name in figures())
+
+
+def test_options_out_of_range_are_refused() -> None:
+    with pytest.raises(InputError, match="max_running is 0"):
+        ServerOptions(name="x", max_running=0)
+    assert ApiError(400, "a\nb\ud800").to_json()["error"]["message"] == "a b?"

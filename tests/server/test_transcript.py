@@ -1,0 +1,128 @@
+"""Texts in pieces are the same texts as whole, whatever the pieces are."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refactx.decoding.stream import TextPiece
+from refactx.fact import Fact
+from refactx.server.text.answer_alone import answer_alone
+from refactx.server.text.events import Delta, Event, Finished
+from refactx.server.text.transcript import Passed, Transcript
+
+FACT = Fact("A", "b.x", "c", "<A> <b.x> <c> .", (0, 5))
+PARTS = st.lists(
+    st.one_of(st.sampled_from(["Fact:", " ", "\n", "x", ".", "Fa", "END", "EN", "Answer:", "An"]), st.just(FACT))
+)
+
+
+def pieces_of(parts: list[str | Fact], cuts: list[int]) -> list[TextPiece]:
+    """The parts of a text as a stream has them; facts are cut into two pieces at some place."""
+    found = []
+    for number, part in enumerate(parts):
+        if isinstance(part, str):
+            found.append(TextPiece(part))
+            continue
+        at = cuts[number % len(cuts)]
+        text = f" {part.text}"
+        if text[:at]:
+            found.append(TextPiece(text[:at], in_fact=True))
+        found.append(TextPiece(text[at:], in_fact=True, completes=True, fact=part))
+    return found
+
+
+def expected(parts: list[str | Fact], stop: list[str]) -> tuple[str, bool]:
+    """The text that a client should get, by brute force: whether it is cut, and where."""
+    text, free_from = "", 0
+    for part in parts:
+        if isinstance(part, Fact):
+            text += f" {part.text}"
+            free_from = len(text)
+            continue
+        text += part
+        lead = len(text) - len(text.lstrip())
+        ends = [at for at in (text.find(one, max(free_from, lead)) for one in stop) if at >= 0]
+        if ends:
+            return text[: min(ends)].strip(), True
+    return text.strip(), False
+
+
+@given(
+    PARTS,
+    st.lists(st.integers(0, 12), min_size=1),
+    st.lists(st.sampled_from(["END", "x.", "\n\n", "Fact"]), max_size=2),
+)
+def test_a_transcript_is_the_text_up_to_a_stop_text_outside_of_facts(
+    parts: list[str | Fact], cuts: list[int], stop: list[str]
+) -> None:
+    transcript, passed = Transcript("Fact:", stop), list[Passed]()
+    for piece in pieces_of(parts, cuts):
+        passed += transcript.add(piece)
+    passed += transcript.end(is_whole=False)
+    assert (transcript.text, transcript.is_stopped) == expected(parts, stop)
+    assert "".join(one.text for one in passed) == transcript.text
+    for one in passed:
+        if one.span is not None:
+            cited = transcript.text[one.span.start : one.span.stop]
+            assert cited.removeprefix("Fact:").strip() == FACT.text
+
+
+def test_a_trigger_at_the_end_of_a_whole_text_is_left_out() -> None:
+    for is_whole, text in ((True, "<A> <b.x> <c> ."), (False, "<A> <b.x> <c> .\nFact:")):
+        transcript = Transcript("Fact:")
+        transcript.add(TextPiece(FACT.text, in_fact=True, completes=True, fact=FACT))
+        transcript.add(TextPiece("\nFact:"))
+        transcript.end(is_whole=is_whole)
+        assert transcript.text == text
+
+
+@given(PARTS, st.lists(st.integers(0, 12), min_size=1))
+def test_the_answer_alone_follows_all_that_stands_before_the_last_marker(
+    parts: list[str | Fact], cuts: list[int]
+) -> None:
+    deltas = [Delta(text=piece.text, in_fact=piece.in_fact) for piece in pieces_of(parts, cuts)]
+    text = "".join(delta.text for delta in deltas)
+    at = text.rfind("Answer:")
+    finished = Finished(
+        text=text,
+        answer="it" if at >= 0 else "",
+        answer_start=max(at, 0),
+        facts=(),
+        queries=(),
+        unknown=False,
+        told=None,
+        reason="stop",
+        prompt_tokens=1,
+        tokens=1,
+        forced_tokens=0,
+        forward_passes=1,
+        turns_left_out=0,
+    )
+
+    async def events() -> AsyncGenerator[Event, None]:
+        for delta in deltas:
+            yield delta
+        yield finished
+
+    async def shaped() -> list[Event]:
+        return [event async for event in answer_alone(events(), "Answer:")]
+
+    found = asyncio.run(shaped())
+    pieces = [event for event in found if isinstance(event, Delta)]
+    reasoning = "".join(piece.text for piece in pieces if piece.is_reasoning)
+    is_last = at >= 0 and not any(isinstance(part, Fact) for part in _after(parts, at))
+    assert reasoning.rstrip() == (text[:at] if is_last else text).rstrip()
+    assert [piece.text for piece in pieces if not piece.is_reasoning] == (["it"] if at >= 0 else [])
+    assert found[-1] is finished
+
+
+def _after(parts: list[str | Fact], at: int) -> list[str | Fact]:
+    """The parts that begin after a place in the text."""
+    begin, found = 0, list[str | Fact]()
+    for part in parts:
+        if begin > at:
+            found.append(part)
+        begin += len(part) if isinstance(part, str) else len(part.text) + 1
+    return found

@@ -1,0 +1,127 @@
+"""Servers of the tiny model, in threads of this process, on free ports."""
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Event, Thread
+from typing import Any
+
+import httpx2
+import openai
+
+from refactx.asking.asker import Asker
+from refactx.asking.prompt import Prompt
+from refactx.server import Availability, ServerOptions, TextService, listen
+from refactx.server.http.log import RequestLog
+from refactx.server.running import Server
+from support.tiny_asker import FACTS, LinkedIndex, chat_tokenizer
+from support.tiny_model import tiny_fact_tokenizer, tiny_model
+
+PROMPT = Prompt(system="Be true.")
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server that runs at `url`. `log`: what it has logged."""
+
+    url: str
+    service: TextService
+    server: Server
+    log: io.StringIO
+
+    def openai(self, **options: Any) -> openai.OpenAI:
+        """A client of OpenAI's, without retries unless they are asked for."""
+        return openai.OpenAI(base_url=f"{self.url}/v1", **{"api_key": "none", "max_retries": 0, **options})
+
+    def get(self, path: str, **options: Any) -> httpx2.Response:
+        return httpx2.get(f"{self.url}{path}", timeout=60, **options)
+
+    def post(self, path: str, document: Any, **options: Any) -> httpx2.Response:
+        return httpx2.post(f"{self.url}{path}", json=document, timeout=60, **options)
+
+    @property
+    def requests(self) -> list[dict[str, Any]]:
+        """The lines of requests in the log."""
+        lines = [json.loads(line) for line in self.log.getvalue().splitlines()]
+        return [line for line in lines if line["event"] == "request"]
+
+
+@contextmanager
+def running(
+    model: Any = None, index: Any = None, availability: Availability | None = None, **options: Any
+) -> Iterator[Running]:
+    """A server of a model, by default the tiny one with facts in memory, called `tiny`."""
+    index = index or LinkedIndex(tiny_fact_tokenizer(), FACTS)
+    service = TextService(
+        model or tiny_model(),
+        chat_tokenizer(),
+        index,
+        ServerOptions(**{"name": "tiny", **options}),
+        prompt=PROMPT,
+        availability=availability,
+    )
+    log, started = io.StringIO(), Event()
+    with listen("127.0.0.1", 0) as listening:
+        server = Server(service, RequestLog(log), started.set)
+        thread = Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        started.wait(60)
+        try:
+            yield Running(f"http://127.0.0.1:{listening.getsockname()[1]}", service, server, log)
+        finally:
+            server.should_exit = True
+            thread.join(60)
+            service.close()
+
+
+def asker_alone(model: Any = None) -> Asker:
+    """An asker with the same facts and prompt."""
+    return Asker(model or tiny_model(), chat_tokenizer(), LinkedIndex(tiny_fact_tokenizer(), FACTS), PROMPT)
+
+
+class Gate:
+    """A tiny model whose passes wait while the gate is closed. `passes`: how many have begun."""
+
+    def __init__(self) -> None:
+        self.model, self.passes = tiny_model(), 0
+        self._open, self._waits = Event(), Event()
+        self._closes_at = 0
+        self._open.set()
+        self.model.register_forward_pre_hook(self._pass)
+
+    def close(self) -> None:
+        """Let the next pass wait."""
+        self._waits.clear()
+        self._open.clear()
+
+    def close_at(self, number: int) -> None:
+        """Let the pass of that number wait, counted from now."""
+        self._closes_at = self.passes + number
+
+    def open(self) -> None:
+        """Let passes go on."""
+        self._open.set()
+
+    def wait_until_reached(self) -> None:
+        """Return when a pass waits."""
+        assert self._waits.wait(60)
+
+    def _pass(self, *_: object) -> None:
+        self.passes += 1
+        if self.passes == self._closes_at:
+            self.close()
+        self._waits.set()
+        assert self._open.wait(60)
+
+
+def said(text: str) -> list[dict[str, str]]:
+    """A conversation of one message."""
+    return [{"role": "user", "content": text}]
+
+
+def eventually(condition: Callable[[], bool]) -> bool:
+    """Whether a condition holds within some seconds."""
+    pause = Event()
+    return any(condition() or pause.wait(0.02) for _ in range(1500))
