@@ -43,6 +43,7 @@ def _terms(query: ParsedQuery, pack: Pack) -> Iterator[Problem]:
     properties = {iri for one in query.patterns if (iri := iri_of(one.predicate))}
     classes = {iri for one in query.patterns if one.predicate == _TYPE and (iri := iri_of(one.object))}
     described = tuple(base for base in pack.prefixes.values() if any(iri.startswith(base) for iri in pack.schema))
+    others = {_local(iri) for iri, one in pack.schema.items() if one.kind != "property"}
     elsewhere = {_local(iri) for iri, one in pack.schema.items() if one.kind == "property"}
     for iri in query.iris:
         term = pack.schema.get(iri)
@@ -50,7 +51,7 @@ def _terms(query: ParsedQuery, pack: Pack) -> Iterator[Problem]:
             yield _unknown(iri, pack, "has no such name")
         elif term is None and pack.schema and iri in properties | classes and not iri.startswith(known):
             yield _unknown(iri, pack, f"has no such {'property' if iri in properties else 'class'}")
-        elif term is None and iri in properties and iri.startswith(described) and _local(iri) in elsewhere:
+        elif term is None and iri.startswith(described) and _local(iri) in (elsewhere if iri in properties else others):
             yield _unknown(iri, pack, "has this name with another prefix")
         elif term is not None and term.kind == "individual" and iri in properties | classes:
             what = "property" if iri in properties else "class"
