@@ -155,7 +155,9 @@ class StoreFolder:
 
     def _remove_unused(self) -> None:
         """Remove the versions before the latest that nobody reads. The others are left to the next writer."""
-        for number in self._versions()[:-1]:
+        locks = [int(path.stem) for path in self.path.glob("*.lock") if path.stem.isdecimal()]  # of killed writers too
+        latest = max(self._versions(), default=0)
+        for number in sorted({number for number in (*self._versions(), *locks) if number < latest}):
             path = self.path / str(number)
             lock = os.open(self._lock_of(path), _LOCK, 0o644)
             try:

@@ -83,6 +83,16 @@ def test_a_later_one_that_is_killed_leaves_the_store_before_it_or_the_right_one(
     assert seen == sorted(seen, key="right".__eq__), "it is right from one moment on"
 
 
+def test_the_lock_of_a_version_that_a_killed_process_removed_goes_with_the_next_one(living: LivingIndex) -> None:
+    with living.open() as index:
+        build_store(index)
+        living.append(*MORE)
+        update_store(index)
+        (folder_of(index).path / "1.lock").touch()
+        assert update_store(index).change == "unchanged"
+        assert_right(index)
+
+
 def assert_right(index: Index) -> None:
     """Check a store and that nothing else is left in its folder."""
     assert state(index) == "right"
