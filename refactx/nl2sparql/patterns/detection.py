@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from refactx.nl2sparql.embeddings import embeddings_of
 from refactx.nl2sparql.pack import Pack, Pattern
 from refactx.nl2sparql.patterns.quotes import without_quoted
 from refactx.nl2sparql.patterns.wording import compile_words, fold
@@ -62,7 +63,7 @@ class PatternDetector:
         owners = [(one.name, phrase) for one in pack.patterns.values() for phrase in _of(one.phrases)]
         self._owners = [name for name, _ in owners]
         texts = [without_quoted(phrase) for _, phrase in owners]
-        self._embeddings = encoder.encode(texts) if encoder is not None and texts else None
+        self._embeddings = embeddings_of(encoder, texts) if encoder is not None and texts else None
 
     def detect(self, question: str) -> dict[str, float]:
         """Return the patterns of a question with their scores, the best first."""

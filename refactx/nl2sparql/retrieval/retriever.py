@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.errors import InputError
+from refactx.nl2sparql.embeddings import embeddings_of
 from refactx.nl2sparql.pack import Example, Pack
 from refactx.nl2sparql.patterns import PatternDetector, without_quoted
 from refactx.nl2sparql.retrieval.bm25 import QuestionIndex
@@ -80,7 +81,7 @@ class Retriever:
         self._rows = np.array([row for row, _ in self._questions], np.intp)
         texts = [without_quoted(text) for _, text in self._questions]
         self._index = QuestionIndex(texts)
-        self._embeddings = encoder.encode(texts) if encoder is not None and texts else None
+        self._embeddings = embeddings_of(encoder, texts) if encoder is not None and texts else None
 
     def retrieve(
         self,
