@@ -32,7 +32,7 @@ def graph_mutants(sparql: str, pack: Pack) -> Mutants:
         name = following(tokens, at)
         for other in [*graphs, "http://example.org/graph"]:
             if tokens[name].kind == "iri" and tokens[name].text != f"<{other}>":
-                yield f"graph {token.start}", replaced(tokens, {name: f"<{other}>"})
+                yield f"graph {token.start} as {other}", replaced(tokens, {name: f"<{other}>"})
     for at, token in words(tokens, "SERVICE"):
         for graph in graphs[:1]:
             name = following(tokens, at)
