@@ -59,7 +59,20 @@ class VectorMemory:
                 near, entry = found[places[row.text]], _entry(row.entry)
                 if len(near) < count and all(one.entry.id != entry.id for one in near):
                     near.append(Near(entry, row.similarity))
+        labels = [at for at, mention in enumerate(mentions) if mention.kind == "relation" and not mention.description]
+        self._compare_labels(embeddings, found, labels)
         return found
+
+    def _compare_labels(self, embeddings: NDArray[np.float32], found: list[list[Near]], places: Sequence[int]) -> None:
+        """Let properties near a mention without a description be as similar as their labels, if that is more."""
+        texts = sorted({near.entry.label for at in places for near in found[at]})
+        if not texts:
+            return
+        encoded = dict(zip(texts, checked_embeddings(self._encoder, texts), strict=True))
+        for at in places:
+            alike = cosines(embeddings[at], [encoded[near.entry.label] for near in found[at]])
+            near = [Near(one.entry, max(one.similarity, label)) for one, label in zip(found[at], alike, strict=True)]
+            found[at] = sorted(near, key=lambda one: -one.similarity)
 
     def _near_rows(self, embeddings: NDArray[np.float32], relations: bool, count: int) -> list[NearRow]:
         return self._database.retry(

@@ -143,3 +143,15 @@ def test_embeddings_that_are_not_numbers_are_an_error(index: Index) -> None:
 
     with pytest.raises(ModelError, match="not finite"):
         open_memory(index, Broken()).nearest([Mention("entity", "Bre")], 1)
+
+
+def test_a_property_without_a_description_is_compared_by_its_label_too(vectors: Memory) -> None:
+    encoder, mention = LetterEncoder(), Mention("relation", "nicknames")
+    ((wanted,), labels) = encoder.encode(["nicknames"]), ("nickname", "capital", "spouse", "country")
+    alone = dict(zip(labels, encoder.encode(labels) @ wanted, strict=True))
+    (near,) = vectors.nearest([mention], 4)
+    (described,) = vectors.nearest([Mention("relation", "nicknames", "informal name")], 4)
+    assert near[0].entry.label == "nickname" == described[0].entry.label
+    assert near[0].similarity == pytest.approx(alone["nickname"], abs=3e-3)
+    assert all(one.similarity > alone[one.entry.label] - 3e-3 for one in near)
+    assert [one.similarity for one in near] == sorted((one.similarity for one in near), reverse=True)
