@@ -18,6 +18,7 @@ from refactx.server.http.errors import ApiError, api_error
 from refactx.server.http.gate import Gate
 from refactx.server.http.log import RequestLog
 from refactx.server.models_route import models_router
+from refactx.server.page_route import page_router
 from refactx.server.query import query_router
 from refactx.server.responses import responses_router
 from refactx.server.state_route import state_router
@@ -36,6 +37,7 @@ def create_app(
         app.include_router(router(service))
     app.include_router(models_router(service.options.name))
     app.include_router(state_router(service, drains))
+    app.include_router(page_router())
     for kind in (ApiError, RefactxError, Exception):
         app.add_exception_handler(kind, _reported)
     app.add_exception_handler(RequestValidationError, _invalid)
