@@ -44,6 +44,16 @@ def test_any_query_has_the_rows_of_brute_force_in_sparql(asked: tuple[Graph, Que
         assert set(found) == members(graph, query)
 
 
+def test_values_have_no_way_back_in_sparql_as_in_facts() -> None:
+    claims: Graph = frozenset({("A", "m", "30"), ("A", "m", "B")})
+    query = read_line("list <A> <m> which <m of> is <A>")
+    sparql = to_sparql(query, SetFacts(claims))
+    assert rows(sparql, store_of(claims), SetFacts(claims)) == ["B"]
+    assert from_sparql(sparql, SetFacts(claims)) == query
+    other = sparql.replace("^", "").replace("isIRI", "isLITERAL")
+    assert from_sparql(other, SetFacts(claims)) is None
+
+
 @settings(max_examples=400)
 @given(COMPARABLE)
 def test_any_query_in_sparql_is_read_as_one_with_the_same_members(asked: tuple[Graph, Query]) -> None:

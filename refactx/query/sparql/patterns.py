@@ -67,13 +67,15 @@ class Order:
 @dataclass(slots=True)
 class Patterns:
     """A query. `asked`: the variable that is asked for; `counts`: its number of values is asked for; `distinct`: each
-    of them counts, or is a row, once; `has_labels`: labels are asked for."""
+    of them counts, or is a row, once; `has_labels`: labels are asked for; `iris`: how many conditions say that a variable
+    is an IRI."""
 
     ask: bool = False
     asked: str | None = None
     counts: bool = False
     distinct: bool = False
     has_labels: bool = False
+    iris: int = 0
     order: Order | None = None
     limit: int | None = None
     edges: list[Edge] = field(default_factory=list)

@@ -112,6 +112,8 @@ class _Reader:
             self._compare_text(expression.text, sign, pattern[2], position)
         elif name == "Builtin_LANGMATCHES" and name_of(bare(expression.arg1)) == "Builtin_LANG":
             self._language(bare(expression.arg1).arg, bare(expression.arg2))
+        elif name == "Builtin_isIRI" and isinstance(bare(expression.arg), Variable):
+            self.patterns.iris += 1
         else:
             raise OtherPart
 

@@ -63,7 +63,7 @@ def to_sparql(query: Query, facts: FactSet, *, with_labels: bool = False, langua
     elif query.by is not None:
         if not query.by.counted and names.step(query.by.predicate).kind in ("entity", "coordinates", "text"):
             raise QueryError(f"<{query.by.predicate}> has no order: give a predicate of times or quantities")
-        body.connect(member.term, [Hop(query.by.predicate)], "?value")
+        body.connect(member, [Hop(query.by.predicate)], "?value")
         value, group = "?value", ""
         if query.by.counted:
             head, value, group = "SELECT ?x WHERE", "COUNT(DISTINCT ?value)", "GROUP BY ?x "
@@ -159,18 +159,25 @@ class _Body:
             member = _Member(self._names.entity(start), "entity")
         for number, hop in enumerate(hops, 1):
             variable = "?x" if number == len(hops) else f"?y{number}"
-            self.connect(member.term, [hop], variable)
+            self.connect(member, [hop], variable)
             member = _Member(variable, self._kind_after([hop], member.kind))
         return member
 
-    def connect(self, subject: str, hops: Sequence[Hop], object_: str) -> None:
-        """Write a path from one term to another, and the language of the text that it leads to."""
+    def connect(self, member: _Member, hops: Sequence[Hop], object_: str) -> None:
+        """Write a path from a member to a term, and the language of the text that it leads to.
+
+        Backwards, SPARQL leads from values too, but facts lead from entities alone.
+        """
+        subject = member.term
         steps = [self._names.step(hop.predicate) for hop in hops]
         if len(steps) == 1 and steps[0].inverse:
             self.lines.append(f"{object_} {steps[0].path}{hops[0].closure} {subject} .")
         else:
             path = "/".join(step.element(hop.closure) for step, hop in zip(steps, hops, strict=True))
             self.lines.append(f"{subject} {path} {object_} .")
+        is_back = steps[0].inverse or "^" in steps[0].path
+        if is_back and member.kind != "entity" and hops[0].closure != "*" and hops[0].predicate != ALIAS_OF:
+            self._where(f"isIRI({subject})")
         if hops[-1].predicate in DESCRIPTIONS:
             self._where(f'LANG({object_}) = "{self._names.language}"')
 
@@ -182,14 +189,14 @@ class _Body:
         if (which.operator == "is" and kind == "entity") or (is_name and has_id):
             value = self._names.entity(which.value)
             if which.hops:
-                self.connect(member.term, which.hops, value)
+                self.connect(member, which.hops, value)
             else:
                 self._where(f"{member.term} = {value}")
             return
         term = member.term
         if which.hops:
             term = f"?v{next(self._numbers)}"
-            self.connect(member.term, which.hops, term)
+            self.connect(member, which.hops, term)
         if which.operator in ("starts with", "contains"):
             function = "STRSTARTS" if which.operator == "starts with" else "CONTAINS"
             self._where(f"{function}(LCASE({self._text(term, kind)}), {Literal(which.value.lower())})")
