@@ -28,14 +28,14 @@ def _modes(_context: click.Context, _parameter: click.Parameter, given: str) -> 
 
 
 _OPTIONS = (
-    click.option("--pack", "pack_name", metavar="PACK", help="Score translations of its cases, in place of QUESTIONS."),
+    click.option("--pack", "pack_name", metavar="PACK", help="Score translations of its cases instead."),
     click.option("--modes", default=",".join(MODES), callback=_modes, metavar="MODE,...", help="Default: all four."),
     click.option(
         "--source", default="cases", type=click.Choice(["cases", "examples"]), metavar="SET", help="cases, or examples."
     ),
     click.option("--language", metavar="LANGUAGE", help="Of the questions, such as it."),
     click.option("--category", metavar="CATEGORY", help="These cases alone, such as complex."),
-    click.option("--encoder", metavar="MODEL", help="Compare questions by embeddings too, such as minilm."),
+    click.option("--encoder", metavar="MODEL", help="Compare questions by it too: minilm."),
 )
 
 
