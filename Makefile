@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 VLLM := .venv-vllm
 
-.PHONY: demo llamacpp test test-slow test-vllm lint package bench docs format clean
+.PHONY: demo llamacpp test test-slow test-serve test-vllm lint package bench docs format clean
 
 demo: $(READY) $(VENV)/.llamacpp-wheel ## install, get the demo model, ingest the sample, ask three questions
 	$(BIN)/python -m refactx.cli.demo
@@ -17,6 +17,9 @@ test: $(READY) ## the tests except the slow ones; ARGS=tests/decoding: one folde
 
 test-slow: $(READY) ## the long crash and scale tests
 	$(BIN)/python -m pytest -q -m slow
+
+test-serve: $(READY) ## the server under load: 200 clients, kills, random requests; 8 minutes
+	$(BIN)/python -m pytest -q -m slow tests/server
 
 test-vllm: $(VLLM)/.ready ## vLLM's logits processors in a real vLLM, in an environment of its own; 15 minutes
 	$(VLLM)/bin/python -m pytest -q -s -m "slow or not slow" tests/engines/vllm
