@@ -27,7 +27,8 @@ class Row:
     """One text while it is written.
 
     `ids`: int64[capacity], of which the first `length` are the text; `pending`: the last ids of the text, which the
-    model has not read; `forced`: how many ids had no alternative; `at_fact_end`: whether the last id completes a fact; `done`: whether the text has ended.
+    model has not read; `forced`: how many ids had no alternative; `at_fact_end`: whether the last id completes a
+    fact; `done`: whether the text has ended.
     """
 
     __slots__ = ("at_fact_end", "done", "forced", "ids", "length", "pending", "state")
