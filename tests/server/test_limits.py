@@ -164,6 +164,7 @@ def test_requests_have_ids_and_the_log_has_no_questions_unless_it_should() -> No
             other = server.post("/v1/chat/completions", BODY | {"n": 3}, headers={"X-Request-Id": "no\tid"})
             assert given.headers["x-request-id"] == "mine-1"
             assert len(other.headers["x-request-id"]) == 32
+            eventually(lambda: len(server.requests) == 2)  # a line is written after its reply
             lines = {line["id"]: line for line in server.requests}
             line = lines["mine-1"]
             assert (line["status"], line["method"], line["path"]) == (200, "POST", "/v1/chat/completions")

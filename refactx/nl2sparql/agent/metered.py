@@ -37,6 +37,6 @@ def tokens_in(text: str) -> int:
     """Return about how many tokens a text has.
 
     >>> tokens_in("SELECT ?x { ?x a ex:Dog }")
-    13
+    12
     """
     return len(_PIECE.findall(text))

@@ -67,19 +67,26 @@ class Order:
 @dataclass(slots=True)
 class Patterns:
     """A query. `asked`: the variable that is asked for; `counts`: its number of values is asked for; `distinct`: each
-    of them counts, or is a row, once; `has_labels`: labels are asked for; `iris`: how many conditions say that a variable
-    is an IRI."""
+    of them counts, or is a row, once; `has_labels`: labels are asked for; `iris`: variables that
+    are said to be IRIs."""
 
     ask: bool = False
     asked: str | None = None
     counts: bool = False
     distinct: bool = False
     has_labels: bool = False
-    iris: int = 0
+    iris: list[str] = field(default_factory=list)
     order: Order | None = None
     limit: int | None = None
     edges: list[Edge] = field(default_factory=list)
     conditions: list[Condition] = field(default_factory=list)
+
+    @property
+    def says_no_more_of_iris(self) -> bool:
+        """Whether variables that are said to be IRIs are so by a walk: they have a second fact, and values have none."""
+        return all(
+            sum(name in (edge.subject.variable, edge.object.variable) for edge in self.edges) > 1 for name in self.iris
+        )
 
     @property
     def has_rows_of_members(self) -> bool:

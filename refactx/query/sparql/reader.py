@@ -113,7 +113,7 @@ class _Reader:
         elif name == "Builtin_LANGMATCHES" and name_of(bare(expression.arg1)) == "Builtin_LANG":
             self._language(bare(expression.arg1).arg, bare(expression.arg2))
         elif name == "Builtin_isIRI" and isinstance(bare(expression.arg), Variable):
-            self.patterns.iris += 1
+            self.patterns.iris.append(str(bare(expression.arg)))
         else:
             raise OtherPart
 

@@ -15,7 +15,7 @@ from refactx.query.fact_set import FactSet
 from refactx.query.sparql.patterns import Condition, Edge, Patterns, Step, Term
 from refactx.query.sparql.predicates import Names, NotAWalk
 from refactx.query.sparql.values import filters_of_days
-from refactx.query.sparql.writer import PREFIXES, to_sparql
+from refactx.query.sparql.writer import PREFIXES
 from refactx.query.walk import By, Head, Hop, Operator, Query, QueryError, Which
 
 _CLASSES = (PREFIXES["wdt"] + "P31", PREFIXES["wdt"] + "P279")
@@ -45,13 +45,11 @@ def from_sparql(text: str, facts: FactSet, *, exact: bool = False) -> Query | No
     from refactx.query.sparql.reader import read_patterns
 
     patterns = read_patterns(text)
-    if patterns is None or (exact and not patterns.has_rows_of_members):
+    if patterns is None or not patterns.says_no_more_of_iris or (exact and not patterns.has_rows_of_members):
         return None
     for names in [Names(facts, exact=True), *([] if exact else [Names(facts, exact=False)])]:
         with suppress(NotAWalk, QueryError):
-            query = _ask(patterns, names) if patterns.ask else _select(patterns, names)
-            # That a member is an entity is a part of some walks, where values might stand, and else another condition.
-            return query if patterns.iris in (0, to_sparql(query, facts).count("isIRI(")) else None
+            return _ask(patterns, names) if patterns.ask else _select(patterns, names)
     return None
 
 

@@ -1,6 +1,7 @@
 """A language model of our own engines as a `TextModel`: plain text, without facts."""
 
 from collections.abc import Sequence
+from threading import Lock
 
 from refactx.engines.language_model import LanguageModel
 from refactx.errors import InputError
@@ -8,6 +9,7 @@ from refactx.models.loading import check_chat_template
 from refactx.writing import Ordered, TextWriter, WritingError, WritingOptions
 from refactx.writing.conversation import Message, conversation_ids, without_control
 from refactx.writing.texts import Writer
+from refactx.writing.writer import MOST_SHARED
 
 LEAST = 64
 """The fewest tokens of room for a reply: with less, most queries would be cut."""
@@ -16,15 +18,16 @@ LEAST = 64
 class EngineTextModel:
     """A `TextModel` that Transformers or llama.cpp runs. Threads may share it.
 
-    What the conversations with the same messages before the last one have in common is read once. Raises ModelError for
-    a tokenizer without a chat template.
+    What conversations with the same messages before the last one have in common is read once, from the second one on.
+    Raises ModelError for a tokenizer without a chat template.
     """
 
     def __init__(self, model: LanguageModel) -> None:
         check_chat_template(model.tokenizer)
         self._model = model
         self._writer: Writer = _generating(model) if model.engine is None else TextWriter(model, None)
-        self._prefixes: dict[tuple[str, ...], list[int]] = {}
+        self._prefixes: dict[tuple[str, ...], list[int] | None] = {}  # by messages, those that came last at the end
+        self._lock = Lock()
 
     def generate(self, messages: Sequence[Message], max_new_tokens: int) -> str:
         """Return the reply to a conversation, as `TextModel` says."""
@@ -53,16 +56,28 @@ class EngineTextModel:
         return written.strip()
 
     def _prefix(self, before: Sequence[Message]) -> list[int]:
-        """Return the ids with which nearly all conversations with these messages begin."""
+        """Return the ids with which nearly all conversations with these messages begin; none for messages that are new.
+
+        What is read once takes a part of the model's room for good, so messages have to come back first.
+        """
         key = tuple(message["content"] for message in before)
-        if key not in self._prefixes:
+        with self._lock:
+            is_new, found = key not in self._prefixes, self._prefixes.pop(key, None)
+            self._prefixes[key] = found
+            while len(self._prefixes) > MOST_SHARED:
+                self._prefixes.pop(next(iter(self._prefixes)))
+        if is_new:
+            return []
+        if found is None:
             one, other = (
                 conversation_ids(self._model.tokenizer, [*before, {"role": "user", "content": text}])
                 for text in ("0", "?")
             )
             length = next((n for n, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), 0)
-            self._prefixes[key] = one[:length]
-        return self._prefixes[key]
+            found = one[:length]
+            with self._lock:
+                self._prefixes[key] = found
+        return found
 
 
 def _generating(model: LanguageModel) -> Writer:

@@ -17,6 +17,7 @@ import fcntl
 import hashlib
 import os
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from refactx.index import Index
 from refactx.paths import make_home, refactx_home
 
 _NEXT, _WRITER = "next", "lock"
+_PAUSE = 0.02
+"""The seconds between two attempts to lock a file."""
 _LOCK = os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC  # makes it if it is missing; if not, only the right to read is needed
 
 
@@ -134,7 +137,11 @@ class StoreFolder:
                 lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
             except OSError as error:
                 raise self._unwritable(error) from None
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                _wait_for(lock)
+            except BaseException:  # such as KeyboardInterrupt
+                os.close(lock)
+                raise
             with suppress(FileNotFoundError):
                 if path.stat().st_ino == os.fstat(lock).st_ino:
                     return lock
@@ -187,6 +194,15 @@ def folder_of_name(name: str, address: tuple[str, str, str]) -> StoreFolder:
         host = str(Path(host).relative_to(home))
     digest = hashlib.sha256("\0".join((host, port, database, name)).encode()).hexdigest()[:16]
     return StoreFolder(home / "stores" / f"{re.sub(r'[^A-Za-z0-9._]+', '-', name)[:40]}-{digest}")
+
+
+def _wait_for(lock: int) -> None:
+    """Lock a file exclusively. Ctrl-C is heard at any moment: one that comes just before a call that blocks is not."""
+    while True:
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(_PAUSE)
 
 
 def _remove(path: Path) -> None:

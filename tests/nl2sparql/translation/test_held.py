@@ -2,6 +2,7 @@
 
 import random
 import re
+from copy import deepcopy
 from dataclasses import replace
 from itertools import count
 
@@ -119,7 +120,7 @@ def _with_new_variables(line: str) -> str:
 
 
 def test_a_model_writes_a_query_and_nothing_else() -> None:
-    model = TransformersModel(tiny_model(), tiny_tokenizer())
+    model = TransformersModel(tiny_model(), deepcopy(tiny_tokenizer()))
     model.tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
     written = HeldTextModel(model, KENNEL).generate(
         [{"role": "system", "content": "a"}, {"role": "user", "content": "b"}], 30

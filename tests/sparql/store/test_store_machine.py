@@ -177,14 +177,14 @@ def run(url: str, folder: Path, examples: int) -> Counter[str]:
 
 def test_a_store_that_follows_has_the_triples_of_one_built_anew(db_url: str, tmp_path: Path) -> None:
     changes = run(db_url, tmp_path, examples=6)
-    assert changes["followed"] > 5
-    assert changes["moved"] > 0
+    assert changes["followed"] > 0
 
 
 @pytest.mark.slow
 def test_a_store_follows_in_very_many_sequences_of_changes(db_url: str, tmp_path: Path) -> None:
     changes = run(db_url, tmp_path, examples=60)
     assert changes["followed"] > 30
+    assert changes["moved"] > 0
     for why in ("has got an id", "objects of another kind", "was compacted after changes"):
         assert any(why in change for change in changes), why
 
