@@ -22,7 +22,8 @@ from refactx.query.denote import DEFAULT_LIMITS
 from refactx.query.fact_set import FactSet
 from refactx.query.line import write_line
 from refactx.query.walk import Head
-from refactx.writing.writer import TREE_IDS, SharedEngine, share
+from refactx.writing.shared import SharedEngine, share
+from refactx.writing.writer import TREE_IDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +135,7 @@ def _run(
 
     def begin() -> int:
         job.examples = [shared.continued(one) for one in channel.examples]
+        shared.make_room()
         return engine.prefill(())
 
     job = Job(steps=search(), begin=begin, children=machine.source.children, room=TREE_IDS)

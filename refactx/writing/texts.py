@@ -29,7 +29,9 @@ class Ordered:
 class WritingOptions:
     """Options of writing texts.
 
-    `prefix`: ids with which all prompts begin, whose keys and values are computed once; `free`: without facts;
+    `prefix`: ids with which all prompts begin, whose keys and values are computed once; `keeps`: without a prefix,
+    continue what was read of an earlier text that begins alike, and keep what is read for later ones, as far as there
+    is room (for conversations that grow); `free`: without facts;
     `sampling`: how ids are picked; `num_beams`: beams over the whole text.
 
     `is_end`: takes the ids of a text after its prompt, int64[n], and returns whether it has ended; `answer_line`: for
@@ -44,6 +46,7 @@ class WritingOptions:
     is_end: Callable[[NDArray[np.int64]], bool]
     answer_line: Callable[[Sequence[int], int], Sequence[int]]
     prefix: Sequence[int] = ()
+    keeps: bool = False
     free: bool = False
     sampling: Sampling = GREEDY_SAMPLING
     num_beams: int = 1

@@ -2,8 +2,6 @@
 
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
-from threading import Lock
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +13,6 @@ from refactx.decoding.partial import Partial
 from refactx.decoding.second_grammar import SecondGrammar
 from refactx.decoding.states import FactLimit, FactSource
 from refactx.engines.chooser import FactChooser
-from refactx.engines.engine import Engine
 from refactx.engines.job import Job
 from refactx.engines.language_model import LanguageModel
 from refactx.engines.row import Abilities, Grammar, Hooks, Row, RowWriter
@@ -23,56 +20,11 @@ from refactx.engines.sampling import Sampler
 from refactx.engines.scheduler import Scheduler
 from refactx.errors import RefactxError
 from refactx.tree.children import OFF_TREE
+from refactx.writing.shared import share
 from refactx.writing.texts import Ordered, WritingError, WritingOptions, WrittenText
-
-MOST_SHARED = 8
-"""The most sequences that texts of an engine continue, such as prefixes and examples of prompts."""
 
 TREE_IDS = 2500
 """The most ids that the trees of a text are taken to have at a time: candidates with the question after each."""
-
-
-class SharedEngine:
-    """An engine with its scheduler, and the sequences that texts of several writers continue.
-
-    `calls`: held while a function of a caller runs, `until` or a streamer.
-    """
-
-    def __init__(self, engine: Engine) -> None:
-        self.scheduler, self.calls = Scheduler(engine), Lock()
-        self._shared: dict[tuple[int, ...], int] = {}  # by what they have read, the one used last at the end
-
-    def continued(self, ids: Sequence[int]) -> int:
-        """Return a sequence that has read ids, which texts continue. It may be called between two passes alone."""
-        key, scheduler = tuple(ids), self.scheduler
-        sequence = self._shared.pop(key, None)
-        if sequence is None:
-            used = {number for job in scheduler.running for number in job.examples}
-            for old in [old for old, number in self._shared.items() if number not in used]:
-                if len(self._shared) >= MOST_SHARED:
-                    scheduler.engine.drop(self._shared.pop(old))
-                    scheduler.reserved -= len(old)
-            sequence = scheduler.engine.prefill(ids)
-            scheduler.reserved += len(key)
-        self._shared[key] = sequence
-        return sequence
-
-
-_engines: WeakKeyDictionary[LanguageModel, SharedEngine] = WeakKeyDictionary()
-_engines_lock = Lock()
-
-
-def share(model: LanguageModel) -> SharedEngine:
-    """Return a model's engine with its scheduler, the same one for each writer: one thread at a time uses an engine.
-
-    Raises ValueError for a model without an engine.
-    """
-    with _engines_lock:
-        if model not in _engines:
-            if model.engine is None:
-                raise ValueError("the model has no engine: its texts are written by generate")
-            _engines[model] = SharedEngine(model.engine)
-        return _engines[model]
 
 
 class TextWriter:
@@ -193,7 +145,12 @@ class _Text:
         )
 
     def _new_job(self) -> Job:
-        options, engine, machine = self._options, self._writer.scheduler.engine, self._machine
+        options, engine, machine, shared = (
+            self._options,
+            self._writer.scheduler.engine,
+            self._machine,
+            self._writer.shared,
+        )
         grammar: Grammar = FreeGrammar()
         chooser: FactChooser = FreeChooser(self._line)
         if machine is not None:
@@ -211,12 +168,25 @@ class _Text:
         )
 
         def begin() -> int:
-            job.examples = [self._writer.shared.continued(one) for one in chooser.examples]
-            return engine.fork(self._writer.shared.continued(self._prefix)) if self._prefix else engine.prefill(())
+            job.examples = [shared.continued(one) for one in chooser.examples]
+            if self._prefix:
+                return engine.fork(shared.continued(self._prefix))
+            if not options.keeps:
+                shared.make_room()
+                return engine.prefill(())
+            sequence, read = shared.begun_like(self._order.prompt)
+            self.row.pending = list(self._order.prompt[read:])
+            return sequence
+
+        def end(sequence: int) -> None:
+            if self.row.done and options.keeps and not self._prefix:
+                read = self.row.length - len(self.row.pending)
+                shared.keep(sequence, self.row.written[:read].tolist())
 
         job = Job(
             steps=writer.write(),
             begin=begin,
+            end=end,
             children=(lambda prefix: OFF_TREE) if machine is None else machine.source.children,
             room=self._most - len(self._prefix) + (TREE_IDS if chooser.needs else 0),
         )

@@ -15,7 +15,7 @@ from refactx.asking.asker import Asker
 from refactx.asking.options import Generation
 from refactx.asking.prompt import Example, Prompt
 from refactx.errors import InputError
-from refactx.writing.writer import MOST_SHARED
+from refactx.writing.shared import MOST_SHARED
 
 QUESTIONS = ("Fact:", "What? Fact:", "hello", "Is it so, that it is as long as this is? Fact: <B", "a")
 

@@ -51,7 +51,7 @@ class HeldTextModel:
         order = Ordered(
             prompt=ids, max_new_tokens=max_new_tokens if room is None else min(max_new_tokens, room - len(ids))
         )
-        options = WritingOptions(is_end=self._is_end, answer_line=lambda _, __: ())
+        options = WritingOptions(is_end=self._is_end, answer_line=lambda _, __: (), keeps=True)
         try:
             (text,) = self._writer.write([order], options)
         except WritingError as failed:

@@ -8,8 +8,8 @@ from refactx.errors import InputError
 from refactx.models.loading import check_chat_template
 from refactx.writing import Ordered, TextWriter, WritingError, WritingOptions
 from refactx.writing.conversation import Message, conversation_ids, without_control
+from refactx.writing.shared import MOST_SHARED
 from refactx.writing.texts import Writer
-from refactx.writing.writer import MOST_SHARED
 
 LEAST = 64
 """The fewest tokens of room for a reply: with less, most queries would be cut."""
@@ -18,7 +18,8 @@ LEAST = 64
 class EngineTextModel:
     """A `TextModel` that Transformers or llama.cpp runs. Threads may share it.
 
-    What conversations with the same messages before the last one have in common is read once, from the second one on.
+    What conversations with the same messages before the last one have in common is read once, from the second one on,
+    and a conversation continues what was read of the one before it.
     Raises ModelError for a tokenizer without a chat template.
     """
 
@@ -44,7 +45,7 @@ class EngineTextModel:
             prompt=ids, max_new_tokens=max_new_tokens if room is None else min(max_new_tokens, room - len(ids))
         )
         options = WritingOptions(
-            is_end=lambda _: False, answer_line=lambda _, __: (), prefix=self._prefix(before), free=True
+            is_end=lambda _: False, answer_line=lambda _, __: (), prefix=self._prefix(before), keeps=True, free=True
         )
         try:
             (text,) = self._writer.write([order], options)

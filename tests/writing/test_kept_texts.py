@@ -1,0 +1,89 @@
+"""Texts that begin like an earlier one continue what was read of it, and are the same as without that."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from support.table_engine import TableEngine
+
+from refactx.engines.engine import Feed, FeedTree
+from refactx.writing import Ordered, TextWriter, WritingOptions
+
+IDS, MOST = 12, 20
+KEPT = WritingOptions(is_end=lambda _: False, answer_line=lambda _, __: (), keeps=True, free=True)
+ALONE = WritingOptions(is_end=lambda _: False, answer_line=lambda _, __: (), free=True)
+
+
+class Counted(TableEngine):
+    """It counts the ids that it has read, and never holds more than its capacity."""
+
+    fed = 0
+
+    def feed(self, feeds: Sequence[tuple[int, Feed]], trees: Sequence[FeedTree] = ()) -> Any:
+        self.fed += sum(len(feed.ids) for _, feed in feeds)
+        found = super().feed(feeds, trees)
+        assert self.capacity is None or sum(map(len, self.read.values())) <= self.capacity
+        return found
+
+
+class Model:
+    """What a writer without facts needs of a model."""
+
+    ends = (0,)
+
+    def __init__(self, seed: int, capacity: int | None = None) -> None:
+        draw = np.random.default_rng(seed)
+        self.engine = Counted(draw.normal(size=(IDS, IDS)).astype(np.float32), np.zeros((1, IDS), np.float32))
+        self.engine.capacity = capacity
+
+
+def texts(model: Any, prompts: Sequence[Sequence[int]], options: WritingOptions, at_once: int = 1) -> list[list[int]]:
+    orders = [Ordered(prompt=prompt, max_new_tokens=MOST) for prompt in prompts]
+    return [text.ids for text in TextWriter(model, None).write(orders, options, at_once)]
+
+
+def conversations(seed: int) -> list[list[int]]:
+    """Prompts that begin alike in some of their parts."""
+    draw, found = random.Random(seed), list[list[int]]()
+    for _ in range(10):
+        begin = draw.choice(found) if found else []
+        cut = draw.randint(0, len(begin))
+        found.append(begin[:cut] + draw.choices(range(1, IDS), k=draw.randint(1, 60)))
+    return found
+
+
+@given(seed=st.integers(0, 999), capacity=st.sampled_from([None, 4000, 900, 300]), at_once=st.sampled_from([1, 3]))
+def test_texts_are_those_that_nothing_was_kept_for(seed: int, capacity: int | None, at_once: int) -> None:
+    prompts = conversations(seed)
+    expected = texts(Model(seed), prompts, ALONE)
+    assert texts(Model(seed, capacity), prompts, KEPT, at_once) == expected
+
+
+def test_a_conversation_that_grows_is_read_once() -> None:
+    draw, model, prompt = random.Random(1), Model(1), list[int]()
+    for _ in range(5):
+        prompt = [*prompt, *draw.choices(range(1, IDS), k=100)]
+        before = model.engine.fed
+        (text,) = texts(model, [prompt], KEPT)
+        assert model.engine.fed - before < 100 + MOST + 1
+        prompt = [*prompt, *text]
+
+
+def test_a_text_that_does_not_fit_beside_kept_ones_takes_their_room() -> None:
+    draw, model = random.Random(1), Model(1, capacity=250)
+    one, other = (draw.choices(range(1, IDS), k=200) for _ in range(2))
+    assert len(texts(model, [one, other, one], KEPT)) == 3
+    assert len(model.engine.read) == 1
+
+
+def test_what_a_writer_that_was_given_up_had_read_is_not_kept() -> None:
+    model: Any = Model(1)
+    options = WritingOptions(
+        is_end=lambda _: False, answer_line=lambda _, __: (), keeps=True, free=True, cancelled=lambda: True
+    )
+    orders = [Ordered(prompt=[1] * 40, max_new_tokens=MOST)]
+    assert [text.is_interrupted for text in TextWriter(model, None).write(orders, options)] == [True]
+    assert model.engine.read == {}
