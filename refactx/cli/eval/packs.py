@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PACK_GROUP = ("pack_name", "modes", "source", "language", "category", "encoder")
 MODES = ("prompt", "retrieval", "repair", "agent")
-_USED = {*PACK_GROUP, "model", "model_url", "grammar", "run_on", "limit", "out", "as_json", "db", "index"}
+_USED = {*PACK_GROUP, "model", "model_url", "grammar", "run_on", "limit", "out", "as_json", "db", "index", "batch_size"}
 _MACHINE = {"engine", "dtype", "device", "gpu_layers", "threads", "context"}
 
 
@@ -64,7 +64,7 @@ def evaluate_pack_given(given: dict[str, Any], as_json: bool) -> None:
     for name in given.keys() - _USED - _MACHINE:
         if is_typed(name):
             raise InputError(f"--{name.replace('_', '-')} is not of packs: leave out one of --pack and this")
-    models, out = Models(engine_options_of(given, 1, 1)), given["out"]
+    models, out = Models(engine_options_of(given, given["batch_size"], 1)), given["out"]
     pack = load_pack(given["pack_name"])
     run_on = given["run_on"] or "frozen"
 
@@ -103,6 +103,7 @@ def evaluate_pack_given(given: dict[str, Any], as_json: bool) -> None:
         language=given["language"],
         category=given["category"],
         limit=given["limit"],
+        batch_size=given["batch_size"],
         out=out,
         settings=settings,
     )
@@ -115,7 +116,7 @@ def evaluate_pack_given(given: dict[str, Any], as_json: bool) -> None:
             return open_translator(pack, options_of(mode), models, stack)
 
         try:
-            report = evaluate_pack(options, translator_of, engine)
+            report = evaluate_pack(options, translator_of, engine, models.stopped.set)
         except KeyboardInterrupt:
             click.echo(f"stopped; the same command continues the run in {options.folder}", err=True)
             raise

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from threading import Event
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -114,10 +115,10 @@ def translator_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Models:
-    """Language models, each loaded once."""
+    """Language models, each loaded once. `stopped`: set it to end the texts that they write, with a ModelError."""
 
     def __init__(self, machine: "EngineOptions") -> None:
-        self._machine = machine
+        self._machine, self.stopped = machine, Event()
         self._loaded: dict[str, LanguageModel] = {}
 
     def load(self, name: str, index: "Index | None" = None) -> "LanguageModel":
@@ -203,10 +204,10 @@ def _writer(
         return None, _walks(models.load(options.model or "", index), index)
     loaded = models.load(options.model or "")
     if not options.grammar:
-        return _as_text_model(loaded), None
+        return _as_text_model(loaded, models), None
     from refactx.nl2sparql.held import HeldTextModel
 
-    return HeldTextModel(loaded, pack), None
+    return HeldTextModel(loaded, pack, models.stopped.is_set), None
 
 
 def _fast(options: TranslatorOptions, models: Models, index: "Index | None") -> "TextModel":
@@ -215,7 +216,7 @@ def _fast(options: TranslatorOptions, models: Models, index: "Index | None") -> 
     if options.model_url is not None:
         return _at_url(name, options.model_url)
     is_same = name == options.model and options.policy == "strict"
-    return _as_text_model(models.load(name, index if is_same else None))
+    return _as_text_model(models.load(name, index if is_same else None), models)
 
 
 def _at_url(name: str | None, url: str) -> "TextModel":
@@ -224,10 +225,10 @@ def _at_url(name: str | None, url: str) -> "TextModel":
     return model_at(name or "", url)
 
 
-def _as_text_model(loaded: "LanguageModel") -> "TextModel":
+def _as_text_model(loaded: "LanguageModel", models: Models) -> "TextModel":
     from refactx.sparql.policies import EngineTextModel
 
-    return EngineTextModel(loaded)
+    return EngineTextModel(loaded, models.stopped.is_set)
 
 
 def _walks(loaded: "LanguageModel", index: Any) -> "Callable[[Task], str | None]":

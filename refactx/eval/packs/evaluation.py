@@ -1,12 +1,15 @@
 """The evaluation of `refactx eval --pack`: each case is translated in several ways, and its rows are compared with gold's."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
+from threading import Event, Lock
 from typing import Any, Literal
 
 from tqdm import tqdm
@@ -33,7 +36,8 @@ class PackEvaluationOptions:
 
     `modes`: `prompt` (the pack's texts alone), `retrieval` (and examples), `repair` (and validation), `agent`; `source`:
     `cases` of the pack, or its `examples`, each without itself among those that the model is shown; `language`: of the
-    questions, by default the pack's first; `category`: those of this one alone; `limit`: the most cases.
+    questions, by default the pack's first; `category`: those of this one alone; `limit`: the most cases;
+    `batch_size`: how many are translated at once, in threads.
     """
 
     pack: Pack
@@ -43,6 +47,7 @@ class PackEvaluationOptions:
     language: str | None = None
     category: str | None = None
     limit: int | None = None
+    batch_size: int = 1
     out: Path | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -53,12 +58,16 @@ class PackEvaluationOptions:
 
 
 def evaluate_pack(
-    options: PackEvaluationOptions, translator: Callable[[Mode], Translator], engine: SparqlEngine
+    options: PackEvaluationOptions,
+    translator: Callable[[Mode], Translator],
+    engine: SparqlEngine,
+    stop: Callable[[], object] = lambda: None,
 ) -> dict[str, Any]:
     """Translate what has no line yet, and write report.json and report.md. Return the report.
 
-    `translator`: makes the one of a mode, when it is first needed; `engine`: has rows for all gold queries. Raises
-    InputError for options or a folder that cannot be used, and whatever translating raises; the same call continues.
+    `translator`: makes the one of a mode, when it is first needed; `engine`: has rows for all gold queries; `stop`: called
+    if the run ends early, lets the translations in other threads fail soon. Raises InputError for options or a folder that
+    cannot be used, and whatever translating raises; the same call continues.
     """
     cases = cases_of(options.pack, options.source, options.language, options.category, options.limit)
     settings = {
@@ -75,32 +84,53 @@ def evaluate_pack(
         **options.settings,
     }
     open_run(options.folder, settings)
-    made: dict[Mode, Translator] = {}
-
-    def of_mode(mode: Mode) -> Translator:
-        if mode not in made:
-            made[mode] = translator(mode)
-        return made[mode]
-
     with ExitStack() as stack:
         logs = {mode: stack.enter_context(AnswerLog(options.folder / f"{mode}.jsonl")) for mode in options.modes}
-        order = sorted(logs, key=lambda mode: mode == "retrieval")  # the first attempt of repair is that of retrieval
-        left = [(case, mode) for case in cases for mode in order if case.id not in logs[mode].records]
-        total = len(cases) * len(logs)
-        with tqdm(total=total, initial=total - len(left), desc="translations", disable=None, leave=False) as bar:
-            for case, mode in left:
-                if case.id in logs[mode].records:
-                    continue  # it was the first attempt of another mode
-                for name, record in _records(case, mode, of_mode(mode), engine).items():
-                    if name in logs and case.id not in logs[name].records:
-                        logs[name].add(case.id, record)
-                        bar.update()
+        _translate(cases, logs, options.batch_size, translator, engine, stop)
         records: dict[str, list[dict[str, Any]]] = {
             mode: [log.records[case.id] for case in cases] for mode, log in logs.items()
         }
     document = report_of(settings, cases, records)
     write_atomically(options.folder / "report.json", document)
     return document
+
+
+def _translate(
+    cases: Sequence[Case],
+    logs: Mapping[Mode, AnswerLog],
+    at_once: int,
+    translator: Callable[[Mode], Translator],
+    engine: SparqlEngine,
+    stop: Callable[[], object],
+) -> None:
+    """Add the lines that logs do not have, `at_once` cases at a time."""
+    order = sorted(logs, key=lambda mode: mode == "retrieval")  # the first attempt of repair is that of retrieval
+    done = sum(case.id in log.records for case in cases for log in logs.values())
+    of_mode, lock, is_over = cache(translator), Lock(), Event()
+    bar = tqdm(total=len(cases) * len(logs), initial=done, desc="translations", disable=None, leave=False)
+
+    def translate(case: Case) -> None:
+        for mode in order:
+            if is_over.is_set() or case.id in logs[mode].records:
+                continue
+            with lock:
+                way = of_mode(mode)
+            for name, record in _records(case, mode, way, engine).items():
+                with lock:
+                    if name in logs and not is_over.is_set() and case.id not in logs[name].records:
+                        logs[name].add(case.id, record)
+                        bar.update()
+
+    with bar, ThreadPoolExecutor(at_once, thread_name_prefix="refactx-translations") as pool:
+        futures = [pool.submit(translate, case) for case in cases]
+        try:
+            for future in as_completed(futures):
+                future.result()
+        except BaseException:
+            is_over.set()
+            stop()
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def _records(case: Case, mode: Mode, translator: Translator, engine: SparqlEngine) -> dict[Mode, dict[str, Any]]:

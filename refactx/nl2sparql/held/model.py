@@ -1,6 +1,6 @@
 """A model of our engines that can write nothing but SPARQL of a pack."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -19,16 +19,17 @@ from refactx.writing.conversation import Message, conversation_ids, without_cont
 class HeldTextModel:
     """A `refactx.sparql.policies.TextModel` whose replies are one query each, held to a pack's grammar. Threads may share it.
 
-    Raises ModelError for a model that our engines cannot run, InputError if llguidance is not installed.
+    `cancelled`: asked before each pass of the model, ends texts with a ModelError once it returns True. Raises ModelError
+    for a model that our engines cannot run, InputError if llguidance is not installed.
     """
 
-    def __init__(self, model: LanguageModel, pack: Pack) -> None:
+    def __init__(self, model: LanguageModel, pack: Pack, cancelled: Callable[[], bool] | None = None) -> None:
         if model.engine is None:
             raise ModelError(
                 "SPARQL is held to its grammar for models whose attention takes masks of four dimensions, or GGUF files: give "
                 "another model, or --no-grammar"
             )
-        self._model = model
+        self._model, self._cancelled = model, cancelled
         self._writer = TextWriter(model, _NoFacts(model), queries=PackGrammar(pack))
         if self._writer.machine is None:
             raise ValueError("a writer with a source has a machine")
@@ -51,11 +52,15 @@ class HeldTextModel:
         order = Ordered(
             prompt=ids, max_new_tokens=max_new_tokens if room is None else min(max_new_tokens, room - len(ids))
         )
-        options = WritingOptions(is_end=self._is_end, answer_line=lambda _, __: (), keeps=True)
+        options = WritingOptions(
+            is_end=self._is_end, answer_line=lambda _, __: (), keeps=True, cancelled=self._cancelled
+        )
         try:
             (text,) = self._writer.write([order], options)
         except WritingError as failed:
             raise failed.error from None
+        if text.is_interrupted:
+            raise ModelError("the text was ended before its end, as was asked")
         return self._machine.text_of(text.ids).partition(END)[0].decode("utf-8", "replace").strip()
 
     def _is_end(self, ids: NDArray[np.int64]) -> bool:

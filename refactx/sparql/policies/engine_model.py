@@ -1,10 +1,10 @@
 """A language model of our own engines as a `TextModel`: plain text, without facts."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Lock
 
 from refactx.engines.language_model import LanguageModel
-from refactx.errors import InputError
+from refactx.errors import InputError, ModelError
 from refactx.models.loading import check_chat_template
 from refactx.writing import Ordered, TextWriter, WritingError, WritingOptions
 from refactx.writing.conversation import Message, conversation_ids, without_control
@@ -20,12 +20,13 @@ class EngineTextModel:
 
     What conversations with the same messages before the last one have in common is read once, from the second one on,
     and a conversation continues what was read of the one before it.
-    Raises ModelError for a tokenizer without a chat template.
+    `cancelled`: asked before each pass of the model, ends texts with a ModelError once it returns True. Raises ModelError
+    for a tokenizer without a chat template.
     """
 
-    def __init__(self, model: LanguageModel) -> None:
+    def __init__(self, model: LanguageModel, cancelled: Callable[[], bool] | None = None) -> None:
         check_chat_template(model.tokenizer)
-        self._model = model
+        self._model, self._cancelled = model, cancelled
         self._writer: Writer = _generating(model) if model.engine is None else TextWriter(model, None)
         self._prefixes: dict[tuple[str, ...], list[int] | None] = {}  # by messages, those that came last at the end
         self._lock = Lock()
@@ -45,12 +46,19 @@ class EngineTextModel:
             prompt=ids, max_new_tokens=max_new_tokens if room is None else min(max_new_tokens, room - len(ids))
         )
         options = WritingOptions(
-            is_end=lambda _: False, answer_line=lambda _, __: (), prefix=self._prefix(before), keeps=True, free=True
+            is_end=lambda _: False,
+            answer_line=lambda _, __: (),
+            prefix=self._prefix(before),
+            keeps=True,
+            free=True,
+            cancelled=self._cancelled,
         )
         try:
             (text,) = self._writer.write([order], options)
         except WritingError as failed:
             raise failed.error from None
+        if text.is_interrupted:
+            raise ModelError("the text was ended before its end, as was asked")
         written: str = self._model.tokenizer.decode(
             text.ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
         )

@@ -3,12 +3,13 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier, Event
 
 import pytest
 from pyoxigraph import Literal
 from support.nl2sparql.kennel import CATS, DOGS, KENNEL, NONE, Scripted, kennel_engine
 
-from refactx.errors import InputError
+from refactx.errors import InputError, ModelError
 from refactx.eval.packs import Mode, PackEvaluationOptions, components_found, evaluate_pack, rows_f1
 from refactx.eval.packs.calibration import calibrate_pack
 from refactx.eval.packs.cases import cases_of
@@ -152,3 +153,43 @@ def test_too_few_translations_say_nothing(pack: Pack, tmp_path: Path) -> None:
     evaluate(pack, tmp_path / "run", {"repair": [DOGS]})
     with pytest.raises(InputError, match="at least 20 translations"):
         calibrate_pack(tmp_path / "run", pack)
+
+
+def test_several_cases_are_translated_at_once(pack: Pack, tmp_path: Path) -> None:
+    both = Barrier(2)
+
+    class Together(Scripted):
+        def generate(self, messages, max_new_tokens):  # type: ignore[no-untyped-def]
+            both.wait(timeout=30)
+            return DOGS
+
+    options = PackEvaluationOptions(
+        pack=pack, model="m", modes=("repair", "retrieval"), out=tmp_path / "run", batch_size=2
+    )
+    report = evaluate_pack(
+        options, lambda mode: Translator(pack, Together([]), engine=kennel_engine()), kennel_engine()
+    )
+    assert [report["modes"][mode]["overall"]["f1"]["value"] for mode in options.modes] == [0.5, 0.5]
+
+
+def test_an_error_ends_the_translations_beside_it(pack: Pack, tmp_path: Path) -> None:
+    stopped, has_begun = Event(), Event()
+
+    class Failing(Scripted):
+        def generate(self, messages, max_new_tokens):  # type: ignore[no-untyped-def]
+            if messages[-1]["content"] == "Which dogs?":
+                assert has_begun.wait(timeout=30)
+                raise KeyboardInterrupt
+            has_begun.set()
+            assert stopped.wait(timeout=30)
+            raise ModelError("the text was ended")
+
+    options = PackEvaluationOptions(pack=pack, model="m", modes=("retrieval",), out=tmp_path / "run", batch_size=2)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_pack(
+            options,
+            lambda mode: Translator(pack, Failing([]), engine=kennel_engine()),
+            kennel_engine(),
+            stopped.set,
+        )
+    assert (tmp_path / "run" / "retrieval.jsonl").read_text() == ""
