@@ -1,10 +1,10 @@
-"""Replies to requests for texts: whole, or as a stream of server-sent events."""
+"""Replies to requests that use the model: whole, or as a stream of server-sent events."""
 
 import logging
 from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import Request, Response
 
@@ -20,51 +20,34 @@ from refactx.server.http.exchange import (
     sse,
 )
 from refactx.server.http.gate import GONE
+from refactx.server.http.slots import Slot
 from refactx.server.text.events import Event, Finished
 from refactx.server.text.service import Order, TextService
 
 _log = logging.getLogger(__name__)
+Value = TypeVar("Value")
 
 
-async def reply(
-    service: TextService, request: Request, order: Order, document: Callable[[Finished], Document]
-) -> Response:
-    """Return the whole text as one document. Raises ApiError."""
-    slot = service.take_slot(order)
-    events = Exchange(
-        request,
-        _noted(service.write(order, slot), service, request, order),
-        service.options.keep_alive,
-        lambda: None if slot.is_used else slot.release(),
-    )
+async def last_of(
+    service: TextService, request: Request, slot: Slot, events: AsyncGenerator[Value, None]
+) -> Value | None:
+    """Return the last of the events of a request, which use `slot`; None if its client has gone. Raises ApiError."""
+    exchange = _exchange(service, request, slot, events)
     try:
-        finished = (await events.all())[-1]
+        return (await exchange.all())[-1]
     except ClientGoneError:
-        return gone(request)
+        return None
     except RefactxError as error:
         raise api_error(error) from error
-    if not isinstance(finished, Finished):
-        raise ApiError(500, "the text has no end")
-    return JsonReply(document(finished))
 
 
-async def stream_reply(
-    service: TextService,
-    request: Request,
-    order: Order,
-    chunks: Callable[[AsyncGenerator[Event, None]], AsyncGenerator[bytes, None]],
-) -> Response:
-    """Return a text as a stream, which begins with its first piece, or with a sign of life if that takes long.
+async def streamed(service: TextService, request: Request, slot: Slot, chunks: AsyncGenerator[bytes, None]) -> Response:
+    """Return chunks, whose making uses `slot`, as a stream, which begins with the first one, or with a sign of life if
+    that takes long.
 
     So an error before that has its status. Raises ApiError.
     """
-    slot = service.take_slot(order)
-    events = Exchange(
-        request,
-        chunks(_noted(service.write(order, slot), service, request, order)),
-        service.options.keep_alive,
-        lambda: None if slot.is_used else slot.release(),
-    )
+    events = _exchange(service, request, slot, chunks)
     try:
         first = await events.next()
     except ClientGoneError:
@@ -77,6 +60,37 @@ async def stream_reply(
         await events.close()
         raise
     return EventStream(_body(events, first, request))
+
+
+async def reply(
+    service: TextService, request: Request, order: Order, document: Callable[[Finished], Document]
+) -> Response:
+    """Return the whole text as one document. Raises ApiError."""
+    slot = service.take_slot(order)
+    finished = await last_of(service, request, slot, _noted(service.write(order, slot), service, request, order))
+    if finished is None:
+        return gone(request)
+    if not isinstance(finished, Finished):
+        raise ApiError(500, "the text has no end")
+    return JsonReply(document(finished))
+
+
+async def stream_reply(
+    service: TextService,
+    request: Request,
+    order: Order,
+    chunks: Callable[[AsyncGenerator[Event, None]], AsyncGenerator[bytes, None]],
+) -> Response:
+    """Return a text as a stream. Raises ApiError."""
+    slot = service.take_slot(order)
+    events = _noted(service.write(order, slot), service, request, order)
+    return await streamed(service, request, slot, chunks(events))
+
+
+def _exchange(
+    service: TextService, request: Request, slot: Slot, events: AsyncGenerator[Value, None]
+) -> Exchange[Value]:
+    return Exchange(request, events, service.options.keep_alive, lambda: None if slot.is_used else slot.release())
 
 
 async def _body(events: Exchange[bytes], first: bytes | None, request: Request) -> AsyncGenerator[bytes, None]:

@@ -6,12 +6,11 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from refactx.asking.replies import Replies
-from refactx.errors import RefactxError
 from refactx.index.index import Index
 from refactx.query.line import is_line
-from refactx.server.http.errors import ApiError, api_error
-from refactx.server.http.exchange import ClientGoneError, Document, Exchange, JsonReply
-from refactx.server.http.replying import gone, note
+from refactx.server.http.errors import ApiError
+from refactx.server.http.exchange import Document, JsonReply
+from refactx.server.http.replying import gone, last_of, note
 from refactx.server.text.service import TextService
 
 MOST = 10_000
@@ -53,14 +52,7 @@ def query_router(service: TextService) -> APIRouter:
         async def events() -> AsyncGenerator[Document, None]:
             yield await service.compute(answer, slot)
 
-        exchange = Exchange(
-            request, events(), service.options.keep_alive, lambda: None if slot.is_used else slot.release()
-        )
-        try:
-            return JsonReply((await exchange.all())[-1])
-        except ClientGoneError:
-            return gone(request)
-        except RefactxError as error:
-            raise api_error(error) from error
+        found = await last_of(service, request, slot, events())
+        return gone(request) if found is None else JsonReply(found)
 
     return router

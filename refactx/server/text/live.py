@@ -1,4 +1,4 @@
-"""A text that a thread writes, read by an event loop while it is written."""
+"""Work in a thread whose pieces, such as those of a text, an event loop reads while it is done."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -7,25 +7,24 @@ from contextlib import suppress
 from threading import Event
 from typing import Generic, TypeVar
 
-from refactx.decoding.stream import TextPiece
-
+Piece = TypeVar("Piece")
 Value = TypeVar("Value")
-Write = Callable[[Callable[[TextPiece], None], Callable[[], bool]], Value]
-"""A function that writes a text: it is given what takes pieces, and what says whether to end."""
+Work = Callable[[Callable[[Piece], None], Callable[[], bool]], Value]
+"""A function that is given what takes its pieces, and what says whether to end; it returns what came of it."""
 
 
-class LiveText(Generic[Value]):
-    """A text that `write` writes in a thread of `pool`. `on_end`: called in the event loop when the thread has ended."""
+class LiveWork(Generic[Piece, Value]):
+    """Work that is done in a thread of `pool`. `on_end`: called in the event loop when the thread has ended."""
 
-    def __init__(self, pool: Executor, write: Write[Value], on_end: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, pool: Executor, work: Work[Piece, Value], on_end: Callable[[], object] = lambda: None) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), Event()
-        self._queue: asyncio.Queue[TextPiece | None] = asyncio.Queue()
+        self._queue: asyncio.Queue[Piece | None] = asyncio.Queue()
         self._on_end = on_end
-        self._future: Future[Value] = pool.submit(write, self._put, self._stop.is_set)
+        self._future: Future[Value] = pool.submit(work, self._put, self._stop.is_set)
         self._future.add_done_callback(lambda _: self._call(self._end))
 
-    async def bursts(self) -> AsyncIterator[list[TextPiece]]:
-        """Yield the pieces of the text, those that came at a time together. Raise what the thread raised."""
+    async def bursts(self) -> AsyncIterator[list[Piece]]:
+        """Yield the pieces, those that came at a time together. Raise what the thread raised."""
         while True:
             burst = [await self._queue.get()]
             while not self._queue.empty():
@@ -39,14 +38,14 @@ class LiveText(Generic[Value]):
 
     @property
     def value(self) -> Value:
-        """What `write` returned, after the last piece."""
+        """What the work returned, after the last piece."""
         return self._future.result()
 
     def cancel(self) -> None:
-        """End the text before the next pass of the model."""
+        """Let the work end: a text does before the next pass of the model."""
         self._stop.set()
 
-    def _put(self, piece: TextPiece) -> None:
+    def _put(self, piece: Piece) -> None:
         self._call(self._queue.put_nowait, piece)
 
     def _end(self) -> None:

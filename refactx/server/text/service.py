@@ -2,10 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from refactx.asking.answer import final_answer, unlinked
 from refactx.asking.asker import Asker, FactIndex
@@ -23,11 +24,10 @@ from refactx.server.options import ServerOptions
 from refactx.server.text.continuation import Continuation, Continuing
 from refactx.server.text.counting import CountedStream
 from refactx.server.text.events import CitedFact, Delta, Event, Finished, Record
-from refactx.server.text.live import LiveText
+from refactx.server.text.live import LiveWork, Piece, Value, Work
 from refactx.server.text.transcript import Passed, Span, Transcript
 
 LOOKUP_THREADS = 4
-Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,18 +101,17 @@ class TextService:
             self.availability.note(error)
             raise
 
-    async def compute(self, work: Callable[[Callable[[], bool]], Value], slot: Slot) -> Value:
-        """Call `work` in a thread when its turn has come; it is given what says whether to end. Return what it returns.
+    @asynccontextmanager
+    async def live(self, work: Work[Piece, Value], slot: Slot) -> AsyncIterator[LiveWork[Piece, Value]]:
+        """Begin work that needs the model, in a thread, when its turn has come.
 
-        If the call is cancelled, so is the work. Raises what it raises.
+        The slot is released when the thread has ended; the work is told to end when the block is left.
         """
-        slot.is_used, live = True, cast("LiveText[Value] | None", None)
+        slot.is_used, live = True, cast("LiveWork[Piece, Value] | None", None)
         try:
             await slot.turn()
-            live = LiveText(self._writers, lambda _, stops: work(stops), slot.release)
-            async for _ in live.bursts():
-                pass
-            return live.value
+            live = LiveWork(self._writers, work, slot.release)
+            yield live
         except Exception as error:
             self.availability.note(error)
             raise
@@ -121,6 +120,14 @@ class TextService:
                 slot.release()
             else:
                 live.cancel()
+
+    async def compute(self, work: Callable[[Callable[[], bool]], Value], slot: Slot) -> Value:
+        """Call `work` as `live` does, given what says whether to end. Return what it returns."""
+        whole: Work[object, Value] = lambda _, stops: work(stops)  # noqa: E731 - its type
+        async with self.live(whole, slot) as live:
+            async for _ in live.bursts():
+                pass
+            return live.value
 
     async def write(self, order: Order, slot: Slot) -> AsyncGenerator[Event, None]:
         """Write a text when its turn has come. Yield its pieces, and what it was at the end.
@@ -128,15 +135,11 @@ class TextService:
         The slot is released when it has ended; if the iteration is closed, it ends before the next pass of the model.
         Raises RefactxError as `Asker.ask` does.
         """
-        slot.is_used, live = True, cast("LiveText[Continuation] | None", None)
-        try:
-            await slot.turn()
+        stream, facts = CountedStream(), list[CitedFact]()
+        transcript = Transcript("" if order.free else self._trigger, order.stop, strips=order.prompt is None)
+        work: Work[TextPiece, Continuation] = lambda put, stops: self._written(order, stream, put, stops)  # noqa: E731
+        async with self.live(work, slot) as live:
             record = Record()
-            stream = CountedStream()
-            live = LiveText(self._writers, lambda put, stops: self._written(order, stream, put, stops), slot.release)
-            facts = list[CitedFact]()
-            trigger = "" if order.free else self._trigger
-            transcript = Transcript(trigger, order.stop, strips=order.prompt is None)
             async for burst in live.bursts():
                 record.first = record.first or time.monotonic()
                 for passed in _joined([one for piece in burst for one in transcript.add(piece)]):
@@ -144,20 +147,11 @@ class TextService:
                 if transcript.is_stopped:
                     live.cancel()
             written = live.value
-            is_whole = written.reason == "stop"
-            for passed in _joined(transcript.end(is_whole=is_whole)):
+            for passed in _joined(transcript.end(is_whole=written.reason == "stop")):
                 yield await self._delta(passed, facts)
             record.finished = self._finished(order, transcript, facts, written, stream)
             self.metrics.record(record)
             yield record.finished
-        except Exception as error:
-            self.availability.note(error)
-            raise
-        finally:
-            if live is None:
-                slot.release()
-            else:
-                live.cancel()
 
     @property
     def _trigger(self) -> str:
