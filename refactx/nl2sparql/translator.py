@@ -62,16 +62,30 @@ class Translator:
         self.pack, self.options = pack, options or TranslateOptions()
         self._model, self._write, self.engine = model, write, engine
         self._retriever = retriever or Retriever(pack)
-        asked = fast or model
+        self._asked, self._confidence = fast or model, confidence
         self._parts = Parts(
             pack=pack,
             detect=PatternDetector(pack, self._retriever.encoder).detect,
             retrieve=self._retrieve,
             write=self._written,
             validate=self._validate if self.options.validates else None,
-            ask=Questions(asked, pack) if self.options.agent and asked is not None else None,
+            ask=Questions(self._asked, pack) if self.options.agent and self._asked is not None else None,
             engine=engine,
             confidence=confidence,
+        )
+
+    def changed(self, *, agent: bool, runs: bool = True) -> "Translator":
+        """Return one with the same models and examples. `agent`: as of `TranslateOptions`; `runs`: whether it runs queries,
+        if this one does."""
+        return Translator(
+            self.pack,
+            self._model,
+            fast=self._asked,
+            engine=self.engine if runs else None,
+            retriever=self._retriever,
+            write=self._write,
+            confidence=self._confidence,
+            options=replace(self.options, agent=agent),
         )
 
     def translate(self, question: str, *, without: Collection[str] = ()) -> Translation:
@@ -84,11 +98,17 @@ class Translator:
             raise RuntimeError("a translation ended without a result")
         return last.translation
 
-    def stream(self, question: str, *, without: Collection[str] = ()) -> Iterator[Event]:
-        """Yield the events of a translation, as they happen; the last one has the translation. Raises as `translate`."""
+    def stream(
+        self, question: str, *, without: Collection[str] = (), cancelled: Callable[[], bool] | None = None
+    ) -> Iterator[Event]:
+        """Yield the events of a translation, as they happen; the last one has the translation. Raises as `translate`.
+
+        `cancelled`: asked in any thread; once it returns True, a text that is being written ends with a ModelError, if its
+        model can be cancelled.
+        """
         if not clean_part(question):
             raise InputError("the question is empty: ask something, in quotes")
-        parts = replace(self._parts, retrieve=partial(self._retrieve, without=without))
+        parts = replace(self._parts, retrieve=partial(self._retrieve, without=without), cancelled=cancelled)
         yield from Machine(clean_part(question), parts, self.options.bounds).events()
 
     def _retrieve(

@@ -23,6 +23,7 @@ from refactx.server.query import query_router
 from refactx.server.responses import responses_router
 from refactx.server.state_route import state_router
 from refactx.server.text.service import TextService
+from refactx.server.translate import translate_router
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +34,9 @@ def create_app(
     """Return the ASGI application of a server. `drains`: whether it is about to stop, and refuses new requests."""
     # The pages of documentation load scripts from elsewhere.
     app = FastAPI(title="ReFactX", version=version("refactx"), docs_url=None, redoc_url=None)
-    for router in (chat_router, completions_router, responses_router, facts_router, query_router):
+    for router in (
+        chat_router, completions_router, responses_router, facts_router, query_router, translate_router,
+    ):  # fmt: skip
         app.include_router(router(service))
     app.include_router(models_router(service.options.name))
     app.include_router(state_router(service, drains))

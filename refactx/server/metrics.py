@@ -35,6 +35,13 @@ class Metrics:
             "inter_token_latency_seconds", "From token to token, on average.", TOKEN_SECONDS
         )
         self._whole = self._histogram("e2e_request_latency_seconds", "Until the end of the text.", SECONDS)
+        self._translations = Counter(
+            "refactx:translations",
+            "Questions translated to SPARQL.",
+            ["model_name", "outcome"],
+            registry=self._registry,
+        )
+        self._translated = self._histogram("translation_seconds", "Until the end of a translation.", SECONDS)
         self._http = Counter(
             "refactx:http_requests", "Requests.", ["method", "path", "status"], registry=self._registry
         )
@@ -63,6 +70,12 @@ class Metrics:
             self._first.observe(record.first - record.started)
             if finished.tokens > 1:
                 self._between.observe((time.monotonic() - record.first) / (finished.tokens - 1))
+
+    def record_translation(self, seconds: float, sparql: str | None, valid: bool) -> None:
+        """Count a translation that has ended: `valid`, `invalid` or, without a query, `none`."""
+        outcome = "none" if sparql is None else "valid" if valid else "invalid"
+        self._translations.labels(**self._labels, outcome=outcome).inc()
+        self._translated.observe(seconds)
 
     def count(self, method: str, path: str, status: int) -> None:
         """Count a request. `path`: the route, not what the client wrote."""

@@ -60,7 +60,8 @@ def test_it_serves_through_the_death_of_its_database_and_ends_in_good_order(
     model, log = save_tiny(tmp_path_factory.mktemp("model")), tmp_path / "log"
     keys = tmp_path / "keys"
     keys.write_text("# of the tests\nsecret\n")
-    with serving(home, model, log, "--api-key-file", str(keys)) as (url, process):
+    pack = write_pack(tmp_path)
+    with serving(home, model, log, "--api-key-file", str(keys), "--pack", str(pack)) as (url, process):
         client = openai.OpenAI(base_url=f"{url}/v1", api_key="secret", max_retries=8)
         asked: dict[str, Any] = {"model": "tiny", "messages": said("hello Fact:"), "max_tokens": 40}
         before: Any = client.chat.completions.create(**asked).choices[0].message
@@ -79,6 +80,13 @@ def test_it_serves_through_the_death_of_its_database_and_ends_in_good_order(
             check=True,
         )
         assert done.stdout.endswith("data: [DONE]\n\n")
+        translated = httpx2.post(
+            f"{url}/v1/translate",
+            json={"question": "Which dogs are there?"},
+            headers={"Authorization": "Bearer secret"},
+            timeout=60,
+        ).json()
+        assert (translated["pack"], translated["steps"][-1]["node"]) == ("kennel", "output")
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
     lines = [json.loads(line) for line in log.read_text().splitlines()]
@@ -87,11 +95,21 @@ def test_it_serves_through_the_death_of_its_database_and_ends_in_good_order(
     assert "secret" not in log.read_text()
 
 
+def write_pack(folder: Path) -> Path:
+    """A small pack without an endpoint."""
+    (folder / "pack.toml").write_text(
+        'version = 1\nname = "kennel"\ntitle = "a kennel"\nlanguages = ["en"]\nbase = "Dogs."\n'
+        '[prefixes]\nex = "http://e.org/"\n'
+    )
+    return folder
+
+
 def test_mistakes_are_one_line(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.write_text("# none\n")
     assert "could ask this model: give --api-key-file FILE, or --no-auth" in complains(
         "serve", "--model", "demo", "--host", "0.0.0.0"
     )
+    assert "add --pack" in complains("serve", "--model", "demo", "--run-on", "store")
     assert "has no key" in complains("serve", "--model", "demo", "--api-key-file", empty)
     assert "cannot listen at" in complains("serve", "--model", "demo", "--host", "203.0.113.7", "--no-auth")

@@ -12,6 +12,7 @@ import click
 from refactx.asking.options import MAX_NEW_TOKENS
 from refactx.cli.help import GroupedCommand
 from refactx.cli.options import DB, INDEX, MODEL, PROMPT, engine_options, engine_options_of
+from refactx.cli.serve.packs import pack_to_serve, translator_of
 from refactx.errors import InputError
 from refactx.extras import require
 from refactx.postgres.limits import Limits, limits_of_environment
@@ -28,6 +29,8 @@ OWN_NAMES = ("localhost", "127.0.0.1", "::1")
 @MODEL
 @INDEX
 @PROMPT
+@click.option("--pack", "pack_name", metavar="PACK", help="Translate to SPARQL too: liita, wikidata, or a folder.")
+@click.option("--run-on", metavar="WHERE", help="Queries of the pack: URL, store, tree or frozen.")
 @click.option("--name", metavar="NAME", help="Name of the model; default: that of --model.")
 @click.option("--log-text", is_flag=True, help="Log questions and answers too.")
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="HOST", help="Address to listen at.")
@@ -72,6 +75,8 @@ def serve(
     model: str,
     index: str,
     prompt: str,
+    pack_name: str | None,
+    run_on: str | None,
     name: str | None,
     log_text: bool,
     host: str,
@@ -110,6 +115,7 @@ def serve(
         **given,
     )
     template = load_prompt(prompt)
+    pack = pack_to_serve(pack_name, run_on)
     with listen(host, port) as listening, ExitStack() as stack:
         opened = stack.enter_context(open_index(index, db, limits=_limits()))
         for note in check_prompt(template, opened) if prompt.endswith(".toml") else ():
@@ -118,7 +124,13 @@ def serve(
         stack.callback(close)
         loaded = load_language_model(model, opened, machine)
         service = TextService(
-            loaded, loaded.tokenizer, opened, options, prompt=template, availability=Availability(ask)
+            loaded,
+            loaded.tokenizer,
+            opened,
+            options,
+            prompt=template,
+            availability=Availability(ask),
+            translator=None if pack is None else translator_of(pack, loaded, model, index, db, run_on, stack),
         )
         address = listening.getsockname()
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]

@@ -1,6 +1,6 @@
 """The options of commands that translate questions by a pack, and the translator that they describe."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from threading import Event
@@ -115,11 +115,16 @@ def translator_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Models:
-    """Language models, each loaded once. `stopped`: set it to end the texts that they write, with a ModelError."""
+    """Language models, each loaded once. `stopped`: set it to end the texts that they write, with a ModelError.
 
-    def __init__(self, machine: "EngineOptions") -> None:
+    `machine`: how they are loaded, None for the usual way; `loaded`: those that are already, by name.
+    """
+
+    def __init__(
+        self, machine: "EngineOptions | None" = None, loaded: "Mapping[str, LanguageModel] | None" = None
+    ) -> None:
         self._machine, self.stopped = machine, Event()
-        self._loaded: dict[str, LanguageModel] = {}
+        self._loaded = dict(loaded or {})
 
     def load(self, name: str, index: "Index | None" = None) -> "LanguageModel":
         """Return a model. `index`: whose tokenizer it has to have."""

@@ -25,7 +25,8 @@ class Parts:
 
     `detect`: returns the patterns of a question; `retrieve`: examples for a question with its patterns; `write`: a query
     for a task, of at most so many tokens; `validate`: its report, within so many seconds (0: not run), None for none; `ask`:
-    questions to the fast model, None to ask none; `engine`: for exploring; `confidence`: of a translation.
+    questions to the fast model, None to ask none; `engine`: for exploring; `confidence`: of a translation;
+    `cancelled`: ends the texts of models that can be cancelled once it returns True.
     """
 
     pack: Pack
@@ -36,6 +37,7 @@ class Parts:
     ask: Questions | None = None
     engine: Any = None
     confidence: Callable[[Translation], float | None] = field(default=lambda _: None)
+    cancelled: Callable[[], bool] | None = None
 
 
 class Machine:
@@ -43,7 +45,7 @@ class Machine:
 
     def __init__(self, question: str, parts: Parts, bounds: Bounds) -> None:
         self._parts, self._bounds, self._state = parts, bounds, State(question=question)
-        self._meter, self._begun = Meter(bounds.tokens), time.monotonic()
+        self._meter, self._begun = Meter(bounds.tokens, parts.cancelled), time.monotonic()
         self._nodes: Mapping[Node, Callable[[], tuple[Node | None, Mapping[str, Any]]]] = {
             "analyse": self._analyse,
             "plan": self._plan,

@@ -1,6 +1,7 @@
 """A model of our engines that can write nothing but SPARQL of a pack."""
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any, cast
 
 import numpy as np
@@ -62,6 +63,12 @@ class HeldTextModel:
         if text.is_interrupted:
             raise ModelError("the text was ended before its end, as was asked")
         return self._machine.text_of(text.ids).partition(END)[0].decode("utf-8", "replace").strip()
+
+    def cancelled_by(self, cancelled: Callable[[], bool]) -> "HeldTextModel":
+        """Return the same model for texts that end once `cancelled` returns True as well."""
+        own, other = self._cancelled, copy(self)
+        other._cancelled = cancelled if own is None else lambda: own() or cancelled()
+        return other
 
     def _is_end(self, ids: NDArray[np.int64]) -> bool:
         return END in self._machine.bytes_of(int(ids[-1]))

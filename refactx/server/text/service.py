@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from refactx.asking.answer import final_answer, unlinked
 from refactx.asking.asker import Asker, FactIndex
@@ -26,6 +26,9 @@ from refactx.server.text.counting import CountedStream
 from refactx.server.text.events import CitedFact, Delta, Event, Finished, Record
 from refactx.server.text.live import LiveWork, Piece, Value, Work
 from refactx.server.text.transcript import Passed, Span, Transcript
+
+if TYPE_CHECKING:
+    from refactx.nl2sparql import Translator
 
 LOOKUP_THREADS = 4
 
@@ -49,7 +52,7 @@ class Order:
 class TextService:
     """The texts of one model over one index. Close it.
 
-    `availability`: of the index's database.
+    `availability`: of the index's database; `translator`: by the same model, for the endpoint of a domain pack.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class TextService:
         *,
         prompt: Prompt | None = None,
         availability: Availability | None = None,
+        translator: "Translator | None" = None,
     ) -> None:
         self.prompt, self.index, self.options = prompt or load_prompt(), index, options
         self.model = language_model(model, tokenizer)
@@ -69,7 +73,7 @@ class TextService:
         # Models without an engine write one text at a time.
         self.slots = Slots(1 if self.model.engine is None else options.max_running, options.max_waiting)
         self.metrics = Metrics(options.name, self.slots, index)
-        self.is_warm = False
+        self.is_warm, self.translator = False, translator
         self.facts = TreeFacts(index) if isinstance(index, Index) else None
         """The facts as queries need them; None if they are in no database."""
         self._continuing = Continuing(self.model, tokenizer, index)

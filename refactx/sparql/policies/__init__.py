@@ -9,7 +9,8 @@
 | `direct` | SPARQL with ids | the model |
 
 `make_policy` makes one of them; its `write` returns what was `Written` for a question. `TextModel` is any model that
-replies to a conversation: `EngineTextModel` is one of our engines, `model_at` one on a server.
+replies to a conversation: `EngineTextModel` is one of our engines, `model_at` one on a server. The texts
+of a `CancellableModel` can be ended while they are written.
 """
 
 from typing import TYPE_CHECKING
@@ -19,13 +20,13 @@ from refactx.exports import lazy_exports
 if TYPE_CHECKING:
     from refactx.sparql.policies.engine_model import EngineTextModel
     from refactx.sparql.policies.making import PolicyParts, make_policy, model_at
-    from refactx.sparql.policies.policy import POLICIES, Policy, PolicyName, TextModel, Written
+    from refactx.sparql.policies.policy import POLICIES, CancellableModel, Policy, PolicyName, TextModel, Written
     from refactx.sparql.policies.prompt import SparqlPrompt, load_sparql_prompt
 
-__all__ = ["POLICIES", "EngineTextModel", "Policy", "PolicyName", "PolicyParts", "SparqlPrompt", "TextModel", "Written"]
-__all__ += ["load_sparql_prompt", "make_policy", "model_at"]
+__all__ = ["POLICIES", "CancellableModel", "EngineTextModel", "Policy", "PolicyName", "PolicyParts", "SparqlPrompt"]
+__all__ += ["TextModel", "Written", "load_sparql_prompt", "make_policy", "model_at"]
 _MODULES = {
     "engine_model": "EngineTextModel", "making": "PolicyParts make_policy model_at",
-    "policy": "POLICIES Policy PolicyName TextModel Written", "prompt": "SparqlPrompt load_sparql_prompt",
+    "policy": "POLICIES CancellableModel Policy PolicyName TextModel Written", "prompt": "SparqlPrompt load_sparql_prompt",
 }  # fmt: skip
 __getattr__ = lazy_exports(__name__, _MODULES)

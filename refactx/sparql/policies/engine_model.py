@@ -1,6 +1,7 @@
 """A language model of our own engines as a `TextModel`: plain text, without facts."""
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from threading import Lock
 
 from refactx.engines.language_model import LanguageModel
@@ -63,6 +64,12 @@ class EngineTextModel:
             text.ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
         return written.strip()
+
+    def cancelled_by(self, cancelled: Callable[[], bool]) -> "EngineTextModel":
+        """Return the same model for texts that end once `cancelled` returns True as well."""
+        own, other = self._cancelled, copy(self)
+        other._cancelled = cancelled if own is None else lambda: own() or cancelled()
+        return other
 
     def _prefix(self, before: Sequence[Message]) -> list[int]:
         """Return the ids with which nearly all conversations with these messages begin; none for messages that are new.

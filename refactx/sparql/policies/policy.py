@@ -1,8 +1,8 @@
 """The protocols of policies, by which a question becomes SPARQL, and of models that write text; and what was written."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 from refactx.fact import LinkedFact
 from refactx.sparql.memory.choices import Choice
@@ -22,6 +22,18 @@ class TextModel(Protocol):
         """Return the reply, greedily, of at most `max_new_tokens` tokens. The first message is the system's.
 
         Raises ModelError if the model cannot be used, InputError if the conversation is too long for it.
+        """
+        ...
+
+
+@runtime_checkable
+class CancellableModel(TextModel, Protocol):
+    """A model whose texts can be ended while they are written."""
+
+    def cancelled_by(self, cancelled: Callable[[], bool]) -> TextModel:
+        """Return the same model for texts that end, with a ModelError, once `cancelled` returns True as well.
+
+        It is asked before each pass of the model, in any thread.
         """
         ...
 

@@ -13,6 +13,7 @@ import openai
 
 from refactx.asking.asker import Asker
 from refactx.asking.prompt import Prompt
+from refactx.nl2sparql import Translator
 from refactx.server import Availability, ServerOptions, TextService, listen
 from refactx.server.http.log import RequestLog
 from refactx.server.running import Server
@@ -50,7 +51,11 @@ class Running:
 
 @contextmanager
 def running(
-    model: Any = None, index: Any = None, availability: Availability | None = None, **options: Any
+    model: Any = None,
+    index: Any = None,
+    availability: Availability | None = None,
+    translator: Translator | None = None,
+    **options: Any,
 ) -> Iterator[Running]:
     """A server of a model, by default the tiny one with facts in memory, called `tiny`."""
     index = index or LinkedIndex(tiny_fact_tokenizer(), FACTS)
@@ -61,6 +66,7 @@ def running(
         ServerOptions(**{"name": "tiny", **options}),
         prompt=PROMPT,
         availability=availability,
+        translator=translator,
     )
     log, started = io.StringIO(), Event()
     with listen("127.0.0.1", 0) as listening:
