@@ -13,7 +13,7 @@ from refactx.engines.scheduler import Scheduler
 MOST_SHARED = 8
 """The most sequences that texts of an engine continue, such as prefixes and examples of prompts."""
 
-MOST_KEPT = 4
+MOST_KEPT = 8
 """The most ended texts of an engine whose sequences are kept for texts that begin like them."""
 
 LEAST_KEPT = 16
@@ -64,13 +64,9 @@ class SharedEngine:
         if near is None:
             self.make_room()
             return engine.prefill(()), 0
-        kept_sequence = self._kept.pop(near)
-        self._kept[near] = kept_sequence  # the last to be released
         self.make_room(but=near)
-        if self._is_crowded():
-            sequence = self._kept.pop(near)
-        else:
-            sequence = engine.fork(kept_sequence)
+        is_continued = 2 * most >= len(near)  # else others may continue it
+        sequence = self._kept.pop(near) if is_continued or self._is_crowded() else engine.fork(self._kept[near])
         if len(near) > most:
             engine.forget(sequence, len(near) - most)
         return sequence, most
