@@ -126,3 +126,17 @@ def test_lookups_are_counted(served: Running) -> None:
 def test_requests_by_curl_have_the_same_errors(served: Running, tmp_path: Path) -> None:
     reply = httpx2.get(f"{served.url}/v1/facts", params={"limit": "-1"})
     assert reply.json()["error"]["param"] == "limit"
+
+
+def test_examples_are_questions_about_facts_of_the_index(served: Running) -> None:
+    found = served.get("/v1/examples?limit=2&seed=1").json()
+    assert (found["index"], found["size"], len(found["examples"])) == ("default", len(FACTS), 2)
+    for one in found["examples"]:
+        below = facts(served, subject=one["subject"], predicate=one["predicate"])
+        assert below["facts"]
+        assert one["question"] == f"What is the {one['predicate']} of {one['subject']}?"
+    assert served.get("/v1/examples?limit=0").status_code == 400
+
+
+def test_examples_need_an_index_in_a_database(tiny: Running) -> None:
+    assert tiny.get("/v1/examples").status_code == 404

@@ -2,5 +2,6 @@
 
 from refactx.asking.lookup.browsing import Browsed, browse
 from refactx.asking.lookup.checking import Checked, check_text
+from refactx.asking.lookup.examples import Example, Examples
 
-__all__ = ["Browsed", "Checked", "browse", "check_text"]
+__all__ = ["Browsed", "Checked", "Example", "Examples", "browse", "check_text"]

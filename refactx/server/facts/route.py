@@ -5,12 +5,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
-from refactx.asking.lookup import browse, check_text
+from refactx.asking.lookup import Examples, browse, check_text
 from refactx.server.http.errors import ApiError
 from refactx.server.http.exchange import JsonReply
 from refactx.server.text.service import TextService
 
 MOST = 1000
+MOST_EXAMPLES = 20
 LONGEST = 4000
 """The most characters of a name or prefix: no part of a fact is longer than 1,000."""
 Name = Annotated[str, Query(max_length=LONGEST)]
@@ -25,6 +26,18 @@ class CheckRequest(BaseModel):
 def facts_router(service: TextService) -> APIRouter:
     """Return the routes of facts."""
     router = APIRouter()
+    examples_of: dict[int, Examples] = {}
+
+    @router.get("/v1/examples", response_class=JsonReply)
+    async def examples(
+        limit: Annotated[int, Query(ge=1, le=MOST_EXAMPLES)] = 4,
+        seed: Annotated[int | None, Query(ge=0, lt=1 << 63)] = None,
+    ) -> Response:
+        """Return questions that facts of the index answer, by chance or by a seed."""
+        index, known = _opened(service)
+        chooser = examples_of.setdefault(id(index), Examples(index, known))
+        found = await service.look_up(chooser.some, limit, seed)
+        return JsonReply({"index": index.name, "size": index.facts, "examples": [one.to_json() for one in found]})
 
     @router.get("/v1/facts", response_class=JsonReply)
     async def facts(

@@ -1,0 +1,154 @@
+/** One answer while it is written, and what is shown below it: with facts, or without them to compare. */
+
+import { counted, element, say } from "./element.js";
+import { checkedText } from "./checked_text.js";
+import { factsTable } from "./facts_table.js";
+import { split, textOf } from "./names.js";
+import { errorNotice, retryNotice, waitingNotice } from "./notice.js";
+import { queryView } from "./query_view.js";
+import { stream, unready } from "./server.js";
+import { attachTree } from "./tree.js";
+import { WrittenText } from "./written_text.js";
+
+const MOST_TRIES = 5;
+const USUAL_SECONDS = 2;
+const LONG_MILLISECONDS = 2500; // after which a person wants to know why it takes so long
+
+export class Column {
+    /** `isFree`: whether the answer is written without facts. */
+    constructor(isFree) {
+        this.isFree = isFree;
+        this.text = "";
+        this.result = null; // the field `refactx` of an answer that was finished
+        this.body = element("div", { class: "body" });
+        const title = element("h3", { class: "column-title" }, isFree ? "Without facts" : "With facts");
+        this.root = element("section", { class: `column ${isFree ? "free" : "grounded"}` }, title, this.body);
+    }
+
+    /** Write the next message of a conversation. `again`: what a button after an error calls. Ends when it has ended. */
+    async write(model, messages, signal, again) {
+        for (let tries = 1; ; tries++) {
+            this.begin();
+            try {
+                await this.once(model, messages, signal);
+                return;
+            } catch (error) {
+                this.stopWaiting();
+                this.written.end();
+                if (error.name === "AbortError" || signal.aborted) {
+                    this.body.append(element("p", { class: "soft stopped" }, "Stopped."));
+                    return;
+                }
+                const isBusy = error.status === 429 || error.status === 503;
+                if (!isBusy || tries >= MOST_TRIES || this.text) {
+                    this.body.append(errorNotice(error, again));
+                    return;
+                }
+                await this.pause(error, signal);
+            }
+        }
+    }
+
+    begin() {
+        this.text = "";
+        this.result = null;
+        this.written = new WrittenText((anchor, line, fact) => {
+            attachTree(anchor, line, fact);
+            say(`Fact: ${[fact.subject, fact.predicate, fact.object].map((part) => split(textOf(part)).label).join(", ")}`);
+        });
+        const waiting = waitingNotice("Waiting for the model");
+        this.body.replaceChildren(waiting, this.written.root);
+        this.body.setAttribute("aria-busy", "true");
+        this.timer = setTimeout(async () => {
+            const reason = await unready();
+            if (reason) {
+                waiting.querySelector(".waiting-text").textContent = reason;
+            }
+        }, LONG_MILLISECONDS);
+    }
+
+    stopWaiting() {
+        clearTimeout(this.timer);
+        this.body.querySelector(".waiting")?.remove();
+        this.body.removeAttribute("aria-busy");
+    }
+
+    async once(model, messages, signal) {
+        const started = performance.now();
+        const asked = { model, messages, stream: true, stream_options: { include_usage: true } };
+        let tokens = 0;
+        for await (const chunk of stream("/v1/chat/completions", asked, signal)) {
+            tokens = chunk.usage?.completion_tokens ?? tokens;
+            const choice = chunk.choices[0];
+            if (choice) {
+                this.take(choice.delta, choice.finish_reason);
+            }
+        }
+        this.stopWaiting();
+        await this.finish(tokens, (performance.now() - started) / 1000);
+    }
+
+    take(delta, reason) {
+        if (delta.content) {
+            clearTimeout(this.timer);
+            this.body.querySelector(".waiting")?.remove();
+            this.text += delta.content;
+            this.put(delta.content, delta.refactx);
+        }
+        if (reason) {
+            this.result = delta.refactx;
+            this.reason = reason;
+        }
+    }
+
+    put(content, about) {
+        if (!about?.in_fact) {
+            this.written.add(content);
+            return;
+        }
+        this.written.addToFact(content);
+        if (about.fact) {
+            this.written.complete(about.fact);
+        }
+    }
+
+    async finish(tokens, seconds) {
+        const result = this.result ?? { answer: "", facts: [], queries: [], unknown: false };
+        this.written.end(result.answer, result.unknown);
+        if (!this.text.trim()) {
+            this.body.append(element("p", { class: "soft" }, "The model wrote nothing."));
+        }
+        if (this.reason === "length") {
+            this.body.append(element("p", { class: "soft" }, "The text is cut off here: it reached the most tokens."));
+        }
+        if (result.facts.length) {
+            this.body.append(factsTable(result.facts, "Facts in this answer"));
+        }
+        this.body.append(...result.queries.map((query) => queryView(query, this.text)), this.figures(result, tokens, seconds));
+        say(`${result.answer ? `Answer: ${result.answer}.` : "The text has ended."} ${counted(result.facts.length, "fact")}.`);
+        if (this.isFree) {
+            await checkedText(this.written, this.text, result.answer);
+        }
+    }
+
+    figures(result, tokens, seconds) {
+        const figures = [counted(tokens, "token"), counted(result.forward_passes ?? 0, "forward pass", "forward passes")];
+        if (!this.isFree) {
+            figures.unshift(counted(result.facts.length, "fact"));
+        }
+        figures.push(`${seconds.toFixed(1)} s`);
+        if (result.told !== null && result.told !== undefined) {
+            figures.push(`confidence ${result.told.toFixed(1)} nats`);
+        }
+        return element("p", { class: "figures" }, figures.join(" · "));
+    }
+
+    /** Wait until the server may be asked again. */
+    pause(error, signal) {
+        return new Promise((resolve) => {
+            const notice = retryNotice(error, error.seconds ?? USUAL_SECONDS, resolve, signal);
+            this.body.replaceChildren(notice);
+            signal.addEventListener("abort", resolve);
+        });
+    }
+}

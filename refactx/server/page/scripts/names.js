@@ -1,0 +1,69 @@
+/** Names of entities, which in an index of Wikidata end with a description in brackets, and links to them. */
+
+import { element, isolated } from "./element.js";
+
+/** Split a name: `Alaska (state of the USA)` is `{label: "Alaska", about: "state of the USA"}`. */
+export function split(name) {
+    if (name.endsWith(")")) {
+        let depth = 0;
+        for (let at = name.length - 1; at > 0; at--) {
+            depth += name[at] === ")" ? 1 : name[at] === "(" ? -1 : 0;
+            if (depth === 0) {
+                const label = name.slice(0, at).trimEnd();
+                return label ? { label, about: name.slice(at + 1, -1) } : { label: name, about: "" };
+            }
+        }
+    }
+    return { label: name, about: "" };
+}
+
+/** Return a name whose description stands out less, and has no brackets. */
+export function nameOf(name) {
+    const { label, about } = split(name);
+    const shown = isolated(label, { class: "label" });
+    return element("span", { class: "name" }, shown, about && " ", about && isolated(about, { class: "about" }));
+}
+
+/** Return a name as it is written in a fact, with the label apart from the description. */
+export function writtenName(name) {
+    const { label } = split(name);
+    return element("bdi", {}, element("span", { class: "label" }, label), name.slice(label.length));
+}
+
+/** Return the text of a part of a fact, which is a link to an entity or a literal. */
+export function textOf(part) {
+    return part.literal ?? part.label;
+}
+
+/** Return the address of the page that shows a subject, and maybe its values for a property, in this index. */
+export function exploreUrl(subject, predicate = "", prefix = "") {
+    const wanted = new URLSearchParams();
+    for (const [name, value] of Object.entries({ prefix, subject, predicate })) {
+        if (value) {
+            wanted.set(name, value);
+        }
+    }
+    const query = wanted.toString();
+    return query ? `/explore?${query}` : "/explore";
+}
+
+/** Return the page of a fact: its statement on Wikidata, or else its place in this index. */
+export function factUrl(fact) {
+    return statementUrl(fact) ?? exploreUrl(fact.subject.label, fact.predicate.label);
+}
+
+/** Return the statement of a fact on Wikidata, as the server does; null if its subject has no page. */
+export function statementUrl(fact) {
+    const page = (fact.inverse ? fact.object : fact.subject).url;
+    if (!page || !page.startsWith("https://")) {
+        return null;
+    }
+    return fact.predicate.id ? `${page}#${fact.predicate.id}` : page;
+}
+
+/** Return a link that opens a new window if it leads to another site. */
+export function link(url, given, ...children) {
+    const isElsewhere = !url.startsWith("/");
+    const more = isElsewhere ? { target: "_blank", rel: "noopener noreferrer" } : {};
+    return element("a", { href: url, ...more, ...given }, ...children);
+}
