@@ -72,6 +72,18 @@ def fact_json(fact: Fact, linked: LinkedFact) -> dict[str, Any]:
     }
 
 
+def statement_url(fact: LinkedFact) -> str | None:
+    """Return the address of a fact's statement on Wikidata: on the page of its object, if it is an inverse one.
+
+    >>> statement_url(LinkedFact(Link("Alaska", "Q797"), Link("capital", "P36"), Link("Juneau", "Q29445")))
+    'https://www.wikidata.org/wiki/Q797#P36'
+    """
+    page = fact.object if fact.inverse else fact.subject
+    if not isinstance(page, Link) or page.url is None:
+        return None
+    return page.url if fact.predicate.id is None else f"{page.url}#{fact.predicate.id}"
+
+
 def _link_json(link: Link) -> dict[str, str | None]:
     return {"label": link.label, "id": link.id, "url": link.url}
 

@@ -1,6 +1,7 @@
 """ReFactX for assistants, by the Model Context Protocol (https://modelcontextprotocol.io).
 
-`pack_server` returns a server with the tools of a domain pack. It needs the package mcp: `pip install 'refactx[mcp]'`.
+`pack_server` returns a server with the tools of a domain pack, `fact_server` one with those of an index, and `http_app` makes
+an application of it for HTTP. They need the package mcp: `pip install 'refactx[mcp]'`.
 """
 
 from typing import TYPE_CHECKING
@@ -8,8 +9,19 @@ from typing import TYPE_CHECKING
 from refactx.exports import lazy_exports
 
 if TYPE_CHECKING:
+    from refactx.mcp.fact_documents import Answered, answered
+    from refactx.mcp.facts import asks_alone, fact_server
+    from refactx.mcp.http import http_app
     from refactx.mcp.packs import pack_server
 
-__all__ = ["pack_server"]
+__all__ = ["Answered", "answered", "asks_alone", "fact_server", "http_app", "pack_server"]
 __dir__ = __all__.copy
-__getattr__ = lazy_exports(__name__, {"packs": "pack_server"})
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "fact_documents": "Answered answered",
+        "facts": "asks_alone fact_server",
+        "http": "http_app",
+        "packs": "pack_server",
+    },
+)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from refactx.errors import InputError, RefactxError
 from refactx.extras import require
 from refactx.mcp.documents import Checked, Description, Problem, Table, Translated, Value
+from refactx.mcp.errors import tool_error
 from refactx.nl2sparql import Pack, validate
 from refactx.nl2sparql.prompting import with_prefixes
 from refactx.sparql.engines import Rows, SparqlEngine, Term
@@ -70,7 +71,7 @@ class _Tools:
         try:
             result = self._run(query, limit)
         except RefactxError as error:
-            raise _tool_error(error) from None
+            raise tool_error(error) from None
         if isinstance(result, bool):
             return {"columns": ["answer"], "rows": [["true" if result else "false"]], "truncated": False}
         rows = [[None if term is None else str(term) for term in row] for row in result.rows]
@@ -83,7 +84,7 @@ class _Tools:
             of, more_of = self._values(f"<{iri}> ?property ?value")
             to, more_to = self._values(f"?value ?property <{iri}>")
         except RefactxError as error:
-            raise _tool_error(error) from None
+            raise tool_error(error) from None
         term = self._pack.schema.get(iri)
         parts = () if term is None else (term.kind, next(iter(term.labels.values()), ""), term.comment)
         says = ". ".join(filter(None, parts))
@@ -92,12 +93,12 @@ class _Tools:
     def translate(self, question: str) -> Translated:
         """Write the SPARQL query of a question, check it and repair it. `valid` says whether anything is wrong with it."""
         if self._translator is None:
-            raise _tool_error(InputError("there is no model: start `refactx mcp` with --model"))
+            raise tool_error(InputError("there is no model: start `refactx mcp` with --model"))
         try:
             with self._writes:
                 found = self._translator.translate(question)
         except RefactxError as error:
-            raise _tool_error(error) from None
+            raise tool_error(error) from None
         best = next((one for one in found.attempts if one.sparql == found.sparql), None)
         return {
             "sparql": found.sparql,
@@ -133,9 +134,3 @@ class _Tools:
             prefix = next(iter(self._pack.prefixes), "ex")
             raise InputError(f"{uri[:80]!r} is no IRI: give one, or a name such as {prefix}:name")
         return iri
-
-
-def _tool_error(error: RefactxError) -> Exception:
-    from mcp.server.mcpserver.exceptions import ToolError
-
-    return ToolError(" ".join(str(error).split()))

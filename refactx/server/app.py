@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from refactx.errors import RefactxError
+from refactx.server.assistants import assistants_app
 from refactx.server.chat import chat_router
 from refactx.server.completions import completions_router
 from refactx.server.facts import facts_router
@@ -33,7 +34,8 @@ def create_app(
 ) -> Gate:
     """Return the ASGI application of a server. `drains`: whether it is about to stop, and refuses new requests."""
     # The pages of documentation load scripts from elsewhere.
-    app = FastAPI(title="ReFactX", version=version("refactx"), docs_url=None, redoc_url=None)
+    tools, lifespan = assistants_app(service)
+    app = FastAPI(title="ReFactX", version=version("refactx"), docs_url=None, redoc_url=None, lifespan=lifespan)
     for router in (
         chat_router, completions_router, responses_router, facts_router, query_router, translate_router,
     ):  # fmt: skip
@@ -41,6 +43,7 @@ def create_app(
     app.include_router(models_router(service.options.name))
     app.include_router(state_router(service, drains))
     app.include_router(page_router())
+    app.router.routes += tools
     for kind in (ApiError, RefactxError, Exception):
         app.add_exception_handler(kind, _reported)
     app.add_exception_handler(RequestValidationError, _invalid)

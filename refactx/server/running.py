@@ -30,7 +30,7 @@ class Server(uvicorn.Server):
             log_config=None,
             access_log=False,
             server_header=False,
-            lifespan="off",
+            lifespan="on",
             ws="none",
             # After the grace period, for the ends of streams to be sent.
             timeout_graceful_shutdown=5,

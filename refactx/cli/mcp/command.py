@@ -1,12 +1,13 @@
-"""The command `refactx mcp`."""
+"""The command `refactx mcp`: the tools of an index, or of a pack."""
 
 from contextlib import ExitStack
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from refactx.cli.help import GroupedCommand
-from refactx.cli.options import DB, engine_options, engine_options_of
+from refactx.cli.options import DB, PROMPT, engine_options, engine_options_of
 from refactx.cli.translate.options import (
     RUNNING,
     WRITING,
@@ -16,24 +17,69 @@ from refactx.cli.translate.options import (
     open_translator,
     translator_options,
 )
+from refactx.errors import InputError
+from refactx.extras import require
 
 MACHINE = ("db", "engine", "dtype", "device", "gpu_layers", "threads", "context")
 
 
 @click.command(
     cls=GroupedCommand,
-    groups={"What writes": WRITING, "What runs, and bounds": RUNNING, "Database and machine": MACHINE},
+    groups={
+        "What writes": [name for name in WRITING if name != "index"],
+        "What runs, and bounds": RUNNING,
+        "Database and machine": MACHINE,
+    },
 )
-@click.option("--pack", "pack_name", required=True, metavar="PACK", help="liita, wikidata, or a folder.")
+@click.option("--pack", "pack_name", metavar="PACK", help="liita, wikidata, or a folder.")
 @click.option("--agent", is_flag=True, help="translate: plan, verify and explore as well.")
+@PROMPT
 @translator_options
 @DB
 @engine_options
-def mcp(pack_name: str, **given: Any) -> None:
-    """Serve the tools of a pack to an assistant, over standard input and output (Model Context Protocol).
+@click.pass_context
+def mcp(context: click.Context, /, pack_name: str | None, prompt: str, **given: Any) -> None:
+    """Serve tools to an assistant, over standard input and output (Model Context Protocol). They only read.
 
-    The tools are validate, run_sparql and describe; with --model, also translate. They only read.
+    With --index: complete, facts and check_fact; with --model, also ask. With --pack: validate, run_sparql and describe;
+    with --model, also translate.
     """
+    if pack_name is None:
+        _check_index_alone(context)
+        _serve_facts(prompt, **given)
+    else:
+        _serve_pack(pack_name, **given)
+
+
+def _check_index_alone(context: click.Context) -> None:
+    """Raise InputError if there is nothing to serve, or for options that are for packs."""
+    typed = {name for name in context.params if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
+    if "index" not in typed:
+        raise InputError("there is nothing to serve: give --index NAME for its facts, or --pack PACK")
+    if others := sorted(typed & ({*WRITING, *RUNNING, "agent"} - {"index"})):
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in others)
+        raise InputError(f"{names}: for the tools of a pack alone: add --pack PACK, or leave them out")
+
+
+def _serve_facts(prompt: str, *, index: str, model: str | None, db: str | None, **given: Any) -> None:
+    require("mcp", "mcp")
+    from refactx.connect import open_index
+    from refactx.mcp import asks_alone, fact_server
+
+    with open_index(index, db) as opened:
+        ask = None
+        if model is not None:
+            from refactx.asking.asker import Asker
+            from refactx.asking.prompt import load_prompt
+            from refactx.engines.loading import load_language_model
+
+            template = load_prompt(prompt)
+            loaded = load_language_model(model, opened, engine_options_of(given, texts=1, beams=1))
+            ask = asks_alone(Asker(loaded, loaded.tokenizer, opened, template), template.unknown)
+        fact_server(opened, ask=ask).run()
+
+
+def _serve_pack(pack_name: str, **given: Any) -> None:
     from refactx.mcp import pack_server
     from refactx.nl2sparql import load_pack
 

@@ -91,7 +91,7 @@ def serve(
     Clients of OpenAI need the base URL http://HOST:PORT/v1 alone. Facts are citations of an answer. The models NAME,
     NAME:answer (the answer without its facts) and NAME:free (without an index) can be asked for.
     """
-    for package in ("fastapi", "uvicorn", "prometheus_client"):
+    for package in ("fastapi", "mcp", "uvicorn", "prometheus_client"):
         require(package, "serve")
     from refactx.asking.prompt import load_prompt
     from refactx.asking.prompt_check import check_prompt

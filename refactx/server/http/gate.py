@@ -131,12 +131,15 @@ class Gate:
         return ApiError(413, f"the body of the request is too large: send at most {self._max_bytes:,} bytes")
 
 
+_UNSAID = frozenset({"/mcp"})
+"""Routes that do not say that they have answered."""
 _METHODS = frozenset({"GET", "POST", "HEAD", "OPTIONS", "PUT", "PATCH", "DELETE"})
 
 
 def _route(scope: Scope) -> str:
     """Return the path of the route that answered: what clients write would be too many names."""
-    return str(getattr(scope.get("route"), "path", "other"))
+    other = scope["path"] if scope["path"] in _UNSAID else "other"
+    return str(getattr(scope.get("route"), "path", other))
 
 
 def _host(header: str) -> str:

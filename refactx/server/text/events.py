@@ -4,8 +4,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from refactx.asking.answer import fact_json
-from refactx.fact import Fact, Link, LinkedFact
+from refactx.asking.answer import fact_json, statement_url
+from refactx.fact import Fact, LinkedFact
 from refactx.query import AnsweredQuery
 
 
@@ -25,6 +25,7 @@ class CitedFact:
     def title(self) -> str:
         """The fact in words.
 
+        >>> from refactx.fact import Link
         >>> parts = Link("Alaska", "Q797"), Link("capital", "P36"), Link("Juneau", "Q29445")
         >>> fact = Fact("Alaska", "capital", "Juneau", "<Alaska> <capital> <Juneau> .", (0, 9))
         >>> CitedFact(fact=fact, linked=LinkedFact(*parts), start=0, stop=29).title
@@ -36,6 +37,7 @@ class CitedFact:
     def url(self) -> str | None:
         """The statement on the page of its subject on Wikidata; None without ids.
 
+        >>> from refactx.fact import Link
         >>> parts = Link("Alaska", "Q797"), Link("capital", "P36"), Link("Juneau", "Q29445")
         >>> fact = Fact("Alaska", "capital", "Juneau", "<Alaska> <capital> <Juneau> .", (0, 9))
         >>> CitedFact(fact=fact, linked=LinkedFact(*parts), start=0, stop=29).url
@@ -46,14 +48,6 @@ class CitedFact:
     def to_json(self) -> dict[str, Any]:
         """Return the fact as `refactx ask --json` prints it, with `span` and `statement_url`."""
         return {**fact_json(self.fact, self.linked), "span": [self.start, self.stop], "statement_url": self.url}
-
-
-def statement_url(fact: LinkedFact) -> str | None:
-    """Return the address of a fact's statement on Wikidata: on the page of its object, if it is an inverse one."""
-    page = fact.object if fact.inverse else fact.subject
-    if not isinstance(page, Link) or page.url is None:
-        return None
-    return page.url if fact.predicate.id is None else f"{page.url}#{fact.predicate.id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,162 @@
+"""Assistants look facts up by a real client: in the same process, and over stdio as they start it."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.server import MCPServer
+from support.command import complains
+from support.ingest.tiny import ingest_tiny
+from support.tiny_asker import save_tiny, tiny_asker
+from support.tiny_model import one_thread
+
+import refactx
+from refactx.errors import DatabaseError
+from refactx.fact import split_fact
+from refactx.mcp import asks_alone, fact_server
+
+__all__ = ["one_thread"]
+FACTS = [f"<Ann> <p> <b{n}>" for n in range(12)] + ["<Ann> <q> <Bo>", "<Bo> <q of> <Ann>", "<Bé> <p> <in>"]
+
+
+@pytest.fixture(scope="module")
+def database(module_url: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    file = tmp_path_factory.mktemp("facts") / "facts.txt"
+    file.write_text("".join(f"{fact} .\n" for fact in FACTS))
+    ingest_tiny(module_url, file)
+    return module_url
+
+
+@pytest.fixture(scope="module")
+def index(database: str) -> Iterator[refactx.Index]:
+    with refactx.open_index(db=database) as opened:
+        yield opened
+
+
+def call(server: Any, tool: str, **arguments: Any) -> Any:
+    """Call a tool and return what it returned, or the text of its error."""
+
+    async def ask() -> Any:
+        async with Client(server) as client:
+            result = await client.call_tool(tool, arguments)
+            return result.content[0].text if result.is_error else result.structured_content  # type: ignore[union-attr]
+
+    return anyio.run(ask)
+
+
+def tools(server: MCPServer) -> list[str]:
+    async def ask() -> list[str]:
+        async with Client(server) as client:
+            found = (await client.list_tools()).tools
+            assert all(tool.output_schema for tool in found)
+            return [tool.name for tool in found]
+
+    return anyio.run(ask)
+
+
+def test_every_fact_is_found_by_completing_from_the_beginning(index: refactx.Index) -> None:
+    server, found, open_ = fact_server(index), set[str](), ["<"]
+    while open_:
+        for one in call(server, "complete", prefix=open_.pop(), limit=100)["completions"]:
+            if split_fact(one["text"]):
+                found.add(one["text"].removesuffix(" ."))
+            else:
+                open_.append(f"{one['text']} <")
+    assert found == set(FACTS)
+
+
+def test_facts_of_a_subject_are_those_of_the_index(index: refactx.Index) -> None:
+    server = fact_server(index)
+    found = call(server, "facts", subject="Ann", limit=100)
+    assert {one["text"].removesuffix(" .") for one in found["facts"]} == {
+        one for one in FACTS if one.startswith("<Ann>")
+    }
+    assert [(one["label"], one["facts"]) for one in found["properties"]] == [("p", 12), ("q", 1)]
+    assert call(server, "facts", subject="Ann", predicate="q")["facts"][0]["object"]["label"] == "Bo"
+    for limit in (0, 1, 5):
+        some = call(server, "facts", subject="Ann", limit=limit)
+        assert (len(some["facts"]), some["truncated"]) == (max(1, limit), True)
+    assert call(server, "facts", subject="Anne")["near"] == ["Ann"]
+    assert "subject is empty" in call(server, "facts", subject=" ")
+
+
+def test_a_fact_exists_if_the_index_has_it(index: refactx.Index) -> None:
+    server = fact_server(index)
+    for fact in FACTS:
+        assert call(server, "check_fact", fact=fact)["exists"]
+    found = call(server, "check_fact", fact="<Ann> <q> <Be> .")
+    assert (found["exists"], found["nearest"][0]["text"]) == (False, "<Ann> <q> <Bo> .")
+    for text, number in (("Ann q Bo", 0), ("<a> <b> <c> . <a> <b> <d> .", 2), ("", 0)):
+        assert call(server, "check_fact", fact=text).endswith(
+            f"the text has {number} facts: give one, written as <subject> <predicate> <object>"
+        )
+
+
+def test_facts_have_links_to_wikidata() -> None:
+    found = call(fact_server_of_tiny(), "ask", question="hello Fact:")
+    (alaska, *_) = found["facts"]
+    assert alaska["subject"]["url"] == "https://www.wikidata.org/wiki/Q1"
+    assert alaska["url"] == "https://www.wikidata.org/wiki/Q1#P1"
+    assert (alaska["object"]["id"], alaska["object"]["url"]) == (None, None)
+
+
+def fact_server_of_tiny() -> MCPServer:
+    """A server whose model is the tiny one; its other tools have no index."""
+
+    class Nowhere:
+        name = "tiny"
+
+    nowhere: Any = Nowhere()
+    return fact_server(nowhere, facts=nowhere, ask=asks_alone(tiny_asker(), "it is unknown"))
+
+
+def test_an_answer_is_that_of_the_asker_with_each_fact_once() -> None:
+    alone = tiny_asker().ask("hello Fact:")
+    found = call(fact_server_of_tiny(), "ask", question="hello Fact:")
+    assert (found["answer"], found["text"], found["unknown"]) == (alone.answer, alone.text, False)
+    assert [one["text"] for one in found["facts"]] == list(dict.fromkeys(fact.text for fact in alone.facts))
+    assert "the question is empty" in call(fact_server_of_tiny(), "ask", question=" ")
+
+
+def test_there_are_the_tools_that_can_be_used(index: refactx.Index) -> None:
+    assert tools(fact_server(index)) == ["complete", "facts", "check_fact"]
+    assert tools(fact_server_of_tiny())[-1] == "ask"
+
+
+def test_errors_are_those_of_the_command_line_without_passwords(index: refactx.Index) -> None:
+    async def fails(*_: Any) -> Any:
+        raise DatabaseError("postgresql://me:secret@db/kb cannot\nbe reached")
+
+    text = call(fact_server(index, look_up=fails), "facts", subject="Ann")
+    assert text.endswith("db/kb cannot be reached")
+    assert "secret" not in text
+    assert "at most 4,000" in call(fact_server(index), "complete", prefix="<" * 5000)
+
+
+def test_an_assistant_starts_the_server_over_stdio_without_loading_torch(database: str, tmp_path: Path) -> None:
+    log = tmp_path / "loaded"
+    code = (
+        f"import atexit, sys; sys.argv = ['refactx', 'mcp', '--index', 'default', '--db', {database!r}]\n"
+        f"atexit.register(lambda: open({str(log)!r}, 'w').write(str('torch' in sys.modules)))\n"
+        "from refactx.cli.main import main; main()"
+    )
+    parameters = StdioServerParameters(command=sys.executable, args=["-c", code])
+    assert call(parameters, "check_fact", fact="<Ann> <q> <Bo>")["exists"]
+    assert log.read_text() == "False"
+
+
+def test_with_a_model_it_answers_over_stdio(database: str, tmp_path: Path) -> None:
+    command = str(Path(sys.executable).with_name("refactx"))
+    arguments = ["mcp", "--index", "default", "--db", database, "--model", str(save_tiny(tmp_path))]
+    found = call(StdioServerParameters(command=command, args=arguments), "ask", question="hello Fact:")
+    assert {one["text"].removesuffix(" .") for one in found["facts"]} <= set(FACTS)
+    assert found["facts"]
+
+
+def test_mistakes_are_one_line() -> None:
+    assert "give --index NAME for its facts, or --pack PACK" in complains("mcp")
+    assert "--run-on: for the tools of a pack alone" in complains("mcp", "--index", "demo", "--run-on", "store")

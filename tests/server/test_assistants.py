@@ -1,0 +1,172 @@
+"""Assistants at `/mcp` by a real client: the same tools as over stdio, guarded as the rest of the server."""
+
+import json
+from collections.abc import Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from support.ingest.tiny import ingest_tiny
+from support.server.running import PROMPT, Gate, Running, eventually, running
+from support.tiny_asker import chat_tokenizer
+from support.tiny_model import tiny_model
+
+import refactx
+from refactx.errors import DatabaseError
+from refactx.mcp import fact_server
+from refactx.server import Availability
+
+FACTS = [f"<Ann> <p> <b{n}>" for n in range(12)] + ["<Ann> <q> <Bo>", "<Bo> <q of> <Ann>"]
+CALLS: list[tuple[str, dict[str, Any]]] = [
+    ("complete", {"prefix": "<"}),
+    ("complete", {"prefix": "<Ann> <p> <", "limit": 3}),
+    ("facts", {"subject": "Ann", "limit": 5}),
+    ("facts", {"subject": "Nobody"}),
+    ("check_fact", {"fact": "<Ann> <q> <Be>"}),
+    ("check_fact", {"fact": "no fact"}),
+]
+
+
+@pytest.fixture(scope="module")
+def index(module_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[refactx.Index]:
+    file = tmp_path_factory.mktemp("facts") / "facts.txt"
+    file.write_text("".join(f"{fact} .\n" for fact in FACTS))
+    ingest_tiny(module_url, file)
+    with refactx.open_index(db=module_url) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def served(index: refactx.Index) -> Iterator[Running]:
+    with running(index=index, max_tokens=60) as server:
+        yield server
+
+
+@asynccontextmanager
+async def connected(server: Any, key: str = "") -> Any:
+    if not isinstance(server, Running):
+        async with Client(server) as client:
+            yield client
+        return
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=60) as http,
+        Client(streamable_http_client(f"{server.url}/mcp", http_client=http)) as client,
+    ):
+        yield client
+
+
+def call_all(server: Any, calls: list[tuple[str, dict[str, Any]]] = CALLS, key: str = "") -> list[Any]:
+    """What tools return, or the texts of their errors."""
+
+    async def ask() -> list[Any]:
+        async with connected(server, key) as client:
+            results = [await client.call_tool(tool, arguments) for tool, arguments in calls]
+        return [one.content[0].text if one.is_error else one.structured_content for one in results]
+
+    return anyio.run(ask)
+
+
+def test_tools_return_what_they_return_over_stdio(served: Running, index: refactx.Index) -> None:
+    assert call_all(served) == call_all(fact_server(index))
+
+
+def test_an_answer_is_that_of_the_asker(served: Running, index: refactx.Index) -> None:
+    alone = refactx.Asker(tiny_model(), chat_tokenizer(), index, PROMPT).ask("hello Fact:", max_new_tokens=60)
+    (found,) = call_all(served, [("ask", {"question": "hello Fact:"})])
+    assert alone.facts
+    assert (found["text"], found["answer"]) == (alone.text, alone.answer)
+    assert [one["text"] for one in found["facts"]] == list(dict.fromkeys(fact.text for fact in alone.facts))
+    assert served.service.slots.running == 0
+
+
+def test_many_assistants_at_once_get_their_own_answers(served: Running) -> None:
+    questions = [("ask", {"question": f"{word} Fact:"}) for word in ("hello", "a b", "who", "in Ann")]
+    alone = call_all(served, questions)
+    found = dict[int, Any]()
+
+    async def ask() -> None:
+        async def one(number: int) -> None:
+            async with connected(served) as client:
+                tool, arguments = questions[number]
+                found[number] = (await client.call_tool(tool, arguments)).structured_content
+
+        async with anyio.create_task_group() as group:
+            for number in range(len(questions)):
+                group.start_soon(one, number)
+
+    anyio.run(ask)
+    assert [found[number] for number in range(len(questions))] == alone
+
+
+def initialize(server: Running, **headers: str) -> httpx2.Response:
+    parameters = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": parameters}
+    accepts = {"Accept": "application/json, text/event-stream"}
+    return server.post("/mcp", body, headers=accepts | headers)
+
+
+def test_keys_guard_it(index: refactx.Index) -> None:
+    with running(index=index, keys=("one",)) as server:
+        assert initialize(server).status_code == 401
+        assert initialize(server, Authorization="Bearer two").status_code == 401
+        assert call_all(server, CALLS[:1], key="one")[0]["completions"]
+
+
+def test_pages_of_other_sites_cannot_use_it(index: refactx.Index) -> None:
+    with running(index=index, hosts=("127.0.0.1", "::1", "localhost")) as server:
+        for host in ("127.0.0.1:7", "localhost", "[::1]:7"):
+            assert initialize(server, Host=host).status_code == 200
+            assert initialize(server, Host=host, Origin=f"http://{host}").status_code == 200
+        assert initialize(server, Host="evil.example").status_code == 403
+        assert initialize(server, Origin="https://evil.example").status_code == 403
+        assert initialize(server, Origin="null").status_code == 403
+
+
+def test_a_client_that_goes_away_ends_its_text_by_the_next_pass(index: refactx.Index) -> None:
+    gate = Gate()
+    with running(gate.model, index=index) as server:
+        assert eventually(lambda: server.service.is_warm)
+        gate.close()
+
+        async def leave() -> None:
+            async with connected(server) as client:
+                with anyio.move_on_after(1):
+                    await client.call_tool("ask", {"question": "hello Fact:"})
+
+        anyio.run(leave)
+        gate.wait_until_reached()
+        passes = gate.passes
+        gate.open()
+        assert eventually(lambda: server.service.slots.running == 0)
+        assert gate.passes <= passes + 1
+
+
+def test_what_the_server_refuses_others_it_refuses_assistants(index: refactx.Index) -> None:
+    def away() -> None:
+        raise DatabaseError("postgresql://me:secret@db/kb cannot be reached")
+
+    with running(index=index, availability=Availability(away), max_bytes=2000) as server:
+        assert eventually(lambda: server.get("/health").status_code == 503)
+        for found in call_all(server, [*CALLS[:1], ("ask", {"question": "hello"})]):
+            assert "the database does not answer" in found
+            assert "secret" not in found
+        assert server.post("/mcp", {"x": "y" * 3000}).status_code == 413
+        server.server.is_draining = True
+        assert initialize(server).status_code == 503
+        server.server.is_draining = False
+
+
+def test_requests_are_logged_and_counted_without_what_was_asked(served: Running) -> None:
+    call_all(served, CALLS[4:5])
+    assert 'path="/mcp"' in served.get("/metrics").text
+    assert any(json.loads(line).get("path") == "/mcp" for line in served.log.getvalue().splitlines())
+    assert "Ann" not in served.log.getvalue()
+
+
+def test_an_index_in_no_database_has_no_tools(tiny: Running) -> None:
+    assert initialize(tiny).status_code == 404
