@@ -24,7 +24,7 @@ from refactx.ingest.progress import Clock, ProgressBars, timings
 from refactx.ingest.publish import has_names, name_rows
 from refactx.ingest.report import Report
 from refactx.ingest.resources import DEFAULT_RESOURCES, Resources
-from refactx.ingest.segment.builder import DEFAULT_SHAPE, Shape
+from refactx.ingest.segment.packing import DEFAULT_SHAPE, Shape
 from refactx.ingest.segment.load import Learned, load_segment
 from refactx.ingest.selection import DEFAULT_SELECTION, NO_INVERSE_LIMIT, Selection
 from refactx.ingest.sources.inputs import Inputs, inputs_of

@@ -10,7 +10,7 @@ from typing import Any
 from refactx.connect import open_index
 from refactx.fact import Fact, split_fact
 from refactx.index.index import Index
-from refactx.ingest.segment.builder import Shape
+from refactx.ingest.segment.packing import Shape
 from refactx.postgres.database import Database
 from refactx.share.blocks import BlockWriter, FileBlock, read_blocks
 from support.ingest.graph_twin import Line, written
