@@ -16,18 +16,20 @@ import psycopg
 
 from bench.walks import choose_keys, microseconds, random_facts, select_row, walk_fact
 from refactx.connect import database
+from refactx.index.database_source import DatabaseSource
 from refactx.index.index import Index
 from refactx.postgres.catalogue import find_index
 from refactx.postgres.catalogue_entry import CatalogueEntry
 from refactx.postgres.database import Database
 from refactx.postgres.segments import SegmentRows
+from refactx.tree import piece_members
 from refactx.tree import stored as stored_tree
 from refactx.tree.codec import RowCodec
 
 STEPS = (
     (SegmentRows, "fetch"),
     (RowCodec, "unpack"),
-    (stored_tree, "from_members"),
+    (piece_members, "from_members"),
     (stored_tree.StoredTree, "_path"),
     (stored_tree.StoredTree, "_inner_node"),
     (stored_tree.StoredTree, "_descend"),
@@ -43,7 +45,7 @@ def main(name: str = "default") -> None:
     with database() as opened, psycopg.connect(opened.url, autocommit=True) as connection:
         entry = find_index(opened, name)
         walks = []
-        for fact in random_facts(Index(opened, entry), 60):
+        for fact in random_facts(Index(DatabaseSource(opened, entry)), 60):
             walks.append(min((_walk_cold(opened, entry, fact, spent) for _ in range(5)), key=lambda walk: walk["walk"]))
         keys = choose_keys(connection, entry.id)
         selects = [min(microseconds(lambda n=n: select_row(connection, keys, n)) for _ in range(5)) for n in range(60)]
@@ -55,7 +57,7 @@ def main(name: str = "default") -> None:
 def _walk_cold(
     opened: Database, entry: CatalogueEntry, fact: tuple[int, ...], spent: defaultdict[str, float]
 ) -> dict[str, float]:
-    index = Index(opened, entry)
+    index = Index(DatabaseSource(opened, entry))
     index.rows[0].fetch(b"none")  # prepares the statement
     spent.clear()
     total = microseconds(lambda: walk_fact(index, fact))

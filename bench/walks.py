@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 
+from refactx.index.database_source import DatabaseSource
 from refactx.index.index import Index
 from refactx.postgres.catalogue import find_index
 from refactx.postgres.database import Database
@@ -62,12 +63,12 @@ def random_facts(tree: FactTree, count: int, seed: int = 0) -> list[tuple[int, .
 def measure(database: Database, name: str) -> Walks:
     """Walk `FACTS` random facts of an index, cold walks and bare SELECTs in turn."""
     entry = find_index(database, name)
-    facts = random_facts(Index(database, entry), FACTS)
+    facts = random_facts(Index(DatabaseSource(database, entry)), FACTS)
     selects, colds, trips, warm, warm_trips = [], [], [], [], 0
     with psycopg.connect(database.url, autocommit=True) as connection:
         keys = choose_keys(connection, entry.id)
         for number, fact in enumerate(facts):
-            cold = Index(database, entry)
+            cold = Index(DatabaseSource(database, entry))
             # A lookup first, so that no measured walk prepares a statement or opens a connection.
             cold.rows[0].fetch(b"none")
             before = cold.round_trips

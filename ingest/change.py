@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from refactx.errors import TokenizerMismatchError
+from refactx.index.database_source import DatabaseSource
 from refactx.index.index import Index
 from refactx.ingest.change_note import note_on_left_out
 from refactx.ingest.encoding.encoded import WholeFacts
@@ -24,8 +25,8 @@ from refactx.ingest.progress import Clock, ProgressBars, timings
 from refactx.ingest.publish import has_names, name_rows
 from refactx.ingest.report import Report
 from refactx.ingest.resources import DEFAULT_RESOURCES, Resources
-from refactx.ingest.segment.packing import DEFAULT_SHAPE, Shape
 from refactx.ingest.segment.load import Learned, load_segment
+from refactx.ingest.segment.builder import DEFAULT_SHAPE, Shape
 from refactx.ingest.selection import DEFAULT_SELECTION, NO_INVERSE_LIMIT, Selection
 from refactx.ingest.sources.inputs import Inputs, inputs_of
 from refactx.ingest.work_folder import names_of, work_folder
@@ -165,7 +166,7 @@ class _Change:
         ):
             clock, bars = Clock(), ProgressBars(self.resources.progress)
             _check_tokenizer(entry, tokenizer)
-            index = Index(database, entry, cache_bytes=_CACHE_BYTES, tokenizer=tokenizer)
+            index = Index(DatabaseSource(database, entry), cache_bytes=_CACHE_BYTES, tokenizer=tokenizer)
             own_tokenizer = index.tokenizer  # before the sources, so that a damaged one is reported at once
             hubs = read_hubs(connection, entry.id)
             steps = self._steps(connection, entry, folder, inputs, hubs)

@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from refactx.errors import CorruptIndexError
+from refactx.index.database_source import DatabaseSource
 from refactx.index.id_blocks import is_id_key, pack_id_blocks, unpack_ids
 from refactx.index.index import Index
 from refactx.index.names import FIRST_KEY, Named, pack_blocks, unpack_block
 from refactx.ingest.encoding.encoded import SpilledFacts, WholeFacts
 from refactx.ingest.progress import Clock, ProgressBars, timings
 from refactx.ingest.resources import DEFAULT_RESOURCES, Resources
-from refactx.ingest.segment.packing import DEFAULT_SHAPE, KeyedRow, Shape
 from refactx.ingest.segment.load import ZSTD_LEVEL, Learned, load_segment
+from refactx.ingest.segment.builder import DEFAULT_SHAPE, KeyedRow, Shape
 from refactx.ingest.work_folder import names_of, work_folder
 from refactx.postgres.building import add_name_table, add_segment, show_names, show_segment
 from refactx.postgres.changes import changing, name_tables, note_change, remove_unfinished
@@ -87,7 +88,10 @@ def compact(
         work_folder(work, *names_of(connection), index, "compact") as folder,
     ):
         clock, bars, before = Clock(), ProgressBars(resources.progress), read_mark(connection, entry)
-        opened, tables = Index(database, entry, cache_bytes=_CACHE_BYTES), name_tables(connection, entry)
+        opened, tables = (
+            Index(DatabaseSource(database, entry), cache_bytes=_CACHE_BYTES),
+            name_tables(connection, entry),
+        )
         signs = [sign for sign, _ in opened.segments]
         result = CompactResult(
             index=index, segments=len(signs), name_tables=len(tables), facts=opened.facts, seconds=clock.seconds

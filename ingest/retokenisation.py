@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from refactx.errors import InputError, TokenizerMismatchError
 from refactx.fact import DESCRIPTIONS
+from refactx.index.database_source import DatabaseSource
 from refactx.index.index import Index
 from refactx.ingest.encoding.decode import decode_texts
 from refactx.ingest.encoding.encode import encode_facts
@@ -24,8 +25,8 @@ from refactx.ingest.progress import Clock, ProgressBars
 from refactx.ingest.publish import IngestResult, SegmentFacts, publish_index
 from refactx.ingest.report import Report
 from refactx.ingest.resources import DEFAULT_RESOURCES, Resources
-from refactx.ingest.segment.packing import DEFAULT_SHAPE, Shape
 from refactx.ingest.segment.load import Learned
+from refactx.ingest.segment.builder import DEFAULT_SHAPE, Shape
 from refactx.ingest.work_database import open_work_database
 from refactx.ingest.work_folder import names_of, work_folder
 from refactx.postgres.building import IndexHeader, check_free, check_name
@@ -89,7 +90,7 @@ def retokenise(
     ):
         check_free(connection, index, replace)
         clock, bars = Clock(), ProgressBars(resources.progress)
-        opened = Index(database, entry, cache_bytes=_CACHE_BYTES)
+        opened = Index(DatabaseSource(database, entry), cache_bytes=_CACHE_BYTES)
         if not opened.facts:
             raise InputError(f"index {base!r} is empty, so {index!r} cannot be built from it: append facts to it first")
         check_lossless(opened.tokenizer, opened.tokenizer_name)

@@ -1,4 +1,4 @@
-"""The folder of ReFactX's own data: `$REFACTX_HOME`, or by default the user's data folder.
+"""The folder of ReFactX's own data, `$REFACTX_HOME` or by default the user's data folder; and paths of index files.
 
 For root the default is `/var/lib/refactx`, because root's database server runs as another user, who cannot enter
 `/root`. Missing folders are made; an existing folder is never changed.
@@ -10,6 +10,9 @@ from pathlib import Path
 from refactx.errors import InputError
 
 ROOT_HOME = Path("/var/lib/refactx")
+
+INDEX_FILE = ".refactx"
+"""The end of the names of index files. No index in a database has such a name."""
 
 
 def refactx_home() -> Path:
@@ -25,6 +28,24 @@ def refactx_home() -> Path:
     from platformdirs import user_data_path  # needed by this branch alone
 
     return make_home(user_data_path("refactx"))
+
+
+def is_file_name(name: str) -> bool:
+    """Return whether what names an index is the path of a file, not the name of an index in a database: it ends with
+    `.refactx`, begins like a path, or has a slash and there is such a file.
+
+    >>> is_file_name("wikidata.refactx"), is_file_name("./wikidata"), is_file_name("wikidata")
+    (True, True, False)
+    """
+    return name.endswith(INDEX_FILE) or name.startswith(("/", "./", "../")) or ("/" in name and Path(name).is_file())
+
+
+def needs_database(file: str) -> InputError:
+    """Return the error for what cannot be done with an index file."""
+    return InputError(
+        f"{file} is an index file, which can only be read, and this needs PostgreSQL: run `refactx index import {file}`, "
+        "and give the name of that index"
+    )
 
 
 def make_home(folder: Path) -> Path:

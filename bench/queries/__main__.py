@@ -16,6 +16,7 @@ from bench.queries import counts
 from bench.walks import choose_keys, microseconds, random_facts, select_row
 from refactx.connect import connect
 from refactx.fact import split_fact
+from refactx.index.database_source import DatabaseSource
 from refactx.index.index import Index
 from refactx.postgres.catalogue import find_index
 from refactx.query.sets import Triple
@@ -33,11 +34,11 @@ def main() -> None:
         entry = find_index(database, sys.argv[1])
 
         def fresh() -> Index:
-            index = Index(database, entry, tokenizer=warm.tokenizer)
+            index = Index(DatabaseSource(database, entry), tokenizer=warm.tokenizer)
             index.rows[0].fetch(b"none")  # prepares the statement
             return index
 
-        warm = Index(database, entry)
+        warm = Index(DatabaseSource(database, entry))
         facts = [parsed(warm, tokens) for tokens in random_facts(warm, MANY)]
         with psycopg.connect(database.url, autocommit=True) as connection:
             keys = choose_keys(connection, entry.id)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from refactx.cli.help import OrderedGroup
-from refactx.cli.options import DB, JSON, print_json
+from refactx.cli.options import DB, JSON, NAME, print_json
 from refactx.cli.share import export, import_
 from refactx.cli.sources import machine_options, work_dir_of
 from refactx.cli.store.following import drop_store, print_with_store
@@ -59,7 +59,7 @@ def list_(db: str | None, every: bool, as_json: bool) -> None:
 @DB
 @JSON
 def show(name: str, db: str | None, as_json: bool) -> None:
-    """Show the contents and the size of an index."""
+    """Show the contents and the size of an index, or of an index file."""
     from refactx.connect import open_index
     from refactx.index.description import index_document, shape_of
 
@@ -78,7 +78,7 @@ def show(name: str, db: str | None, as_json: bool) -> None:
 @DB
 @JSON
 def verify(name: str, db: str | None, as_json: bool) -> None:
-    """Check everything in an index.
+    """Check everything in an index, or in an index file.
 
     If it is damaged, print the first faults and exit with code 1.
     """
@@ -115,7 +115,7 @@ def verify(name: str, db: str | None, as_json: bool) -> None:
 
 
 @index.command()
-@click.argument("name")
+@NAME
 @click.option("--unfinished", is_flag=True, help="Delete only what killed ingests left of it.")
 @DB
 @JSON
@@ -136,7 +136,7 @@ def drop(name: str, unfinished: bool, db: str | None, as_json: bool) -> None:
 
 
 @index.command()
-@click.argument("name")
+@NAME
 @DB
 @machine_options
 @JSON

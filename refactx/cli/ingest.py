@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from refactx.cli.help import GroupedCommand
-from refactx.cli.options import DB, INDEX, JSON
+from refactx.cli.options import DB, JSON, OWN_INDEX
 from refactx.cli.sources import (
     SOURCE_GROUPS,
     print_report,
@@ -51,7 +51,7 @@ class SourceArguments:
 @click.command(cls=GroupedCommand, groups=SOURCE_GROUPS)
 @click.argument("sources", nargs=-1, metavar="SOURCE...", type=FILE)
 @click.option("--tokenizer", metavar="MODEL", help="Of this model: Hugging Face id, folder or GGUF.")
-@INDEX
+@OWN_INDEX
 @click.option("--replace", is_flag=True, help="Replace an existing index.")
 @click.option("--append", "appends", is_flag=True, help="Add new facts to an existing index.")
 @click.option("--kb", metavar="NAME", help="Take the facts of index NAME, not of a SOURCE.")
@@ -121,7 +121,7 @@ def _check_no_source_option(given: dict[str, Any]) -> None:
 
 @click.command(cls=GroupedCommand, groups=SOURCE_GROUPS)
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=FILE)
-@INDEX
+@OWN_INDEX
 @source_options
 @JSON
 @DB

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refactx.asking.options import MAX_NEW_TOKENS, Generation
+from refactx.paths import is_file_name, needs_database
 
 if TYPE_CHECKING:
     from refactx.engines.loading import EngineOptions
@@ -17,7 +18,27 @@ ENGINES = ("auto", "transformers", "llamacpp")
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 DB = click.option("--db", metavar="URL", help="PostgreSQL; default: $REFACTX_DB or embedded.")
-INDEX = click.option("--index", default="default", show_default=True, metavar="NAME", help="Name of the index.")
+INDEX = click.option(
+    "--index", default="default", show_default=True, metavar="NAME", help="Name of the index, or a FILE.refactx."
+)
+
+
+def in_database(_context: click.Context, _parameter: click.Parameter, name: str | None) -> str | None:
+    """Return the name of an index that a command makes or changes. Raises InputError if it is the path of a file."""
+    if name is not None and is_file_name(name):
+        raise needs_database(name)
+    return name
+
+
+NAME = click.argument("name", callback=in_database)
+OWN_INDEX = click.option(
+    "--index",
+    default="default",
+    show_default=True,
+    metavar="NAME",
+    callback=in_database,
+    help="Name of the index.",
+)
 MODEL = click.option("--model", required=True, metavar="MODEL", help="Hugging Face id, folder, GGUF; or demo.")
 PROMPT = click.option(
     "--prompt", default="wikidata", show_default=True, metavar="PROMPT", help="Its name or a .toml file."

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from refactx.cli.options import DB, JSON, print_json
+from refactx.cli.options import DB, JSON, NAME, in_database, print_json
 from refactx.cli.store.following import print_with_store
 from refactx.errors import InputError, RefactxError
 
@@ -23,7 +23,7 @@ FILE = click.Path(path_type=Path)
 
 
 @click.command("export")
-@click.argument("name")
+@NAME
 @click.argument("file", type=FILE)
 @DB
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
@@ -31,7 +31,8 @@ FILE = click.Path(path_type=Path)
 def export(name: str, file: Path, db: str | None, force: bool, as_json: bool) -> None:
     """Write an index to a file.
 
-    `refactx index import` reads it, on any server. If FILE is -, it goes to standard output. The same command continues
+    `refactx index import` adds it to any server, and every command that reads an index reads the file itself, as --index
+    FILE. If FILE is -, it goes to standard output. The same command continues
     an export that was stopped, from FILE.part.
     """
     from refactx.connect import database
@@ -57,7 +58,7 @@ def export(name: str, file: Path, db: str | None, force: bool, as_json: bool) ->
 
 @click.command("import")
 @click.argument("file", type=FILE)
-@click.option("--index", metavar="NAME", help="Its new name; default: as exported.")
+@click.option("--index", metavar="NAME", callback=in_database, help="Its new name; default: as exported.")
 @DB
 @click.option("--replace", is_flag=True, help="Replace an existing index; readers keep the old one.")
 @JSON

@@ -5,28 +5,25 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from types import TracebackType
-from typing import TypeVar
-
-import zstandard
+from typing import TYPE_CHECKING, TypeVar
 
 from refactx.entity_ids import inverse_numbers, numbers_of
-from refactx.errors import CorruptIndexError, IndexNotFoundError, RefactxError
+from refactx.errors import IndexNotFoundError
 from refactx.fact import Fact, LinkedFact, split_fact, verbalise, written_part
 from refactx.index.all_facts import TokenIds, fact_of, token_sequences
 from refactx.index.completion import completions, normalise_prefix
 from refactx.index.links import FACTS_AT_ONCE, link_facts
-from refactx.index.name_tables import find_names, find_numbers, rows_of_table
+from refactx.index.name_tables import find_names, find_numbers
 from refactx.index.names import FIRST_KEY, Named, unpack_block
-from refactx.index.snapshot import Snapshot, open_snapshot
-from refactx.postgres.catalogue import stored_tokenizer
-from refactx.postgres.catalogue_entry import CatalogueEntry
-from refactx.postgres.database import Database
-from refactx.postgres.hubs import find_hubs, knows_hubs
-from refactx.postgres.segments import SegmentRows
-from refactx.tokenizer import FactTokenizer, unpack_tokenizer
+from refactx.index.snapshot import SegmentSource, Snapshot
+from refactx.index.source import IndexSource
+from refactx.tokenizer import FactTokenizer
 from refactx.tree.children import Children
 from refactx.tree.codec import RowCodec
 from refactx.tree.stored import StoredTree
+
+if TYPE_CHECKING:
+    from refactx.postgres.database import Database
 
 Value = TypeVar("Value")
 Wanted = TypeVar("Wanted")
@@ -36,7 +33,7 @@ CACHE_BYTES = 256 << 20
 
 
 class Index:
-    """A ready index, open for reading. Safe to share between threads; a forked child makes its own connections.
+    """A ready index in a database or a file, open for reading. Safe to share between threads, and with forked children.
 
     It is a `FactTree` (`children`) and a set of facts (`in`, `len`), and completes texts (`complete`). Close it, or use
     it in a `with` block:
@@ -48,36 +45,35 @@ class Index:
     It shows the index as it was when it was opened, until `refresh`. If the index is compacted meanwhile, it continues
     with the index as it is then: the answer for one prefix is of one moment, those for two may be of two.
 
-    Methods that read raise as `children` does. `database` and `entry`: where the index is, and its catalogue entry.
+    Methods that read raise as `children` does. `entry`: its catalogue entry.
     """
 
     def __init__(
-        self,
-        database: Database,
-        entry: CatalogueEntry,
-        *,
-        cache_bytes: int = CACHE_BYTES,
-        on_close: Callable[[], object] = lambda: None,
-        tokenizer: FactTokenizer | None = None,
+        self, source: IndexSource, *, cache_bytes: int = CACHE_BYTES, tokenizer: FactTokenizer | None = None
     ) -> None:
-        """Open an index, given its entry in the catalogue; `refactx.open_index` finds that.
+        """Open an index, given the place that it is read from; `refactx.open_index` finds that.
 
-        `on_close`: called by `close`; `tokenizer`: the index's own, if it is known: then it is not read.
+        `tokenizer`: the index's own, if it is known: then it is not read.
         """
-        self.database, self.entry, self._on_close = database, entry, on_close
-        self.name: str = entry.name
-        self.trigger: str = entry.trigger
-        self.terminator: str = entry.terminator
-        self.fingerprint: str = entry.fingerprint
-        self.tokenizer_name: str = entry.tokenizer
+        self._source, self.entry = source, source.entry
+        self.name: str = self.entry.name
+        self.trigger: str = self.entry.trigger
+        self.terminator: str = self.entry.terminator
+        self.fingerprint: str = self.entry.fingerprint
+        self.tokenizer_name: str = self.entry.tokenizer
         self._cache_bytes, self._earlier_round_trips = cache_bytes, 0
         self._renewing = threading.Lock()
-        self._snapshot = open_snapshot(database, entry, cache_bytes)
+        self._snapshot = source.snapshot(cache_bytes)
         if tokenizer is None:
-            self._packed_tokenizer = stored_tokenizer(database, entry)
+            self._load_tokenizer = source.prepare_tokenizer()
         else:
             self.tokenizer = tokenizer
         self._names_codec = RowCodec()
+
+    @property
+    def database(self) -> "Database":
+        """The database of the index. Raises InputError if it is read from a file."""
+        return self._source.database
 
     @property
     def segments(self) -> list[tuple[int, StoredTree]]:
@@ -85,7 +81,7 @@ class Index:
         return [(segment.sign, segment.tree) for segment in self._snapshot.segments]
 
     @property
-    def rows(self) -> list[SegmentRows]:
+    def rows(self) -> list[SegmentSource]:
         """The rows of each segment, at this moment."""
         return [segment.rows for segment in self._snapshot.segments]
 
@@ -116,7 +112,7 @@ class Index:
         """
         with self._renewing:
             before = self._snapshot
-            fresh = open_snapshot(self.database, self.entry, self._cache_bytes, before.segments)
+            fresh = self._source.snapshot(self._cache_bytes, before.segments)
             if fresh.same_as(before):
                 return False
             kept = {segment.number for segment in fresh.segments}
@@ -197,7 +193,7 @@ class Index:
         The predicate of an inverse fact has the id of the property that it reads backwards, an alias the id of its
         entity. Raises as `children` does.
         """
-        (linked,) = link_facts([fact], lambda names: self._find(find_names, names, self.database.retry))
+        (linked,) = link_facts([fact], lambda names: self._find(find_names, names))
         return linked
 
     def links_of(self, facts: Iterable[Fact]) -> Iterator[LinkedFact]:
@@ -208,12 +204,12 @@ class Index:
         waiting = iter(facts)
         while some := list(islice(waiting, FACTS_AT_ONCE)):
             # Up to 2,048 blocks from a cold disk may take longer than the limit for one lookup.
-            yield from link_facts(some, lambda names: self._find(find_names, names, self.database.retry_unlimited))
+            yield from link_facts(some, lambda names: self._find(find_names, names, unlimited=True))
 
     def ids_of(self, names: Iterable[str]) -> dict[str, Named]:
         """Return the ids of items and properties by name, and the kinds of properties' objects, without names that
         have none, with one query of each name table for all of them."""
-        return self._find(find_names, set(names), self.database.retry)
+        return self._find(find_names, set(names))
 
     def names_of(self, ids: Iterable[str], *, inverse: bool = False) -> dict[str, str]:
         """Return the names of items and properties by id, with one query of each name table for all of them.
@@ -225,7 +221,7 @@ class Index:
             index.names_of(["P57"], inverse=True)  # {"P57": "director of"}
         """
         numbers = inverse_numbers(ids, self.entry.report.get("inverse_properties")) if inverse else numbers_of(ids)
-        found = self._find(find_numbers, set(numbers.values()), self.database.retry)
+        found = self._find(find_numbers, set(numbers.values()))
         return {id_: found[number] for id_, number in numbers.items() if number in found}
 
     def hubs(self, objects: Iterable[str]) -> dict[str, dict[str, int]]:
@@ -236,18 +232,20 @@ class Index:
         """
         if not (names := list(objects) if self.has_hubs else []):
             return {}
-        return self.database.retry(lambda connection: find_hubs(connection, self.entry, names), self.name)
+        return self._source.hubs(names)
 
     @property
     def has_hubs(self) -> bool:
         """Whether hubs, names by id and kinds of literals are stored: not if an older ReFactX ingested the index."""
-        return knows_hubs(self.entry)
+        return isinstance(self.entry.report.get("hubs"), int)
 
     def _find(
-        self, find: Callable[..., dict[Wanted, Value]], wanted: set[Wanted], retry: Callable[..., dict[Wanted, Value]]
+        self, find: Callable[..., dict[Wanted, Value]], wanted: set[Wanted], *, unlimited: bool = False
     ) -> dict[Wanted, Value]:
         given = self._names_codec, f"index {self.name!r}"
-        return self._of_name_tables(lambda tables: retry(lambda c: find(c, tables, wanted, *given), self.name))
+        return self._of_name_tables(
+            lambda tables: self._source.read_names(lambda read: find(read, tables, wanted, *given), unlimited=unlimited)
+        )
 
     def name_rows(self) -> list[tuple[bytes, bytes]]:
         """Return the keys and blocks of all names, each table's in the order of its keys; the latest table is first."""
@@ -255,7 +253,11 @@ class Index:
 
     def name_table_rows(self, table: int, first: bytes = FIRST_KEY) -> list[tuple[bytes, bytes]]:
         """Return the keys and blocks of one name table by key; with `first` b"" also those of names by id."""
-        return self.database.retry_unlimited(lambda connection: rows_of_table(connection, table, first), self.name)
+        return self._source.name_rows(table, first)
+
+    def faults(self) -> Iterable[str]:
+        """Check how the index is stored, apart from its rows, and yield what is wrong: checksums in a file."""
+        return self._source.faults()
 
     def _of_name_tables(self, read: Callable[[tuple[int, ...]], Value]) -> Value:
         """Call `read` with the numbers of the name tables; if one of them is gone, call it again with the new ones."""
@@ -272,13 +274,9 @@ class Index:
 
     @cached_property
     def tokenizer(self) -> FactTokenizer:
-        """The tokenizer that the index was built for. Raises CorruptIndexError if it is damaged."""
-        try:
-            return FactTokenizer(unpack_tokenizer(self._packed_tokenizer))
-        except (zstandard.ZstdError, ValueError, RefactxError) as error:
-            raise CorruptIndexError(
-                f"index {self.name!r}: its tokenizer is damaged: {error}. Ingest the index again"
-            ) from error
+        """The tokenizer that the index was built for. Raises CorruptIndexError, or InputError for a file, if it is
+        damaged."""
+        return self._load_tokenizer()
 
     @property
     def round_trips(self) -> int:
@@ -286,9 +284,8 @@ class Index:
         return self._earlier_round_trips + sum(rows.round_trips for rows in self.rows)
 
     def close(self) -> None:
-        """Close the connections. The embedded server stops when nothing uses it any more."""
-        self.database.close()
-        self._on_close()
+        """Let go of the file, or close the connections. An embedded server stops when nothing uses it any more."""
+        self._source.close()
 
     def __enter__(self) -> "Index":
         return self

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -21,6 +21,10 @@ _FIRST_ID = b""
 
 Entry = TypeVar("Entry")
 
+ReadBlocks = Callable[[int, list[bytes], bytes], Mapping[bytes, bytes]]
+"""Read the blocks in which the entries of some keys would be, by key: the number of a name table, the keys, ascending,
+and the least key of a block."""
+
 
 class Connection(Protocol):
     """The part of a psycopg connection that the queries need."""
@@ -30,9 +34,9 @@ class Connection(Protocol):
 
 
 def find_names(
-    connection: Connection, tables: Sequence[int], names: set[str], codec: RowCodec, where: str
+    read: ReadBlocks, tables: Sequence[int], names: set[str], codec: RowCodec, where: str
 ) -> dict[str, Named]:
-    """Return the entities of names, without the names that no table has. Each table takes at most one query.
+    """Return the entities of names, without the names that no table has. Each table is read at most once.
 
     `tables`: the numbers of the name tables, the latest first: it decides if several have a name. Raises
     CorruptIndexError, whose message begins with `where`, if a block is damaged.
@@ -43,17 +47,17 @@ def find_names(
         if not missing:
             break
         keys = sorted({block_key(name) for name in missing})
-        blocks = _read_blocks(connection, table, keys, FIRST_KEY)
+        blocks = read(table, keys, FIRST_KEY)
         for key, some in _by_block(((block_key(name), name) for name in missing), blocks).items():
             found |= find_all(some, key, blocks[key], codec, f"{where}: block of names {key!r}")
     return found
 
 
 def find_numbers(
-    connection: Connection, tables: Sequence[int], numbers: set[int], codec: RowCodec, where: str
+    read: ReadBlocks, tables: Sequence[int], numbers: set[int], codec: RowCodec, where: str
 ) -> dict[int, str]:
     """Return the names of entities by their numbers (`refactx.entity_ids`; negative for the inverse of a property),
-    without the entities that no table has. Each table takes at most one query.
+    without the entities that no table has. Each table is read at most once.
 
     The arguments and errors are those of `find_names`.
     """
@@ -62,14 +66,14 @@ def find_numbers(
         missing = numbers - found.keys()
         if not missing:
             break
-        blocks = _read_blocks(connection, table, sorted(map(id_key, missing)), _FIRST_ID)
+        blocks = read(table, sorted(map(id_key, missing)), _FIRST_ID)
         for key, some in _by_block(((id_key(number), number) for number in missing), blocks).items():
             wanted = np.array(some, np.int64)
             found |= names_by_number(wanted, key, blocks[key], codec, f"{where}: block of ids {key.hex()}")
     return found
 
 
-def _read_blocks(connection: Connection, table: int, keys: list[bytes], first: bytes) -> dict[bytes, bytes]:
+def read_blocks(connection: Connection, table: int, keys: list[bytes], first: bytes) -> dict[bytes, bytes]:
     """Return the blocks in which the entries of keys would be; only rows from the key `first` on."""
     rows: list[tuple[bytes, bytes]] = connection.execute(
         _BLOCKS.format(table).encode(), [keys, first], binary=True

@@ -70,6 +70,8 @@ def verify(index: Index, progress: Callable[[int], object] = lambda facts: None)
     Damage becomes a fault in the verdict; DatabaseError and IndexNotFoundError are raised.
     """
     verdict = Verdict()
+    for fault in index.faults():
+        verdict.add(fault)
     for (_, tree), rows in zip(index.segments, index.rows, strict=True):
         before = verdict.rows
         try:

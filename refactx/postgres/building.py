@@ -18,6 +18,7 @@ from refactx.errors import (
     IndexNotFoundError,
     InputError,
 )
+from refactx.paths import INDEX_FILE
 from refactx.postgres.catalogue import check_catalogue, list_indexes, number
 from refactx.postgres.locks import Connection
 from refactx.postgres.removal import discard_unfinished
@@ -52,7 +53,9 @@ class UnfinishedIndex:
 
 
 def check_name(name: str) -> None:
-    """Raise InputError unless a name is printable and has no space at its ends."""
+    """Raise InputError unless a name is printable, has no space at its ends, and does not look like that of a file."""
+    if name.endswith(INDEX_FILE) or name.startswith(("/", "./", "../")):
+        raise InputError(f"{name!r} is the path of an index file, not a name for an index: give another --index")
     if not name or name != name.strip() or not name.isprintable():
         raise InputError(
             f"{name!r} is not a valid name for an index: give --index printable text without spaces at its ends"

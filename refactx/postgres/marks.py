@@ -7,10 +7,12 @@ by it. Numbers of tables alone would not do: a database that is restored from a 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from refactx.postgres.catalogue_entry import CatalogueEntry
-from refactx.postgres.locks import Connection
+
+if TYPE_CHECKING:
+    from refactx.postgres.locks import Connection  # marks of files are made without psycopg
 
 Stamp = tuple[int, str]
 """The number of an index or of a table in the catalogue, and when it was made (ISO 8601, UTC, microseconds)."""
@@ -57,7 +59,7 @@ def mark_of(
     return IndexMark(_stamp((entry.id, entry.created)), _stamps(segments), _stamps(names))
 
 
-def read_mark(connection: Connection, entry: CatalogueEntry) -> IndexMark:
+def read_mark(connection: "Connection", entry: CatalogueEntry) -> IndexMark:
     """Return the mark of an index as a connection, maybe in a transaction, sees it now."""
     segments = connection.execute("SELECT id, created FROM refactx.segments WHERE index_id = %s AND ready", [entry.id])
     names = connection.execute(

@@ -8,7 +8,7 @@ from time import monotonic
 
 from refactx.connect import connect
 from refactx.errors import DatabaseError, RefactxError
-from refactx.postgres.catalogue import find_index
+from refactx.paths import is_file_name
 from refactx.postgres.limits import Limits
 from refactx.server.http.errors import away
 
@@ -71,11 +71,16 @@ class Availability:
         return None
 
 
-def database_check(index: str, db: str | None) -> tuple[Callable[[], object], Callable[[], object]]:
-    """Return what asks the database whether it has an index, and what ends the use of the database.
+def database_check(index: str, db: str | None) -> tuple[Callable[[], object] | None, Callable[[], object]]:
+    """Return what asks the database whether it has an index (None if the index is a file), and what ends the use of the
+    database.
 
     Raises DatabaseError if it cannot be reached now.
     """
+    if is_file_name(index):
+        return None, lambda: None
+    from refactx.postgres.catalogue import find_index  # psycopg, which a file does not need
+
     database, release = connect(db, LIMITS)
 
     def close() -> None:

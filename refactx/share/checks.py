@@ -5,57 +5,24 @@ pieces agree with each other is checked by `refactx index verify`, which walks t
 pieces that they read.
 """
 
-import json
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import zstandard
 
-from refactx.errors import CorruptIndexError, ModelError
+from refactx.errors import CorruptIndexError
+from refactx.index.file.blocks import IN_PLACE, damage_error
+from refactx.index.file.header import ShareHeader
+from refactx.index.file.row_blocks import KeyedRow
+from refactx.index.file.segments import segment_codec
 from refactx.index.names import check_block
-from refactx.share.blocks import KeyedRow, damage_error
-from refactx.share.header import ShareHeader
 from refactx.share.hub_rows import unpack_hub
 from refactx.share.reader import MemberBlock
-from refactx.tokenizer import FactTokenizer, unpack_tokenizer
-from refactx.tree.codec import RowCodec, shared_seed
+from refactx.share.tree_rows import to_database
+from refactx.tree.codec import RowCodec
 from refactx.tree.piece import MAX_KEY, TERMINAL, row_key
 from refactx.tree.piece_members import from_members
 from refactx.tree.token_codes import frequent_tokens
-
-MAX_DICTIONARY_BYTES = 1 << 22
-"""40 times the size of the dictionaries that an ingest trains."""
-
-
-def read_tokenizer(packed: bytes, header: ShareHeader, source: str) -> FactTokenizer:
-    """Return the tokenizer of a file. Raises InputError unless it is the one that the header describes."""
-    try:
-        text = unpack_tokenizer(packed)
-        _check_ids(json.loads(text))
-        tokenizer = FactTokenizer(text)
-        fingerprint, vocabulary_size = tokenizer.fingerprint, len(tokenizer.token_bytes)
-    except (
-        zstandard.ZstdError,
-        ValueError,
-        TypeError,
-        LookupError,
-        AttributeError,
-        RecursionError,
-        ModelError,
-    ) as error:
-        raise damage_error(source, f"its tokenizer cannot be read ({error})") from error
-    if (fingerprint, vocabulary_size) != (header.fingerprint, header.vocabulary_size):
-        raise damage_error(source, "its tokenizer is not the one that its header describes")
-    return tokenizer
-
-
-def _check_ids(form: Any) -> None:
-    """Raise ValueError if most ids have no token: the tokenizers library lists all of those, however many there are."""
-    vocabulary = form["model"]["vocab"]
-    ids = list(vocabulary.values()) if isinstance(vocabulary, dict) else list(range(len(vocabulary)))
-    ids += [entry["id"] for entry in form.get("added_tokens") or []]
-    if ids and max(ids) > 2 * len(ids):
-        raise ValueError(f"it has {len(ids):,} tokens and an id of {max(ids):,}")
 
 
 class Checks:
@@ -74,16 +41,21 @@ class Checks:
         """Continue from the counts of an earlier run."""
         self.counted = counted
 
-    def add(self, part: MemberBlock, is_known: bool) -> None:
-        """Check one part. Of a part that is known, only read what later parts depend on. Raises InputError."""
+    def add(self, part: MemberBlock, is_known: bool) -> MemberBlock:
+        """Check one part, and return it with its rows as a database has them.
+
+        Of a part that is known, only read what later parts depend on. Raises InputError.
+        """
         kind, number = part.member
         try:
             if kind == "codes":
                 frequent_tokens(part.block.payload, self._header.vocabulary_size)
                 self._codes = part.block.payload
             elif kind == "dict":
-                self._codec = self._segment_codec(part.block.payload)
+                self._codec = segment_codec(self._codes, part.block.payload)
             elif kind == "tree" and not is_known:
+                if part.block.version >= IN_PLACE:
+                    part = replace(part, rows=tuple(map(self._stored, part.rows)))
                 for row in part.rows:
                     self._count_piece(number, row)
             elif kind == "names" and not is_known:
@@ -95,6 +67,7 @@ class Checks:
             raise damage_error(self._source, f"{kind} {number}: {error.__cause__ or error}") from error
         except (ValueError, OverflowError, zstandard.ZstdError) as error:
             raise damage_error(self._source, f"{kind} {number}: {error}") from error
+        return part
 
     def finish(self) -> None:
         """Raise InputError unless the parts had as many facts as the header says."""
@@ -105,12 +78,8 @@ class Checks:
                     f"tree {number} has {facts:,} facts and {roots} roots, but its header says {segment.facts:,} and 1",
                 )
 
-    def _segment_codec(self, dictionary: bytes) -> RowCodec:
-        if len(dictionary) > MAX_DICTIONARY_BYTES:
-            raise ValueError(f"it has {len(dictionary):,} bytes, more than {MAX_DICTIONARY_BYTES:,}")
-        codec = RowCodec(dictionary, seed=shared_seed(self._codes, dictionary))
-        codec.prepare()
-        return codec
+    def _stored(self, row: KeyedRow) -> KeyedRow:
+        return row if row[0][:1] <= b"\0" else to_database(row, self._codec, f"row {row[0][:40].hex()}")
 
     def _count_piece(self, number: int, row: KeyedRow) -> None:
         key, packed = row

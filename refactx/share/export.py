@@ -1,4 +1,4 @@
-"""The export of a ready index, read in one snapshot of its database, to one file (`refactx.share.blocks`).
+"""The export of a ready index, read in one snapshot of its database, to one file (`refactx.index.file`).
 
 Rows stream from the server into blocks of a megabyte. A file is written as FILE.part and renamed when it is complete
 and on disk. An export that was stopped leaves FILE.part. The next export checks its blocks and continues after the
@@ -7,7 +7,7 @@ last good one, if both have the same header, which is the same for the same inde
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +17,14 @@ import psycopg
 from psycopg import sql
 
 from refactx.errors import InputError, RefactxError
+from refactx.index.file.blocks import FILE_VERSION, MAGIC, BlockWriter, TruncatedFileError, size_of_block
+from refactx.index.file.contents import BlockEntry, pack_contents, pack_position
+from refactx.index.file.header import ROWS, Member, ShareHeader
+from refactx.index.file.row_blocks import KeyedRow, pack_rows, packed_size
 from refactx.postgres.database import Database
-from refactx.share.blocks import MAGIC, BlockWriter, KeyedRow, TruncatedFileError, pack_rows, packed_size
 from refactx.share.export_source import ExportSource, open_source
-from refactx.share.header import ROWS, ShareHeader
-from refactx.share.reader import ByteProgress, MemberBlock, open_shared
+from refactx.share.reader import ByteProgress, MemberBlock, counted_size, entry_of, open_shared
+from refactx.share.tree_rows import to_file
 
 BLOCK_BYTES = 1 << 20
 """The size of a block: little to read again when an export continues, and much beside its 52 bytes of checksums."""
@@ -63,8 +66,9 @@ def export_index(
     part = path.with_name(path.name + ".part")
     try:
         with open_source(database, name) as (connection, source), _open_part(part) as file:
-            last, note = _resume(file, part, source.header, progress)
-            written = _write(connection, source, file, last, block_bytes, progress)
+            found, note = _resume(file, part, source.header, progress)
+            last = found.last
+            written = _write(connection, source, file, found, block_bytes, progress)
             file.flush()
             os.fsync(file.fileno())
             _check_path(path, force)  # another process may have made it meanwhile
@@ -95,7 +99,7 @@ def export_stream(
     """Write a ready index to a stream, such as a pipe. Raises as `export_index` does."""
     try:
         with open_source(database, name) as (connection, source):
-            written = _write(connection, source, stream, None, block_bytes, progress)
+            written = _write(connection, source, stream, _Written(None, []), block_bytes, progress)
             stream.flush()
     except OSError as error:
         raise RefactxError(f"cannot write the index to standard output ({error.strerror or error})") from error
@@ -136,54 +140,81 @@ def _open_part(part: Path) -> Iterator[BinaryIO]:
         yield file
 
 
-def _resume(
-    file: BinaryIO, part: Path, header: ShareHeader, progress: ByteProgress
-) -> tuple[MemberBlock | None, str | None]:
-    """Return the last good part of an unfinished file, and a note on what was discarded.
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """What an earlier run has written: its last good part (None: nothing), and the entries of all its blocks."""
 
-    The file is truncated after that part, and positioned at its end. Without a good part the export starts again.
+    last: MemberBlock | None
+    entries: list[BlockEntry]
+
+
+def _resume(file: BinaryIO, part: Path, header: ShareHeader, progress: ByteProgress) -> tuple[_Written, str | None]:
+    """Return what an unfinished file has, and a note on what was discarded.
+
+    The file is truncated after that, and positioned at its end. Without a good part the export starts again.
     """
     last: MemberBlock | None = None
+    entries: list[BlockEntry] = []
     note = None
     try:
         shared = open_shared(file, str(part))
-        if shared.head.payload == header.to_bytes():
+        if (shared.head.payload, shared.head.version) == (header.to_bytes(), FILE_VERSION):
+            entries.append(entry_of(shared.head))
             for last in shared.parts:
-                progress(sum(len(key) + len(value) for key, value in last.rows), header.size)
+                entries.append(entry_of(last.block, last.rows))
+                progress(_size(last.member, last.rows), header.size)
         else:
             note = f"{part} is of another index, or of an earlier state of this one: the export starts again"
     except InputError as error:
         note = None if isinstance(error, TruncatedFileError) else f"{error}; the export continues before the damage"
     file.seek(last.block.end if last else 0)
     file.truncate()
-    return last, note
+    return _Written(last, entries if last else []), note
 
 
 def _write(
     connection: Connection,
     source: ExportSource,
     file: BinaryIO,
-    last: MemberBlock | None,
+    before: _Written,
     block_bytes: int,
     progress: ByteProgress,
 ) -> BlockWriter:
-    """Write everything after the part `last`; from the beginning if that is None."""
+    """Write everything after what an earlier run has written."""
+    last, entries = before.last, before.entries
     writer = BlockWriter(file, last.block if last else None)
+
+    def write(kind: str, number: int, payload: bytes, first_key: bytes = b"") -> None:
+        writer.write(kind, number, payload)
+        entries.append(BlockEntry(kind, number, len(payload), first_key))
+
     if last is None:
-        writer.write("header", 0, source.header.to_bytes())
+        write("header", 0, source.header.to_bytes())
     members = list(source.header.members())
-    for kind, number in members[members.index(last.member) if last else 0 :]:
-        is_begun = last is not None and (kind, number) == last.member
+    for member in members[members.index(last.member) if last else 0 :]:
+        kind, number = member
+        is_begun = last is not None and member == last.member
         if kind in ROWS:
             after = last.rows[-1][0] if is_begun and last else None
-            table, value = source.tables[kind, number]
-            for rows in _blocks(_rows(connection, table, value, after), block_bytes):
-                writer.write(kind, number, pack_rows(rows))
+            table, value = source.tables[member]
+            rows = _rows(connection, table, value, after)
+            if kind == "tree":
+                rows = to_file(rows, source.shared["codes", number], source.shared["dict", number], source.header.name)
+            for block in _blocks(rows, block_bytes):
+                write(kind, number, pack_rows(block), block[0][0])
                 file.flush()  # the progress that a killed export has reported is in the file
-                progress(sum(len(key) + len(value) for key, value in rows), source.header.size)
+                progress(_size(member, block), source.header.size)
+        elif kind == "contents" and not is_begun:
+            write(kind, number, pack_contents(entries))
+        elif kind == "end" and not is_begun:  # the contents are the block before
+            write(kind, number, pack_position(writer.written - size_of_block(entries[-1].size)))
         elif not is_begun:
-            writer.write(kind, number, source.tokenizer if kind == "tokens" else source.shared.get((kind, number), b""))
+            write(kind, number, source.tokenizer if kind == "tokens" else source.shared[member])
     return writer
+
+
+def _size(member: Member, rows: Sequence[KeyedRow]) -> int:
+    return sum(counted_size(member, row, FILE_VERSION) for row in rows)
 
 
 def _rows(

@@ -11,12 +11,12 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from refactx.errors import DatabaseError, IndexNotFoundError, RefactxError, without_password
+from refactx.index.file.header import Member, SharedRows, SharedSegment, ShareHeader
 from refactx.postgres.catalogue import find_index, list_indexes
 from refactx.postgres.database import Database
 from refactx.postgres.errors import read_error
 from refactx.postgres.hubs import knows_hubs
 from refactx.postgres.sessions import open_session
-from refactx.share.header import Member, SharedRows, SharedSegment, ShareHeader
 from refactx.share.hub_rows import select_hubs
 
 Connection = psycopg.Connection[Any]
@@ -87,7 +87,7 @@ def _describe(connection: Connection, name: str) -> ExportSource:
         tables["names", number] = sql.Identifier("refactx", f"names_{names_table['id']}"), sql.Identifier("block")
     if knows_hubs(entry):
         tables["hubs", 0] = select_hubs(entry.id)
-    sizes = {member: _size(connection, table, value) for member, (table, value) in tables.items()}
+    sizes = {member: _size(connection, member, table, value) for member, (table, value) in tables.items()}
     header = ShareHeader(
         format=entry.format,
         name=entry.name,
@@ -117,10 +117,10 @@ def _describe(connection: Connection, name: str) -> ExportSource:
     return ExportSource(header=header, tokenizer=tokenizer["serialized"], shared=shared, tables=tables)
 
 
-def _size(connection: Connection, table: sql.Composable, value: sql.Composable) -> SharedRows:
-    counted = connection.execute(
-        sql.SQL("SELECT count(*), coalesce(sum(length(key)::bigint + length({value})), 0)::bigint FROM {table}").format(
-            value=value, table=table
-        )
-    ).fetchone()
+def _size(connection: Connection, member: Member, table: sql.Composable, value: sql.Composable) -> SharedRows:
+    of = sql.SQL("get_byte(key, 0) = 0") if member[0] == "tree" else sql.SQL("true")  # `SharedRows` says why
+    statement = sql.SQL(
+        "SELECT count(*), coalesce(sum(length(key)::bigint + length({value})) FILTER (WHERE {of}), 0)::bigint FROM {table}"
+    )
+    counted = connection.execute(statement.format(value=value, table=table, of=of)).fetchone()
     return SharedRows(*counted) if counted else SharedRows(0, 0)

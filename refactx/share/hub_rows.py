@@ -6,11 +6,10 @@ bytes, big-endian.
 
 from psycopg import sql
 
-from refactx.fact import written_part
+from refactx.index.file.hubs import unpack_subjects
+from refactx.index.file.row_blocks import KeyedRow
 from refactx.postgres.hubs import Hub
-from refactx.share.blocks import KeyedRow
 
-_MOST_SUBJECTS = 1 << 50
 _ROWS = """(
     SELECT convert_to(object || E'\\n' || predicate || E'\\n' || inverse, 'UTF8') AS key, int8send(subjects) AS subjects
     FROM refactx.hubs WHERE index_id = {index}
@@ -28,11 +27,4 @@ def unpack_hub(row: KeyedRow) -> Hub:
     >>> unpack_hub((b"human\\ninstance of\\nhas instance", (52073).to_bytes(8, "big"))).subjects
     52073
     """
-    key, value = row
-    names, subjects = key.decode().split("\n"), int.from_bytes(value, "big")
-    if len(names) != 3 or any(written_part(name) != name or not name for name in names):
-        raise ValueError("a hub does not have three names")
-    if len(value) != 8 or not 0 < subjects <= _MOST_SUBJECTS:
-        raise ValueError("a hub has an impossible number of subjects")
-    object_, predicate, inverse = names
-    return Hub(object_, predicate, inverse, subjects)
+    return Hub(*unpack_subjects(*row))

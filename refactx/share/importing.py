@@ -17,6 +17,9 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from refactx.errors import DatabaseError, InputError, without_password
+from refactx.index.file.blocks import TruncatedFileError
+from refactx.index.file.header import ROWS, Member
+from refactx.index.file.tokenizer import read_tokenizer
 from refactx.postgres import building, removal
 from refactx.postgres.catalogue import check_catalogue, list_indexes, numbers
 from refactx.postgres.database import Database
@@ -25,11 +28,9 @@ from refactx.postgres.locks import name_lock
 from refactx.postgres.rights import check_rights
 from refactx.postgres.sessions import open_session
 from refactx.postgres.tables import Kind, add_key, add_rows
-from refactx.share.blocks import TruncatedFileError
-from refactx.share.checks import Checks, read_tokenizer
-from refactx.share.header import ROWS, Member
+from refactx.share.checks import Checks
 from refactx.share.hub_rows import unpack_hub
-from refactx.share.reader import ByteProgress, MemberBlock, SharedIndex, open_shared
+from refactx.share.reader import ByteProgress, MemberBlock, SharedIndex, counted_size, open_shared
 from refactx.tokenizer import FactTokenizer
 
 STEP_BYTES = 16 << 20
@@ -230,13 +231,13 @@ class _Import:
                 raise InputError(
                     f"{self._source} is not the file of the unfinished import, which was removed: run the command again"
                 )
-            self._checks.add(part, is_known)
-            size = sum(len(key) + len(value) for key, value in part.rows)
+            size = sum(counted_size(part.member, row, part.block.version) for row in part.rows)
+            checked = self._checks.add(part, is_known)
             self._progress(size, self._header.size)
             if is_known:
                 self._resumed += size
             else:
-                yield part
+                yield checked
 
     def _store(self, step: list[MemberBlock]) -> _Position:
         """Commit some parts and the position after them."""

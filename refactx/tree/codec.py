@@ -120,12 +120,8 @@ class RowCodec:
 
     def __init__(self, dictionary: bytes = b"", level: int = 9, seed: int = 0) -> None:
         self._dictionary = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
-        self._level, self._seed = level, seed
+        self._level, self.seed = level, seed
         self._local = threading.local()  # zstandard's (de)compressors are not thread-safe
-
-    def __reduce__(self) -> tuple[type["RowCodec"], tuple[bytes, int, int]]:
-        """Pickle what it was made of."""
-        return RowCodec, (self._dictionary.as_bytes() if self._dictionary else b"", self._level, self._seed)
 
     def prepare(self) -> None:
         """Load the dictionary for this thread now instead of with the first row: it takes as long as a lookup."""
@@ -159,7 +155,7 @@ class RowCodec:
         payload = self._compressor().compress(pickled)
         return _HEADER.pack(_MAGIC, FORMAT_VERSION, self._checksum(key, payload), len(pickled)) + payload
 
-    def unpack(self, key: bytes, row: bytes, where: object) -> tuple[Any, ...]:
+    def unpack(self, key: bytes, row: bytes | memoryview, where: object) -> tuple[Any, ...]:
         """Return the tuple in a row.
 
         Raises CorruptIndexError if `pack` did not make the row for this key; the message begins with `str(where)`.
@@ -193,8 +189,8 @@ class RowCodec:
             ) from error
         return members
 
-    def _checksum(self, key: bytes, payload: bytes) -> int:
-        return zlib.crc32(payload, zlib.crc32(key, self._seed))
+    def _checksum(self, key: bytes, payload: bytes | memoryview) -> int:
+        return zlib.crc32(payload, zlib.crc32(key, self.seed))
 
 
 def shared_seed(codes: bytes, dictionary: bytes) -> int:

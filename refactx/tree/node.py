@@ -1,5 +1,7 @@
 """A node of the tree: a prefix's place in a piece, from which a walk continues with the next token."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,7 +22,7 @@ class Node:
         self,
         children: Children,
         piece_key: bytes,
-        bounds: NDArray[np.int64],
+        bounds: Sequence[int] | NDArray[np.int64],
         *,
         path: Tokens,
         base: int,

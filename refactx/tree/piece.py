@@ -13,10 +13,13 @@ where `lcp` equals its depth, so that a walk needs no entry written out.
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from refactx.tree.children import Counts, Tokens
 from refactx.tree.token_codes import TokenCodes
 
 TERMINAL, SAME_PIECE, NEW_PIECE = 0, 1, 2
@@ -24,6 +27,8 @@ TERMINAL, SAME_PIECE, NEW_PIECE = 0, 1, 2
 which a lower piece begins."""
 
 Unsigned = NDArray[np.unsignedinteger]
+
+Buffer = bytes | memoryview
 
 NEVER = 1 << 30
 """A depth that no sequence has."""
@@ -55,6 +60,20 @@ def prefix_of(key: bytes) -> list[int]:
     return [int.from_bytes(key[at : at + _TOKEN_BYTES], "big") for at in range(1, len(key), _TOKEN_BYTES)]
 
 
+FEW = 32
+"""The children of so few entries are found without numpy, which takes longer to start: of most nodes of a walk."""
+
+
+class PieceChildren(NamedTuple):
+    """The children of a node in a piece: how many tokens all its entries share (`NEVER`: there is one), the entries at
+    which its children begin and after the last one, the tokens of the children, and how many facts are under each."""
+
+    forks: int
+    bounds: Sequence[int] | NDArray[np.int64]
+    tokens: Tokens
+    leaves: Counts
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Piece:
     """One piece in memory, about as large as its pickle.
@@ -69,7 +88,7 @@ class Piece:
     level: int
     lcp: Unsigned
     ends: NDArray[np.int32]
-    codes: bytes
+    codes: Buffer
     heads: Unsigned
     kinds: NDArray[np.uint8]
     leaves: Unsigned
@@ -78,7 +97,7 @@ class Piece:
     carried_items: int
 
     @classmethod
-    def of_facts(cls, *, lcp: Unsigned, ends: NDArray[np.int32], codes: bytes) -> "Piece":
+    def of_facts(cls, *, lcp: Unsigned, ends: NDArray[np.int32], codes: Buffer) -> "Piece":
         """Return a piece of level 0."""
         return cls(
             level=0,
@@ -134,6 +153,44 @@ class Piece:
     def total(self) -> int:
         """Return how many facts are under all entries."""
         return int(self.leaves.sum(dtype=np.int64)) if self.level else len(self)
+
+    def children_of(self, low: int, high: int, depth: int, first: Tokens, codes: TokenCodes) -> "PieceChildren":
+        """Return the children of node [low, high), none of whose entries ends at `depth`, the number of its tokens.
+
+        `first`: int32[1], the token of its first entry at that depth. Raises ValueError if the children do not ascend.
+        """
+        if high - low <= FEW:
+            return self._few_children(low, high, depth, first, codes)
+        forks = self.branch_depth(low, high)
+        bounds, tokens = np.array([low, high]), first
+        if forks <= depth:
+            bounds = self.children_bounds(low, high, depth)
+            tokens = np.concatenate([first, self.first_tokens(bounds[1:-1], codes)])
+            if not (tokens[:-1] < tokens[1:]).all():
+                raise ValueError("its children are not in order")
+        return PieceChildren(forks, bounds, tokens, self.leaves_between(bounds))
+
+    def _few_children(self, low: int, high: int, depth: int, first: Tokens, codes: TokenCodes) -> "PieceChildren":
+        shared = self.lcp[low + 1 : high].tolist()
+        forks = min(shared, default=NEVER)
+        bounds, tokens = [low, high], first
+        if forks <= depth:
+            starts = [entry for entry, same in enumerate(shared, low + 1) if same == depth]
+            bounds = [low, *starts, high]
+            if self.level:
+                heads = [int(self.heads[start]) for start in starts]
+            else:
+                heads = [codes.decode_one(self.codes, int(self.ends[start])) for start in starts]
+            heads = [int(first[0]), *heads]
+            if any(one >= other for one, other in pairwise(heads)):
+                raise ValueError("its children are not in order")
+            tokens = np.array(heads, np.int32)
+        if self.level:
+            under = self.leaves[low:high].tolist()
+            leaves = [sum(under[begin - low : end - low]) for begin, end in pairwise(bounds)]
+        else:
+            leaves = [end - begin for begin, end in pairwise(bounds)]
+        return PieceChildren(forks, bounds, tokens, np.array(leaves, np.int64))
 
     def branch_depth(self, low: int, high: int) -> int:
         """Return how many tokens all entries [low, high) share; `NEVER` if there is only one entry."""

@@ -5,18 +5,20 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from refactx.errors import CorruptIndexError
 from refactx.tree.arrays import Offsets
-from refactx.tree.codec import Member
-from refactx.tree.piece import NEW_PIECE, TERMINAL, Piece, Unsigned
+from refactx.tree.codec import Member, RowCodec
+from refactx.tree.piece import NEW_PIECE, TERMINAL, Buffer, Piece, Unsigned
 from refactx.tree.token_codes import MAX_TOKEN
 
-_WIDTHS = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<u8"}
+WIDTHS = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<u8"}
+"""The types of numbers by their bytes."""
 _IMPOSSIBLE = 1 << 50  # more facts or entries than an index can have
 
 
 def to_members(piece: Piece) -> tuple[Member, ...]:
     """Return the tuple that is pickled for a piece."""
-    shape = (piece.level, len(piece), _packed(piece.lcp), _packed(np.diff(piece.ends)), piece.codes)
+    shape = (piece.level, len(piece), _packed(piece.lcp), _packed(np.diff(piece.ends)), bytes(piece.codes))
     if piece.level == 0:
         return shape
     items = b"" if np.array_equal(piece.leaves, piece.items) else _packed(piece.items)
@@ -40,12 +42,7 @@ def from_members(members: tuple[Member, ...], level: int) -> Piece:
     kinds = np.frombuffer(_bytes(members[6]), np.uint8)
     leaves = _unpacked(members[7], count)
     items = _unpacked(members[8], count) if members[8] else leaves
-    if len(kinds) != count or kinds.max() > NEW_PIECE or not leaves.all():
-        raise ValueError("its entries have an unknown kind, or no facts")
-    if not ((kinds == TERMINAL) == (items == 0)).all():
-        raise ValueError("its kinds and counts contradict each other")
-    if int(heads.max()) >= MAX_TOKEN:
-        raise ValueError(f"a token id is not below {MAX_TOKEN:,}")
+    check_entries(lcp, codes, heads=heads, kinds=kinds, leaves=leaves, items=items)
     return Piece(
         level=level,
         lcp=lcp,
@@ -58,6 +55,38 @@ def from_members(members: tuple[Member, ...], level: int) -> Piece:
         carried_key=_bytes(members[9]),
         carried_items=_integer(members[10]),
     )
+
+
+def check_entries(
+    lcp: Unsigned, codes: Buffer, *, heads: Unsigned, kinds: NDArray[np.uint8], leaves: Unsigned, items: Unsigned
+) -> None:
+    """Raise ValueError if members of a piece above level 0 contradict each other or have impossible values."""
+    if lcp[0] != 0 or bytes(codes[-1:]) >= b"\x80":
+        raise ValueError("its suffixes do not add up")
+    if len(kinds) != len(lcp) or kinds.max() > NEW_PIECE or not leaves.all():
+        raise ValueError("its entries have an unknown kind, or no facts")
+    if not ((kinds == TERMINAL) == (items == 0)).all():
+        raise ValueError("its kinds and counts contradict each other")
+    if int(heads.max()) >= MAX_TOKEN:
+        raise ValueError(f"a token id is not below {MAX_TOKEN:,}")
+
+
+def check_counts(leaves: Unsigned, items: Unsigned, carried_items: int) -> None:
+    """Raise ValueError if a number of facts or of entries is larger than an index can have."""
+    for counts in (leaves, items):
+        if counts.itemsize == 8 and int(counts.max()) >= _IMPOSSIBLE:
+            raise ValueError("one of its counts is impossibly large")
+    _integer(carried_items)
+
+
+def read_packed(codec: RowCodec, key: bytes, row: Buffer, where: object) -> Piece:
+    """Return the piece in a packed row. Raises CorruptIndexError if the codec did not pack it for this key; the message
+    begins with `str(where)`."""
+    members = codec.unpack(key, row, where)
+    try:
+        return from_members(members, key[0])
+    except (ValueError, OverflowError) as error:
+        raise CorruptIndexError(f"{where} is damaged: {error}. Ingest the index again") from error
 
 
 def fact_members(rows: Sequence[tuple[Member, ...]]) -> tuple[Offsets, Unsigned, Unsigned, list[bytes]]:
@@ -95,19 +124,24 @@ def _shape(members: tuple[Member, ...], level: int) -> tuple[int, bytes]:
     return count, codes
 
 
+def width_of(values: NDArray[np.integer]) -> int:
+    """Return the bytes of the narrowest type that holds all values."""
+    largest = int(values.max(initial=0))
+    return next(w for w in WIDTHS if w == 8 or largest < 1 << 8 * w)
+
+
 def _packed(values: NDArray[np.integer]) -> bytes:
     """Return values in the narrowest width that holds them, after one byte with that width."""
-    largest = int(values.max(initial=0))
-    width = next(w for w in _WIDTHS if w == 8 or largest < 1 << 8 * w)
-    return bytes([width]) + values.astype(_WIDTHS[width]).tobytes()
+    width = width_of(values)
+    return bytes([width]) + values.astype(WIDTHS[width]).tobytes()
 
 
 def _unpacked(packed: Member, count: int) -> Unsigned:
     """Return the `count` values that `_packed` packed. Raise ValueError if they are not that many, or too large."""
     data = _bytes(packed)
-    if not data or data[0] not in _WIDTHS or len(data) != 1 + data[0] * count:
+    if not data or data[0] not in WIDTHS or len(data) != 1 + data[0] * count:
         raise ValueError(f"one of its arrays does not have {count} values")
-    values: Unsigned = np.frombuffer(data, _WIDTHS[data[0]], offset=1)
+    values: Unsigned = np.frombuffer(data, WIDTHS[data[0]], offset=1)
     if data[0] == 8 and int(values.max()) >= _IMPOSSIBLE:
         raise ValueError("one of its counts is impossibly large")
     return values

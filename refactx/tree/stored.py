@@ -4,23 +4,19 @@ A walk reads one row of each level (docs/explanation/tree.md, "The tree in rows"
 pieces and nodes; a node in it takes one dictionary lookup.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from refactx.errors import CorruptIndexError
 from refactx.tree.cache import ByteCache
-from refactx.tree.children import NO_LEAVES, NO_TOKENS, OFF_TREE, Children, Counts, Tokens
+from refactx.tree.children import NO_LEAVES, NO_TOKENS, OFF_TREE, Children, Tokens
 from refactx.tree.codec import RowCodec
 from refactx.tree.node import Node
-from refactx.tree.piece import TERMINAL, Piece, prefix_of, row_key
-from refactx.tree.piece_members import from_members
+from refactx.tree.piece import TERMINAL, Buffer, Piece, prefix_of, row_key
+from refactx.tree.piece_members import read_packed
 from refactx.tree.token_codes import TokenCodes
-
-_ONE: Counts = np.ones(1, np.int64)
-_ONE.setflags(write=False)
-
 
 LONGEST_FACT = 16_384
 """More tokens than any fact has: three parts of 1,000 characters, of at most 4 bytes each."""
@@ -29,11 +25,11 @@ LONGEST_FACT = 16_384
 class RowSource(Protocol):
     """A source of the rows of one segment."""
 
-    def fetch(self, key: bytes) -> bytes | None:
+    def fetch(self, key: bytes) -> Buffer | None:
         """Return the row under a key, or None if there is none; in one round trip."""
         ...
 
-    def fetch_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+    def fetch_many(self, keys: Sequence[bytes]) -> Mapping[bytes, Buffer]:
         """Return the rows under some keys, those that exist; in one round trip."""
         ...
 
@@ -48,12 +44,16 @@ class _RowName(NamedTuple):
         return f"index {self.name!r}: row {self.key.hex()} (level {self.key[0]}, prefix {prefix_of(self.key)})"
 
 
+ReadPiece = Callable[[RowCodec, bytes, Buffer, object], Piece]
+"""Read the piece in a row, given the segment's codec, its key, the row, and how errors name it."""
+
+
 class StoredTree:
     """The tree in the rows of one segment: a `FactTree`. Safe to share between threads.
 
     `levels` and `facts`: the numbers of levels and facts of the segment; `name`: that of its index, for errors;
-    `cache_bytes`: the bound of the cache. Methods that read rows raise CorruptIndexError, which names the row, if one
-    is missing or damaged, and whatever `rows` raises.
+    `cache_bytes`: the bound of the cache; `read`: the reader of its rows, by default of packed ones. Methods that read
+    rows raise CorruptIndexError, which names the row, if one is missing or damaged, and whatever `rows` raises.
     """
 
     def __init__(
@@ -66,8 +66,9 @@ class StoredTree:
         facts: int,
         name: str,
         cache_bytes: int = 256 << 20,
+        read: ReadPiece = read_packed,
     ) -> None:
-        self.facts = facts
+        self.facts, self._read = facts, read
         self._rows, self.codec, self.codes, self.name = rows, codec, codes, name
         self.root_key = row_key(levels - 1, [])
         self._cache: ByteCache[Node | Piece] = ByteCache(cache_bytes)
@@ -124,12 +125,8 @@ class StoredTree:
                 raise self._missing(key)
         return [self.codec.unpack(key, rows[key], self._where(key)) for key in keys]
 
-    def _unpacked(self, key: bytes, row: bytes) -> Piece:
-        members = self.codec.unpack(key, row, self._where(key))
-        try:
-            piece = from_members(members, key[0])
-        except (ValueError, OverflowError) as error:
-            raise self.damaged(key, str(error)) from error
+    def _unpacked(self, key: bytes, row: Buffer) -> Piece:
+        piece = self._read(self.codec, key, row, self._where(key))
         if key == self.root_key and piece.total() != self.facts:
             raise self.damaged(key, f"it counts {piece.total():,} facts, the catalogue {self.facts:,}")
         self._cache.put(key, piece)
@@ -246,16 +243,8 @@ class StoredTree:
         first = path[depth - base : depth - base + 1]
         if not len(first):
             raise ValueError("one of its entries ends too early")
-        forks = piece.branch_depth(low, high)
-        if forks > depth:
-            bounds, tokens = np.array([low, high]), first
-        else:
-            bounds = piece.children_bounds(low, high, depth)
-            tokens = np.concatenate([first, piece.first_tokens(bounds[1:-1], self.codes)])
-            if not (tokens[:-1] < tokens[1:]).all():
-                raise ValueError("its children are not in order")
-            tokens.setflags(write=False)
-        leaves = _ONE if piece.level == 0 and high - low == 1 else piece.leaves_between(bounds)
+        forks, bounds, tokens, leaves = piece.children_of(low, high, depth, first, self.codes)
+        tokens.setflags(write=False)
         leaves.setflags(write=False)
         # The path ends with its entry: a fact may end there, or the walk continues in a lower piece.
         forks = min(forks, base + len(path))

@@ -100,7 +100,7 @@ class TokenCodes:
         numbers[known] = self._numbers[tokens[known]]
         return numbers
 
-    def decode(self, data: bytes) -> list[int]:
+    def decode(self, data: bytes | memoryview) -> list[int]:
         """Return the token ids of the codes in `data`, which is short: a loop in Python.
 
         Raises ValueError if `data` ends within a code, or if a code has more than five bytes or too high an id.
@@ -122,7 +122,7 @@ class TokenCodes:
             raise ValueError(f"a token id is not below {MAX_TOKEN:,}")
         return tokens
 
-    def decode_all(self, data: bytes) -> tuple[Tokens, NDArray[np.int64]]:
+    def decode_all(self, data: bytes | memoryview) -> tuple[Tokens, NDArray[np.int64]]:
         """Return the ids of the codes in `data`, which may be long: int32[n], and int64[n] where each code begins.
 
         Raises ValueError as `decode` does.
@@ -137,27 +137,27 @@ class TokenCodes:
             raise ValueError("a token code has more than five bytes")
         return self.tokens_at(array, starts), starts
 
-    def decode_at(self, data: bytes, starts: NDArray[np.signedinteger]) -> Tokens:
+    def decode_at(self, data: bytes | memoryview, starts: NDArray[np.signedinteger]) -> Tokens:
         """Return the ids whose codes begin at `starts`: int32[len(starts)].
 
         Raises ValueError or IndexError if `decode` would raise ValueError.
         """
         if len(starts) > _DECODED_ONE_BY_ONE:
             return self.tokens_at(np.frombuffer(data, np.uint8), starts)
-        frequent, known = self._tokens, len(self._tokens)
-        tokens = []
-        for start in starts.tolist():
-            at, byte = start, data[start]
-            number, shift = byte & 0x7F, 7
-            while byte & 0x80 and shift <= 28:
-                at += 1
-                byte = data[at]
-                number |= (byte & 0x7F) << shift
-                shift += 7
-            if byte & 0x80 or number - known >= MAX_TOKEN:
-                raise ValueError(f"a token code has more than five bytes, or an id that is not below {MAX_TOKEN:,}")
-            tokens.append(frequent[number] if number < known else number - known)
-        return np.array(tokens, np.int32)
+        return np.array([self.decode_one(data, start) for start in starts.tolist()], np.int32)
+
+    def decode_one(self, data: bytes | memoryview, start: int) -> int:
+        """Return the id whose code begins at `start`. Raises as `decode_at` does."""
+        at, byte, known = start, data[start], len(self._tokens)
+        number, shift = byte & 0x7F, 7
+        while byte & 0x80 and shift <= 28:
+            at += 1
+            byte = data[at]
+            number |= (byte & 0x7F) << shift
+            shift += 7
+        if byte & 0x80 or number - known >= MAX_TOKEN:
+            raise ValueError(f"a token code has more than five bytes, or an id that is not below {MAX_TOKEN:,}")
+        return self._tokens[number] if number < known else number - known
 
     def tokens_at(self, data: Bytes, starts: NDArray[np.integer]) -> Tokens:
         """Return the ids whose codes begin at `starts`, with numpy: int32[len(starts)].

@@ -7,6 +7,7 @@ from support.ingest.tiny import ingest_tiny
 
 from bench.queries.as_claims import claims_of
 from bench.queries.counts import CountedDatabase, figures
+from refactx.index.database_source import DatabaseSource
 from refactx.index.index import Index
 from refactx.ingest import Selection
 from refactx.postgres.catalogue import find_index
@@ -28,11 +29,11 @@ def test_an_index_of_the_claims_has_the_facts_and_their_counts(db_url: str, tmp_
     database = CountedDatabase(db_url)
     try:
         entry = find_index(database, "small")
-        with Index(database, entry) as index:
+        with Index(DatabaseSource(database, entry)) as index:
             own = [(fact.subject, fact.predicate, fact.object) for fact in index.all_facts()]
             inverse = [(o, "likes of", s) for s, p, o in FACTS if p == "likes" and o != "Bob"]
             assert sorted(own) == sorted([*FACTS, *inverse, ("x", "p of", "Ann")])
-            found = figures(database, lambda: Index(database, entry, tokenizer=index.tokenizer), own)
+            found = figures(database, lambda: Index(DatabaseSource(database, entry), tokenizer=index.tokenizer), own)
     finally:
         database.close()
     per_prefix = Counter((subject, predicate) for subject, predicate, _ in own)

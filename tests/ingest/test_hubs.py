@@ -11,9 +11,10 @@ from support.ingest.living_index import LivingIndex
 from support.shared_index import blocks, changed, opened
 
 from refactx.errors import IndexNotFoundError, InputError
+from refactx.index.file.blocks import FILE_VERSION
+from refactx.index.file.row_blocks import pack_rows, unpack_rows
 from refactx.ingest.selection import Selection
 from refactx.postgres.removal import drop
-from refactx.share.blocks import pack_rows, unpack_rows
 from refactx.share.export import export_index, export_stream
 from refactx.share.importing import import_index, import_stream
 
@@ -99,7 +100,7 @@ def test_a_file_with_impossible_hubs_is_refused(living: LivingIndex) -> None:
         export_stream(database, "default", stream)
         file = stream.getvalue()
         ((at, hubs),) = ((at, block) for at, block in enumerate(blocks(file)) if block.kind == "hubs")
-        ((key, value),) = unpack_rows(hubs.payload)
+        ((key, value),) = unpack_rows(hubs.payload, FILE_VERSION)
         for row in (
             (key, value[1:]),
             (key, bytes(8)),

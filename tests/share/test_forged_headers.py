@@ -16,9 +16,9 @@ from support.share.forged_files import (
 )
 from support.shared_index import answers, changed, opened
 
+from refactx.index.file.blocks import FILE_VERSION, MAGIC, MAX_PAYLOAD
 from refactx.postgres.catalogue import list_indexes
 from refactx.postgres.database import Database
-from refactx.share.blocks import FILE_VERSION, MAGIC, MAX_PAYLOAD
 from refactx.share.importing import import_stream
 
 
@@ -71,7 +71,7 @@ DEEP = json.loads("[" * 200 + "]" * 200)
         ({"segments": []}, "names 0 has 0 rows"),
         ({"segments": [[]]}, "not an object"),
         ({"names": [{"rows": -1, "size": 0}]}, "'rows'"),
-        ({"names": []}, "expected end 0, found names 0"),
+        ({"names": []}, "expected contents 0, found names 0"),
     ],
     ids=str,
 )

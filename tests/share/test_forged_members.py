@@ -3,6 +3,7 @@
 import json
 import pickle
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import zstandard
@@ -20,11 +21,12 @@ from support.share.forged_files import (
 from support.shared_index import blocks, changed, forged
 from support.tiny_model import tiny_fact_tokenizer
 
+from refactx.index.file.blocks import FILE_VERSION
+from refactx.index.file.row_blocks import pack_rows, unpack_rows
 from refactx.postgres.database import Database
-from refactx.share.blocks import pack_rows, unpack_rows
 from refactx.tokenizer import MAX_TOKENIZER_BYTES
+from refactx.tree.array_rows import pack_arrays, read_in_place
 from refactx.tree.codec import RowCodec
-from refactx.tree.piece_members import from_members
 
 
 def test_another_tokenizer_or_none_is_refused(target: Database, export_bytes: bytes) -> None:
@@ -58,7 +60,7 @@ def test_another_dictionary_is_refused(target: Database, export_bytes: bytes) ->
 
 def test_a_row_that_a_reader_would_refuse_is_refused(target: Database, export_bytes: bytes) -> None:
     number = block_number(export_bytes, "tree")
-    (key, value), *others = unpack_rows(payload(export_bytes, number))
+    (key, value), *others = unpack_rows(payload(export_bytes, number), FILE_VERSION)
     codec = row_codec(export_bytes)
     pieces = {
         "empty": b"",
@@ -78,11 +80,12 @@ def test_a_row_that_a_reader_would_refuse_is_refused(target: Database, export_by
 
 def test_rows_that_claim_another_level_are_refused(target: Database, export_bytes: bytes) -> None:
     number = block_number(export_bytes, "tree", last=True)
-    (key, value), *_ = list(unpack_rows(payload(export_bytes, number)))[-1:]
-    members = row_codec(export_bytes).unpack(key, value, "test")
-    assert from_members(members, key[0]).total() > 0
+    (key, value), *_ = list(unpack_rows(payload(export_bytes, number), FILE_VERSION))[-1:]
+    codec = row_codec(export_bytes)
+    piece = read_in_place(codec, key, value, "test")
+    assert piece.total() > 0
     for other in (b"", b"\xff", bytes([key[0] + 1]), key + b"\0\0\1", key + bytes(3000)):
-        row = other, row_codec(export_bytes).pack(other, members)
+        row = other, pack_arrays(other, replace(piece, level=other[0] if other else 0), codec.seed)
         text = changed(export_bytes, {number: [("tree", 0, pack_rows([row]))]})
         assert "FILE is damaged" in import_error(target, text)
 
@@ -91,7 +94,7 @@ def test_missing_facts_are_found_even_if_the_header_has_the_smaller_counts(
     target: Database, export_bytes: bytes
 ) -> None:
     number = block_number(export_bytes, "tree")
-    rows = list(unpack_rows(payload(export_bytes, number)))
+    rows = list(unpack_rows(payload(export_bytes, number), FILE_VERSION))
 
     def fewer(header: Header) -> None:
         counts = header["segments"][0]["rows"]
@@ -106,7 +109,7 @@ def test_missing_facts_are_found_even_if_the_header_has_the_smaller_counts(
 def test_keys_that_do_not_ascend_are_refused(target: Database, export_bytes: bytes) -> None:
     for kind in ("tree", "names"):
         number = block_number(export_bytes, kind)
-        rows = list(unpack_rows(payload(export_bytes, number)))
+        rows = list(unpack_rows(payload(export_bytes, number), FILE_VERSION))
         for wrong in ([*rows, rows[-1]], [*rows[::-1], rows[0]], []):
             text = changed(export_bytes, {number: [(kind, 0, pack_rows(wrong))]})
             assert "FILE is damaged" in import_error(target, text)
@@ -115,7 +118,7 @@ def test_keys_that_do_not_ascend_are_refused(target: Database, export_bytes: byt
 def test_damaged_blocks_of_names_and_of_ids_are_refused(target: Database, export_bytes: bytes) -> None:
     for last in (False, True):
         number = block_number(export_bytes, "names", last=last)
-        ((key, value),) = unpack_rows(payload(export_bytes, number))
+        ((key, value),) = unpack_rows(payload(export_bytes, number), FILE_VERSION)
         count, joined, *columns = RowCodec().unpack(key, value, "test")
         assert isinstance(joined, bytes)
         if last:

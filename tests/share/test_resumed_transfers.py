@@ -10,8 +10,8 @@ from support.shared_index import BLOCK_BYTES, answers, blocks, changed, opened
 
 from refactx.connect import open_index
 from refactx.errors import DatabaseError, IndexNotFoundError, InputError
+from refactx.index.file.blocks import TruncatedFileError
 from refactx.index.verify import verify
-from refactx.share.blocks import TruncatedFileError
 from refactx.share.export import export_index
 from refactx.share.importing import import_index
 

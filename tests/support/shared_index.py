@@ -9,10 +9,13 @@ from typing import Any
 
 from refactx.connect import open_index
 from refactx.fact import Fact, split_fact
+from refactx.index.file.blocks import FILE_VERSION, IN_PLACE, BlockWriter, FileBlock, read_blocks, size_of_block
+from refactx.index.file.contents import BlockEntry, pack_contents, pack_position
+from refactx.index.file.header import ROWS
+from refactx.index.file.row_blocks import unpack_rows
 from refactx.index.index import Index
-from refactx.ingest.segment.packing import Shape
+from refactx.ingest.segment.builder import Shape
 from refactx.postgres.database import Database
-from refactx.share.blocks import BlockWriter, FileBlock, read_blocks
 from support.ingest.graph_twin import Line, written
 from support.ingest.tiny import ingest_tiny
 
@@ -89,13 +92,27 @@ def blocks(file: bytes) -> list[FileBlock]:
     return list(read_blocks(BytesIO(file), "test"))
 
 
-def forged(parts: Iterable[tuple[str, int, bytes]]) -> bytes:
-    """A file of these blocks with right checksums."""
+def forged(parts: Iterable[tuple[str, int, bytes]], version: int = FILE_VERSION) -> bytes:
+    """A file of these blocks with right checksums, whose contents and end are those of such a file."""
     out = BytesIO()
-    writer = BlockWriter(out)
-    for part in parts:
-        writer.write(*part)
+    writer = BlockWriter(out, version=version)
+    entries: list[BlockEntry] = []
+    for kind, number, given in parts:
+        payload = given
+        if kind == "contents":
+            payload = pack_contents(entries)
+        elif kind == "end" and version >= IN_PLACE:
+            payload = pack_position(writer.written - size_of_block(entries[-1].size))
+        writer.write(kind, number, payload)
+        entries.append(BlockEntry(kind, number, len(payload), _first_key(kind, payload)))
     return out.getvalue()
+
+
+def _first_key(kind: str, payload: bytes) -> bytes:
+    try:
+        return next(unpack_rows(payload, FILE_VERSION))[0] if kind in ROWS else b""
+    except (ValueError, IndexError):
+        return b""
 
 
 def changed(file: bytes, changes: dict[int, Sequence[Any]]) -> bytes:

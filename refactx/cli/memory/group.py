@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refactx.cli.help import OrderedGroup
-from refactx.cli.options import DB, DEVICE, INDEX, JSON, print_json
+from refactx.cli.options import DB, DEVICE, INDEX, JSON, OWN_INDEX, print_json
 from refactx.fact import visible
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def memory(context: click.Context) -> None:
 
 @memory.command()
 @click.option("--encoder", default="minilm", show_default=True, metavar="MODEL", help=ENCODER)
-@INDEX
+@OWN_INDEX
 @click.option("--aliases", is_flag=True, help="Embeddings of aliases too.")
 @DEVICE
 @DB
@@ -55,7 +55,7 @@ def build(encoder: str, index: str, aliases: bool, device: str, db: str | None, 
 
 
 @memory.command()
-@INDEX
+@OWN_INDEX
 @DB
 @JSON
 def show(index: str, db: str | None, as_json: bool) -> None:
@@ -131,7 +131,7 @@ def find(
     metavar="R",
     help="Refuse at least R of what is missing; default: most right decisions.",
 )
-@INDEX
+@OWN_INDEX
 @DB
 @JSON
 def calibrate(
@@ -163,7 +163,7 @@ def calibrate(
 
 @memory.command()
 @click.option("--encoder", metavar="MODEL", help="Only that of this encoder, as show names it.")
-@INDEX
+@OWN_INDEX
 @DB
 @JSON
 def drop(encoder: str | None, index: str, db: str | None, as_json: bool) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from refactx.cli.help import OrderedGroup
-from refactx.cli.options import DB, JSON, print_json
+from refactx.cli.options import DB, JSON, NAME, print_json
 from refactx.cli.store.following import drop_store, note_if_waiting, print_store, progress
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def store(context: click.Context) -> None:
 
 
 @store.command()
-@click.argument("name")
+@NAME
 @DB
 @JSON
 def build(name: str, db: str | None, as_json: bool) -> None:
@@ -37,7 +37,7 @@ def build(name: str, db: str | None, as_json: bool) -> None:
 
 
 @store.command()
-@click.argument("name")
+@NAME
 @DB
 @JSON
 def update(name: str, db: str | None, as_json: bool) -> None:
@@ -51,7 +51,7 @@ def update(name: str, db: str | None, as_json: bool) -> None:
 
 
 @store.command()
-@click.argument("name")
+@NAME
 @DB
 @JSON
 def show(name: str, db: str | None, as_json: bool) -> None:
@@ -70,7 +70,7 @@ def show(name: str, db: str | None, as_json: bool) -> None:
 
 
 @store.command()
-@click.argument("name")
+@NAME
 @DB
 @JSON
 def drop(name: str, db: str | None, as_json: bool) -> None:

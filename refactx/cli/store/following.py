@@ -24,6 +24,7 @@ def follow(database: "Database", name: str, *, builds: bool = False) -> "StoreRe
     """
     from refactx.errors import RefactxError
     from refactx.index import Index
+    from refactx.index.database_source import DatabaseSource
     from refactx.postgres.catalogue import find_index
     from refactx.sparql.store import StoreError, update_store
     from refactx.sparql.store.folder import folder_of_name
@@ -33,7 +34,7 @@ def follow(database: "Database", name: str, *, builds: bool = False) -> "StoreRe
         if not builds and not folder.exists():
             return None
         note_if_waiting(folder, name)
-        index = Index(database, find_index(database, name))
+        index = Index(DatabaseSource(database, find_index(database, name)))
         with progress(index) as advance:
             return update_store(index, advance=advance)
     except (RefactxError, OSError) as error:

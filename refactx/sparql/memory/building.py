@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.errors import InputError, ModelError
+from refactx.index.database_source import DatabaseSource
 from refactx.index.index import Index
 from refactx.postgres.building import make_schema
 from refactx.postgres.catalogue import find_index
@@ -85,7 +86,7 @@ def build_memory(
         )
     with memory_session(database, index) as connection:
         entry = find_index(database, index)
-        opened = Index(database, entry, cache_bytes=_CACHE_BYTES)
+        opened = Index(DatabaseSource(database, entry), cache_bytes=_CACHE_BYTES)
         if next(name_rows(opened), None) is None:
             raise InputError(f"index {index!r} has no names with ids such as Q42, so there is nothing to remember")
         with memory_lock(connection, entry.id, index):

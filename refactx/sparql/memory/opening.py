@@ -1,14 +1,16 @@
 """The memory of an index as it is: a stored one with its encoder, or the index's names alone."""
 
 import logging
+from typing import TYPE_CHECKING
 
 from refactx.errors import InputError
 from refactx.index.index import Index
-from refactx.postgres.memory.records import MemoryRecord, list_memories
 from refactx.sparql.memory.encoders import load_encoder
 from refactx.sparql.memory.entry import Encoder, Memory
 from refactx.sparql.memory.name_memory import NameMemory
-from refactx.sparql.memory.vector_memory import VectorMemory, check_encoder
+
+if TYPE_CHECKING:
+    from refactx.postgres.memory.records import MemoryRecord
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +29,16 @@ def open_memory(index: Index, encoder: Encoder | str | None = None) -> Memory:
     is given and the index has no memory of it, or if its memory was never finished; DatabaseError without pgvector; and
     as `load_encoder` does.
     """
-    records = index.database.retry_unlimited(lambda connection: list_memories(connection, index.entry), index.name)
+    try:
+        database = index.database
+    except InputError:  # an index file has no memory but its names
+        if encoder is None:
+            return NameMemory(index)
+        raise
+    from refactx.postgres.memory.records import list_memories  # psycopg, which a file does not need
+    from refactx.sparql.memory.vector_memory import VectorMemory, check_encoder
+
+    records = database.retry_unlimited(lambda connection: list_memories(connection, index.entry), index.name)
     if encoder is None and not records:
         return NameMemory(index)
     ready = [one for one in records if one.ready]
@@ -40,10 +51,10 @@ def open_memory(index: Index, encoder: Encoder | str | None = None) -> Memory:
         raise AssertionError("a memory with another fingerprint was built with this encoder")
     if note := behind_note(record):
         _log.warning("%s", note)
-    return VectorMemory(index.database, record, loaded)
+    return VectorMemory(database, record, loaded)
 
 
-def behind_note(record: MemoryRecord) -> str:
+def behind_note(record: "MemoryRecord") -> str:
     """Return that a memory is behind its index, and what to do; "" if it is not."""
     if not record.behind:
         return ""
@@ -54,7 +65,7 @@ def behind_note(record: MemoryRecord) -> str:
     )
 
 
-def _missing(index: Index, records: list[MemoryRecord], encoder: Encoder | str | None) -> str:
+def _missing(index: Index, records: "list[MemoryRecord]", encoder: Encoder | str | None) -> str:
     if not records:
         name = encoder if isinstance(encoder, str) else getattr(encoder, "name", "MODEL")
         return f"index {index.name!r} has no memory: run `refactx memory build --index {index.name} --encoder {name}`"

@@ -11,6 +11,7 @@ literals of other datatypes.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 
 from pyoxigraph import Literal, NamedNode, Quad, Store
@@ -18,7 +19,7 @@ from pyoxigraph import Literal, NamedNode, Quad, Store
 from refactx.fact import DESCRIPTIONS, Fact
 from refactx.index import Index, Named
 from refactx.index.all_facts import changed_sequences, fact_of
-from refactx.index.name_tables import find_names
+from refactx.index.name_tables import find_names, read_blocks
 from refactx.postgres.marks import IndexMark
 from refactx.query.tree_facts import TreeFacts
 from refactx.sparql.store.building import BATCH, triples_of
@@ -192,7 +193,10 @@ class _Differences:
         """Return the entities of names by some name tables, the latest first."""
         index = self._index
         return index.database.retry_unlimited(
-            lambda connection: find_names(connection, tables, names, RowCodec(), f"index {index.name!r}"), index.name
+            lambda connection: find_names(
+                partial(read_blocks, connection), tables, names, RowCodec(), f"index {index.name!r}"
+            ),
+            index.name,
         )
 
 

@@ -27,6 +27,7 @@ from shutil import rmtree
 from refactx.errors import InputError
 from refactx.index import Index
 from refactx.paths import make_home, refactx_home
+from refactx.sparql.store.errors import StoreError
 
 _NEXT, _WRITER = "next", "lock"
 _PAUSE = 0.02
@@ -182,8 +183,15 @@ class StoreFolder:
 
 
 def folder_of(index: Index) -> StoreFolder:
-    """Return the folder of an index's store, below the folder of ReFactX's own data: one for each name in a database."""
-    return folder_of_name(index.name, index.database.address)
+    """Return the folder of an index's store, below the folder of ReFactX's own data: one for each name in a database.
+
+    Raises StoreError if the index is read from a file: it has no store.
+    """
+    try:
+        database = index.database
+    except InputError as error:  # it is a file
+        raise StoreError(str(error)) from None
+    return folder_of_name(index.name, database.address)
 
 
 def folder_of_name(name: str, address: tuple[str, str, str]) -> StoreFolder:

@@ -10,9 +10,9 @@ import pytest
 import zstandard
 
 from refactx.errors import InputError
+from refactx.index.file.blocks import MAGIC, TruncatedFileError
 from refactx.postgres.catalogue import list_indexes
 from refactx.postgres.database import Database
-from refactx.share.blocks import MAGIC, TruncatedFileError
 from refactx.share.importing import import_stream
 from refactx.tree.codec import FORMAT_VERSION, RowCodec, shared_seed
 from support.hostile_rows import HEADER

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, NoReturn
 
 from refactx.errors import InputError
+from refactx.index.file.blocks import FILE_VERSION, IN_PLACE
 from refactx.tree.codec import FORMAT_VERSION
 from refactx.tree.token_codes import MAX_TOKEN
 
@@ -34,7 +35,11 @@ Member = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class SharedRows:
-    """The size of a table: the number of its rows, and the bytes of their keys and values."""
+    """The size of a table: the number of its rows, and the bytes of their keys and values.
+
+    Since version 3 `size` is without the rows of a tree above the facts, whose form in the file is another than in the
+    database.
+    """
 
     rows: int
     size: int
@@ -72,8 +77,11 @@ class ShareHeader:
     names: tuple[SharedRows, ...]
     hubs: SharedRows | None = None
 
-    def members(self) -> Iterator[Member]:
-        """Yield the members after the header in their order: tokenizer, segments, names, hubs, end."""
+    def members(self, version: int = FILE_VERSION) -> Iterator[Member]:
+        """Yield the members after the header in their order: tokenizer, segments, names, hubs, contents, end.
+
+        `version`: of the file; contents are there since version 3.
+        """
         yield "tokens", 0
         for number in range(len(self.segments)):
             for kind in ("codes", "dict", "tree"):
@@ -82,6 +90,8 @@ class ShareHeader:
             yield "names", number
         if self.hubs is not None:
             yield "hubs", 0
+        if version >= IN_PLACE:
+            yield "contents", 0
         yield "end", 0
 
     def rows_of(self, member: Member) -> SharedRows:

@@ -1,0 +1,1 @@
+"""Figures of index files: `python -m bench.files`."""
