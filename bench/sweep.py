@@ -16,8 +16,9 @@ from refactx.ingest import Resources
 from refactx.ingest.encoding.encode import encode_facts
 from refactx.ingest.encoding.encoded import SortedFacts
 from refactx.ingest.knowledge.knowledge_base import build_knowledge_base
-from refactx.ingest.segment.builder import DEFAULT_SHAPE, Packing, SegmentBuilder, Shape
+from refactx.ingest.segment.builder import SegmentBuilder
 from refactx.ingest.segment.learn import learn
+from refactx.ingest.segment.packing import DEFAULT_SHAPE, Packing, Shape
 from refactx.models.loading import load_tokenizer
 from refactx.tree.codec import RowCodec
 from refactx.tree.piece_members import from_members

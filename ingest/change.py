@@ -26,7 +26,7 @@ from refactx.ingest.publish import has_names, name_rows
 from refactx.ingest.report import Report
 from refactx.ingest.resources import DEFAULT_RESOURCES, Resources
 from refactx.ingest.segment.load import Learned, load_segment
-from refactx.ingest.segment.builder import DEFAULT_SHAPE, Shape
+from refactx.ingest.segment.packing import DEFAULT_SHAPE, Shape
 from refactx.ingest.selection import DEFAULT_SELECTION, NO_INVERSE_LIMIT, Selection
 from refactx.ingest.sources.inputs import Inputs, inputs_of
 from refactx.ingest.work_folder import names_of, work_folder

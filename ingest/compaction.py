@@ -21,7 +21,7 @@ from refactx.ingest.encoding.encoded import SpilledFacts, WholeFacts
 from refactx.ingest.progress import Clock, ProgressBars, timings
 from refactx.ingest.resources import DEFAULT_RESOURCES, Resources
 from refactx.ingest.segment.load import ZSTD_LEVEL, Learned, load_segment
-from refactx.ingest.segment.builder import DEFAULT_SHAPE, KeyedRow, Shape
+from refactx.ingest.segment.packing import DEFAULT_SHAPE, KeyedRow, Shape
 from refactx.ingest.work_folder import names_of, work_folder
 from refactx.postgres.building import add_name_table, add_segment, show_names, show_segment
 from refactx.postgres.changes import changing, name_tables, note_change, remove_unfinished

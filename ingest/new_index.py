@@ -9,8 +9,8 @@ from refactx.ingest.progress import Clock, ProgressBars
 from refactx.ingest.publish import IngestResult, SegmentFacts, hubs_of, name_rows, publish_index
 from refactx.ingest.report import Report
 from refactx.ingest.resources import DEFAULT_RESOURCES, Resources
-from refactx.ingest.segment.builder import DEFAULT_SHAPE, Shape
 from refactx.ingest.segment.load import Learned
+from refactx.ingest.segment.packing import DEFAULT_SHAPE, Shape
 from refactx.ingest.selection import DEFAULT_SELECTION, Selection
 from refactx.ingest.sources.inputs import inputs_of
 from refactx.ingest.work_folder import names_of, work_folder

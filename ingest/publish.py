@@ -14,8 +14,8 @@ from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
 from refactx.ingest.progress import Clock, ProgressBars, timings
 from refactx.ingest.report import Report
 from refactx.ingest.resources import Resources
-from refactx.ingest.segment.builder import KeyedRow, Shape
 from refactx.ingest.segment.load import ZSTD_LEVEL, Learned, load_segment
+from refactx.ingest.segment.packing import KeyedRow, Shape
 from refactx.postgres.building import IndexHeader, begin, publish
 from refactx.postgres.catalogue import list_indexes
 from refactx.postgres.hubs import Hub, add_hubs

@@ -26,7 +26,7 @@ from refactx.ingest.publish import IngestResult, SegmentFacts, publish_index
 from refactx.ingest.report import Report
 from refactx.ingest.resources import DEFAULT_RESOURCES, Resources
 from refactx.ingest.segment.load import Learned
-from refactx.ingest.segment.builder import DEFAULT_SHAPE, Shape
+from refactx.ingest.segment.packing import DEFAULT_SHAPE, Shape
 from refactx.ingest.work_database import open_work_database
 from refactx.ingest.work_folder import names_of, work_folder
 from refactx.postgres.building import IndexHeader, check_free, check_name

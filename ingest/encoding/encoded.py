@@ -5,7 +5,7 @@ A fact is either three units (in `triples`, with `unit-tokens` and `unit-offsets
 """
 
 from pathlib import Path
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ TRIPLES, UNIT, FACT = "triples", "unit", "fact"
 
 
 class SortedFacts(Protocol):
-    """Distinct token sequences in ascending order."""
+    """Distinct token sequences in ascending order. Those in files are pickled as the paths of these."""
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -54,6 +54,9 @@ class UnitFacts:
         step = 1_000_000
         return sum(int(lengths[self._triples[low : low + step]].sum()) for low in range(0, len(self), step))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _opened, (UnitFacts, _place(self._triples), _place(self._tokens), _place(self._offsets))
+
     def read_tokens(self, low: int, high: int) -> tuple[Tokens, Offsets]:
         units = np.array(self._triples[low:high]).ravel()
         starts = self._offsets[units]
@@ -73,6 +76,9 @@ class WholeFacts:
 
     def token_count(self) -> int:
         return int(self._offsets[-1])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _opened, (WholeFacts, _place(self._tokens), _place(self._offsets))
 
     def read_tokens(self, low: int, high: int) -> tuple[Tokens, Offsets]:
         offsets = self._offsets[low : high + 1]
@@ -94,7 +100,7 @@ def write_sequences(work: Path, name: str, tokens: Tokens, offsets: Offsets) -> 
 
 def open_sequences(work: Path, name: str) -> tuple[Tokens, Offsets]:
     """Open the sequences in two files: their tokens, one after another, and the offset at which each begins."""
-    return np.memmap(work / f"{name}-tokens", np.int32, "r"), np.load(work / f"{name}-offsets.npy")
+    return np.memmap(work / f"{name}-tokens", np.int32, "r"), np.load(work / f"{name}-offsets.npy", mmap_mode="r")
 
 
 class SpilledFacts:
@@ -121,3 +127,27 @@ class SpilledFacts:
         tokens, offsets = self._paths
         none: Tokens = np.empty(0, np.int32)
         return WholeFacts(np.memmap(tokens, np.int32, "r") if self._end else none, np.memmap(offsets, np.int64, "r"))
+
+
+class _Place(NamedTuple):
+    """Where an array stands in a file."""
+
+    path: str
+    dtype: str
+    start: int
+    shape: tuple[int, ...]
+
+
+def _place(array: NDArray[Any]) -> _Place | NDArray[Any]:
+    """Return where a mapped array stands; an array in memory as it is."""
+    if not isinstance(array, np.memmap) or array.filename is None:
+        return array
+    return _Place(str(array.filename), array.dtype.str, array.offset, array.shape)
+
+
+def _opened(kind: type[Any], *places: _Place | NDArray[Any]) -> Any:
+    """Return facts of a kind over mapped arrays."""
+    arrays = (
+        np.memmap(one.path, one.dtype, "r", one.start, one.shape) if isinstance(one, _Place) else one for one in places
+    )
+    return kind(*arrays)

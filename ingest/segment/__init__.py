@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING
 from refactx.exports import lazy_exports
 
 if TYPE_CHECKING:
-    from refactx.ingest.segment.builder import Packing, SegmentBuilder, Shape
+    from refactx.ingest.segment.builder import SegmentBuilder
     from refactx.ingest.segment.load import Learned, load_segment
+    from refactx.ingest.segment.packing import Packing, Shape
 
 __all__ = ["Learned", "Packing", "SegmentBuilder", "Shape", "load_segment"]
-__getattr__ = lazy_exports(__name__, {"builder": "Packing SegmentBuilder Shape", "load": "Learned load_segment"})
+_MODULES = {"builder": "SegmentBuilder", "load": "Learned load_segment", "packing": "Packing Shape"}
+__getattr__ = lazy_exports(__name__, _MODULES)

@@ -9,56 +9,29 @@ its figures.
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from refactx.ingest.encoding.encoded import SortedFacts
 from refactx.ingest.segment.level_cutter import LevelCutter
 from refactx.ingest.segment.levels import Entries, FactEntries, SpilledEntries
-from refactx.tree.codec import RowCodec
-from refactx.tree.piece_members import to_members
-from refactx.tree.token_codes import TokenCodes
+from refactx.ingest.segment.packing import DEFAULT_SHAPE, KeyedRow, Packing, Shape, packed
+from refactx.ingest.segment.processes import cut_in_processes
+from refactx.ingest.segment.ranges import joined, ranges_of
 
-KeyedRow = tuple[bytes, bytes]
-"""The key of a row, and what is stored under it."""
+RANGE = 1_000_000
+"""The most facts of a range: the few pieces that are cut twice are under 1% of it."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """The largest sizes of the pieces of a tree.
-
-    `facts`, `inner`: entries of a piece of level 0, and of one of a level above. `root`: entries of the top piece.
-    `code_bytes`: bytes of token codes in any piece. `worthwhile`: a root is left as it is if lifting would leave more
-    than this share of its entries. A node with very many children (all first tokens) cannot be cut, since `children`
-    must list them.
-
-    A walk decodes one piece a level, a row costs some 100 bytes in addition to its content, and PostgreSQL moves rows
-    over 2 kB out of the table: docs/results/benchmarks.md has the sweep that chose these values.
-    """
-
-    facts: int = 512
-    inner: int = 4096
-    root: int = 24_576
-    code_bytes: int = 32_768
-    worthwhile: float = 0.7
-
-
-DEFAULT_SHAPE = Shape()
-
-
-@dataclass(frozen=True, slots=True)
-class Packing:
-    """What all rows of a segment share."""
-
-    codes: TokenCodes
-    codec: RowCodec
+LEAST_IN_PROCESSES = 500_000
+"""With fewer facts, processes take longer to start than they save."""
 
 
 class SegmentBuilder:
     """A builder of the rows of one segment. `levels` is known when `rows` is exhausted.
 
-    `work`: a folder for the entries above the facts. `workers`: threads that pack rows. `advance` is called with the
-    number of facts that were done since the last call.
+    `work`: a folder for the entries above the facts. `workers`: processes that cut the level of facts, if there are many,
+    else threads that pack rows; the rows are the same. `advance` is called with the number of facts that were done since
+    the last call.
     """
 
     def __init__(
@@ -78,32 +51,46 @@ class SegmentBuilder:
     def rows(self) -> Iterator[KeyedRow]:
         """Yield the key and the row of every piece, in the order of the keys."""
         entries: Entries = FactEntries(self._facts)
-        with (
-            tempfile.TemporaryDirectory(dir=self._work, prefix="levels-") as folder,
-            ThreadPoolExecutor(self._workers) as pool,
-        ):
-            pack = self._packing.codec.pack
+        with tempfile.TemporaryDirectory(dir=self._work, prefix="levels-") as folder:
             shrinks = True
             while True:
                 level, self.levels = self.levels, self.levels + 1
                 capacity = self._shape.inner if level else self._shape.facts
                 is_root = len(entries) <= max(capacity, self._shape.root if level else 0) or not shrinks
                 above = SpilledEntries(Path(folder, str(level + 1)))
-                cutter = LevelCutter(
-                    level=level,
-                    entries=entries,
-                    capacity=capacity,
-                    code_bytes=self._shape.code_bytes,
-                    is_root=is_root,
-                    codes=self._packing.codes,
-                    above=above,
-                )
-                for pieces in cutter.batches():
-                    yield from pool.map(lambda keyed: (keyed[0], pack(keyed[0], to_members(keyed[1]))), pieces)
-                    if level == 0:
-                        self._advance(cutter.take_progress())
+                if level == 0 and self._workers > 1 and len(entries) >= LEAST_IN_PROCESSES:
+                    yield from self._facts_in_processes(entries, above)
+                else:
+                    yield from self._level(level, entries, capacity, is_root, above)
                 above.finish()
                 if is_root:
                     return
                 shrinks = len(above) < self._shape.worthwhile * len(entries)
                 entries = above
+
+    def _level(
+        self, level: int, entries: Entries, capacity: int, is_root: bool, above: SpilledEntries
+    ) -> Iterator[KeyedRow]:
+        cutter = LevelCutter(
+            level=level,
+            entries=entries,
+            capacity=capacity,
+            code_bytes=self._shape.code_bytes,
+            is_root=is_root,
+            codes=self._packing.codes,
+            above=above,
+        )
+        with ThreadPoolExecutor(self._workers) as pool:
+            for batch in cutter.batches():
+                yield from pool.map(partial(packed, self._packing), batch.pieces)
+                if level == 0:
+                    self._advance(cutter.take_progress())
+
+    def _facts_in_processes(self, facts: Entries, above: SpilledEntries) -> Iterator[KeyedRow]:
+        """Cut the facts, of which there are more than a piece holds."""
+        ranges = ranges_of(len(facts), min(RANGE, -(-len(facts) // self._workers)))
+        cut = cut_in_processes(facts, ranges, self._packing, self._shape, self._workers)
+        for part in joined(cut, facts, self._packing, self._shape):
+            part.lifted.append_to(above)
+            yield from part.rows
+            self._advance(part.stop - part.start)

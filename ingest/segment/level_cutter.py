@@ -7,10 +7,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.ingest.segment.frontier import frontier_depths
-from refactx.ingest.segment.levels import Entries, EntryBatch, SpilledEntries
+from refactx.ingest.segment.levels import Entries, EntryBatch, LiftedTo
 from refactx.tree.arrays import Offsets, offsets_of, ragged, shared_lengths
 from refactx.tree.piece import NEW_PIECE, SAME_PIECE, TERMINAL, Piece, row_key
 from refactx.tree.token_codes import TokenCodes
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CutBatch:
+    """Neighbouring pieces of a level, with their keys, in the order of the keys.
+
+    `begins`: int64[n], the entries at which pieces begin; one of lifted entries alone is not among `pieces`.
+    `pieces_before`, `lifted_before`: int64[n], how many of `pieces`, and of the batch's entries of the level above, come
+    before each.
+    """
+
+    pieces: list[tuple[bytes, Piece]]
+    begins: Offsets
+    pieces_before: Offsets
+    lifted_before: Offsets
 
 
 class LevelCutter:
@@ -18,6 +33,9 @@ class LevelCutter:
 
     A piece holds at most `capacity` entries, of at most `code_bytes` bytes of token codes, but one subtree at least. A
     root is one piece.
+
+    `start`: an entry at which a piece may begin. From there on pieces are cut until one begins at the entry `stop` or
+    after it; above the facts, all entries have to be cut by one cutter.
     """
 
     _BATCH = 65_536  # entries at a time: some 2 million tokens
@@ -31,31 +49,43 @@ class LevelCutter:
         code_bytes: int,
         is_root: bool,
         codes: TokenCodes,
-        above: SpilledEntries,
+        above: LiftedTo,
+        start: int = 0,
+        stop: int | None = None,
     ) -> None:
         self._level, self._entries, self._capacity, self._code_bytes = level, entries, capacity, code_bytes
         self._is_root, self._codes, self._above = is_root, codes, above
         self._carried: tuple[bytes, int] = (b"", 0)  # the lower piece begun last, and how many items of it are done
-        self._done = self._reported = 0
+        self._done = self._reported = start
+        self._stop = len(entries) if stop is None else stop
 
     def take_progress(self) -> int:
         """Return how many entries were done since the last call."""
         new, self._reported = self._done - self._reported, self._done
         return new
 
-    def batches(self) -> Iterator[list[tuple[bytes, Piece]]]:
-        """Yield lists of pieces with their keys, in the order of the keys."""
-        count = len(self._entries)
-        while self._done < count:
+    @property
+    def done(self) -> int:
+        """The entry at which the next piece begins."""
+        return self._done
+
+    def batches(self) -> Iterator[CutBatch]:
+        """Yield the pieces."""
+        count, least = len(self._entries), 4 * self._capacity
+        while self._done < self._stop:
             start = self._done
-            step = count if self._is_root else max(self._BATCH, 4 * self._capacity)
+            step = count if self._is_root else max(least, min(self._BATCH, self._stop - start + least))
             # `capacity` entries on either side show whether a node is large.
             low, high = max(0, start - self._capacity - 1), min(count, start + step + self._capacity + 1)
             batch = self._entries.read(low, high)
             shared = shared_lengths(batch.tokens, batch.offsets)
             depths = np.full(len(shared), -1, np.int32) if self._is_root else frontier_depths(shared, self._capacity)
             first, last = start - low, min(count, start + step) - low
-            yield self._cut(batch, shared, depths, first, last, is_end=last + low == count)
+            found = self._cut(batch, shared, depths, first, last, low, is_end=last + low == count)
+            if found is None:
+                least = 2 * step
+            else:
+                yield found
 
     def _cut(
         self,
@@ -64,8 +94,11 @@ class LevelCutter:
         depths: NDArray[np.int32],
         first: int,
         last: int,
+        low: int,
         is_end: bool,
-    ) -> list[tuple[bytes, Piece]]:
+    ) -> CutBatch | None:
+        """Return the pieces that end before the entry `last` of a batch, which begins at the entry `low` of the level;
+        None if there is none."""
         lengths = np.diff(batch.offsets)
         # A group is a subtree that fits, or a single fact that ends at a large node (lifted: it is not stored here).
         begins = shared[first:last] <= depths[first:last]
@@ -83,7 +116,7 @@ class LevelCutter:
         end_group = len(groups) if is_end else int(cuts[-1])
         cuts = cuts[cuts < end_group]
         if not len(cuts):
-            raise RuntimeError(f"no piece of level {self._level} ended within {last - first:,} entries")
+            return None
         end = last if is_end else int(groups[end_group])
         self._lift(batch, depths, np.append(groups[:end_group], end), np.diff(stored_until)[:end_group], cuts)
         bounds = np.unique(stored_until[np.append(cuts, end_group)])
@@ -91,7 +124,12 @@ class LevelCutter:
         pieces = self._pieces(batch, suffixes, depths, bounds, below)
         self._carried = below.before(end)
         self._done += end - first
-        return pieces
+        return CutBatch(
+            pieces=pieces,
+            begins=groups[cuts].astype(np.int64) + low,
+            pieces_before=np.searchsorted(bounds, stored_until[cuts]).astype(np.int64),
+            lifted_before=cuts.astype(np.int64),
+        )
 
     def _suffixes(self, batch: EntryBatch, shared: NDArray[np.int32], first: int, stored: Offsets) -> "_Suffixes":
         if not len(stored):

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from refactx.ingest.encoding.encoded import SortedFacts
-from refactx.tree.arrays import Offsets
+from refactx.tree.arrays import Offsets, offsets_of
 from refactx.tree.children import Tokens
 
 
@@ -58,6 +58,85 @@ class FactEntries:
         tokens, offsets = self.facts.read_tokens(low, high)
         ones = np.ones(high - low, np.int64)
         return EntryBatch(tokens=tokens, offsets=offsets, kinds=np.zeros(high - low, np.uint8), leaves=ones, items=ones)
+
+
+class LiftedTo(Protocol):
+    """What takes the entries of the level above the one that is cut."""
+
+    def append(
+        self,
+        tokens: Tokens,
+        lengths: Offsets,
+        *,
+        kinds: NDArray[np.uint8],
+        leaves: NDArray[np.int64],
+        items: NDArray[np.int64],
+    ) -> None:
+        """Add entries after those that are there: their tokens, and how many each has; the rest as in `EntryBatch`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Lifted:
+    """n entries of the level above, in memory. `lengths`: int64[n]; the rest as in `EntryBatch`."""
+
+    tokens: Tokens
+    lengths: Offsets
+    kinds: NDArray[np.uint8]
+    leaves: NDArray[np.int64]
+    items: NDArray[np.int64]
+
+    def part(self, low: int, high: int) -> "Lifted":
+        """Return entries low to high - 1."""
+        ends = offsets_of(self.lengths)
+        return Lifted(
+            tokens=self.tokens[ends[low] : ends[high]],
+            lengths=self.lengths[low:high],
+            kinds=self.kinds[low:high],
+            leaves=self.leaves[low:high],
+            items=self.items[low:high],
+        )
+
+    def append_to(self, above: LiftedTo) -> None:
+        """Append them to what takes such entries."""
+        above.append(self.tokens, self.lengths, kinds=self.kinds, leaves=self.leaves, items=self.items)
+
+
+class CollectedEntries:
+    """A `LiftedTo` in memory."""
+
+    def __init__(self) -> None:
+        self._parts: list[Lifted] = []
+
+    def append(
+        self,
+        tokens: Tokens,
+        lengths: Offsets,
+        *,
+        kinds: NDArray[np.uint8],
+        leaves: NDArray[np.int64],
+        items: NDArray[np.int64],
+    ) -> None:
+        self._parts.append(Lifted(tokens=tokens, lengths=lengths, kinds=kinds, leaves=leaves, items=items))
+
+    @property
+    def count(self) -> int:
+        """How many entries were appended."""
+        return sum(len(part.lengths) for part in self._parts)
+
+    def lifted(self) -> Lifted:
+        """Return all that was appended."""
+
+        def column(name: str, dtype: type[np.generic]) -> NDArray[Any]:
+            return np.concatenate([np.empty(0, dtype), *(getattr(part, name) for part in self._parts)])
+
+        return Lifted(
+            tokens=column("tokens", np.int32),
+            lengths=column("lengths", np.int64),
+            kinds=column("kinds", np.uint8),
+            leaves=column("leaves", np.int64),
+            items=column("items", np.int64),
+        )
 
 
 _COLUMNS = {"tokens": np.int32, "lengths": np.int32, "kinds": np.uint8, "leaves": np.int64, "items": np.int64}

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from refactx.ingest.encoding.encoded import EncodedFacts
-from refactx.ingest.segment.builder import Packing, SegmentBuilder, Shape
+from refactx.ingest.segment.builder import SegmentBuilder
 from refactx.ingest.segment.learn import learn
+from refactx.ingest.segment.packing import Packing, Shape
 from refactx.postgres.locks import Connection
 from refactx.postgres.tables import copy_rows
 from refactx.tree.codec import RowCodec, shared_seed

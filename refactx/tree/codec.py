@@ -123,6 +123,10 @@ class RowCodec:
         self._level, self.seed = level, seed
         self._local = threading.local()  # zstandard's (de)compressors are not thread-safe
 
+    def __reduce__(self) -> tuple[type["RowCodec"], tuple[bytes, int, int]]:
+        """Pickle what it was made of."""
+        return RowCodec, (self._dictionary.as_bytes() if self._dictionary else b"", self._level, self.seed)
+
     def prepare(self) -> None:
         """Load the dictionary for this thread now instead of with the first row: it takes as long as a lookup."""
         self._decompressor().decompress(_EMPTY_FRAME, max_output_size=1)

@@ -13,7 +13,7 @@ from support.ingest.living_index import FIRST, MORE, LivingIndex, as_fact
 from refactx.errors import CorruptIndexError, IndexNotFoundError
 from refactx.fact import Fact
 from refactx.index.index import Index
-from refactx.ingest.segment.builder import Shape
+from refactx.ingest.segment.packing import Shape
 from refactx.postgres.database import Database
 from refactx.postgres.removal import drop
 

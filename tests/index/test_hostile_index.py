@@ -31,7 +31,7 @@ from refactx.errors import CorruptIndexError, RefactxError
 from refactx.index.index import Index
 from refactx.index.verify import verify
 from refactx.ingest import ingest
-from refactx.ingest.segment.builder import Shape
+from refactx.ingest.segment.packing import Shape
 from refactx.postgres.database import Database
 from refactx.tokenizer import FactTokenizer
 from refactx.tree.codec import FORMAT_VERSION

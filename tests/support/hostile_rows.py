@@ -9,7 +9,7 @@ import zstandard
 from numpy.typing import NDArray
 
 from refactx.errors import CorruptIndexError
-from refactx.ingest.segment.builder import Shape
+from refactx.ingest.segment.packing import Shape
 from refactx.tree.children import Children, FactTree
 from refactx.tree.codec import FORMAT_VERSION, RowCodec
 from refactx.tree.piece import Piece

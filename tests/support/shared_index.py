@@ -14,7 +14,7 @@ from refactx.index.file.contents import BlockEntry, pack_contents, pack_position
 from refactx.index.file.header import ROWS
 from refactx.index.file.row_blocks import unpack_rows
 from refactx.index.index import Index
-from refactx.ingest.segment.builder import Shape
+from refactx.ingest.segment.packing import Shape
 from refactx.postgres.database import Database
 from support.ingest.graph_twin import Line, written
 from support.ingest.tiny import ingest_tiny

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.stored_trees import Sequences, build
 
 from refactx.errors import CorruptIndexError
-from refactx.ingest.segment.builder import Shape
+from refactx.ingest.segment.packing import Shape
 from refactx.tree.arrays import offsets_of
 from refactx.tree.lookup import contained
 from refactx.tree.matrix import from_matrix, keys, matrices, to_matrix

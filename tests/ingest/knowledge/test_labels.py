@@ -16,7 +16,7 @@ from refactx.connect import open_index
 from refactx.fact import MAX_PART_CHARACTERS, split_fact, verbalise
 from refactx.index.index import Index
 from refactx.index.verify import verify
-from refactx.ingest.segment.builder import Shape
+from refactx.ingest.segment.packing import Shape
 
 Parts = tuple[str, str, str]
 

@@ -16,7 +16,7 @@ from refactx.ingest import append, compact, forget, ingest, retokenise
 from refactx.ingest.change import ChangeResult
 from refactx.ingest.compaction import CompactResult
 from refactx.ingest.publish import IngestResult
-from refactx.ingest.segment.builder import Shape
+from refactx.ingest.segment.packing import Shape
 from refactx.postgres.database import Database
 from refactx.tokenizer import FactTokenizer
 from refactx.tree.children import Children, FactTree, MemoryTree

@@ -7,7 +7,7 @@ from typing import Any
 from refactx.fact import verbalise
 from refactx.index.completion import completions, normalise_prefix
 from refactx.index.names import Named
-from refactx.ingest.segment.builder import Shape
+from refactx.ingest.segment.packing import Shape
 from refactx.tokenizer import FactTokenizer
 from refactx.tree.children import Children
 from refactx.tree.summed import SummedTree
