@@ -67,9 +67,11 @@ def evaluate_pack(
 
     `translator`: makes the one of a mode, when it is first needed; `engine`: has rows for all gold queries; `stop`: called
     if the run ends early, lets the translations in other threads fail soon. Raises InputError for options or a folder that
-    cannot be used, and whatever translating raises; the same call continues.
+    cannot be used, and whatever translating raises; the same call continues,
+    with another `limit` too.
     """
-    cases = cases_of(options.pack, options.source, options.language, options.category, options.limit)
+    chosen = cases_of(options.pack, options.source, options.language, options.category)
+    cases = chosen[: options.limit]
     settings = {
         "pack": options.pack.name,
         "fingerprint": options.pack.fingerprint,
@@ -78,8 +80,7 @@ def evaluate_pack(
         "source": options.source,
         "language": options.language,
         "category": options.category,
-        "limit": options.limit,
-        "cases": sha256(json.dumps([[c.id, c.question, c.sparql] for c in cases]).encode()).hexdigest()[:16],
+        "cases": sha256(json.dumps([[c.id, c.question, c.sparql] for c in chosen]).encode()).hexdigest()[:16],
         "refactx": version("refactx"),
         **options.settings,
     }

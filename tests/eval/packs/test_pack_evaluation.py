@@ -122,6 +122,18 @@ def test_a_stopped_run_continues(pack: Pack, tmp_path: Path) -> None:
         evaluate_pack(replace(options, model="n"), lambda mode: Translator(pack, model), kennel_engine())
 
 
+def test_a_run_continues_with_more_cases(pack: Pack, tmp_path: Path) -> None:
+    options = PackEvaluationOptions(pack=pack, model="m", modes=("retrieval",), out=tmp_path / "run", limit=1)
+    model = Scripted([DOGS, CATS])
+    asked = []
+    for limit in (1, None):
+        report = evaluate_pack(
+            replace(options, limit=limit), lambda mode: Translator(pack, model, engine=kennel_engine()), kennel_engine()
+        )
+        asked.append((report["cases"], len(model.conversations)))
+    assert asked == [(1, 1), (2, 2)]
+
+
 def test_a_run_gives_translations_a_confidence_that_tells_right_from_wrong(pack: Pack, tmp_path: Path) -> None:
     lines = [case | {"id": f"{case['id']}{n}"} for n in range(15) for case in CASES[:2]]
     assert pack.folder is not None
