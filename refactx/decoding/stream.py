@@ -48,27 +48,37 @@ class FactStream:
                 self._state = self._machine.run(ids, len(ids))
             return
         for token in ids:
-            self._next(token)
+            after = self._state
+            if self._machine is not None:
+                after = self._machine.advance(self._state, token, self._position)
+            self._position += 1
+            self._take(token, after)
+
+    def put_in_state(self, value: Any, state: State) -> None:
+        """Take ids as `put` does, one at a time after the prompt, with the state after them: nothing is looked up."""
+        ids: list[int] = value.flatten().tolist()
+        if self._position is None:
+            self._position, self._state = len(ids), state
+            return
+        self._position += len(ids)
+        for token in ids:
+            self._take(token, state)
 
     def end(self) -> None:
         """End the text: pass on the bytes that are left."""
         self._emit(b"", final=True)
 
-    def _next(self, token: int) -> None:
+    def _take(self, token: int, after: State) -> None:
         table = self._token_bytes
         piece = table[token] if token < len(table) else b""
-        if self._machine is None or self._position is None:
+        before, self._state = self._state, after
+        if self._machine is None or not isinstance(before, InFact | InTerminator):
             return self._emit(piece)
-        before = self._state
-        self._state = self._machine.advance(before, token, self._position)
-        self._position += 1
-        if not isinstance(before, InFact | InTerminator):
-            return self._emit(piece)
-        if len(self._state.facts) == len(before.facts):
+        if len(after.facts) == len(before.facts):
             return self._emit(piece, in_fact=True)
         done = before.done if isinstance(before, InTerminator) else 0
         end = self._machine.terminator.size - done
-        self._emit(piece[:end], in_fact=True, fact=self._machine.facts_of(self._state)[-1])
+        self._emit(piece[:end], in_fact=True, fact=self._machine.facts_of(after)[-1])
         return self._emit(piece[end:])
 
     def _emit(self, data: bytes, in_fact: bool = False, fact: Fact | None = None, final: bool = False) -> None:

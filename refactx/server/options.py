@@ -14,7 +14,8 @@ class ServerOptions:
     which browsers may reach it, None: any. `max_running`: the most texts that are written at once; `max_waiting`: the most
     requests that wait for their turn. `max_tokens`: the most tokens of a text; `max_bytes`: of the body of a request.
     `grace`: for how many seconds running texts may continue after SIGTERM; `keep_alive`: after how many seconds of silence
-    a stream has a comment. `logs_text`: whether logs have questions and answers.
+    a stream has a comment; `refresh`: after how many it shows what was appended to the index and forgotten. `logs_text`:
+    whether logs have questions and answers.
 
     Raises InputError for values out of range.
     """
@@ -28,6 +29,7 @@ class ServerOptions:
     max_bytes: int = 1 << 20
     grace: float = 30.0
     keep_alive: float = 15.0
+    refresh: float = 2.0
     logs_text: bool = False
 
     def __post_init__(self) -> None:

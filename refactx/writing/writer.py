@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from refactx.engines.sampling import Sampler
 from refactx.engines.scheduler import Scheduler
 from refactx.errors import RefactxError
 from refactx.tree.children import OFF_TREE
+from refactx.writing.pinned import pinned
 from refactx.writing.shared import share
 from refactx.writing.texts import Ordered, WritingError, WritingOptions, WrittenText
 
@@ -124,7 +126,7 @@ class _Text:
         self.row = Row(prompt, state, capacity=self._most, unread=length - len(self._prefix))
         self.job = self._new_job()
         if options.streamer is not None:
-            options.streamer.put(self.row.written[None].copy())
+            self._stream(options.streamer, self.row.written[None].copy())
 
     @property
     def is_interrupted(self) -> bool:
@@ -187,7 +189,7 @@ class _Text:
             steps=writer.write(),
             begin=begin,
             end=end,
-            children=(lambda prefix: OFF_TREE) if machine is None else machine.source.children,
+            children=(lambda prefix: OFF_TREE) if machine is None else pinned(machine.source),
             room=self._most - len(self._prefix) + (TREE_IDS if chooser.needs else 0),
         )
         if options.cancelled is not None:
@@ -200,7 +202,15 @@ class _Text:
     def _put(self, token: int) -> None:
         if self._options.streamer is not None:
             with self._writer.shared.calls:
-                self._options.streamer.put(np.array([token]))
+                self._stream(self._options.streamer, np.array([token]))
+
+    def _stream(self, streamer: Any, ids: NDArray[np.int64]) -> None:
+        """Give ids to a streamer, and the state after them to one that would look it up."""
+        put_in_state = getattr(streamer, "put_in_state", None)
+        if put_in_state is None:
+            streamer.put(ids)
+        else:
+            put_in_state(ids, self.row.state)
 
     def _is_done(self, row: Row) -> bool:
         options, length = self._options, len(self._order.prompt)

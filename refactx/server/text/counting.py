@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from refactx.decoding.states import State
 from refactx.decoding.stream import FactStream
 
 
@@ -22,12 +23,21 @@ class CountedStream:
 
     def put(self, value: Any) -> None:
         """Take the ids of the prompt, then each id."""
+        self._count(value)
+        if self._stream is not None:
+            self._stream.put(value)
+
+    def put_in_state(self, value: Any, state: State) -> None:
+        """Take ids as `put` does, with the state after them."""
+        self._count(value)
+        if self._stream is not None:
+            self._stream.put_in_state(value, state)
+
+    def _count(self, value: Any) -> None:
         if self.prompt_tokens:
             self.tokens += len(value.flatten())
         else:
             self.prompt_tokens = int(value.shape[-1])
-        if self._stream is not None:
-            self._stream.put(value)
 
     def end(self) -> None:
         """Pass on what is left of the text."""

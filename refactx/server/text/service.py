@@ -18,6 +18,7 @@ from refactx.fact import LinkedFact
 from refactx.index.index import Index
 from refactx.query import TreeFacts
 from refactx.server.availability import Availability
+from refactx.server.following import Following
 from refactx.server.http.slots import Slot, Slots
 from refactx.server.metrics import Metrics
 from refactx.server.options import ServerOptions
@@ -76,6 +77,7 @@ class TextService:
         self.is_warm, self.translator = False, translator
         self.facts = TreeFacts(index) if isinstance(index, Index) else None
         """The facts as queries need them; None if they are in no database."""
+        self._following = Following(index, self.availability, options.refresh) if isinstance(index, Index) else None
         self._continuing = Continuing(self.model, tokenizer, index)
         self._writers = ThreadPoolExecutor(options.max_running, thread_name_prefix="refactx-text")
         self.lookups = ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="refactx-facts")
@@ -89,6 +91,8 @@ class TextService:
         """End its threads, which must have nothing to do any more."""
         self._writers.shutdown(wait=False, cancel_futures=True)
         self.lookups.shutdown(wait=False, cancel_futures=True)
+        if self._following is not None:
+            self._following.close()
         self.availability.close()
 
     def take_slot(self, order: Order) -> Slot:
