@@ -5,6 +5,7 @@ What they compute is tested in `test_engine_conformance`.
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count
 from typing import Any
@@ -224,11 +225,34 @@ def test_models_whose_positions_depend_on_other_texts_are_not_packed(rope: dict[
     assert not takes_masks(model)
 
 
-def test_the_switch_of_transformers_is_on_during_passes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TRANSFORMERS_SDPA_FORCE_GQA", raising=False)
-    model, seen = tiny_model(), list[str | None]()
-    hook = model.register_forward_pre_hook(lambda *_: seen.append(os.environ.get("TRANSFORMERS_SDPA_FORCE_GQA")))
+def test_heads_share_keys_during_passes_and_neither_model_nor_process_is_changed() -> None:
+    model, before, seen = tiny_model(), dict(os.environ), list[Any]()
+    assert model.config._attn_implementation == "sdpa"
+    assert model.config.num_key_value_heads < model.config.num_attention_heads
+    hook = model.register_forward_pre_hook(
+        lambda *_: seen.append((model.config._attn_implementation, dict(os.environ)))
+    )
     PackedEngine(model).prefill([5, 6])
     hook.remove()
-    assert seen == ["1"]
-    assert "TRANSFORMERS_SDPA_FORCE_GQA" not in os.environ
+    assert seen == [("refactx_sdpa", before)]
+    assert (model.config._attn_implementation, dict(os.environ)) == ("sdpa", before)
+
+
+def test_passes_of_several_engines_at_once_and_plain_passes_have_the_same_logits() -> None:
+    model = tiny_model()
+    ids = [[5 + number, 6, 7, 8 + number] for number in range(8)]
+
+    def by_model(one: list[int]) -> Any:
+        with torch.no_grad():
+            return model(torch.tensor([one])).logits[0, -1].numpy()
+
+    def by_engine(one: list[int]) -> Any:
+        engine = PackedEngine(model)
+        [logits], _ = engine.feed([(engine.prefill(()), Feed(one, last=1))])
+        return logits[0]
+
+    expected = [by_model(one) for one in ids]
+    with ThreadPoolExecutor(4) as pool:
+        reads = [pool.submit(read, one) for one in ids for read in (by_engine, by_model)]
+        for number, read in enumerate(reads):
+            np.testing.assert_allclose(read.result(), expected[number // 2], atol=1e-4)

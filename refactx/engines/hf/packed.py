@@ -6,9 +6,7 @@ Miao et al., SpecInfer, arXiv 2305.09781). Keys and values are in cells that seq
 a prefix that many texts begin with is computed and stored once.
 """
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -20,6 +18,7 @@ from refactx.engines.engine import Feed, FeedTree, IdPath, Logits, TreeLogits, T
 from refactx.engines.hf.cells import Cells, Places
 from refactx.engines.hf.memory import cells_that_fit
 from refactx.engines.hf.passes import PackedPass, divide
+from refactx.engines.hf.shared_heads import SharedHeads
 from refactx.errors import ModelError
 
 IDS_A_PASS = 256
@@ -70,6 +69,7 @@ class PackedEngine:
         self._model, self._cells, self._numbers = model, Cells(model), count()
         self._sequences: dict[int, _Sequence] = {}
         self._trees: dict[int, _Tree] = {}
+        self._heads = SharedHeads(model)
         self._chooses_logits = bool(model._supports_logits_to_keep())
         self._capacity: int | None = None
 
@@ -265,24 +265,9 @@ class PackedEngine:
         wanted = torch.tensor(reading.wanted, dtype=torch.long, device=device)
         if self._chooses_logits:
             inputs["logits_to_keep"] = wanted
-        with torch.inference_mode(False), torch.no_grad(), _shared_heads(device.type):
+        with torch.inference_mode(False), torch.no_grad(), self._heads.on(device.type):
             logits = self._model(**inputs, use_cache=True, return_dict=True).logits[0]
         return to_numpy(logits if self._chooses_logits else logits[wanted])
-
-
-@contextmanager
-def _shared_heads(device: str) -> Iterator[None]:
-    """Let attention on a CPU share keys and values among the heads of a group: Transformers copies them for each head,
-    since kernels of other devices need that."""
-    name, before = "TRANSFORMERS_SDPA_FORCE_GQA", os.environ.get("TRANSFORMERS_SDPA_FORCE_GQA")
-    if device != "cpu" or before is not None:
-        yield
-        return
-    os.environ[name] = "1"
-    try:
-        yield
-    finally:
-        os.environ.pop(name, None)
 
 
 def _along(tree: _Tree, path: IdPath) -> Places:

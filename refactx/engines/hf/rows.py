@@ -20,12 +20,13 @@ from refactx.engines.engine import Engine, Feed, FeedTree, IdPath, Logits, TreeL
 from refactx.engines.hf.chunked import ChunkedModel
 from refactx.engines.hf.packed import PackedEngine, to_numpy
 from refactx.engines.hf.prefix import Prefix, prefill
+from refactx.engines.hf.shared_heads import NAME, USUAL
 
 IDS_A_PASS, ROWS_A_PASS = 256, 16
 """The most ids and rows of a pass over a tree: they bound the memory for logits, and for copies of a text's keys and
 values."""
 
-_TAKES_MASKS = ("sdpa", "eager")
+_TAKES_MASKS = (USUAL, NAME, "eager")
 
 
 def engine_of(model: Any) -> Engine:
