@@ -19,7 +19,7 @@ ENGINES = ("auto", "transformers", "llamacpp")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 DB = click.option("--db", metavar="URL", help="PostgreSQL; default: $REFACTX_DB or embedded.")
 INDEX = click.option(
-    "--index", default="default", show_default=True, metavar="NAME", help="Name of the index, or a FILE.refactx."
+    "--index", default="default", show_default=True, metavar="NAME", help="Its name, or a FILE.refactx."
 )
 
 

@@ -11,9 +11,9 @@ from refactx.errors import InputError
 from refactx.eval.confidence import Point, best_point, curve_of, separation
 from refactx.eval.confidence.figures import table_of
 from refactx.eval.intervals import Estimate, proportion
-from refactx.eval.log import AnswerLog
+from refactx.eval.logs import RunLog
 from refactx.eval.results import told_of
-from refactx.eval.run import FILES
+from refactx.eval.run import LOGS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ def _results(folder: Path) -> tuple[list[tuple[float | None, bool, bool]], float
         raise InputError(f"{folder} has no report.json: give the folder of a finished run of refactx eval") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} is no report of refactx eval ({error!r}): give the folder of a run") from error
-    with AnswerLog(folder / FILES["grounded"]) as log:
+    with RunLog(folder, LOGS["grounded"]) as log:
         answers = {key: record.get("answer") or {} for key, record in log.records.items()}
     told = [(told_of(answers.get(key, {})), given, hit) for key, given, hit in found]
     return told, -math.inf if floor is None else float(floor)

@@ -15,7 +15,7 @@ from refactx.asking.prompt import Prompt, load_prompt
 from refactx.engines.loading import EngineOptions, engine_for
 from refactx.errors import InputError
 from refactx.eval.judge import Case, Reply, judge_all, load_judge_prompt, local_judge, remote_judge
-from refactx.eval.log import write_atomically
+from refactx.eval.logs import WHOLE, Shard, write_atomically
 from refactx.eval.names import find_holders, possible_aliases, with_aliases
 from refactx.eval.queries import Checked, check_line, load_checks
 from refactx.eval.question import Question, Split
@@ -24,7 +24,7 @@ from refactx.eval.render import html, markdown
 from refactx.eval.report import report
 from refactx.eval.results import QuestionResult, make_result
 from refactx.eval.run import (
-    FILES,
+    LOGS,
     Ask,
     ask_all,
     count_missing,
@@ -39,7 +39,10 @@ from refactx.extras import require
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationOptions:
-    """The options of `refactx eval`. `out`: the run's folder, by default `refactx-eval/QUESTIONS-MODEL`."""
+    """The options of `refactx eval`.
+
+    `out`: the run's folder, by default `refactx-eval/QUESTIONS-MODEL`; `shard`: ask its questions alone, without a report.
+    """
 
     questions: Path
     model: str
@@ -56,6 +59,7 @@ class EvaluationOptions:
     batch_size: int = 1
     engine: EngineOptions = EngineOptions()  # noqa: RUF009  (it is frozen)
     out: Path | None = None
+    shard: Shard = WHOLE
 
     @property
     def folder(self) -> Path:
@@ -66,14 +70,16 @@ class EvaluationOptions:
     @property
     def ways(self) -> tuple[str, ...]:
         """The ways in which each question is asked: `grounded`, and maybe `free`."""
-        return tuple(FILES) if self.free else ("grounded",)
+        return tuple(LOGS) if self.free else ("grounded",)
 
 
 def evaluate(options: EvaluationOptions) -> dict[str, Any]:
     """Ask the questions that have no answer yet, judge, and write report.json, report.md and report.html.
 
-    Returns the report. Raises InputError for options or files that cannot be used, and whatever asking raises. After an
-    error or KeyboardInterrupt, the answers so far are in the run's folder, and the same call continues.
+    Returns the report, or for a shard the number of its questions. After an error or KeyboardInterrupt, the answers so far
+    are in the run's folder, and the same call continues.
+
+    Raises InputError for options or files that cannot be used, and whatever asking raises.
     """
     if options.judge_url and not options.judge:
         raise InputError("--judge-url was given without --judge: give the name of the judge's model with --judge")
@@ -84,6 +90,8 @@ def evaluate(options: EvaluationOptions) -> dict[str, Any]:
     prompt, folder = load_prompt(options.prompt), options.folder
     settings = _settings(options, questions, prompt)
     open_run(folder, settings)
+    if options.shard.count > 1:
+        return _ask_shard(options, folder, options.shard.of(questions), prompt)
     named = _asked(options, folder, questions, prompt)
     records = {way: read_answers(folder, questions, way) for way in options.ways}
 
@@ -179,6 +187,18 @@ def _asked(options: EvaluationOptions, folder: Path, questions: Sequence[Questio
     named = [with_names(question, names) for question in questions]
     # With the aliases in its own answers alone: its score must not depend on the answers to other questions.
     return [with_aliases(q, {t: holders[t] for t in texts}, names) for q, texts in zip(named, said, strict=True)]
+
+
+def _ask_shard(
+    options: EvaluationOptions, folder: Path, questions: Sequence[Question], prompt: Prompt
+) -> dict[str, Any]:
+    """Ask the questions of a shard that have no answer. Return how many it has."""
+    if count_missing(folder, questions, options.ways, options.shard):
+        from refactx.connect import open_index
+
+        with open_index(options.index, options.db) as index:
+            ask_all(folder, questions, _asks(options, index, prompt), options.batch_size, options.shard)
+    return {"shard": str(options.shard), "questions": len(questions)}
 
 
 def _checks(

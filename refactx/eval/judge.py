@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from refactx.asking.prompt import Prompt
 from refactx.errors import InputError
-from refactx.eval.log import AnswerLog, write_atomically
+from refactx.eval.logs import AnswerLog, write_atomically
 from refactx.writing.chat_server import RETRIES, ChatServer, ServerRole
 
 KEY_VARIABLE = "REFACTX_JUDGE_KEY"

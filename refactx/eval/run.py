@@ -17,11 +17,11 @@ from tqdm import tqdm
 
 from refactx.asking.answer import Answer
 from refactx.errors import InputError
-from refactx.eval.log import AnswerLog, write_atomically
+from refactx.eval.logs import WHOLE, RunLog, Shard, write_atomically
 from refactx.eval.question import Question
 
-FILES = {"grounded": "answers.jsonl", "free": "free.jsonl"}
-"""The ways of asking, and the file of each."""
+LOGS = {"grounded": "answers", "free": "free"}
+"""The ways of asking, and the name of each one's log: `answers.jsonl`, or `answers.2-of-8.jsonl` of a shard."""
 
 LABELS = {"grounded": "with facts", "free": "free"}
 """The names of the ways of asking in reports and plots."""
@@ -50,7 +50,7 @@ def open_run(folder: Path, settings: dict[str, Any]) -> None:
     except (OSError, ValueError) as error:
         raise InputError(f"cannot use the folder {folder} ({error}): give another --out") from error
     if recorded is None:
-        left = [name for name in FILES.values() if (folder / name).exists()]
+        left = [f"{name}.jsonl" for name in LOGS.values() if (folder / f"{name}.jsonl").exists()]
         if left:
             raise InputError(f"{folder} has {left[0]} but no run.json: give another --out")
         write_atomically(path, settings)
@@ -95,24 +95,27 @@ def _read_names(path: Path) -> Names:
         raise InputError(f"{path} cannot be read ({error}): delete it, so that it is made again") from error
 
 
-def count_missing(folder: Path, questions: Sequence[Question], ways: Sequence[str]) -> int:
+def count_missing(folder: Path, questions: Sequence[Question], ways: Sequence[str], shard: Shard = WHOLE) -> int:
     """Return how many answers are missing in the run."""
     count = 0
     for way in ways:
-        with AnswerLog(folder / FILES[way]) as log:
+        with RunLog(folder, LOGS[way], shard) as log:
             count += sum(question.key not in log.records for question in questions)
     return count
 
 
-def ask_all(folder: Path, questions: Sequence[Question], asks: Mapping[str, Ask], batch_size: int = 1) -> None:
-    """Ask the questions that have no answer yet, `batch_size` at a time. `asks`: functions by way of asking.
+def ask_all(
+    folder: Path, questions: Sequence[Question], asks: Mapping[str, Ask], batch_size: int = 1, shard: Shard = WHOLE
+) -> None:
+    """Ask the questions that have no answer yet, `batch_size` at a time. `asks`: functions by way of asking; `shard`:
+    the one whose log gets the answers.
 
     A question that cannot be asked, for example since it is too long, gets a line with the error. After any exception,
     also KeyboardInterrupt, the answers so far are stored, and the next call continues. Several questions at a time are
     asked in groups of `GROUP` times as many in one way before the other, so that few wait for the last of a group.
     """
     with ExitStack() as stack:
-        logs = {way: stack.enter_context(AnswerLog(folder / FILES[way])) for way in asks}
+        logs = {way: stack.enter_context(RunLog(folder, LOGS[way], shard)) for way in asks}
         whole, done = len(questions) * len(asks), sum(q.key in log.records for q in questions for log in logs.values())
         left = [question for question in questions if any(question.key not in log.records for log in logs.values())]
         with tqdm(total=whole, initial=done, desc="answers", disable=None, leave=False) as bar:
@@ -131,7 +134,7 @@ def ask_all(folder: Path, questions: Sequence[Question], asks: Mapping[str, Ask]
 
 def read_answers(folder: Path, questions: Sequence[Question], way: str) -> list[dict[str, Any]]:
     """Return the records of the questions, in their order. Raise InputError if one is missing."""
-    with AnswerLog(folder / FILES[way]) as log:
+    with RunLog(folder, LOGS[way]) as log:
         lacking = [question.key for question in questions if question.key not in log.records]
         if lacking:
             raise InputError(f"{log.path} lacks the answers to {len(lacking)} questions: run the same command again")

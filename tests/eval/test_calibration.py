@@ -11,7 +11,7 @@ from refactx.errors import InputError
 from refactx.eval.answers import Gold
 from refactx.eval.calibration import calibrate
 from refactx.eval.evaluation import write_reports
-from refactx.eval.log import AnswerLog
+from refactx.eval.logs import AnswerLog
 from refactx.eval.question import Question
 from refactx.eval.results import make_result
 

@@ -17,7 +17,7 @@ from refactx.asking.options import Generation
 from refactx.errors import InputError
 from refactx.eval.answers import Gold
 from refactx.eval.evaluation import EvaluationOptions, evaluate
-from refactx.eval.log import AnswerLog
+from refactx.eval.logs import AnswerLog
 from refactx.eval.question import Question, assign_keys
 from refactx.eval.questions import choose_questions
 from refactx.eval.results import make_result

@@ -7,6 +7,8 @@ import click
 
 from refactx.cli.eval.packs import PACK_GROUP, drop_pack_options, evaluate_pack_given, pack_options
 from refactx.cli.eval.policies import POLICY_GROUP, drop_unused, evaluate_given, policy_options
+from refactx.cli.eval.printing import print_report
+from refactx.cli.eval.shards import SHARD
 from refactx.cli.help import GroupedCommand
 from refactx.cli.options import (
     BATCH_SIZE,
@@ -22,13 +24,12 @@ from refactx.cli.options import (
     engine_options_of,
     generation_of,
     generation_options,
-    print_json,
     question_options,
 )
 from refactx.errors import InputError
 
 _GROUPS = {
-    "Questions and judge": ("split", "kinds", "limit", "judge", "judge_url"),
+    "Questions and judge": ("split", "kinds", "limit", "shard", "judge", "judge_url"),
     "SPARQL of policies": POLICY_GROUP,
     "Domain packs": PACK_GROUP,
     **GENERATION_GROUPS,
@@ -46,6 +47,7 @@ _GROUPS = {
 @click.option("--judge", metavar="MODEL", help="Also have a language model judge the answers.")
 @click.option("--judge-url", metavar="URL", help="Its OpenAI-like API; key: $REFACTX_JUDGE_KEY.")
 @question_options("all")
+@SHARD
 @policy_options
 @pack_options
 @generation_options
@@ -54,8 +56,8 @@ _GROUPS = {
 @BATCH_SIZE
 @engine_options
 def eval_(as_json: bool, **given: Any) -> None:
-    """Score the answers to the questions of a file: Mintaka, 2WikiMultiHopQA, WebQSP, QALD, LC-QuAD or JSON lines. The
-    same command continues a stopped run.
+    """Score answers to a file of questions (Mintaka, 2WikiMultiHopQA, WebQSP, QALD, LC-QuAD, JSON lines). The same command
+    continues a stopped run.
     """
     if given["pack_name"] is not None:
         return evaluate_pack_given(given, as_json)
@@ -76,9 +78,6 @@ def eval_(as_json: bool, **given: Any) -> None:
     except KeyboardInterrupt:
         click.echo(f"stopped; the same command continues the run in {options.folder}", err=True)
         raise
-    if as_json:
-        return print_json(report)
-    for line in lines(report):
-        click.echo(line)
-    click.echo(f"report: {options.folder / 'report.html'}, report.md and report.json beside it")
-    return None
+    return print_report(
+        report, lines, as_json, f"{options.folder / 'report.html'}, report.md and report.json beside it"
+    )

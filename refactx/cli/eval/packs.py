@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refactx.cli.eval.policies import is_typed
-from refactx.cli.options import engine_options_of, print_json
+from refactx.cli.eval.printing import print_report
+from refactx.cli.options import engine_options_of
 from refactx.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,7 +17,20 @@ if TYPE_CHECKING:
 
 PACK_GROUP = ("pack_name", "modes", "source", "language", "category", "encoder")
 MODES = ("prompt", "retrieval", "repair", "agent")
-_USED = {*PACK_GROUP, "model", "model_url", "grammar", "run_on", "limit", "out", "as_json", "db", "index", "batch_size"}
+_USED = {
+    *PACK_GROUP,
+    "model",
+    "model_url",
+    "grammar",
+    "run_on",
+    "limit",
+    "shard",
+    "out",
+    "as_json",
+    "db",
+    "index",
+    "batch_size",
+}
 _MACHINE = {"engine", "dtype", "device", "gpu_layers", "threads", "context"}
 
 
@@ -105,6 +119,7 @@ def evaluate_pack_given(given: dict[str, Any], as_json: bool) -> None:
         limit=given["limit"],
         batch_size=given["batch_size"],
         out=out,
+        shard=given["shard"],
         settings=settings,
     )
     with ExitStack() as stack:
@@ -120,9 +135,4 @@ def evaluate_pack_given(given: dict[str, Any], as_json: bool) -> None:
         except KeyboardInterrupt:
             click.echo(f"stopped; the same command continues the run in {options.folder}", err=True)
             raise
-    if as_json:
-        return print_json(report)
-    for line in lines_of(report):
-        click.echo(line)
-    click.echo(f"report: {options.folder / 'report.json'}")
-    return None
+    return print_report(report, lines_of, as_json, str(options.folder / "report.json"))

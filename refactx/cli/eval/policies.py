@@ -8,7 +8,8 @@ import click
 from click.core import ParameterSource
 
 from refactx.asking.options import Generation
-from refactx.cli.options import engine_options_of, print_json
+from refactx.cli.eval.printing import print_report
+from refactx.cli.options import engine_options_of
 from refactx.cli.query.policies import SECONDS, check_place
 from refactx.errors import InputError
 
@@ -103,9 +104,6 @@ def evaluate_given(given: dict[str, Any], as_json: bool) -> None:
     except KeyboardInterrupt:
         click.echo(f"stopped; the same command continues the run in {options.folder}", err=True)
         raise
-    if as_json:
-        return print_json(report)
-    for line in lines(report):
-        click.echo(line)
-    click.echo(f"report: {options.folder / 'report.html'}, report.md and report.json beside it")
-    return None
+    return print_report(
+        report, lines, as_json, f"{options.folder / 'report.html'}, report.md and report.json beside it"
+    )

@@ -9,7 +9,7 @@ from typing import Any
 from refactx.errors import InputError
 from refactx.eval.confidence import separation
 from refactx.eval.intervals import Estimate
-from refactx.eval.log import AnswerLog
+from refactx.eval.logs import RunLog
 from refactx.nl2sparql import Pack
 from refactx.nl2sparql.confidence import PackCalibration, fit
 
@@ -46,7 +46,7 @@ def calibrate_pack(folder: Path, pack: Pack, mode: str | None = None) -> PackFit
     chosen = mode or next((str(one) for one in reversed(modes) if one in ("agent", "repair")), "")
     if chosen not in modes:
         raise InputError(f"{folder} has the modes {', '.join(modes)}, not {mode or 'repair or agent'}: give --mode")
-    with AnswerLog(folder / f"{chosen}.jsonl") as log:
+    with RunLog(folder, chosen) as log:
         lines = [line for line in log.records.values() if "features" in line]
     features, right = [line["features"] for line in lines], [float(line["f1"]) for line in lines]
     model = str(settings["model"])

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from tqdm import tqdm
 
 from refactx.errors import InputError, ModelError
-from refactx.eval.log import AnswerLog, write_atomically
+from refactx.eval.logs import WHOLE, AnswerLog, RunLog, Shard, write_atomically
 from refactx.eval.packs.cases import Case, cases_of
 from refactx.eval.packs.report import report_of
 from refactx.eval.packs.scoring import components_found, rows_f1, set_f1
@@ -37,7 +37,7 @@ class PackEvaluationOptions:
     `modes`: `prompt` (the pack's texts alone), `retrieval` (and examples), `repair` (and validation), `agent`; `source`:
     `cases` of the pack, or its `examples`, each without itself among those that the model is shown; `language`: of the
     questions, by default the pack's first; `category`: those of this one alone; `limit`: the most cases;
-    `batch_size`: how many are translated at once, in threads.
+    `batch_size`: how many are translated at once, in threads; `shard`: translate its cases alone, without a report.
     """
 
     pack: Pack
@@ -49,6 +49,7 @@ class PackEvaluationOptions:
     limit: int | None = None
     batch_size: int = 1
     out: Path | None = None
+    shard: Shard = WHOLE
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -63,7 +64,8 @@ def evaluate_pack(
     engine: SparqlEngine,
     stop: Callable[[], object] = lambda: None,
 ) -> dict[str, Any]:
-    """Translate what has no line yet, and write report.json and report.md. Return the report.
+    """Translate what has no line yet, and write report.json and report.md. Return the report, or for a shard the
+    number of its cases.
 
     `translator`: makes the one of a mode, when it is first needed; `engine`: has rows for all gold queries; `stop`: called
     if the run ends early, lets the translations in other threads fail soon. Raises InputError for options or a folder that
@@ -86,8 +88,11 @@ def evaluate_pack(
     }
     open_run(options.folder, settings)
     with ExitStack() as stack:
-        logs = {mode: stack.enter_context(AnswerLog(options.folder / f"{mode}.jsonl")) for mode in options.modes}
-        _translate(cases, logs, options.batch_size, translator, engine, stop)
+        shard = options.shard
+        logs = {mode: stack.enter_context(RunLog(options.folder, mode, shard)) for mode in options.modes}
+        _translate(shard.of(cases), logs, options.batch_size, translator, engine, stop)
+        if shard.count > 1:
+            return {"shard": str(shard), "questions": len(shard.of(cases))}
         records: dict[str, list[dict[str, Any]]] = {
             mode: [log.records[case.id] for case in cases] for mode, log in logs.items()
         }

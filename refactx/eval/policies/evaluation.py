@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from refactx.errors import InputError
-from refactx.eval.log import write_atomically
+from refactx.eval.logs import write_atomically
 from refactx.eval.policies.execution import run_query
 from refactx.eval.policies.making import make_policies
 from refactx.eval.policies.options import PolicyEvaluationOptions
 from refactx.eval.policies.render import html, markdown
 from refactx.eval.policies.report import report
-from refactx.eval.policies.run import GOLD, PolicyRun, Record, check_engine, count_missing, file_of, read_records
+from refactx.eval.policies.run import GOLD, PolicyRun, Record, check_engine, count_missing, read_records
 from refactx.eval.policies.scores import QueryScore, score_record
 from refactx.eval.question import Question
 from refactx.eval.questions import choose_questions, read_queries
@@ -30,7 +30,8 @@ _ENGINES = ("auto", "tree", "store")
 
 
 def evaluate_policies(options: PolicyEvaluationOptions) -> dict[str, Any]:
-    """Ask what has no line yet, and write report.json, report.md and report.html. Return the report.
+    """Ask what has no line yet, and write report.json, report.md and report.html. Return the report, or for a shard the
+    number of its questions.
 
     Raises InputError for options or files that cannot be used, and whatever asking raises. After an error or
     KeyboardInterrupt, the lines so far are in the run's folder, and the same call continues.
@@ -42,13 +43,15 @@ def evaluate_policies(options: PolicyEvaluationOptions) -> dict[str, Any]:
     folder, settings = options.folder, _settings(options, questions)
     open_run(folder, settings)
     with ExitStack() as stack:
-        place = _Place(options, stack)
-        _ask(options, folder, questions, place)
+        place, shard = _Place(options, stack), options.shard
+        _ask(options, folder, shard.of(questions), place)
+        if shard.count > 1:
+            return {"shard": str(shard), "questions": len(shard.of(questions))}
         records = {name: read_records(folder, questions, name) for name in (GOLD, *options.policies)}
         readable = [not gold["fault"] for gold in records[GOLD]]
         asked = _chosen(questions, readable)
         if not asked:
-            raise InputError(f"no gold query of {options.questions} is SPARQL: see {folder / file_of(GOLD)}")
+            raise InputError(f"no gold query of {options.questions} is SPARQL: see {folder / GOLD}.jsonl")
         lines = {name: _chosen(some, readable) for name, some in records.items()}
         experiments = _experiments(options, asked, lines, place)
     scored: dict[str, list[QueryScore]] = {
@@ -96,11 +99,11 @@ class _Place:
 
 def _ask(options: PolicyEvaluationOptions, folder: Path, questions: Sequence[Question], place: _Place) -> None:
     """Ask the questions that have no line. The index and the model are opened only if they are needed."""
-    missing = count_missing(folder, questions, (GOLD, *options.policies))
+    missing = count_missing(folder, questions, (GOLD, *options.policies), options.shard)
     if not any(missing.values()):
         return
     engine = place.engine
-    check_engine(folder, engine.name)
+    check_engine(folder, engine.name, options.shard)
     if engine.name == "tree":
         print(
             "refactx: the tree answers only some gold queries; with a store (refactx store build) all are answered",
@@ -108,7 +111,8 @@ def _ask(options: PolicyEvaluationOptions, folder: Path, questions: Sequence[Que
         )
     run = PolicyRun(engine, place.index.names_of, seconds=options.timeout, held=options.is_held)
     names = [name for name in options.policies if missing[name]]
-    run.ask_all(folder, questions, make_policies(options, place.index, names) if names else {})
+    policies = make_policies(options, place.index, names) if names else {}
+    run.ask_all(folder, questions, policies, options.shard)
 
 
 def _experiments(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from refactx.engines.loading import EngineOptions
 from refactx.errors import InputError
+from refactx.eval.logs import WHOLE, Shard
 from refactx.eval.question import Split
 from refactx.sparql.policies import POLICIES, PolicyName
 
@@ -20,8 +21,9 @@ class PolicyEvaluationOptions:
 
     `run_on`: the engine, as of `refactx query --run-on`; `timeout`: the most seconds of a query; `grammar`: whether open
     text of our engines is held to the grammar; `ablate`: the shares of names that are taken out of the memory;
-    `distractors`: how many times as large the memory is made; `out`: the run's folder, by default
-    `refactx-eval/QUESTIONS-MODEL-sparql`. The others are those of `refactx query` and of `refactx eval`.
+    `distractors`: how many times as large the memory is made; `shard`: ask its questions alone, without a report;
+    `out`: the run's folder, by default `refactx-eval/QUESTIONS-MODEL-sparql`. The others are those of `refactx query` and
+    of `refactx eval`.
     """
 
     questions: Path
@@ -41,6 +43,7 @@ class PolicyEvaluationOptions:
     timeout: float = SECONDS
     engine: EngineOptions = EngineOptions()  # noqa: RUF009  (it is frozen)
     out: Path | None = None
+    shard: Shard = WHOLE
     ablate: tuple[float, ...] = ()
     distractors: tuple[int, ...] = ()
 

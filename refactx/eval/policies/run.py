@@ -1,8 +1,9 @@
 """The run's folder: what each policy wrote for each question, with its rows, so that a stopped run can continue.
 
 `run.json` has the options. `gold.jsonl` has a line for each gold query with its rows, and `POLICY.jsonl` one for each
-question: what the model wrote, the query, what its names were resolved to, its rows, and the seconds of each part. All
-policies are asked a question before the next one, so that other processes on the machine slow all of them equally.
+question (`POLICY.2-of-8.jsonl` for those of a shard): what the model wrote, the query, what its names were resolved to,
+its rows, and the seconds of each part. All policies are asked a question before the next one, so that other processes on
+the machine slow all of them equally.
 """
 
 import time
@@ -14,7 +15,7 @@ from typing import Any
 from tqdm import tqdm
 
 from refactx.errors import InputError
-from refactx.eval.log import AnswerLog
+from refactx.eval.logs import WHOLE, RunLog, Shard
 from refactx.eval.policies.execution import run_query
 from refactx.eval.policies.making import TimedPolicy, TimedQuery
 from refactx.eval.policies.syntax import count_mentions, is_broken
@@ -31,32 +32,29 @@ Record = dict[str, Any]
 """A line of a file of the run."""
 
 
-def file_of(name: str) -> str:
-    """Return the name of the file of a policy, or of the gold queries (`GOLD`)."""
-    return f"{name}.jsonl"
-
-
-def count_missing(folder: Path, questions: Sequence[Question], names: Sequence[str]) -> dict[str, int]:
-    """Return how many lines the file of each policy, or of gold queries, lacks."""
+def count_missing(
+    folder: Path, questions: Sequence[Question], names: Sequence[str], shard: Shard = WHOLE
+) -> dict[str, int]:
+    """Return how many lines the log of each policy, or of gold queries (`GOLD`), lacks."""
     missing = {}
     for name in names:
-        with AnswerLog(folder / file_of(name)) as log:
+        with RunLog(folder, name, shard) as log:
             missing[name] = sum(question.key not in log.records for question in questions)
     return missing
 
 
 def read_records(folder: Path, questions: Sequence[Question], name: str) -> list[Record]:
     """Return the records of the questions, in their order. Raise InputError if one is missing."""
-    with AnswerLog(folder / file_of(name)) as log:
+    with RunLog(folder, name) as log:
         lacking = sum(question.key not in log.records for question in questions)
         if lacking:
             raise InputError(f"{log.path} lacks {lacking} questions: run the same command again")
         return [log.records[question.key] for question in questions]
 
 
-def check_engine(folder: Path, name: str) -> None:
+def check_engine(folder: Path, name: str, shard: Shard = WHOLE) -> None:
     """Raise InputError if the gold queries of the run were run on another engine than that with this name."""
-    with AnswerLog(folder / file_of(GOLD)) as log:
+    with RunLog(folder, GOLD, shard) as log:
         others = {record["engine"] for record in log.records.values()} - {name}
     if others:
         raise InputError(
@@ -71,14 +69,16 @@ class PolicyRun:
     def __init__(self, engine: SparqlEngine, known: Known, *, seconds: float, held: bool) -> None:
         self._engine, self._known, self._seconds, self._held = engine, known, seconds, held
 
-    def ask_all(self, folder: Path, questions: Sequence[Question], policies: Mapping[str, TimedPolicy]) -> None:
-        """Run the gold queries, and ask the questions, that have no line yet.
+    def ask_all(
+        self, folder: Path, questions: Sequence[Question], policies: Mapping[str, TimedPolicy], shard: Shard = WHOLE
+    ) -> None:
+        """Run the gold queries, and ask the questions, that have no line yet. `shard`: the one whose logs get the lines.
 
         A question that cannot be asked has a line with the error. After any exception, also KeyboardInterrupt, the lines
         so far are stored, and the next call continues.
         """
         with ExitStack() as stack:
-            logs = {name: stack.enter_context(AnswerLog(folder / file_of(name))) for name in (GOLD, *policies)}
+            logs = {name: stack.enter_context(RunLog(folder, name, shard)) for name in (GOLD, *policies)}
             left = [(q, name) for q in questions for name, log in logs.items() if q.key not in log.records]
             whole = len(questions) * len(logs)
             with tqdm(total=whole, initial=whole - len(left), desc="queries", disable=None, leave=False) as bar:

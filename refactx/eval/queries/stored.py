@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from refactx.errors import InputError
-from refactx.eval.log import write_atomically
+from refactx.eval.logs import write_atomically
 from refactx.eval.queries.check import Checked
 
 FILE = "queries.json"

@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from uuid import uuid4
 
 from refactx.errors import InputError
 
@@ -85,10 +86,13 @@ def parse_records(content: bytes, path: Path) -> dict[str, dict[str, Any]]:
 
 def write_atomically(path: Path, document: Any) -> None:
     """Write a JSON file by a rename, so that it is never incomplete."""
-    part = path.with_name(path.name + ".part")
-    with part.open("w", encoding="utf-8") as file:
-        json.dump(document, file, ensure_ascii=False, indent=2)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    part = path.with_name(f"{path.name}.{uuid4().hex}.part")  # other machines may write the same file
+    try:
+        with part.open("w", encoding="utf-8") as file:
+            json.dump(document, file, ensure_ascii=False, indent=2)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
