@@ -50,7 +50,7 @@ def outcome(path: Path, checked_bytes: int) -> Answers | None:
 
 def by_accident(file: bytes, chance: random.Random) -> bytes:
     """The file with flipped bits, cut, with other bytes put in, taken out, or moved."""
-    at, size = chance.randrange(len(file)), chance.randrange(1, 200)
+    at, size = _place(file, chance), chance.randrange(1, chance.choice([2, 200]))
     changes: list[Callable[[], bytes]] = [
         lambda: file[:at] + bytes([file[at] ^ 1 << chance.randrange(8)]) + file[at + 1 :],
         lambda: file[:at] + chance.randbytes(size) + file[at + size :],
@@ -98,6 +98,16 @@ def _other_arrays(
     array = getattr(piece, name).copy()
     array[chance.randrange(len(array))] = chance.randrange(200)
     return pack_arrays(key, replace(piece, **{name: array}), codec.seed)
+
+
+def _place(file: bytes, chance: random.Random) -> int:
+    """A position in any block: most of a small file are its tokenizer."""
+    try:
+        ends = [block.end for block in blocks(file)]
+    except InputError:  # the payload of a block
+        return chance.randrange(len(file))
+    number = chance.randrange(len(ends))
+    return chance.randrange(ends[number - 1] if number else 0, ends[number])
 
 
 def _swapped(file: bytes, one: int, other: int, size: int) -> bytes:

@@ -1,13 +1,16 @@
 """The names of an index as a memory wants them: labels, descriptions and aliases, from its names and its facts."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from refactx.entity_ids import entity_number
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS
 from refactx.index.index import Index
-from refactx.postgres.memory.entries import NameRow, PartRow
 from refactx.query.pgmr.index_names import split_name
 from refactx.sparql.memory.entry import Entry, folded_hash
+
+if TYPE_CHECKING:
+    from refactx.postgres.memory.entries import NameRow, PartRow
 
 _MOST_SEEN = 1_000_000
 """The names that are remembered as written, so that most are written once: some 100 MB."""
@@ -34,15 +37,19 @@ def named_entries(index: Index) -> Iterator[tuple[str, Entry]]:
                 yield name, entry_of(name, named.id)
 
 
-def name_rows(index: Index) -> Iterator[NameRow]:
+def name_rows(index: Index) -> Iterator["NameRow"]:
     """Yield the names of an index for `update_entries`."""
+    from refactx.postgres.memory.entries import NameRow  # psycopg, which entries alone do not need
+
     for place, (name, entry) in enumerate(named_entries(index)):
         number, folded = entity_number(entry.id), folded_hash(entry.label)
         yield NameRow(name, number, entry.label, entry.description, folded, place)
 
 
-def part_rows(index: Index) -> Iterator[PartRow]:
+def part_rows(index: Index) -> Iterator["PartRow"]:
     """Yield what the facts of an index say of its names for `update_entries`. Reads all facts."""
+    from refactx.postgres.memory.entries import PartRow
+
     seen = set[str]()
     for fact in index.all_facts():
         if fact.predicate in DESCRIPTIONS:

@@ -6,11 +6,26 @@
 | `describe_store` | its figures |
 | `build_store`, `update_store`, `StoreReport` | a store made, or brought to what its index has now |
 | `StoreError` | why it cannot be opened, and what to run |
+
+Names are imported when they are first used: to make a store needs psycopg, to open one does not.
 """
 
-from refactx.sparql.store.building import StoreReport, build_store
+from typing import TYPE_CHECKING
+
+from refactx.exports import lazy_exports
 from refactx.sparql.store.errors import StoreError
-from refactx.sparql.store.opening import FactStore, describe_store, open_store
-from refactx.sparql.store.updating import update_store
+
+if TYPE_CHECKING:
+    from refactx.sparql.store.building import StoreReport, build_store
+    from refactx.sparql.store.opening import FactStore, describe_store, open_store
+    from refactx.sparql.store.updating import update_store
 
 __all__ = ["FactStore", "StoreError", "StoreReport", "build_store", "describe_store", "open_store", "update_store"]
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "building": "StoreReport build_store",
+        "opening": "FactStore describe_store open_store",
+        "updating": "update_store",
+    },
+)
