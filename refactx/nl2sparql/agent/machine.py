@@ -105,12 +105,7 @@ class Machine:
             state.patterns = ask.patterns(state.question, self._meter)
         state.complexity = complexity_of(len(state.patterns))
         detail = {"patterns": dict(state.patterns), "complexity": state.complexity}
-        return ("plan" if ask is not None and state.complexity != "simple" else "retrieve"), detail
-
-    def _plan(self) -> tuple[Node, Mapping[str, Any]]:
-        if self._parts.ask is not None:
-            self._state.plan = self._parts.ask.plan(self._state.question, self._meter)
-        return "retrieve", {"plan": list(self._state.plan)}
+        return "retrieve", detail
 
     def _retrieve(self) -> tuple[Node, Mapping[str, Any]]:
         state = self._state
@@ -177,7 +172,16 @@ class Machine:
         if len(state.attempts) >= self._bounds.attempts:
             state.reason = f"{len(state.attempts)} queries were written, as many as may be"
             return "output", detail
-        return "generate", detail
+        # The examples alone come first: a plan leads a small model away from a query that it only has to adapt.
+        plans = self._parts.ask is not None and state.complexity != "simple" and not state.has_planned
+        return ("plan" if plans else "generate"), detail
+
+    def _plan(self) -> tuple[Node, Mapping[str, Any]]:
+        state, ask = self._state, self._parts.ask
+        state.has_planned = True
+        if ask is not None:
+            state.plan = ask.plan(state.question, self._meter)
+        return "generate", {"plan": list(state.plan)}
 
     def _output(self) -> tuple[None, Mapping[str, Any]]:
         state, validate = self._state, self._parts.validate

@@ -11,13 +11,13 @@ Node = Literal["analyse", "plan", "retrieve", "generate", "execute", "verify", "
 Complexity = Literal["simple", "moderate", "complex"]
 
 EDGES: Mapping[Node, tuple[Node, ...]] = {
-    "analyse": ("plan", "retrieve"),
-    "plan": ("retrieve",),
+    "analyse": ("retrieve",),
     "retrieve": ("generate",),
     "generate": ("execute", "output"),
     "execute": ("verify", "refine", "explore", "output"),
     "verify": ("output", "refine"),
-    "refine": ("generate", "output"),
+    "refine": ("plan", "generate", "output"),
+    "plan": ("generate",),
     "explore": ("refine",),
     "output": (),
 }
@@ -60,6 +60,7 @@ class State:
     patterns: Mapping[str, float] = field(default_factory=dict)
     complexity: Complexity = "simple"
     plan: Sequence[str] = ()
+    has_planned: bool = False
     examples: Sequence[Retrieved] = ()
     attempts: list[Attempt] = field(default_factory=list)
     explored: Sequence[str] = ()
