@@ -200,6 +200,7 @@ def test_a_query_is_shown_with_its_rows_and_its_sparql(pages: Pages, sample_serv
     shown.get_by_text("SPARQL", exact=True).click()
     expect(shown.get_by_role("region", name="SPARQL")).to_have_text(query["sparql"].strip())
     expect(page.locator(".written strong")).to_have_text("them")
+    expect(page.get_by_text("No fact of the index proves this answer.")).to_have_count(0)
 
 
 def test_a_conversation_has_its_turns_until_a_new_one_begins(pages: Pages, tiny_server: Running) -> None:
@@ -253,6 +254,8 @@ def test_texts_are_no_markup(pages: Pages, sample_server: str) -> None:
     assert page.locator(".question").inner_text() == text
     expect(page.locator(".written strong")).to_have_text("<b>c</b>")
     assert page.locator("main img, main script").count() == 0
+    expect(page.get_by_text("No fact of the index proves this answer.")).to_be_visible()
+    assert_accessible(page)
 
 
 def replayed(text: str, queries: list[object] | None = None) -> dict[str, object]:

@@ -8,7 +8,15 @@ import { Turn, questionUrl } from "./turn.js";
 
 const MOST_LINES_HEIGHT = 190; // pixels of the field before it scrolls
 const [main, banner, turnsRoot, form, question, send, stop, compare, renew] = [
-    "main", "banner", "turns", "form", "question", "send", "stop", "compare", "renew",
+    "main",
+    "banner",
+    "turns",
+    "form",
+    "question",
+    "send",
+    "stop",
+    "compare",
+    "renew",
 ].map((id) => document.getElementById(id));
 
 let model = "";

@@ -33,7 +33,13 @@ export async function checkedText(written, text, answer) {
 function marked(one) {
     const link = factLink(one.fact, { class: one.exists ? "fact-link" : "fact-link missing" });
     if (one.exists) {
-        return element("span", { class: "fact whole" }, link, " ", element("span", { class: "verdict good" }, "in the index"));
+        return element(
+            "span",
+            { class: "fact whole" },
+            link,
+            " ",
+            element("span", { class: "verdict good" }, "in the index"),
+        );
     }
     const text = element("span", { class: "missing" }, ...link.childNodes);
     const verdict = element("span", { class: "verdict bad" }, "not in the index");

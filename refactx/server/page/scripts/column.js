@@ -3,7 +3,7 @@
 import { counted, element, say } from "./element.js";
 import { checkedText } from "./checked_text.js";
 import { factsTable } from "./facts_table.js";
-import { split, textOf } from "./names.js";
+import { labelsOf } from "./names.js";
 import { errorNotice, retryNotice, waitingNotice } from "./notice.js";
 import { queryView } from "./query_view.js";
 import { stream, unready } from "./server.js";
@@ -25,7 +25,7 @@ export class Column {
         this.root = element("section", { class: `column ${isFree ? "free" : "grounded"}` }, title, this.body);
     }
 
-    /** Write the next message of a conversation. `again`: what a button after an error calls. Ends when it has ended. */
+    /** Write the next message of a conversation until it has ended. `again`: what a button after an error calls. */
     async write(model, messages, signal, again) {
         for (let tries = 1; ; tries++) {
             this.begin();
@@ -54,7 +54,7 @@ export class Column {
         this.result = null;
         this.written = new WrittenText((anchor, line, fact) => {
             attachTree(anchor, line, fact);
-            say(`Fact: ${[fact.subject, fact.predicate, fact.object].map((part) => split(textOf(part)).label).join(", ")}`);
+            say(`Fact: ${labelsOf(fact).join(", ")}`);
         });
         const waiting = waitingNotice("Waiting for the model");
         this.body.replaceChildren(waiting, this.written.root);
@@ -119,20 +119,32 @@ export class Column {
             this.body.append(element("p", { class: "soft" }, "The model wrote nothing."));
         }
         if (this.reason === "length") {
-            this.body.append(element("p", { class: "soft" }, "The text is cut off here: it reached the most tokens."));
+            this.body.append(
+                element("p", { class: "soft" }, "The text is cut off here: it reached the most tokens."),
+            );
+        }
+        if (!this.isFree && result.answer && !result.unknown && !result.facts.length && !result.queries.length) {
+            this.body.append(element("p", { class: "notice" }, "No fact of the index proves this answer."));
         }
         if (result.facts.length) {
             this.body.append(factsTable(result.facts, "Facts in this answer"));
         }
-        this.body.append(...result.queries.map((query) => queryView(query, this.text)), this.figures(result, tokens, seconds));
-        say(`${result.answer ? `Answer: ${result.answer}.` : "The text has ended."} ${counted(result.facts.length, "fact")}.`);
+        this.body.append(
+            ...result.queries.map((query) => queryView(query, this.text)),
+            this.figures(result, tokens, seconds),
+        );
+        const ended = result.answer ? `Answer: ${result.answer}.` : "The text has ended.";
+        say(`${ended} ${counted(result.facts.length, "fact")}.`);
         if (this.isFree) {
             await checkedText(this.written, this.text, result.answer);
         }
     }
 
     figures(result, tokens, seconds) {
-        const figures = [counted(tokens, "token"), counted(result.forward_passes ?? 0, "forward pass", "forward passes")];
+        const figures = [
+            counted(tokens, "token"),
+            counted(result.forward_passes ?? 0, "forward pass", "forward passes"),
+        ];
         if (!this.isFree) {
             figures.unshift(counted(result.facts.length, "fact"));
         }

@@ -6,11 +6,15 @@ import { questionUrl } from "./turn.js";
 
 const SHOWN = 4;
 
-/** Show examples, and what the index is. `ask`: called with a question that is chosen. Errors are those of the request. */
+/** Show examples, and what the index is. `ask`: called with a question that is chosen. Throws what the request does. */
 export async function showExamples(ask) {
     const found = await get("/v1/examples", { limit: SHOWN });
     const items = found.examples.map(({ question }) => {
-        const shown = element("a", { href: questionUrl(question), dir: "auto", click: (event) => choose(event, question) }, question);
+        const shown = element(
+            "a",
+            { href: questionUrl(question), dir: "auto", click: (event) => choose(event, question) },
+            question,
+        );
         return element("li", {}, shown);
     });
     document.getElementById("examples-list").replaceChildren(...items);

@@ -12,7 +12,12 @@ const TYPING_MILLISECONDS = 200;
 const LONG_MILLISECONDS = 300; // after which a list says that it is waited for
 
 const [banner, search, prefix, subjects, properties, values] = [
-    "banner", "search", "prefix", "subjects", "properties", "values",
+    "banner",
+    "search",
+    "prefix",
+    "subjects",
+    "properties",
+    "values",
 ].map((id) => document.getElementById(id));
 let shown = { isDrawn: false }; // the state that the lists show
 const wanted = new Map(); // the last request of each list
@@ -92,7 +97,11 @@ async function showValues(now, limit = PAGE) {
         }
         say(`${now.predicate}: ${counted(found.properties[0].facts, "value")}`);
         const all = valueList(found, now);
-        return [propertyHead(found.properties[0], now), all, found.truncated && more(limit, () => showValues(now, MOST))];
+        return [
+            propertyHead(found.properties[0], now),
+            all,
+            found.truncated && more(limit, () => showValues(now, MOST)),
+        ];
     });
 }
 

@@ -15,7 +15,12 @@ export function subjectList(found, state) {
 /** Return names that are like one that the index does not have. */
 export function nearList(names, state) {
     const items = names.map((name) => item(exploreUrl(name, "", state.prefix), nameOf(name)));
-    return element("div", {}, element("p", { class: "soft" }, "Names like this one:"), element("ul", { class: "items" }, ...items));
+    return element(
+        "div",
+        {},
+        element("p", { class: "soft" }, "Names like this one:"),
+        element("ul", { class: "items" }, ...items),
+    );
 }
 
 /** Return the heading of a subject: its name, its description, and its page. */
@@ -37,7 +42,12 @@ export function propertyList(found, state) {
         found.properties.filter((one) => one.inverse === isInverse).sort((a, b) => a.label.localeCompare(b.label));
     const list = (properties) =>
         properties.map((one) =>
-            item(exploreUrl(state.subject, one.label, state.prefix), isolated(one.label, { class: "label" }), one.facts, one.label === state.predicate),
+            item(
+                exploreUrl(state.subject, one.label, state.prefix),
+                isolated(one.label, { class: "label" }),
+                one.facts,
+                one.label === state.predicate,
+            ),
         );
     const [own, inverse] = [of(false), of(true)];
     return element(
@@ -79,10 +89,25 @@ export function valueList(found, state) {
 }
 
 function item(url, name, count, isCurrent = false) {
-    const shown = count === undefined ? null : element("span", { class: "count" }, element("span", { class: "unseen" }, ", "), count.toLocaleString("en"), element("span", { class: "unseen" }, " facts"));
+    const shown =
+        count === undefined
+            ? null
+            : element(
+                  "span",
+                  { class: "count" },
+                  element("span", { class: "unseen" }, ", "),
+                  count.toLocaleString("en"),
+                  element("span", { class: "unseen" }, " facts"),
+              );
     return element("li", {}, link(url, { class: "go", "aria-current": isCurrent && "true" }, name, shown));
 }
 
 function pageLink(url, id) {
-    return link(url, {}, id, element("span", { "aria-hidden": "true" }, " ↗"), element("span", { class: "unseen" }, " on Wikidata"));
+    return link(
+        url,
+        {},
+        id,
+        element("span", { "aria-hidden": "true" }, " ↗"),
+        element("span", { class: "unseen" }, " on Wikidata"),
+    );
 }

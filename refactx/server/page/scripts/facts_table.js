@@ -25,7 +25,13 @@ function rowsOf(fact) {
     const below = element("tr", { class: "below", hidden: true }, element("td", { colspan: "4" }));
     const toggle = element(
         "button",
-        { type: "button", class: "quiet small", "aria-expanded": "false", "aria-label": `Tree at ${name}`, click: turn },
+        {
+            type: "button",
+            class: "quiet small",
+            "aria-expanded": "false",
+            "aria-label": `Tree at ${name}`,
+            click: turn,
+        },
         "Tree",
     );
 
@@ -39,12 +45,26 @@ function rowsOf(fact) {
 
     const source =
         url &&
-        link(url, { class: "source", "aria-label": `${name}, statement on Wikidata` }, "Wikidata", element("span", { "aria-hidden": "true" }, " ↗"));
+        link(
+            url,
+            { class: "source", "aria-label": `${name}, statement on Wikidata` },
+            "Wikidata",
+            element("span", { "aria-hidden": "true" }, " ↗"),
+        );
     const row = element(
         "tr",
         {},
         element("td", {}, entity(fact.subject)),
-        element("td", { class: "property" }, link(exploreUrl(textOf(fact.subject), textOf(fact.predicate)), {}, isolated(textOf(fact.predicate))), backwards(fact)),
+        element(
+            "td",
+            { class: "property" },
+            link(
+                exploreUrl(textOf(fact.subject), textOf(fact.predicate)),
+                {},
+                isolated(textOf(fact.predicate), { class: "label" }),
+            ),
+            backwards(fact),
+        ),
         element("td", {}, entity(fact.object)),
         element("td", { class: "links" }, source, toggle),
     );
@@ -57,5 +77,13 @@ function entity(part) {
 
 function backwards(fact) {
     const note = "Read backwards: the statement is on the page of the value.";
-    return fact.inverse ? element("span", { class: "inverse", title: note }, " ", element("span", { "aria-hidden": "true" }, "↩"), element("span", { class: "unseen" }, "read backwards")) : null;
+    return fact.inverse
+        ? element(
+              "span",
+              { class: "inverse", title: note },
+              " ",
+              element("span", { "aria-hidden": "true" }, "↩"),
+              element("span", { class: "unseen" }, "read backwards"),
+          )
+        : null;
 }

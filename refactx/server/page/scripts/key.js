@@ -11,9 +11,7 @@ export function keyHeaders() {
     return key ? { Authorization: `Bearer ${key}` } : {};
 }
 
-/**
- * Ask for a key, once for all requests that wait for it. Return whether there is another one than in the headers `sent`.
- */
+/** Ask for a key, once for all requests that wait for one. Return whether it is another than in the headers `sent`. */
 export async function askForKey(sent) {
     if (asking === null && keyHeaders().Authorization !== sent.Authorization) {
         return true; // it was given meanwhile

@@ -35,6 +35,11 @@ export function textOf(part) {
     return part.literal ?? part.label;
 }
 
+/** Return the parts of a fact without their descriptions. */
+export function labelsOf(fact) {
+    return [fact.subject, fact.predicate, fact.object].map((part) => split(textOf(part)).label);
+}
+
 /** Return the address of the page that shows a subject, and maybe its values for a property, in this index. */
 export function exploreUrl(subject, predicate = "", prefix = "") {
     const wanted = new URLSearchParams();

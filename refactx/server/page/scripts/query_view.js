@@ -24,18 +24,34 @@ export function queryView(query, text) {
         parts.push(element("p", { class: "notice" }, `The answer is not complete: ${query.reason}.`));
     }
     if (query.rows.length) {
-        parts.push(element("details", { open: query.rows.length <= OPEN }, element("summary", {}, `Rows (${query.rows.length})`), rowsOf(query)));
+        parts.push(
+            element(
+                "details",
+                { open: query.rows.length <= OPEN },
+                element("summary", {}, `Rows (${query.rows.length})`),
+                rowsOf(query),
+            ),
+        );
     }
     if (query.sparql) {
         const text = element("pre", { tabindex: "0", role: "region", "aria-label": "SPARQL" }, query.sparql.trim());
         const copy = copyButton("Copy SPARQL", () => query.sparql);
-        parts.push(element("details", {}, element("summary", {}, "SPARQL"), element("div", { class: "code" }, text, copy)));
+        parts.push(
+            element("details", {}, element("summary", {}, "SPARQL"), element("div", { class: "code" }, text, copy)),
+        );
     } else {
         parts.push(element("p", { class: "soft" }, "There is no SPARQL: not all names of the query have ids."));
     }
     if (query.facts.length) {
         const table = factsTable(query.facts, "Facts that prove it");
-        parts.push(element("details", { open: query.facts.length <= 6 }, element("summary", {}, `Facts (${query.facts.length})`), table));
+        parts.push(
+            element(
+                "details",
+                { open: query.facts.length <= 6 },
+                element("summary", {}, `Facts (${query.facts.length})`),
+                table,
+            ),
+        );
     }
     return element("section", { class: "query", "aria-label": "Query of this answer" }, ...parts);
 }
@@ -43,8 +59,14 @@ export function queryView(query, text) {
 function rowsOf(query) {
     const items = query.rows.slice(0, SHOWN).map((row, at) => {
         const by = query.sorted_by[at];
-        const shown = row.literal === undefined ? link(exploreUrl(row.label), {}, nameOf(row.label)) : isolated(row.literal);
-        return element("li", {}, shown, by && element("span", { class: "soft" }, " ", isolated(by.literal ?? by.label)));
+        const shown =
+            row.literal === undefined ? link(exploreUrl(row.label), {}, nameOf(row.label)) : isolated(row.literal);
+        return element(
+            "li",
+            {},
+            shown,
+            by && element("span", { class: "soft" }, " ", isolated(by.literal ?? by.label)),
+        );
     });
     if (query.rows.length > SHOWN) {
         items.push(element("li", { class: "soft" }, `${query.rows.length - SHOWN} more`));

@@ -60,7 +60,13 @@ function show(state, { pointer, stay }) {
     panels += 1;
     state.panel = element(
         "div",
-        { class: "tree-panel", id: `tree-${panels}`, role: "group", "aria-label": "What else the index has here", dir: "ltr" },
+        {
+            class: "tree-panel",
+            id: `tree-${panels}`,
+            role: "group",
+            "aria-label": "What else the index has here",
+            dir: "ltr",
+        },
         treeOf(state.fact),
     );
     state.panel.addEventListener("pointerenter", stay);
@@ -112,8 +118,7 @@ function branchOfProperties(subject, predicate, found) {
         url: exploreUrl(subject, one.label),
         isTaken: one.label === predicate,
     }));
-    const total = found.truncated ? "" : ` · ${counted(sum(nodes), "fact")}`;
-    const title = [isolated(split(subject).label), " has ", amount(nodes, found, "property", "properties"), total];
+    const title = [isolated(split(subject).label), " has ", amount(nodes, found, "property", "properties")];
     return branch(title, nodes, exploreUrl(subject));
 }
 
@@ -133,10 +138,6 @@ function amount(nodes, found, noun, plural = `${noun}s`) {
     return nodes.length >= READ && found.truncated ? `over ${READ} ${plural}` : counted(nodes.length, noun, plural);
 }
 
-function sum(nodes) {
-    return nodes.reduce((total, node) => total + node.count, 0);
-}
-
 /** Return a node's children: the one on the path first, then those with most facts. */
 function branch(title, nodes, url) {
     const order = [...nodes].sort((a, b) => b.isTaken - a.isTaken || (b.count ?? 0) - (a.count ?? 0));
@@ -150,5 +151,10 @@ function branch(title, nodes, url) {
     if (more > 0) {
         items.push(element("li", { class: "more" }, link(url, {}, `${more.toLocaleString("en")} more`)));
     }
-    return element("div", { class: "branch" }, element("p", { class: "branch-title" }, ...title), element("ul", {}, ...items));
+    return element(
+        "div",
+        { class: "branch" },
+        element("p", { class: "branch-title" }, ...title),
+        element("ul", {}, ...items),
+    );
 }

@@ -35,7 +35,11 @@ export class WrittenText {
         this.text += text;
         if (this.fact === null) {
             const trigger = this.takeTrigger();
-            this.fact = element("span", { class: "fact writing" }, trigger && element("span", { class: "trigger" }, trigger));
+            this.fact = element(
+                "span",
+                { class: "fact writing" },
+                trigger && element("span", { class: "trigger" }, trigger),
+            );
             this.pen.append(this.fact);
         }
         this.fact.append(text);
@@ -63,7 +67,12 @@ export class WrittenText {
         this.fact?.classList.replace("writing", "unfinished");
         const lines = [...this.root.children];
         const last = lines.at(-1);
-        if (answer && !this.root.querySelector(".answer") && last.textContent.endsWith(answer) && !last.children.length) {
+        if (
+            answer &&
+            !this.root.querySelector(".answer") &&
+            last.textContent.endsWith(answer) &&
+            !last.children.length
+        ) {
             this.markAnswer(last, last.textContent.slice(0, -answer.length));
         }
         this.root.querySelector(".answer")?.classList.toggle("unknown", isUnknown);
