@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 import torch
 from support.doc_pages import DOCS, PAGES, blocks, name_of
+from support.shared_index import opened
 from support.tiny_model import tiny_index, tiny_model, tiny_tokenizer
 from transformers import LogitsProcessorList
 
 from refactx import FactLogitsProcessor
+from refactx.share.export import export_index
 
 OTHER_ENGINES = DOCS / "how-to" / "other-engines.md"
 CLIENTS = DOCS / "how-to" / "clients.md"  # tests/server runs them
@@ -30,9 +32,14 @@ def test_the_blocks_run(
     smollm2_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
     monkeypatch.setenv("REFACTX_DB", sample_url)
     monkeypatch.setitem(os.environ, "OMP_WAIT_POLICY", "PASSIVE")
+    if "wikidata.refactx" in "".join(blocks(page, "python")):
+        with opened(sample_url) as database:
+            export_index(database, "default", tmp_path / "wikidata.refactx")
+        monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     for code in blocks(page, "python"):
         exec(compile(code.replace("path/to/model", str(smollm2_folder)), name_of(page), "exec"), names)
