@@ -108,6 +108,9 @@ class TestResults:
         assert shown(stored, text=text) == shown(stored, "-", text=text) == shown(stored, text)
         assert "the query is empty" in refused(stored, text=" \n")
 
+    def test_a_function_that_no_engine_has(self, stored: LivingIndex) -> None:
+        assert "use a function of SPARQL 1.1" in refused(stored, "SELECT (<http://e.org/f>(1) AS ?x) {}")
+
 
 class TestNames:
     def test_names_without_ids(self, db_url: str, tmp_path: Path) -> None:

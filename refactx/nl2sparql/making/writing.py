@@ -14,11 +14,7 @@ from refactx.nl2sparql.patterns.wording import fold
 
 _CLASSES = 12
 _PROPERTIES = 12
-_BASE = (
-    "You write SPARQL for {title}. Reply with one SELECT or ASK query that answers the question, with the PREFIX of each name "
-    "that it uses, and nothing else."
-)
-_CALLED = " What a thing is called is a value of {label}: compare it with STR(?name), as it may have a language."
+_CALLED = "What a thing is called is a value of {label}: compare it with STR(?name), as it may have a language."
 
 
 def prefixes_of(survey: Survey) -> dict[str, str]:
@@ -67,7 +63,7 @@ def _head(
 ) -> str:
     closed = _closed(survey, prefixes)
     label = None if survey.label is None else _short(survey.label, prefixes)
-    base = _BASE.format(title=title) + ("" if label is None else _CALLED.format(label=label))
+    base = "" if label is None else _CALLED.format(label=label)
     lines = [
         f"# A first pack by {survey.by}: say in `base` what is special about the data, and write examples of your own.",
         "version = 1",
@@ -75,7 +71,7 @@ def _head(
         f"title = {_text(title)}",
         f"languages = {_texts(languages)}",
         *([f"endpoint = {_text(endpoint)}"] if endpoint else []),
-        f"base = {_text(base)}",
+        *([f"base = {_text(base)}"] if base else []),
         "# Prefixes whose names are all in schema.jsonl: another name is then a mistake.",
         f"vocabularies = {_texts(closed)}",
         *(["", "[graphs]", *(f"{_key(key)} = {_text(iri)}" for key, iri in graphs.items())] if graphs else []),

@@ -21,7 +21,19 @@ if TYPE_CHECKING:
 VERSION = 1
 """The version of the file format that this code reads."""
 PACK, PATTERNS, EXAMPLES, SCHEMA, RULES = "pack.toml", "patterns.toml", "examples.jsonl", "schema.jsonl", "rules.toml"
-_HEAD = ["version", "name", "title", "languages", "endpoint", "base", "graphs", "services", "prefixes", "vocabularies"]
+_HEAD = [
+    "version",
+    "name",
+    "title",
+    "languages",
+    "endpoint",
+    "base",
+    "graphs",
+    "services",
+    "gives",
+    "prefixes",
+    "vocabularies",
+]
 _HEAD += ["source", "licence"]
 _BLANK, _DECODER = re.compile(r"\s*"), json.JSONDecoder()
 _KINDS: dict[str, TermKind] = {"class": "class", "property": "property", "individual": "individual"}
@@ -73,6 +85,9 @@ def read_pack(folder: Path) -> Pack:
     if unknown := [prefix for prefix in vocabularies if prefix not in prefixes]:
         raise InputError(f"{head.where} has the vocabulary {unknown[0]}: expected names of its table [prefixes]")
     graphs, services = head.mapping("graphs", Table.iri), head.mapping("services", Table.iri)
+    gives = head.mapping("gives", Table.texts)
+    if unknown := [name for name in gives if name not in services]:
+        raise InputError(f"{head.where} has {unknown[0]} in [gives]: expected names of its table [services]")
     threshold, patterns = _patterns(folder)
     return Pack(
         name=head.text("name"),
@@ -83,6 +98,7 @@ def read_pack(folder: Path) -> Pack:
         endpoint=head.iri("endpoint") if "endpoint" in head.values else None,
         graphs=graphs,
         services=services,
+        gives=gives,
         prefixes=prefixes,
         vocabularies=vocabularies,
         threshold=threshold,

@@ -74,10 +74,10 @@ class Pack:
 
     `name`, `title`: as people call it; `version`: of the file format; `languages`: of questions, the main one first;
     `endpoint`: its URL, if there is one; `base`: the prompt's text that is always there; `graphs`, `services`,
-    `prefixes`: IRIs by name; `vocabularies`: prefixes whose names are all in `schema`, so that another is a mistake;
-    `threshold`: the least score of a detected pattern; `patterns`, `schema`: by name and by IRI; `rules`: what prompts say of
-    the data and what is checked in queries; `source`, `licence`:
-    where the data is from; `fingerprint`: equal only for the same files; `folder`: where they are.
+    `prefixes`: IRIs by name; `gives`: by service, endings of variables to which it gives values; `vocabularies`: prefixes
+    whose names are all in `schema`, so that another is a mistake; `threshold`: the least score of a detected pattern;
+    `patterns`, `schema`: by name and by IRI; `rules`: what prompts say of the data and what is checked in queries;
+    `source`, `licence`: where the data is from; `fingerprint`: equal only for the same files; `folder`: where they are.
     """
 
     name: str
@@ -88,6 +88,7 @@ class Pack:
     endpoint: str | None = None
     graphs: Mapping[str, str] = field(default_factory=dict)
     services: Mapping[str, str] = field(default_factory=dict)
+    gives: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     prefixes: Mapping[str, str] = field(default_factory=dict)
     vocabularies: tuple[str, ...] = ()
     threshold: float = THRESHOLD

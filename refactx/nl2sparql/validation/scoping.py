@@ -1,6 +1,6 @@
 """L2: whether the variables of a query have values where they are used."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from refactx.nl2sparql.parsed import Call, Expression, ParsedQuery, is_variable
 from refactx.nl2sparql.validation.report import Problem
@@ -16,15 +16,19 @@ _WHAT = {
 }
 
 
-def scoping_problems(query: ParsedQuery) -> Iterator[Problem]:
-    """Yield a problem for each variable without a value: selected, or used in an expression, and bound nowhere there."""
+def scoping_problems(query: ParsedQuery, gives: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
+    """Yield a problem for each variable without a value: selected, or used in an expression, and bound nowhere there.
+
+    `gives`: services that give values to variables by their names, with the endings of these: `?xLabel` for `?x`.
+    """
+    endings = {end for group in query.groups if group.service is not None for end in gives.get(group.service, ())}
     everywhere = frozenset[str]().union(*(query.in_scope(group.number) for group in query.groups))
     for group in query.groups:
         if group.kind != "select":
             continue
         bound = query.in_scope(group.number)
         for name in group.selected or ():
-            if name not in bound:
+            if name not in bound and not _is_given(name, bound, endings):
                 yield Problem(
                     "L2",
                     "variable",
@@ -34,7 +38,7 @@ def scoping_problems(query: ParsedQuery) -> Iterator[Problem]:
     for condition in query.conditions:
         seen = query.in_scope(condition.group)
         for name in dict.fromkeys(_needed(condition.expression)):
-            if name in seen:
+            if name in seen or _is_given(name, everywhere, endings):
                 continue
             what = _WHAT[condition.kind]
             if name in everywhere:
@@ -44,6 +48,11 @@ def scoping_problems(query: ParsedQuery) -> Iterator[Problem]:
                 text = f"{name} is used in {what}, and no pattern gives it a value"
                 hint = f"use {name} in a pattern, or one of {_listed(seen)} in {what}"
             yield Problem("L2", "variable", text, hint)
+
+
+def _is_given(name: str, bound: Collection[str], endings: Collection[str]) -> bool:
+    """Return whether a service gives a value to a variable, by the one that its name begins with."""
+    return any(name.endswith(end) and name.removesuffix(end) in bound for end in endings)
 
 
 def _needed(expression: Expression) -> Iterator[str]:

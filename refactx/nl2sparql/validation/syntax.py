@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from refactx.nl2sparql.pack import Pack
 from refactx.nl2sparql.validation.report import Problem
-from refactx.sparql.engines import QueryRefusedError, SparqlSyntaxError
+from refactx.sparql.engines import QueryRefusedError, SparqlSyntaxError, UnknownFunctionError
 from refactx.sparql.syntax import Token, check_query, line_and_column, tokens_of
 
 _FUNCTIONS = (
@@ -54,9 +54,9 @@ def syntax_problems(sparql: str, pack: Pack) -> tuple[list[Problem], str]:
     except SparqlSyntaxError as error:
         text = _EXAMPLE.sub("", _placed(str(error), len(whole) - len(sparql)))
         found.append(Problem("L1", "syntax", text, _hint(str(error), tokens)))
-    except RuntimeError as error:  # pyoxigraph's, for functions that it does not have
-        hint = "use a function of SPARQL 1.1, or a cast to a type of xsd:"
-        found.append(Problem("L1", "function", str(error), hint))
+    except UnknownFunctionError as error:
+        text, _, hint = str(error).partition(": ")
+        found.append(Problem("L1", "function", text, hint))
     except QueryRefusedError as error:
         found.append(Problem("L1", "form", str(error), "write one SELECT or ASK query, which reads alone"))
     return found, whole

@@ -47,7 +47,8 @@ def _second_level(sparql: str, pack: Pack) -> Iterator[Problem]:
         yield Problem("L2", "form", text, "write it in SPARQL 1.1, as the examples are")
         return
     yield from naming_problems(query, pack)
-    yield from scoping_problems(query)
+    gives = {f"<{pack.services[name]}>": endings for name, endings in pack.gives.items()}
+    yield from scoping_problems(query, gives)
     yield from _rule_problems(query, pack)
 
 

@@ -15,6 +15,7 @@ from refactx.sparql.engines.engine import (
     SparqlEngine,
     SparqlSyntaxError,
     Term,
+    UnknownFunctionError,
 )
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from refactx.sparql.engines.tree import TreeEngine
 
 __all__ = ["EndpointEngine", "EngineError", "EngineName", "EngineTimeoutError", "QueryRefusedError", "Result", "Rows"]
-__all__ += ["SparqlEngine", "SparqlSyntaxError", "StoreEngine", "Term", "TreeEngine", "open_engine"]
+__all__ += ["SparqlEngine", "SparqlSyntaxError", "StoreEngine", "Term", "TreeEngine", "UnknownFunctionError"]
+__all__ += ["open_engine"]
 __getattr__ = lazy_exports(
     __name__,
     {

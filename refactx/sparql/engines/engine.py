@@ -64,6 +64,10 @@ class QueryRefusedError(InputError):
     """A query that is SPARQL, but not for this engine: an update, or a part that it cannot answer."""
 
 
+class UnknownFunctionError(QueryRefusedError):
+    """A query with a function that is not one of SPARQL 1.1."""
+
+
 class EngineError(RefactxError):
     """An engine that cannot answer now: an endpoint that is down or refuses, a store that is damaged."""
 

@@ -13,7 +13,7 @@ from pyoxigraph import QueryBoolean, QuerySolutions, Store
 
 from refactx.query.pgmr.uris import PREFIXES
 from refactx.query.walk import QueryError
-from refactx.sparql.engines.engine import QueryRefusedError, SparqlSyntaxError
+from refactx.sparql.engines.engine import QueryRefusedError, SparqlSyntaxError, UnknownFunctionError
 from refactx.sparql.syntax.tokens import Token, line_and_column, tokens_of
 
 EXAMPLE = "SELECT ?x { wd:Q1588 wdt:P1449 ?x }"
@@ -40,8 +40,8 @@ def check_query(text: str) -> Checked:
     >>> check_query("SELECT ?x ?y { <New York> <capital> ?x . ?x rdfs:label ?y }").variables
     ('x', 'y')
 
-    Raises SparqlSyntaxError, with line and column, if it is not SPARQL, and QueryRefusedError if it is an update, or
-    neither SELECT nor ASK.
+    Raises SparqlSyntaxError, with line and column, if it is not SPARQL, and QueryRefusedError if it is an update,
+    neither SELECT nor ASK, or has a function that is unknown.
     """
     check_depth(text)
     tokens = tokens_of(text)
@@ -49,6 +49,8 @@ def check_query(text: str) -> Checked:
         result = Store().query(_harmless(tokens), base_iri=_BASE, prefixes=PREFIXES)
     except SyntaxError as error:
         raise fault(text, tokens, str(error)) from None
+    except RuntimeError as error:  # for functions that it does not have
+        raise UnknownFunctionError(f"{error}: use a function of SPARQL 1.1, or a cast to a type of XSD") from None
     if isinstance(result, QueryBoolean):
         return Checked(True)
     if isinstance(result, QuerySolutions):

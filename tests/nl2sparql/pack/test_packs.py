@@ -65,6 +65,7 @@ BROKEN = {
     "an unknown key": ({"pack": HEAD + "colour = 1"}, ["pack.toml", "colour", "expected version, name"]),
     "no IRI": ({"pack": HEAD + '[graphs]\nG = "a b"'}, ["pack.toml, graphs:", "G = 'a b'", "an IRI"]),
     "no prefix": ({"pack": HEAD + 'vocabularies = ["v"]'}, ["pack.toml", "vocabulary v", "[prefixes]"]),
+    "no service": ({"pack": HEAD + '[gives]\nS = ["Label"]'}, ["pack.toml", "S in [gives]", "[services]"]),
     "a weight": ({"patterns": PATTERN + "weight = 2"}, ["patterns.toml, pattern 1 (P)", "weight = 2", "from 0 to 1"]),
     "words": ({"patterns": PATTERN + 'words = {en = "a"}'}, ["pattern 1 (P), words:", "en = 'a'", "list of texts"]),
     "twice": ({"patterns": PATTERN + PATTERN}, ["pattern 2 (P)", "each name once"]),

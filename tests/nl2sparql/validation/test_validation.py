@@ -51,7 +51,7 @@ def problems_of(query: str, pack: Pack = LIITA) -> list[tuple[str, str]]:
         ("SELECT ?x { ?x <written form> ?y }", "iri", "the whole IRI"),
         ("SELECT COUNT(?x) AS ?n { ?x ?y ?z }", "syntax", "SELECT (COUNT(?x) AS ?name)"),
         ("SELECT ?x ?y { ?x ?p ?y } GROUP BY ?x", "syntax", "GROUP BY"),
-        ("SELECT (<a:f>(?x) AS ?y) { ?x ?p ?z }", "function", "a cast to a type of xsd:"),
+        ("SELECT (<a:f>(?x) AS ?y) { ?x ?p ?z }", "function", "a cast to a type of XSD"),
         ("SELECT ?x { ?x ?y ", "syntax", "brackets closed"),
         ("", "syntax", "one whole SELECT or ASK"),
         ("DELETE WHERE { ?x ?y ?z }", "form", "SELECT or ASK"),
@@ -190,3 +190,26 @@ def test_threads_may_validate_at_once() -> None:
     for thread in threads:
         thread.join()
     assert [report.ok for report in reports] == [True] * 6
+
+
+WIKIDATA = load_pack("wikidata")
+LABELS = "SERVICE wikibase:label { bd:serviceParam wikibase:language 'en' }"
+DECLARED = "".join(f"PREFIX {name}: <{iri}> " for name, iri in WIKIDATA.prefixes.items())
+
+
+def test_a_service_of_labels_gives_values_to_the_variables_that_it_names() -> None:
+    assert problems_of(f"{DECLARED}SELECT ?x ?xLabel {{ ?x wdt:P31 wd:Q146 . {LABELS} }}", WIKIDATA) == []
+    asked = f"{DECLARED}SELECT ?xDescription {{ ?x wdt:P31 wd:Q146 . {LABELS} FILTER(STR(?xLabel) = 'a') }}"
+    assert problems_of(asked, WIKIDATA) == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT ?x ?xLabel { ?x wdt:P31 wd:Q146 }",
+        f"SELECT ?x ?yLabel {{ ?x wdt:P31 wd:Q146 . {LABELS} }}",
+        f"SELECT ?x ?xTitle {{ ?x wdt:P31 wd:Q146 . {LABELS} }}",
+    ],
+)
+def test_it_gives_none_to_others(query: str) -> None:
+    assert problems_of(f"{DECLARED}{query}", WIKIDATA) == [("L2", "variable")]
