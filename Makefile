@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 VLLM := .venv-vllm
+CLIENTS := .venv-clients
 
 .PHONY: demo llamacpp test test-slow test-serve test-page test-vllm lint package bench docs format clean
 
@@ -18,7 +19,7 @@ test: $(READY) ## the tests except the slow ones; ARGS=tests/decoding: one folde
 test-slow: $(READY) ## the long crash and scale tests
 	$(BIN)/python -m pytest -q -m slow
 
-test-serve: $(READY) ## the server under load: 200 clients, kills, random requests; 8 minutes
+test-serve: $(READY) $(CLIENTS)/.ready ## the server under load: 200 clients, kills, random requests, clients; 14 minutes
 	$(BIN)/python -m pytest -q -m slow tests/server
 
 test-page: $(VENV)/.page ## the pages of the server in chromium: asking, exploring, errors, accessibility; 4 minutes
@@ -47,8 +48,15 @@ bench: $(READY) ## figures of the index; REFACTX_BENCH_DATA names a folder of la
 docs: $(READY) ## the documentation site, into site/; stops at a broken link
 	$(BIN)/zensical build --clean --strict
 
+# Clients that need more packages than the server and its tests together.
+$(CLIENTS)/.ready: Makefile
+	$(PYTHON) -m venv $(CLIENTS)
+	$(CLIENTS)/bin/python -m pip install --disable-pip-version-check --progress-bar off \
+		llm==0.36 langchain-openai==1.7.4 schemathesis==4.32.5
+	touch $(CLIENTS)/.ready
+
 clean:
-	rm -rf $(VENV) $(VLLM) build site .cache *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VLLM) $(CLIENTS) build site .cache *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # Without a GPU, the CPU build of torch is enough, a tenth of the size; unless pip is configured to use another source.
 $(READY): pyproject.toml constraints.txt
