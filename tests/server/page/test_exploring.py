@@ -34,6 +34,10 @@ def test_a_walk_from_a_name_to_values_and_back(pages: Pages, sample_server: str)
     expect(page.locator("#values .items")).to_contain_text("Juneau")
     assert address(page) == {"prefix": "alask", "subject": ALASKA, "predicate": "capital"}
     expect(page).to_have_title("capital of Alaska · ReFactX")
+    page.get_by_label("Name begins with").fill("Alas")
+    expect(page.locator("#subjects a.go").first).to_contain_text("Alaska")
+    for shown in ("#subjects", "#properties"):
+        expect(page.locator(f"{shown} [aria-current]")).to_have_count(1)
     page.locator("#values a.go").click()
     expect(page.locator("#properties .head-name")).to_have_text("Juneau")
     page.locator("#properties").get_by_role("link", name="capital of").click()

@@ -19,7 +19,7 @@ const [banner, search, prefix, subjects, properties, values] = [
     "properties",
     "values",
 ].map((id) => document.getElementById(id));
-let shown = { isDrawn: false }; // the state that the lists show
+let isDrawn = false;
 const wanted = new Map(); // the last request of each list
 let typing = 0;
 
@@ -31,21 +31,17 @@ function state() {
 /** Show what the address says. */
 async function show() {
     const now = state();
-    if (!shown.isDrawn || document.activeElement !== prefix) {
+    if (!isDrawn || document.activeElement !== prefix) {
         prefix.value = now.prefix;
     }
     const title = [now.predicate, now.subject && split(now.subject).label].filter(Boolean).join(" of ");
     document.title = `${title || "Explore"} · ReFactX`;
+    isDrawn = true;
     await Promise.all([showSubjects(now), showProperties(now), showValues(now)]);
-    shown = { ...now, isDrawn: true };
 }
 
 async function showSubjects(now, limit = PAGE) {
-    if (shown.prefix === now.prefix && limit === PAGE && subjects.querySelector(".items")) {
-        mark(subjects, exploreUrl(now.subject, "", now.prefix));
-        return;
-    }
-    await fill(subjects, async (signal) => {
+    await fill(subjects, [now.prefix], async (signal) => {
         let found = await get("/v1/facts", { prefix: `<${now.prefix}`, limit }, signal);
         const capital = now.prefix.charAt(0).toUpperCase() + now.prefix.slice(1);
         if (!found.completions.length && capital !== now.prefix) {
@@ -53,7 +49,7 @@ async function showSubjects(now, limit = PAGE) {
         }
         if (found.completions.length) {
             const all = subjectList(found, now);
-            return [all, found.truncated && more(limit, () => showSubjects(now, MOST))];
+            return [all, found.truncated && more(subjects, limit, () => showSubjects(now, MOST))];
         }
         if (!now.prefix) {
             return [element("p", { class: "soft" }, "The index has no facts.")];
@@ -65,15 +61,10 @@ async function showSubjects(now, limit = PAGE) {
 }
 
 async function showProperties(now) {
-    if (!now.subject) {
-        properties.replaceChildren(element("p", { class: "soft" }, "Choose a subject."));
-        return;
-    }
-    if (shown.subject === now.subject && properties.querySelector(".items")) {
-        mark(properties, exploreUrl(now.subject, now.predicate, now.prefix));
-        return;
-    }
-    await fill(properties, async (signal) => {
+    await fill(properties, [now.subject], async (signal) => {
+        if (!now.subject) {
+            return [element("p", { class: "soft" }, "Choose a subject.")];
+        }
         const found = await get("/v1/facts", { subject: now.subject, limit: MOST }, signal);
         if (!found.properties.length) {
             const none = element("p", { class: "soft" }, "The index has no facts about ", isolated(now.subject), ".");
@@ -86,11 +77,10 @@ async function showProperties(now) {
 }
 
 async function showValues(now, limit = PAGE) {
-    if (!now.predicate) {
-        values.replaceChildren(element("p", { class: "soft" }, now.subject ? "Choose a property." : ""));
-        return;
-    }
-    await fill(values, async (signal) => {
+    await fill(values, [now.subject, now.predicate], async (signal) => {
+        if (!now.predicate) {
+            return [element("p", { class: "soft" }, now.subject ? "Choose a property." : "")];
+        }
         const found = await get("/v1/facts", { subject: now.subject, predicate: now.predicate, limit }, signal);
         if (!found.facts.length) {
             return [element("p", { class: "soft" }, "The index has no such facts.")];
@@ -100,24 +90,44 @@ async function showValues(now, limit = PAGE) {
         return [
             propertyHead(found.properties[0], now),
             all,
-            found.truncated && more(limit, () => showValues(now, MOST)),
+            found.truncated && more(values, limit, () => showValues(now, MOST)),
         ];
     });
 }
 
-/** Fill a list with what `make` returns; meanwhile it keeps what it has, and if that takes long, says so. */
-async function fill(list, make) {
+/**
+ * Fill a list with what `make` returns, unless it shows that already, as `key` says; then mark what is shown beside it.
+ * Meanwhile it keeps what it has, and if that takes long, it says so.
+ */
+async function fill(list, key, make) {
+    const name = JSON.stringify(key);
     wanted.get(list)?.abort();
-    const control = new AbortController();
-    wanted.set(list, control);
-    const timer = setTimeout(() => list.replaceChildren(waitingNotice("Looking into the index")), LONG_MILLISECONDS);
+    if (list.dataset.shows !== name) {
+        const control = new AbortController();
+        wanted.set(list, control);
+        await replace(list, name, make, control);
+    }
+    const { subject, predicate } = state();
+    mark(list, subject, list === subjects ? "" : predicate);
+}
+
+async function replace(list, name, make, control) {
+    const wait = () => {
+        delete list.dataset.shows;
+        list.replaceChildren(waitingNotice("Looking into the index"));
+    };
+    const timer = setTimeout(wait, LONG_MILLISECONDS);
     list.setAttribute("aria-busy", "true");
     try {
         const made = await make(control.signal);
-        list.replaceChildren(...made.filter(Boolean));
+        if (!control.signal.aborted) {
+            list.replaceChildren(...made.filter(Boolean));
+            list.dataset.shows = name;
+        }
     } catch (error) {
         if (error.name !== "AbortError") {
-            list.replaceChildren(errorNotice(error, () => fill(list, make)));
+            delete list.dataset.shows;
+            list.replaceChildren(errorNotice(error, () => replace(list, name, make, control)));
         }
     } finally {
         clearTimeout(timer);
@@ -127,9 +137,11 @@ async function fill(list, make) {
     }
 }
 
-function mark(list, url) {
+/** Mark the link of a list that leads to a subject, or to a property of it, as the one that is shown. */
+function mark(list, subject, predicate) {
     for (const one of list.querySelectorAll("a.go")) {
-        if (one.getAttribute("href") === url) {
+        const to = new URL(one.href).searchParams;
+        if (to.get("subject") === subject && (to.get("predicate") ?? "") === predicate) {
             one.setAttribute("aria-current", "true");
         } else {
             one.removeAttribute("aria-current");
@@ -137,17 +149,23 @@ function mark(list, url) {
     }
 }
 
-function more(limit, action) {
+function more(list, limit, action) {
     if (limit >= MOST) {
         return element("p", { class: "soft" }, `The first ${MOST.toLocaleString("en")} are shown.`);
     }
-    return element("button", { type: "button", class: "quiet", click: action }, "Show more");
+    const click = () => {
+        delete list.dataset.shows;
+        action();
+    };
+    return element("button", { type: "button", class: "quiet", click }, "Show more");
 }
 
-/** Go to an address of this page, and move the focus to what is new there. */
+/** Go to what a link shows, with the text in the field, and move the focus to what is new there. */
 async function go(url) {
+    clearTimeout(typing);
     const before = state();
-    history.pushState(null, "", url);
+    const given = new URL(url, location.href).searchParams;
+    history.pushState(null, "", exploreUrl(given.get("subject"), given.get("predicate"), prefix.value));
     const now = state();
     await show();
     const title = now.predicate && now.predicate !== before.predicate ? "values-title" : "properties-title";

@@ -7,7 +7,7 @@ import { exploreUrl, link, nameOf, split, statementUrl, textOf } from "./names.j
 export function subjectList(found, state) {
     const items = found.completions.map(({ text, facts }) => {
         const name = text.slice(1, -1);
-        return item(exploreUrl(name, "", state.prefix), nameOf(name), facts, name === state.subject);
+        return item(exploreUrl(name, "", state.prefix), nameOf(name), facts);
     });
     return element("ul", { class: "items" }, ...items);
 }
@@ -46,7 +46,6 @@ export function propertyList(found, state) {
                 exploreUrl(state.subject, one.label, state.prefix),
                 isolated(one.label, { class: "label" }),
                 one.facts,
-                one.label === state.predicate,
             ),
         );
     const [own, inverse] = [of(false), of(true)];
@@ -88,7 +87,7 @@ export function valueList(found, state) {
     return element("ul", { class: "items" }, ...items);
 }
 
-function item(url, name, count, isCurrent = false) {
+function item(url, name, count) {
     const shown =
         count === undefined
             ? null
@@ -99,7 +98,7 @@ function item(url, name, count, isCurrent = false) {
                   count.toLocaleString("en"),
                   element("span", { class: "unseen" }, " facts"),
               );
-    return element("li", {}, link(url, { class: "go", "aria-current": isCurrent && "true" }, name, shown));
+    return element("li", {}, link(url, { class: "go" }, name, shown));
 }
 
 function pageLink(url, id) {
