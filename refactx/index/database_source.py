@@ -1,20 +1,25 @@
 """An index in a database, as what an `Index` reads."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import zstandard
 
-from refactx.errors import CorruptIndexError, IndexNotFoundError, RefactxError
+from refactx.errors import CorruptIndexError, DatabaseError, IndexNotFoundError, RefactxError
 from refactx.index.name_tables import ReadBlocks, read_blocks, rows_of_table
-from refactx.index.snapshot import Segment, Snapshot, tree_of
+from refactx.index.patience import Patience
+from refactx.index.snapshot import Segment, SegmentSource, Snapshot, tree_of
+from refactx.postgres.bounded import BoundedConnection
 from refactx.postgres.catalogue import stored_tokenizer
 from refactx.postgres.catalogue_entry import CatalogueEntry
 from refactx.postgres.database import Database
 from refactx.postgres.hubs import find_hubs
 from refactx.postgres.marks import mark_of
-from refactx.postgres.segments import SegmentRows, all_rows
+from refactx.postgres.segments import SegmentRows, hold_all
+from refactx.postgres.servers import Server
+from refactx.postgres.servers.moment import Moment, read_moment
 from refactx.tokenizer import FactTokenizer, unpack_tokenizer
 from refactx.tree.codec import RowCodec, shared_seed
 from refactx.tree.stored import StoredTree
@@ -25,14 +30,6 @@ Value = TypeVar("Value")
 HELD_FACTS = 65_536
 """The most facts in the segments whose rows are read when the index is opened: a megabyte. An index of a million facts
 changes by some 10,000 a day."""
-
-# An index without a segment is empty, not gone: the result is then one row of nulls.
-_SEGMENTS = """
-SELECT s.id, s.sign, s.levels, s.facts, s.tokens, s.codes, s.dictionary, s.created
-FROM refactx.indexes AS i LEFT JOIN refactx.segments AS s ON s.index_id = i.id AND s.ready
-WHERE i.id = %s AND i.state = 'ready' ORDER BY s.id
-"""
-_NAMES = "SELECT id, created FROM refactx.name_tables WHERE knowledge_base = %s AND ready ORDER BY id DESC"
 
 
 class DatabaseSource:
@@ -45,32 +42,59 @@ class DatabaseSource:
         self, database: Database, entry: CatalogueEntry, on_close: Callable[[], object] = lambda: None
     ) -> None:
         self.database, self.entry, self._on_close = database, entry, on_close
+        self._seen: Moment | None = None
+        self._changes = len(entry.report.get("changes", ()))
+        self._name_tables: dict[int, datetime] = {}
 
     def snapshot(self, cache_bytes: int, before: Sequence[Segment] = ()) -> Snapshot:
         """Return the index as it is now. Segments in `before` stay open, with their caches.
 
         Raises IndexNotFoundError if the index is gone, CorruptIndexError if the token codes or the dictionary of a
-        segment are damaged.
+        segment are damaged, DatabaseError if the server stays behind what was read before.
         """
-        database, entry = self.database, self.entry
-        stored = database.retry(
-            lambda connection: connection.execute(_SEGMENTS.encode(), [entry.id]).fetchall(), entry.name
-        )
-        if not stored:
-            raise IndexNotFoundError(f"index {entry.name!r} was dropped or replaced: open it again")
-        names = database.retry(
-            lambda connection: connection.execute(_NAMES.encode(), [entry.knowledge_base]).fetchall(), entry.name
-        )
-        known = {segment.number: segment for segment in before}
-        present = [row for row in stored if row[0] is not None]
-        segments = tuple(known.get(row[0]) or _open_segment(database, entry, row) for row in present)
-        _hold_small(database, [segment for segment in segments if segment.number not in known], segments)
-        mark = mark_of(entry, [(row[0], row[-1]) for row in present], names)
-        return Snapshot(segments, tree_of(segments, cache_bytes), tuple(table for table, _ in names), mark)
+        now = self._seen = self._moment()
+        self._changes = now.changes or 0
+        self._name_tables |= dict(now.names)
+        known = {(segment.number, segment.rows.created): segment for segment in before if _is_stored(segment.rows)}
+        segments = tuple(known.get((row[0], row[-1])) or self._open_segment(now, row) for row in now.segments)
+        for segment in segments:
+            if _is_stored(segment.rows):
+                segment.rows.server = now.server
+        old = {id(segment) for segment in known.values()}
+        self._hold_small([segment for segment in segments if id(segment) not in old], segments)
+        mark = mark_of(self.entry, [(row[0], row[-1]) for row in now.segments], now.names)
+        tables = tuple(table for table, _ in now.names)
+        return Snapshot(segments, tree_of(segments, cache_bytes), tables, mark, now.server)
+
+    def _moment(self) -> Moment:
+        """Return the index as it is now, but not as it was before it was read last: a standby may be behind."""
+        database, entry, seen = self.database, self.entry, self._seen
+        patience = Patience(entry.name, database.outage_seconds)
+        while True:
+            now = database.retry(lambda connection: read_moment(connection, entry.id), entry.name)
+            if not now.is_before(self._changes, seen.latest_names if seen else 0):
+                return now
+            moves_on = not now.is_standby or (seen.started == now.started if seen else not now.server.is_pooled)
+            if moves_on and now.changes is None:
+                raise self._gone()
+            if not now.is_standby:
+                raise DatabaseError(
+                    f"the server that answers has lost changes of index {entry.name!r}, which were read from another "
+                    "server: open the index again, and look for facts that are missing"
+                )
+            patience.wait()
+
+    def patience(self) -> Patience | None:
+        """Return the wait for the server that has a table, if a pooler chooses another one for each query."""
+        pooled = self._seen is not None and self._seen.server.is_pooled
+        return Patience(self.entry.name, self.database.outage_seconds) if pooled else None
+
+    def _gone(self) -> IndexNotFoundError:
+        return IndexNotFoundError(f"index {self.entry.name!r} was dropped or replaced: open it again")
 
     def prepare_tokenizer(self) -> Callable[[], FactTokenizer]:
         """Read the tokenizer now, since the index may be dropped. The result raises CorruptIndexError if it is damaged."""
-        packed, name = stored_tokenizer(self.database, self.entry), self.entry.name
+        packed, name = self._stored_tokenizer(), self.entry.name
 
         def load() -> FactTokenizer:
             try:
@@ -82,20 +106,87 @@ class DatabaseSource:
 
         return load
 
+    def _stored_tokenizer(self) -> bytes:
+        patience = self.patience()
+        while True:
+            try:
+                return stored_tokenizer(self.database, self.entry)
+            except IndexNotFoundError:
+                if patience is None:
+                    raise
+                patience.wait()
+
     def read_names(self, find: Callable[[ReadBlocks], Value], *, unlimited: bool = False) -> Value:
         """Return what `find` finds in blocks of the name tables, with a query for each of its calls."""
         retry = self.database.retry_unlimited if unlimited else self.database.retry
-        return retry(lambda connection: find(partial(read_blocks, connection)), self.entry.name)
+        return retry(lambda connection: self._find_names(connection, find), self.entry.name, server=self._server)
 
     def name_rows(self, table: int, first: bytes) -> list[tuple[bytes, bytes]]:
         """Return the keys and blocks of a name table from the key `first` on."""
-        return self.database.retry_unlimited(
-            lambda connection: rows_of_table(connection, table, first), self.entry.name
-        )
+
+        def read(connection: BoundedConnection) -> list[tuple[bytes, bytes]]:
+            self._confirm(connection, table)
+            return rows_of_table(connection, table, first)
+
+        return self.database.retry_unlimited(read, self.entry.name, server=self._server)
 
     def hubs(self, objects: Iterable[str]) -> dict[str, dict[str, int]]:
         """Return the subjects of hubs as they are now, with one query."""
-        return self.database.retry(lambda connection: find_hubs(connection, self.entry, objects), self.entry.name)
+        return self.database.retry(
+            lambda connection: find_hubs(connection, self.entry, objects), self.entry.name, server=self._server
+        )
+
+    @property
+    def _server(self) -> Server | None:
+        return self._seen.server if self._seen else None
+
+    def _find_names(self, connection: BoundedConnection, find: Callable[[ReadBlocks], Value]) -> Value:
+        if connection.server is None or not connection.server.is_pooled:
+            return find(partial(read_blocks, connection))
+
+        def read(table: int, keys: list[bytes], first: bytes) -> Mapping[bytes, bytes]:
+            self._confirm(connection, table)
+            return read_blocks(connection, table, keys, first)
+
+        with connection.transaction():  # a pooler does not change the server within one
+            return find(read)
+
+    def _confirm(self, connection: BoundedConnection, table: int) -> None:
+        """Raise IndexNotFoundError if the server behind a pooler does not have a name table, complete."""
+        if connection.server is not None and connection.server.is_pooled:
+            statement = "SELECT FROM refactx.name_tables WHERE id = %s AND created = %s AND ready"
+            values = [table, self._name_tables.get(table)]
+            if connection.execute(statement, values).fetchone() is None:
+                raise self._gone()
+
+    def _open_segment(self, now: Moment, row: Sequence[Any]) -> Segment:
+        number, sign, levels, facts, tokens, codes, dictionary, created = row
+        entry, name = self.entry, self.entry.name
+        try:
+            frequent = frequent_tokens(codes, entry.vocabulary_size)
+        except ValueError as error:
+            raise CorruptIndexError(f"index {name!r}: {error}. Ingest the index again") from error
+        try:
+            codec = RowCodec(dictionary, seed=shared_seed(codes, dictionary))
+            codec.prepare()
+        except zstandard.ZstdError as error:
+            raise CorruptIndexError(f"index {name!r}: its dictionary is damaged. Ingest the index again") from error
+        rows = SegmentRows(self.database, name, number, created=created, server=now.server)
+        tree = StoredTree(rows, codec, TokenCodes(frequent), levels=levels, facts=facts, name=name)
+        return Segment(number=number, sign=sign, tokens=tokens, tree=tree, rows=rows)
+
+    def _hold_small(self, new: Sequence[Segment], segments: Sequence[Segment]) -> None:
+        """Read all rows of small segments in one round trip: otherwise a walk would take one or two for each segment."""
+        # The largest is not held: without a query, nobody would notice that the tables are gone.
+        largest = max(segments, key=lambda segment: segment.tree.facts, default=None)
+        facts = 0
+        small: list[SegmentRows] = []
+        for segment in sorted(new, key=lambda segment: segment.tree.facts):
+            facts += segment.tree.facts
+            if segment is not largest and facts <= HELD_FACTS and _is_stored(segment.rows):
+                small.append(segment.rows)
+        if small:
+            hold_all(self.database, small)
 
     def faults(self) -> Iterable[str]:
         """Yield nothing: rows have all checksums that there are."""
@@ -107,38 +198,5 @@ class DatabaseSource:
         self._on_close()
 
 
-def _hold_small(database: Database, new: Sequence[Segment], segments: Sequence[Segment]) -> None:
-    """Read all rows of small segments in one round trip: otherwise a walk would take one or two for each segment."""
-    # The largest is not held: without a query, nobody would notice that the tables are gone.
-    largest = max(segments, key=lambda segment: segment.tree.facts, default=None)
-    facts = 0
-    small: dict[int, SegmentRows] = {}
-    for segment in sorted(new, key=lambda segment: segment.tree.facts):
-        facts += segment.tree.facts
-        if segment is not largest and facts <= HELD_FACTS and isinstance(segment.rows, SegmentRows):
-            small[segment.number] = segment.rows
-    if not small:
-        return
-    try:
-        rows = all_rows(database, list(small))
-    except IndexNotFoundError:  # the index was compacted this moment: whoever reads a segment will notice
-        return
-    for number, source in small.items():
-        source.hold(rows[number])
-
-
-def _open_segment(database: Database, entry: CatalogueEntry, row: Sequence[Any]) -> Segment:
-    number, sign, levels, facts, tokens, codes, dictionary, _ = row
-    name = entry.name
-    try:
-        frequent = frequent_tokens(codes, entry.vocabulary_size)
-    except ValueError as error:
-        raise CorruptIndexError(f"index {name!r}: {error}. Ingest the index again") from error
-    try:
-        codec = RowCodec(dictionary, seed=shared_seed(codes, dictionary))
-        codec.prepare()
-    except zstandard.ZstdError as error:
-        raise CorruptIndexError(f"index {name!r}: its dictionary is damaged. Ingest the index again") from error
-    rows = SegmentRows(database, name, number)
-    tree = StoredTree(rows, codec, TokenCodes(frequent), levels=levels, facts=facts, name=name)
-    return Segment(number=number, sign=sign, tokens=tokens, tree=tree, rows=rows)
+def _is_stored(rows: SegmentSource) -> TypeGuard[SegmentRows]:
+    return isinstance(rows, SegmentRows)

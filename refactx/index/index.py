@@ -1,6 +1,5 @@
 """A fact index, open for reading: the facts of a knowledge base as one tree for one tokenizer."""
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
@@ -13,8 +12,10 @@ from refactx.fact import Fact, LinkedFact, split_fact, verbalise, written_part
 from refactx.index.all_facts import TokenIds, fact_of, token_sequences
 from refactx.index.completion import completions, normalise_prefix
 from refactx.index.links import FACTS_AT_ONCE, link_facts
+from refactx.index.living import LivingSnapshot
 from refactx.index.name_tables import find_names, find_numbers
 from refactx.index.names import FIRST_KEY, Named, unpack_block
+from refactx.index.patience import Patience
 from refactx.index.snapshot import SegmentSource, Snapshot
 from refactx.index.source import IndexSource
 from refactx.tokenizer import FactTokenizer
@@ -61,9 +62,7 @@ class Index:
         self.terminator: str = self.entry.terminator
         self.fingerprint: str = self.entry.fingerprint
         self.tokenizer_name: str = self.entry.tokenizer
-        self._cache_bytes, self._earlier_round_trips = cache_bytes, 0
-        self._renewing = threading.Lock()
-        self._snapshot = source.snapshot(cache_bytes)
+        self._living = LivingSnapshot(source, cache_bytes)
         if tokenizer is None:
             self._load_tokenizer = source.prepare_tokenizer()
         else:
@@ -78,53 +77,47 @@ class Index:
     @property
     def segments(self) -> list[tuple[int, StoredTree]]:
         """The sign and the tree of each segment, at this moment."""
-        return [(segment.sign, segment.tree) for segment in self._snapshot.segments]
+        return self._living.now.signed_trees
 
     @property
     def rows(self) -> list[SegmentSource]:
         """The rows of each segment, at this moment."""
-        return [segment.rows for segment in self._snapshot.segments]
+        return [segment.rows for segment in self._living.now.segments]
 
     @property
     def name_tables(self) -> tuple[int, ...]:
         """The numbers of the tables with the names of the knowledge base, the latest first."""
-        return self._snapshot.name_tables
+        return self._living.now.name_tables
 
     @property
     def snapshot(self) -> Snapshot:
         """The tables that the index consists of, at this moment, and their mark."""
-        return self._snapshot
+        return self._living.now
 
     @property
     def facts(self) -> int:
         """The number of facts."""
-        return self._snapshot.facts
+        return self._living.now.facts
 
     @property
     def tokens(self) -> int:
         """The number of tokens of all facts, without terminators."""
-        return self._snapshot.tokens
+        return self._living.now.tokens
 
     def refresh(self) -> bool:
         """Show the index as it is now, with what was appended and forgotten. Return whether anything has changed.
 
         Raises IndexNotFoundError if the index was dropped or replaced.
         """
-        with self._renewing:
-            before = self._snapshot
-            fresh = self._source.snapshot(self._cache_bytes, before.segments)
-            if fresh.same_as(before):
-                return False
-            kept = {segment.number for segment in fresh.segments}
-            self._earlier_round_trips += sum(s.rows.round_trips for s in before.segments if s.number not in kept)
-            self._snapshot = fresh
-            return True
+        return self._living.refresh()
 
-    def _renew(self, stale: Snapshot, error: IndexNotFoundError) -> None:
-        """Continue with the index as it is now, since a table of a snapshot is gone. Raise `error` if it is
-        unchanged."""
-        if self._snapshot is stale and not self.refresh() and self._snapshot is stale:
-            raise error
+    def renew(self, stale: Snapshot, error: IndexNotFoundError, patience: Patience | None = None) -> Patience | None:
+        """Continue with the index as it is now, after reading `stale` has raised `error`.
+
+        Raise it if nothing has changed, unless a standby may be behind: then wait, with the `patience` that the last
+        call returned.
+        """
+        return self._living.renew(stale, error, patience)
 
     def children(self, prefix: Sequence[int]) -> Children:
         """Return the continuations of `prefix`, the token ids after the trigger.
@@ -135,12 +128,13 @@ class Index:
         Raises CorruptIndexError, which names index and row, if a row is damaged; DatabaseError if PostgreSQL cannot be
         reached for longer than the limits allow; IndexNotFoundError if the index was dropped or replaced.
         """
+        patience = None
         while True:
-            snapshot = self._snapshot
+            snapshot = self._living.now
             try:
                 return snapshot.tree.children(prefix)
             except IndexNotFoundError as error:  # a segment's table is gone: the index was compacted, or dropped
-                self._renew(snapshot, error)
+                patience = self._living.renew(snapshot, error, patience)
 
     def __len__(self) -> int:
         return self.facts
@@ -177,15 +171,16 @@ class Index:
         after the last fact with the index as it is then. Raises as `children` does.
         """
         last: TokenIds | None = None
+        patience = None
         while True:
-            snapshot = self._snapshot
+            snapshot = self._living.now
             try:
-                for tokens in token_sequences([(s.sign, s.tree) for s in snapshot.segments], after=last):
+                for tokens in token_sequences(snapshot.signed_trees, after=last):
                     last = tokens
                     yield fact_of(tokens, self.tokenizer, self.terminator, self.name)
                 return
             except IndexNotFoundError as error:
-                self._renew(snapshot, error)
+                patience = self._living.renew(snapshot, error, patience)
 
     def links(self, fact: Fact) -> LinkedFact:
         """Return the parts of a fact with their ids, if the knowledge base has them.
@@ -232,7 +227,7 @@ class Index:
         """
         if not (names := list(objects) if self.has_hubs else []):
             return {}
-        return self._source.hubs(names)
+        return self._of_name_tables(lambda _: self._source.hubs(names))
 
     @property
     def has_hubs(self) -> bool:
@@ -261,12 +256,13 @@ class Index:
 
     def _of_name_tables(self, read: Callable[[tuple[int, ...]], Value]) -> Value:
         """Call `read` with the numbers of the name tables; if one of them is gone, call it again with the new ones."""
+        patience = None
         while True:
-            snapshot = self._snapshot
+            snapshot = self._living.now
             try:
                 return read(snapshot.name_tables)
             except IndexNotFoundError as error:
-                self._renew(snapshot, error)
+                patience = self._living.renew(snapshot, error, patience)
 
     def unpack_names(self, key: bytes, block: bytes) -> dict[str, Named]:
         """Return all names of a block. Raises CorruptIndexError if it is damaged."""
@@ -281,7 +277,7 @@ class Index:
     @property
     def round_trips(self) -> int:
         """The number of queries for rows of the tree so far."""
-        return self._earlier_round_trips + sum(rows.round_trips for rows in self.rows)
+        return self._living.gone_round_trips + sum(rows.round_trips for rows in self.rows)
 
     def close(self) -> None:
         """Let go of the file, or close the connections. An embedded server stops when nothing uses it any more."""

@@ -6,12 +6,15 @@ reader continues with its snapshot until a table is gone, and then opens a new o
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from refactx.postgres.marks import IndexMark
 from refactx.tree.children import FactTree, MemoryTree
 from refactx.tree.stored import RowSource, StoredTree
 from refactx.tree.summed import SummedTree
+
+if TYPE_CHECKING:
+    from refactx.postgres.servers import Server
 
 _SUMS = 0.25
 """The part of the cache for sums if there are several segments: a sum takes as much as a node of one segment."""
@@ -45,12 +48,18 @@ class Segment:
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """An index at one moment. `tree`: the signed sum of the segments; `name_tables`: the numbers of the knowledge
-    base's, the latest first; `mark`: the index and all these tables."""
+    base's, the latest first; `mark`: the index and all these tables; `server`: the one that has them."""
 
     segments: tuple[Segment, ...]
     tree: FactTree
     name_tables: tuple[int, ...]
     mark: IndexMark
+    server: "Server | None" = None
+
+    @property
+    def signed_trees(self) -> list[tuple[int, StoredTree]]:
+        """The sign and the tree of each segment."""
+        return [(segment.sign, segment.tree) for segment in self.segments]
 
     @property
     def facts(self) -> int:
@@ -64,8 +73,7 @@ class Snapshot:
 
     def same_as(self, other: "Snapshot") -> bool:
         """Return whether both have the same tables."""
-        numbers = [[segment.number for segment in snapshot.segments] for snapshot in (self, other)]
-        return numbers[0] == numbers[1] and self.name_tables == other.name_tables
+        return self.mark == other.mark
 
 
 def tree_of(segments: Sequence[Segment], cache_bytes: int) -> FactTree:

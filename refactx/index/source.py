@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from refactx.index.name_tables import ReadBlocks
+from refactx.index.patience import Patience
 from refactx.index.snapshot import Segment, Snapshot
 from refactx.postgres.catalogue_entry import CatalogueEntry
 from refactx.tokenizer import FactTokenizer
@@ -30,6 +31,10 @@ class IndexSource(Protocol):
 
     def snapshot(self, cache_bytes: int, before: Sequence[Segment] = ()) -> Snapshot:
         """Return the index as it is now. Segments in `before` stay open, with their caches."""
+        ...
+
+    def patience(self) -> Patience | None:
+        """Return the wait for a table that a snapshot has and the server that answered has not; None: there is none."""
         ...
 
     def prepare_tokenizer(self) -> Callable[[], FactTokenizer]:

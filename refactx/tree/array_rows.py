@@ -4,9 +4,9 @@ A row has a header, then the members of a piece (`refactx.tree.piece`), each at 
 
 ```
 header = "RA", version (1), level (1), CRC-32 of the key and of what follows it (4), number of entries n (4),
-         bytes of an item of lcp, heads, leaves and items (1 each; 0 of items: they are the leaves),
+         bytes of an item of ends, lcp, heads, leaves and items (1 each; 0 of items: they are the leaves), zeros (3),
          size of carried_key (4), carried_items (8), size of the codes (4)
-arrays = ends int32[n + 1], lcp [n], heads [n], leaves [n], items [n], kinds uint8[n], carried_key, codes
+arrays = ends [n + 1], lcp [n], heads [n], leaves [n], items [n], kinds [n], carried_key, codes
 ```
 
 Numbers are little-endian. Rows of facts are packed (`refactx.tree.codec`): a walk reads one of them, which takes
@@ -26,25 +26,19 @@ from refactx.tree.piece import Buffer, Piece
 from refactx.tree.piece_members import WIDTHS, check_counts, check_entries, read_packed, width_of
 
 VERSION = 1
-_HEADER = struct.Struct("<2sBBIIBBBBIQI")
+_HEADER = struct.Struct("<2sBBII5B3xIQI")
 _MAGIC = b"RA"
 _CHECKED = 8  # what the checksum covers begins here
 
 
 def pack_arrays(key: bytes, piece: Piece, seed: int) -> bytes:
     """Return the row of a piece above level 0 under a key. `seed`: that of the segment's checksums (`shared_seed`)."""
-    numbers = [piece.lcp, piece.heads, piece.leaves]
+    numbers: list[NDArray[np.integer]] = [piece.ends, piece.lcp, piece.heads, piece.leaves]
     has_items = not np.array_equal(piece.leaves, piece.items)
     numbers += [piece.items] if has_items else []
     widths = [width_of(array) for array in numbers]
     arrays = [array.astype(WIDTHS[width]).tobytes() for array, width in zip(numbers, widths, strict=True)]
-    members = [
-        piece.ends.astype("<i4").tobytes(),
-        *arrays,
-        piece.kinds.tobytes(),
-        piece.carried_key,
-        bytes(piece.codes),
-    ]
+    members = [*arrays, piece.kinds.tobytes(), piece.carried_key, bytes(piece.codes)]
     body = b"".join(member + bytes(-len(member) % 4) for member in members)
     shape = (*widths, *(() if has_items else (0,)), len(piece.carried_key), piece.carried_items, len(piece.codes))
     header = _HEADER.pack(_MAGIC, VERSION, piece.level, 0, len(piece), *shape)
@@ -75,13 +69,13 @@ def _read(key: bytes, row: memoryview, seed: int) -> Piece:
     if checksum != zlib.crc32(row[_CHECKED:], zlib.crc32(key, seed)):
         raise ValueError("its checksum is wrong")
     *widths, key_size, carried_items, code_size = shape
-    if count < 1 or not WIDTHS.keys() >= set(widths[:3]) or widths[3] not in (0, *WIDTHS):
+    if count < 1 or not WIDTHS.keys() >= set(widths[:4]) or widths[4] not in (0, *WIDTHS):
         raise ValueError("its sizes are impossible")
-    sizes = [4 * (count + 1), *(width * count for width in widths), count, key_size, code_size]
-    ends_, lcp_, heads_, leaves_, items_, kinds_, carried_key, codes = _parts(row, sizes)
-    lcp, heads, leaves = (_array(part, width) for part, width in zip((lcp_, heads_, leaves_), widths, strict=False))
-    items = _array(items_, widths[3]) if widths[3] else leaves
-    ends, kinds = np.frombuffer(ends_, "<i4"), np.frombuffer(kinds_, np.uint8)
+    sizes = [widths[0] * (count + 1), *(width * count for width in widths[1:]), count, key_size, code_size]
+    *arrays, items_, kinds_, carried_key, codes = _parts(row, sizes)
+    ends, lcp, heads, leaves = (_array(part, width) for part, width in zip(arrays, widths, strict=False))
+    items = _array(items_, widths[4]) if widths[4] else leaves
+    kinds = np.frombuffer(kinds_, np.uint8)
     if ends[0] != 0 or ends[-1] != len(codes) or (ends[1:] < ends[:-1]).any():
         raise ValueError("its suffixes do not add up")
     check_counts(leaves, items, carried_items)

@@ -78,7 +78,7 @@ class PieceChildren(NamedTuple):
 class Piece:
     """One piece in memory, about as large as its pickle.
 
-    For its n entries: `lcp` uint[n], see above; `codes`, the token codes of all suffixes; `ends` int32[n + 1], a 0 and
+    For its n entries: `lcp` uint[n], see above; `codes`, the token codes of all suffixes; `ends` int[n + 1], a 0 and
     the positions in `codes` where the suffixes end. Above level 0 also: `heads` uint[n], the first token of each suffix,
     which is then not in `codes`, since a node there may have thousands of children; `kinds` uint8[n]; `leaves` uint[n]
     and `items` uint[n], how many facts and how many entries of the level below are under each entry; and the lower
@@ -87,7 +87,7 @@ class Piece:
 
     level: int
     lcp: Unsigned
-    ends: NDArray[np.int32]
+    ends: NDArray[np.integer]
     codes: Buffer
     heads: Unsigned
     kinds: NDArray[np.uint8]
@@ -97,7 +97,7 @@ class Piece:
     carried_items: int
 
     @classmethod
-    def of_facts(cls, *, lcp: Unsigned, ends: NDArray[np.int32], codes: Buffer) -> "Piece":
+    def of_facts(cls, *, lcp: Unsigned, ends: NDArray[np.integer], codes: Buffer) -> "Piece":
         """Return a piece of level 0."""
         return cls(
             level=0,
@@ -144,9 +144,8 @@ class Piece:
     def lower_piece(self, entry: int) -> tuple[int | None, int]:
         """Return where a subtree is on the level below: the entry with which its piece begins (None: `carried_key` is
         its piece), and the number of its first entry in that piece."""
-        begins = np.flatnonzero(self.kinds[: entry + 1] == NEW_PIECE)
-        if len(begins):
-            first = int(begins[-1])
+        first = self.kinds[: entry + 1].tobytes().rfind(bytes([NEW_PIECE]))  # a third of the time of numpy
+        if first >= 0:
             return first, int(self.items[first:entry].sum())
         return None, self.carried_items + int(self.items[:entry].sum())
 

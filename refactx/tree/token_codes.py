@@ -137,7 +137,7 @@ class TokenCodes:
             raise ValueError("a token code has more than five bytes")
         return self.tokens_at(array, starts), starts
 
-    def decode_at(self, data: bytes | memoryview, starts: NDArray[np.signedinteger]) -> Tokens:
+    def decode_at(self, data: bytes | memoryview, starts: NDArray[np.integer]) -> Tokens:
         """Return the ids whose codes begin at `starts`: int32[len(starts)].
 
         Raises ValueError or IndexError if `decode` would raise ValueError.

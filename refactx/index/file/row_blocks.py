@@ -50,9 +50,10 @@ class RowBlock:
         if not 0 < count <= len(payload) // 8 or self._first_key > len(payload):
             raise ValueError("the sizes of its rows do not add up")
         self._payload = payload
-        self._keys = np.frombuffer(payload, "<u4", count, _SHAPE.size)
-        self._values = np.frombuffer(payload, "<u4", count, _SHAPE.size + 4 * count)
-        if zlib.crc32(payload[_CRC_BYTES : int(self._keys[-1])]) != checksum:
+        # As lists: one number of an array takes longer than one of a list.
+        self._keys: list[int] = np.frombuffer(payload, "<u4", count, _SHAPE.size).tolist()
+        self._values: list[int] = np.frombuffer(payload, "<u4", count, _SHAPE.size + 4 * count).tolist()
+        if zlib.crc32(payload[_CRC_BYTES : self._keys[-1]]) != checksum:
             raise ValueError("the checksum of its keys is wrong")
 
     def __len__(self) -> int:
@@ -60,17 +61,17 @@ class RowBlock:
 
     def key(self, number: int) -> bytes:
         """Return the key of a row."""
-        start = int(self._keys[number - 1]) if number else self._first_key
-        end = int(self._keys[number])
+        start = self._keys[number - 1] if number else self._first_key
+        end = self._keys[number]
         if not self._first_key <= start <= end <= len(self._payload):
             raise ValueError("the sizes of its rows do not add up")
         return bytes(self._payload[start:end])
 
     def value(self, number: int) -> memoryview:
         """Return the value of a row, where it is."""
-        start = int(self._values[number - 1] if number else self._keys[-1])
+        start = self._values[number - 1] if number else self._keys[-1]
         start += -start % 4
-        end = int(self._values[number])
+        end = self._values[number]
         if not self._first_key <= start <= end <= len(self._payload):
             raise ValueError("the sizes of its rows do not add up")
         return self._payload[start:end]
@@ -87,8 +88,8 @@ class RowBlock:
 
     def check(self) -> None:
         """Raise ValueError unless keys and values follow each other from the beginning of the payload to its end."""
-        keys = np.concatenate([[self._first_key], self._keys.astype(np.int64)])
-        values = np.concatenate([keys[-1:], self._values.astype(np.int64)])
+        keys = np.array([self._first_key, *self._keys], np.int64)
+        values = np.array([self._keys[-1], *self._values], np.int64)
         starts = values[:-1] + -values[:-1] % 4
         if (keys[1:] < keys[:-1]).any() or (values[1:] < starts).any() or values[-1] != len(self._payload):
             raise ValueError("the sizes of its rows do not add up")

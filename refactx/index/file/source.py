@@ -86,6 +86,9 @@ class FileSource:
             self._segments, tree_of(self._segments, cache_bytes), tuple(range(len(self._names)))[::-1], mark
         )
 
+    def patience(self) -> None:
+        """Return None: a file does not change."""
+
     def prepare_tokenizer(self) -> Callable[[], FactTokenizer]:
         """Return what reads the tokenizer, which raises InputError if it is not the one that the header describes."""
         return lambda: read_tokenizer(self._file.block(("tokens", 0)), self._file.header, self._file.name)

@@ -5,7 +5,7 @@ from tempfile import TemporaryDirectory
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.index_files import write_file
+from support.files.made_files import write_file
 from support.stored_trees import Sequences, random_sequences
 
 from refactx.connect import open_index

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.command import complains, run_refactx
-from support.index_files import as_version_2
+from support.files.made_files import as_version_2
 from support.servers import DatabaseServer, database
 from support.shared_index import BLOCK_BYTES, answers, build, opened, walked
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.hostile_files import Answers, by_accident, by_hand, outcome, read_everything
-from support.index_files import write_file
+from support.files.hostile_files import Answers, by_accident, by_hand, outcome, read_everything
+from support.files.made_files import write_file
 from support.tiny_model import tiny_fact_tokenizer
 
 from refactx.index.file.mapped import CHECKED_BYTES

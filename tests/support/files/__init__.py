@@ -1,0 +1,1 @@
+"""Helpers of the tests of index files: files made without a database, and damaged ones."""
