@@ -100,7 +100,7 @@ def evaluate_pack_given(given: dict[str, Any], as_json: bool) -> None:
             attempts=4,
             steps=40,
             tokens=4000,
-            seconds=600.0,
+            seconds=3600.0,  # tokens and steps end a translation, however slow the machine is
         )
 
     settings = {
