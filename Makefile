@@ -27,6 +27,11 @@ test-page: $(VENV)/.page ## the pages of the server in chromium: asking, explori
 		{ echo "make test-page: there is no chromium on PATH: install it, on Debian with apt install chromium"; exit 1; }
 	$(BIN)/python -m pytest -q -m slow tests/server/page
 
+test-cluster: $(READY) ## two servers of which one lags or dies, and PgBouncer; REFACTX_WALKS=10000 for the figures of docs/results
+	@PATH="$$PATH:/usr/sbin" command -v $${REFACTX_PGBOUNCER:-pgbouncer} > /dev/null || { \
+		echo "there is no PgBouncer: apt-get install pgbouncer, or name one with REFACTX_PGBOUNCER"; exit 1; }
+	$(BIN)/python -m pytest -q -s -m "slow or not slow" tests/postgres/servers
+
 test-vllm: $(VLLM)/.ready ## vLLM's logits processors in a real vLLM, in an environment of its own; 15 minutes
 	$(VLLM)/bin/python -m pytest -q -s -m "slow or not slow" tests/engines/vllm
 

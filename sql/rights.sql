@@ -12,6 +12,7 @@ WITH not_owned AS (
 SELECT
     quote_ident(current_user) AS role,
     quote_ident(current_database()) AS database,
+    pg_backend_pid() AS process,
     pg_is_in_recovery() AS standby,
     current_setting('transaction_read_only')::boolean AS read_only,
     to_regnamespace('refactx') IS NOT NULL AS schema_exists,

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Iterable, Sequence
 from statistics import median
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from bench.walks import microseconds
 from refactx.index.index import Index
@@ -26,10 +26,10 @@ class CountedDatabase(Database):
 
     lookups = 0
 
-    def retry(self, action: Callable[..., Value], index: str | None = None) -> Value:
+    def retry(self, action: Callable[..., Value], index: str | None = None, **given: Any) -> Value:
         """Run a lookup as `Database.retry` does."""
         self.lookups += 1
-        return super().retry(action, index)
+        return super().retry(action, index, **given)
 
 
 def figures(database: CountedDatabase, fresh: Callable[[], Index], facts: Sequence[Triple]) -> dict[str, float]:

@@ -4,6 +4,9 @@ Lookups use pooled connections in autocommit with prepared statements, and each 
 (`refactx.postgres.limits`). If the database goes away, a lookup waits and is tried again: it gives the right answer or
 an error. Commands that may take long have a session of their own, without limits. After `fork` the child makes a pool
 of its own.
+
+If the address leads to several servers, all connections are to the one that the first of them reached, for as long as
+it can be reached (`refactx.postgres.servers`).
 """
 
 import logging
@@ -17,31 +20,33 @@ from typing import TypeVar
 
 import psycopg
 from psycopg.conninfo import make_conninfo
-from psycopg_pool import ConnectionPool
 
 from refactx.errors import DatabaseError, without_password
 from refactx.postgres.bounded import BoundedConnection
 from refactx.postgres.errors import is_gone, read_error
-from refactx.postgres.limits import LOOKUP_SECONDS, Limits, limits_of_environment
+from refactx.postgres.limits import Limits, limits_of_environment
+from refactx.postgres.servers import Server, ServerChangedError
+from refactx.postgres.servers.pool import ServerPool
+from refactx.postgres.servers.server import address_of, names_several
 from refactx.postgres.sessions import (
     CONNECT_SECONDS,
-    KEEPALIVE,
     PAUSE_SECONDS,
-    Connection,
+    UNSUPPORTED,
     add_defaults,
     check_address,
     connect,
     open_session,
 )
-from refactx.sql import query
 
 Value = TypeVar("Value")
 
 _log = logging.getLogger(__name__)
 
+_ATTEMPTS = 3
+"""How often a session is opened that must be on the server of the pool."""
 
-_GRACE_SECONDS = 2.0
-"""The seconds after its statement timeout in which a server may still answer, before it counts as gone."""
+_SAME_SERVER_SECONDS = 2.0
+"""The seconds to wait for the server that was read so far, if the address names others."""
 
 
 class Database:
@@ -57,7 +62,8 @@ class Database:
         self._limits = limits_of_environment() if limits is None else limits
         self._revive = revive
         self._lock = threading.Lock()
-        self._pool: ConnectionPool[BoundedConnection] | None = None
+        self._pool: ServerPool | None = None
+        self._own_address: str | None = None
         self._process = os.getpid()
         try:  # so that a wrong address is reported at once
             self._own_pool()
@@ -69,21 +75,50 @@ class Database:
         """The host, the port and the name of the database, with libpq's defaults."""
         return self.retry(lambda connection: _address(connection.info))
 
+    @property
+    def outage_seconds(self) -> float:
+        """The time to wait for a database that went away, or for a standby that is behind."""
+        return self._limits.outage
+
+    def session(self) -> BoundedConnection:
+        """Open a session outside the pool, on the same server (`open_session`).
+
+        Raises psycopg.Error, and DatabaseError if the address leads to another server each time.
+        """
+        for _ in range(_ATTEMPTS):
+            pool = self._own_pool()
+            connection = open_session(pool.address)
+            if connection.server is not None and pool.is_of(connection.server):
+                return connection
+            connection.close()
+            self._forget(pool)  # the server was started again, or the address leads to several
+        raise DatabaseError(
+            f"the address {without_password(self.url)} leads to another server each time, and this command needs one: "
+            "give the address of a server with --db"
+        )
+
     @contextmanager
-    def connection(self) -> Iterator[Connection]:
-        """Open a session outside the pool, for commands that may take long (`open_session`). Raises DatabaseError."""
+    def connection(self) -> Iterator[BoundedConnection]:
+        """Open a session outside the pool, for commands that may take long (`session`). Raises DatabaseError."""
         try:
-            with open_session(self.url) as connection:
+            with self.session() as connection:
                 yield connection
         except psycopg.Error as error:
             if is_gone(error):
                 raise self._unreachable(error) from None
             raise read_error(error, None, 0.0) from error
 
-    def retry(self, action: Callable[[BoundedConnection], Value], index: str | None = None) -> Value:
+    def retry(
+        self,
+        action: Callable[[BoundedConnection], Value],
+        index: str | None = None,
+        *,
+        server: Server | None = None,
+    ) -> Value:
         """Run a lookup within the time limit. While the database is away, wait and try again, within the limits.
 
-        `index`: its name, for error messages. Raises DatabaseError, and IndexNotFoundError if a table does not exist.
+        `index`: its name, for error messages. `server`: the one that the lookup is for. Raises DatabaseError;
+        IndexNotFoundError if a table does not exist; ServerChangedError if the connections are to another server.
         """
         deadline: float | None = None
         while True:
@@ -91,6 +126,8 @@ class Database:
             try:
                 pool = self._own_pool()
                 with pool.connection() as connection:
+                    if server is not None and connection.server != server:
+                        raise ServerChangedError(f"another server answers than the one of {index!r}: open it again")
                     return action(connection)
             except psycopg.Error as error:
                 if not is_gone(error):
@@ -104,7 +141,13 @@ class Database:
                 self._forget(pool)  # first, or after an error the next lookup would wait for this pool's time-out
                 self._wait(deadline)
 
-    def retry_unlimited(self, action: Callable[[BoundedConnection], Value], index: str | None = None) -> Value:
+    def retry_unlimited(
+        self,
+        action: Callable[[BoundedConnection], Value],
+        index: str | None = None,
+        *,
+        server: Server | None = None,
+    ) -> Value:
         """Do the same as `retry`, without a time limit: for commands that read whole tables."""
 
         def unlimited(connection: BoundedConnection) -> Value:
@@ -116,7 +159,7 @@ class Database:
             finally:
                 connection.answer_seconds = seconds
 
-        return self.retry(unlimited, index)
+        return self.retry(unlimited, index, server=server)
 
     def close(self) -> None:
         """Close the connections."""
@@ -125,44 +168,36 @@ class Database:
                 self._pool.close()
             self._pool = None
 
-    def _own_pool(self) -> ConnectionPool[BoundedConnection]:
+    def _own_pool(self) -> ServerPool:
         with self._lock:
             if self._pool is None or self._process != os.getpid():
                 # After a fork the inherited sockets are the parent's: they are neither used nor closed.
                 self._pool, self._process = self._new_pool(), os.getpid()
             return self._pool
 
-    def _new_pool(self) -> ConnectionPool[BoundedConnection]:
-        self._reach()  # its error says what is wrong; that of a pool is only a timeout
-        return ConnectionPool(
-            add_defaults(self.url, **KEEPALIVE, tcp_user_timeout=20_000),
-            min_size=1,
-            max_size=8,
-            open=True,
-            timeout=CONNECT_SECONDS,
-            kwargs={"autocommit": True},
-            configure=self._limit,
-            connection_class=BoundedConnection,
-        )
+    def _new_pool(self) -> ServerPool:
+        self._own_address = self._reach()  # its error says what is wrong; that of a pool is only a timeout
+        return ServerPool(self._own_address, self._limits.lookup)
 
-    def _reach(self, seconds: float | None = None) -> None:
-        """Connect once, within `seconds` (at least two, the minimum of libpq)."""
-        bound = {} if seconds is None else {"connect_timeout": max(2, math.ceil(seconds))}
-        conninfo = make_conninfo(add_defaults(self.url), **bound)
-        connect(conninfo, CONNECT_SECONDS if seconds is None else seconds).close()
+    def _reach(self, seconds: float | None = None) -> str:
+        """Connect once, within `seconds` (at least two, the minimum of libpq). Return the address of the server.
 
-    def _limit(self, connection: BoundedConnection) -> None:
-        """Set a connection's statement timeout, unless the address sets one.
-
-        If the limits have none, a timeout of the role, database or server takes precedence over the default.
+        It is the same server as before, if that can be reached.
         """
-        is_given = self._limits.lookup is not None
-        seconds = LOOKUP_SECONDS if self._limits.lookup is None else self._limits.lookup
-        row = connection.execute(
-            query("limit_lookups").encode(), {"is_given": is_given, "value": f"{round(seconds * 1000)}ms"}
-        ).fetchone()
-        seconds = float(row[0]) if row else 0.0
-        connection.answer_seconds = seconds + _GRACE_SECONDS if seconds else None
+        seconds = CONNECT_SECONDS if seconds is None else seconds
+        if self._own_address is not None and names_several(self.url):
+            try:
+                return self._attempt_at(self._own_address, min(seconds, _SAME_SERVER_SECONDS))
+            except psycopg.OperationalError:
+                _log.info("another server of the address is tried")
+        return self._attempt_at(self.url, seconds)
+
+    def _attempt_at(self, address: str, seconds: float) -> str:
+        conninfo = add_defaults(address)
+        if seconds != CONNECT_SECONDS:
+            conninfo = make_conninfo(conninfo, connect_timeout=max(2, math.ceil(seconds)))
+        with connect(conninfo, seconds) as connection:
+            return address_of(self.url, connection.info)
 
     def _wait(self, deadline: float) -> None:
         """Return when the database takes connections. Raises DatabaseError after the deadline."""
@@ -187,7 +222,7 @@ class Database:
             return error
         return None
 
-    def _forget(self, pool: ConnectionPool[BoundedConnection] | None) -> None:
+    def _forget(self, pool: ServerPool | None) -> None:
         """Discard a pool with broken connections: to make a new one takes less time than the pool's own attempts."""
         with self._lock:
             if pool is None or self._pool is not pool:
@@ -201,6 +236,11 @@ class Database:
             return DatabaseError(
                 f"the database {address} went away and was not back within {self._limits.outage:g} s: {reason}. "
                 "Start it, and ask again (REFACTX_OUTAGE_SECONDS sets how long to wait for it)"
+            )
+        if UNSUPPORTED in reason:
+            return DatabaseError(
+                f"the pooler at {address} does not take a parameter of the address ({reason}): leave `options` out, and "
+                "set the limit of a lookup with REFACTX_LOOKUP_SECONDS"
             )
         return DatabaseError(f"cannot reach the database {address}: {reason}. Is it running, and is --db right?")
 

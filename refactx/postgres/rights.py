@@ -26,6 +26,11 @@ def check_rights(connection: psycopg.Connection[Any], index: str | None = None) 
     `index`: the name of an index to make, change or drop. The role must own its tables too, if there are any.
     """
     rights = _rights(connection, [])
+    if rights["process"] != connection.info.backend_pid:  # the server's own process, of which it tells each client
+        raise DatabaseError(
+            f"a pooler or proxy is between this command and database {rights['database']}, and would give the session, "
+            "with the locks of a writer, to other clients: give the server's own address with --db"
+        )
     _check(rights)
     if index is not None and rights["schema_exists"]:
         tables: list[str] = []
@@ -50,7 +55,7 @@ def _check(rights: dict[str, Any]) -> None:
     if rights["standby"]:
         raise DatabaseError(
             f"database {database} is a standby, which can only be read: give the address of its primary server "
-            "with --db"
+            "with --db, or target_session_attrs=primary at the end of an address that names both"
         )
     if rights["read_only"]:
         raise DatabaseError(

@@ -1,24 +1,39 @@
 """The rows of a segment: looked up by key in its table, or all in memory."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from time import perf_counter
 
-import psycopg
-from psycopg import pq
-
-from refactx.errors import DatabaseError
+from refactx.errors import IndexNotFoundError
 from refactx.postgres.bounded import BoundedConnection
 from refactx.postgres.database import Database
+from refactx.postgres.servers import Server
+from refactx.postgres.servers.statements import Statement
+
+_KNOWN = "FROM refactx.segments AS s{} WHERE s.id = {} AND s.ready AND s.created = '{}'"
 
 
 class SegmentRows:
-    """The rows of one segment: a `RowSource`. `round_trips` counts the queries; `seconds`: how long those for one row took."""
+    """The rows of one segment: a `RowSource`. `round_trips` counts the queries; `seconds`: how long those for one row took.
 
-    def __init__(self, database: Database, index: str, segment: int) -> None:
-        self._database, self._index, self._segment = database, index, segment
-        self._statement = f"refactx_piece_{segment}".encode()
-        self._query = f"SELECT piece FROM refactx.pieces_{segment} WHERE key = $1".encode()
-        self._prepared: dict[int, int] = {}  # backend process id by connection
+    `created`: when the segment was made. `server`: the one whose catalogue has it. Through a pooler, each query also asks
+    whether the server that answers has this segment, complete; IndexNotFoundError says that it has not.
+    """
+
+    def __init__(self, database: Database, index: str, segment: int, *, created: datetime, server: Server) -> None:
+        self.server, self.created = server, created
+        self._database, self._index, self.segment = database, index, segment
+        self._table = f"refactx.pieces_{segment}"
+        self._own = Statement.of(f"SELECT piece FROM {self._table} WHERE key = $1")
+        known = _KNOWN.format("{}", segment, created.isoformat())
+        self._known = Statement.of(f"SELECT (SELECT piece FROM {self._table} WHERE key = $1) {known.format('')}")
+        self._some = f"SELECT key, piece FROM {self._table} WHERE key = ANY(%b)".encode()
+        self._known_some = (
+            f"SELECT p.key, p.piece {known.format(f' LEFT JOIN {self._table} AS p ON p.key = ANY(%b)')}".encode()
+        )
+        self._count = f"SELECT count(*) FROM {self._table}".encode()
+        self._known_count = f"SELECT (SELECT count(*) FROM {self._table}) {known.format('')}".encode()
+        self.everything = f"SELECT s.id, p.key, p.piece {known.format(f' CROSS JOIN {self._table} AS p')}"
         self._held: dict[bytes, bytes] | None = None
         self.round_trips, self.seconds = 0, 0.0
 
@@ -32,7 +47,7 @@ class SegmentRows:
             return self._held.get(key)
         self.round_trips += 1
         started = perf_counter()
-        row = self._database.retry(lambda connection: self._lookup(connection, key), self._index)
+        row = self._database.retry(lambda connection: self._lookup(connection, key), self._index, server=self.server)
         self.seconds += perf_counter() - started
         return row
 
@@ -41,61 +56,58 @@ class SegmentRows:
         if self._held is not None:
             return {key: self._held[key] for key in keys if key in self._held}
         self.round_trips += 1
-        statement = f"SELECT key, piece FROM refactx.pieces_{self._segment} WHERE key = ANY(%b)".encode()
-        return dict(
-            self._database.retry(
-                lambda connection: connection.execute(statement, [list(keys)], binary=True).fetchall(), self._index
-            )
+        statement = self._known_some if self._is_pooled else self._some
+        rows = self._database.retry(
+            lambda connection: connection.execute(statement, [list(keys)], binary=True).fetchall(),
+            self._index,
+            server=self.server,
         )
+        if self._is_pooled and not rows:
+            raise self._unknown()
+        return {key: piece for key, piece in rows if key is not None}
 
     def count(self) -> int:
         """Return the number of rows in the table."""
-        statement = f"SELECT count(*) FROM refactx.pieces_{self._segment}".encode()
-        row = self._database.retry_unlimited(lambda connection: connection.execute(statement).fetchone(), self._index)
-        return int(row[0]) if row else 0
+        statement = self._known_count if self._is_pooled else self._count
+        row = self._database.retry_unlimited(
+            lambda connection: connection.execute(statement).fetchone(), self._index, server=self.server
+        )
+        if row is None:
+            raise self._unknown()
+        return int(row[0])
 
     def _lookup(self, connection: BoundedConnection, key: bytes) -> bytes | None:
-        # psycopg's low-level interface to libpq: a cursor for each lookup would double its time.
-        pgconn = connection.pgconn
-        for _ in range(2):
-            backend = pgconn.backend_pid
-            if self._prepared.get(id(pgconn)) != backend:
-                pgconn.send_prepare(self._statement, self._query)
-                self._check(connection.result())
-                self._prepared[id(pgconn)] = backend
-            pgconn.send_query_prepared(self._statement, [key], [pq.Format.BINARY], pq.Format.BINARY)
-            result = self._check(connection.result())
-            if result is not None:
-                return result.get_value(0, 0) if result.ntuples else None
-            del self._prepared[id(pgconn)]  # of an earlier connection: a new server may assign the same process id
-        raise DatabaseError(
-            f"PostgreSQL does not keep prepared statements: read index {self._index!r} without a proxy in between"
+        if not self._is_pooled:
+            result = self._own.run(connection, [key])
+            return result.get_value(0, 0) if result.ntuples else None
+        result = self._known.run(connection, [key])
+        if not result.ntuples:
+            raise self._unknown()
+        return result.get_value(0, 0)
+
+    @property
+    def _is_pooled(self) -> bool:
+        return self.server.is_pooled
+
+    def _unknown(self) -> IndexNotFoundError:
+        return IndexNotFoundError(f"index {self._index!r} was dropped or replaced: open it again")
+
+
+def hold_all(database: Database, sources: Sequence[SegmentRows]) -> None:
+    """Read all rows of some (small) segments with one query, so that lookups in them take none.
+
+    Segments that the server does not have any more stay as they are.
+    """
+    statement = " UNION ALL ".join(source.everything for source in sources)
+    found: dict[int, dict[bytes, bytes]] = {}
+    try:
+        rows = database.retry(
+            lambda connection: connection.execute(statement.encode(), binary=True).fetchall(), server=sources[0].server
         )
-
-    def _check(self, result: pq.abc.PGresult | None) -> pq.abc.PGresult | None:
-        """Return a successful result; None if the statement is not prepared. Raises psycopg.Error."""
-        if result is None:
-            raise psycopg.OperationalError("the connection was lost")
-        if result.status in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK):
-            return result
-        state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
-        if state == "26000":  # invalid_sql_statement_name
-            return None
-        if state == "42P05":  # duplicate_prepared_statement: prepared by another object on this connection
-            return result
-        message = " ".join(result.error_message.decode("utf-8", "replace").split()) or "the connection was lost"
-        try:
-            raise psycopg.errors.lookup(state)(message)
-        except KeyError:
-            raise psycopg.OperationalError(message) from None
-
-
-def all_rows(database: Database, segments: Sequence[int]) -> dict[int, dict[bytes, bytes]]:
-    """Return all rows of some (small) segments, by segment and key, with one query."""
-    statement = " UNION ALL ".join(f"SELECT {number}, key, piece FROM refactx.pieces_{number}" for number in segments)
-    found: dict[int, dict[bytes, bytes]] = {number: {} for number in segments}
-    for number, key, piece in database.retry(
-        lambda connection: connection.execute(statement.encode(), binary=True).fetchall()
-    ):
-        found[number][key] = piece
-    return found
+    except IndexNotFoundError:  # the index was compacted this moment: whoever reads a segment will notice
+        return
+    for number, key, piece in rows:
+        found.setdefault(number, {})[key] = piece
+    for source in sources:
+        if source.segment in found:
+            source.hold(found[source.segment])

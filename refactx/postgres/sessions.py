@@ -9,6 +9,9 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from refactx.errors import InputError
+from refactx.postgres.bounded import BoundedConnection
+from refactx.postgres.servers.server import POOLED, Server, check_kind
+from refactx.sql import query
 
 Connection = psycopg.Connection[Any]
 
@@ -18,6 +21,10 @@ CONNECT_SECONDS = 10
 
 
 _STARTING = re.compile("the database system is (?:starting up|in recovery mode|not yet accepting connections)")
+
+
+UNSUPPORTED = "unsupported startup parameter"
+"""What PgBouncer says of a parameter of the address that it does not take."""
 
 
 PAUSE_SECONDS = 0.5
@@ -52,26 +59,44 @@ def check_address(url: str) -> None:
     )
 
 
-def open_session(url: str) -> Connection:
+def open_session(url: str) -> BoundedConnection:
     """Open a connection in autocommit mode, without time limits for statements and transactions.
 
-    It is for writers, and for readers of whole tables. Raises psycopg.Error.
+    It is for writers, and for readers of whole tables. Through a pooler, which gives the session to other clients too,
+    nothing is set in it, and nothing prepared. Raises psycopg.Error, and DatabaseError if the server is none of
+    PostgreSQL's.
     """
+    conninfo = add_defaults(url, **KEEPALIVE)
     given = conninfo_to_dict(url).get("options") or os.environ.get("PGOPTIONS", "")
     options = " ".join([str(given), *(f"-c {name}=0" for name in _LIMITS)]).strip()
-    conninfo = make_conninfo(add_defaults(url, **KEEPALIVE), options=options)
-    connection = connect(conninfo, CONNECT_SECONDS, autocommit=True)
-    if connection.info.server_version >= 170000:
-        connection.execute("SET transaction_timeout = 0")
+    try:
+        connection = connect(make_conninfo(conninfo, options=options), CONNECT_SECONDS)
+    except psycopg.OperationalError as error:
+        if UNSUPPORTED not in str(error):
+            raise
+        connection = connect(conninfo, CONNECT_SECONDS)  # PgBouncer takes no options
+    row = connection.execute(
+        query("unlimit_session").encode(), {"process": connection.info.backend_pid}, prepare=False
+    ).fetchone()
+    if row is None:
+        raise RuntimeError("SELECT without FROM gave no row")
+    connection.server = POOLED if row[0] else Server(row[1])
+    if connection.server.is_pooled:
+        connection.prepare_threshold = None
     return connection
 
 
-def connect(conninfo: str, seconds: float, *, autocommit: bool = False) -> Connection:
-    """Open a connection. Wait for at most `seconds` while the server starts or recovers. Raises psycopg.Error."""
+def connect(conninfo: str, seconds: float) -> BoundedConnection:
+    """Open a connection in autocommit mode. Wait for at most `seconds` while the server starts or recovers.
+
+    Raises as `open_session` does.
+    """
     deadline = time.monotonic() + seconds
     while True:
         try:
-            return psycopg.connect(conninfo, autocommit=autocommit)
+            connection = BoundedConnection.connect(conninfo, autocommit=True)
+            check_kind(connection)
+            return connection
         except psycopg.OperationalError as error:  # an error of connecting has no SQLSTATE
             if time.monotonic() > deadline or not _STARTING.search(str(error)):
                 raise

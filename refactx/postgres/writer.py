@@ -11,7 +11,6 @@ from refactx.postgres.catalogue import check_catalogue
 from refactx.postgres.database import Database
 from refactx.postgres.locks import Connection
 from refactx.postgres.rights import check_rights
-from refactx.postgres.sessions import open_session
 
 
 @contextmanager
@@ -22,7 +21,7 @@ def writing(database: Database, index: str, work: Path) -> Iterator[Connection]:
     or the catalogue has another version.
     """
     try:
-        with open_session(database.url) as connection:
+        with database.session() as connection:
             check_rights(connection, index)
             check_catalogue(connection)
             yield connection

@@ -176,30 +176,27 @@ class TreeFacts:
     def _parts(self, prefix: Path) -> Iterator[Path]:
         """Yield the ids of each object below a prefix. After a compaction, continue with the index as it is then."""
         last: Path = ()
+        patience = None
         while True:
-            segments = self._index.segments
+            snapshot = self._index.snapshot
             try:
-                for part, _ in parts_below(segments, prefix, self._units.closing):
+                for part, _ in parts_below(snapshot.signed_trees, prefix, self._units.closing):
                     if part > last:
                         yield part
                         last = part
                 return
             except IndexNotFoundError as error:
-                self._renew(segments, error)
+                patience = self._index.renew(snapshot, error, patience)
 
     def _with_segments(self, read: Callable[[Segments], Value]) -> Value:
         """Call `read` with the segments of the index; after a compaction, again with those of then."""
+        patience = None
         while True:
-            segments = self._index.segments
+            snapshot = self._index.snapshot
             try:
-                return read(segments)
+                return read(snapshot.signed_trees)
             except IndexNotFoundError as error:
-                self._renew(segments, error)
-
-    def _renew(self, stale: Segments, error: IndexNotFoundError) -> None:
-        """Show the index as it is now, since a table of a segment is gone. Raise `error` if it is unchanged."""
-        if not self._index.refresh() and self._index.segments == stale:
-            raise error
+                patience = self._index.renew(snapshot, error, patience)
 
     def _completions(self, text: str) -> Iterator[tuple[str, int]]:
         return completions(self._index, self._units.tokenizer, text)

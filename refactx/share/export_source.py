@@ -16,7 +16,6 @@ from refactx.postgres.catalogue import find_index, list_indexes
 from refactx.postgres.database import Database
 from refactx.postgres.errors import read_error
 from refactx.postgres.hubs import knows_hubs
-from refactx.postgres.sessions import open_session
 from refactx.share.hub_rows import select_hubs
 
 Connection = psycopg.Connection[Any]
@@ -41,9 +40,10 @@ def open_source(database: Database, name: str) -> Iterator[tuple[Connection, Exp
     """
     find_index(database, name)  # its errors say which indexes there are
     try:
-        with open_session(database.url) as connection:
+        with database.session() as connection:
             connection.isolation_level, connection.read_only = psycopg.IsolationLevel.REPEATABLE_READ, True
             with connection.transaction():
+                connection.execute("SET LOCAL statement_timeout = 0")  # for a pooler's session, which has its limits
                 yield connection, _describe(connection, name)
     except psycopg.errors.UndefinedTable:
         raise IndexNotFoundError(

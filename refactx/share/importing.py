@@ -26,7 +26,6 @@ from refactx.postgres.database import Database
 from refactx.postgres.hubs import add_hubs
 from refactx.postgres.locks import name_lock
 from refactx.postgres.rights import check_rights
-from refactx.postgres.sessions import open_session
 from refactx.postgres.tables import Kind, add_key, add_rows
 from refactx.share.checks import Checks
 from refactx.share.hub_rows import unpack_hub
@@ -118,7 +117,7 @@ def import_stream(
     building.check_name(name)
     try:
         # A session of its own, not the pool's: it holds the lock on the name.
-        with open_session(database.url) as connection, name_lock(connection, name):
+        with database.session() as connection, name_lock(connection, name):
             check_rights(connection, name)
             check_catalogue(connection)
             building.check_free(connection, name, replace)

@@ -9,7 +9,6 @@ from refactx.errors import DatabaseError, IndexNotFoundError, without_password
 from refactx.postgres.database import Database
 from refactx.postgres.locks import Connection
 from refactx.postgres.rights import check_rights
-from refactx.postgres.sessions import open_session
 
 
 @contextmanager
@@ -20,7 +19,7 @@ def memory_session(database: Database, index: str) -> Iterator[Connection]:
     meanwhile.
     """
     try:
-        with open_session(database.url) as connection:
+        with database.session() as connection:
             check_rights(connection, index)
             yield connection
     except (psycopg.errors.UndefinedTable, psycopg.errors.ForeignKeyViolation) as error:

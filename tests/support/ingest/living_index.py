@@ -18,6 +18,7 @@ from refactx.ingest.compaction import CompactResult
 from refactx.ingest.publish import IngestResult
 from refactx.ingest.segment.packing import Shape
 from refactx.postgres.database import Database
+from refactx.postgres.removal import drop
 from refactx.tokenizer import FactTokenizer
 from refactx.tree.children import Children, FactTree, MemoryTree
 from support.ingest.quiet import QUIET
@@ -68,6 +69,14 @@ class LivingIndex:
 
     def compact(self) -> CompactResult:
         return self._do(compact)
+
+    def drop(self) -> None:
+        database = Database(self.url)
+        try:
+            with database.connection() as connection:
+                drop(connection, self.name)
+        finally:
+            database.close()
 
     def open(self, **options: Any) -> Index:
         return open_index(self.name, self.url, **options)
