@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from fastapi import APIRouter, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 
 from refactx.server.metrics import CONTENT_TYPE
 from refactx.server.text.service import TextService
@@ -32,7 +32,7 @@ def state_router(service: TextService, drains: Callable[[], bool]) -> APIRouter:
         status = next((name for name, holds in reasons.items() if holds), "ready")
         return JSONResponse({"status": status}, 200 if status == "ready" else 503)
 
-    @router.get("/metrics")
+    @router.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
         """Return the figures of the server, as Prometheus reads them."""
         return Response(service.metrics.text(), media_type=CONTENT_TYPE)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from refactx.server.chat.documents import ChatDocuments
 from refactx.server.conversation import Message, conversation
-from refactx.server.http.exchange import DONE, Document, sse
+from refactx.server.http.exchange import DONE, STREAMED, Document, sse
 from refactx.server.http.replying import reply, stream_reply
 from refactx.server.requests import TextRequest, stop_texts
 from refactx.server.text.answer_alone import answer_alone
@@ -50,7 +50,7 @@ def chat_router(service: TextService) -> APIRouter:
     """Return the route of chat completions."""
     router = APIRouter()
 
-    @router.post("/v1/chat/completions", response_class=JSONResponse)
+    @router.post("/v1/chat/completions", response_class=JSONResponse, responses=STREAMED)
     async def chat_completions(asked: ChatRequest, request: Request) -> Response:
         """Answer the last message of a conversation, with facts of the index as citations."""
         asked.refuse(*REFUSED)

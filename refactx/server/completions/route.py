@@ -13,7 +13,7 @@ from pydantic import Field
 from refactx.server.chat.documents import usage
 from refactx.server.chat.route import StreamOptions
 from refactx.server.http.errors import bad_request
-from refactx.server.http.exchange import DONE, Document, sse
+from refactx.server.http.exchange import DONE, STREAMED, Document, sse
 from refactx.server.http.replying import reply, stream_reply
 from refactx.server.requests import TextRequest, stop_texts
 from refactx.server.text.events import Delta, Event, Finished
@@ -47,7 +47,7 @@ def completions_router(service: TextService) -> APIRouter:
     """Return the route of continuations."""
     router = APIRouter()
 
-    @router.post("/v1/completions", response_class=JSONResponse)
+    @router.post("/v1/completions", response_class=JSONResponse, responses=STREAMED)
     async def completions(asked: CompletionRequest, request: Request) -> Response:
         """Continue a prompt. After the trigger of the index, only its facts can follow."""
         asked.refuse(*REFUSED)

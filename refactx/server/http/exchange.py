@@ -101,6 +101,8 @@ class JsonReply(JSONResponse):
         return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
+STREAMED: dict[int | str, Document] = {200: {"content": {"text/event-stream": {}}}}
+"""What the description of a route adds if its reply may be a stream."""
 DONE = b"data: [DONE]\n\n"
 
 
@@ -114,4 +116,14 @@ class EventStream(StreamingResponse):
         super().__init__(body, headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
 
 
-__all__ = ["DONE", "KEEPALIVE_COMMENT", "ClientGoneError", "Document", "EventStream", "Exchange", "JsonReply", "sse"]
+__all__ = [
+    "DONE",
+    "KEEPALIVE_COMMENT",
+    "STREAMED",
+    "ClientGoneError",
+    "Document",
+    "EventStream",
+    "Exchange",
+    "JsonReply",
+    "sse",
+]

@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from refactx.server.conversation import Message, conversation
-from refactx.server.http.exchange import Document, sse
+from refactx.server.http.exchange import STREAMED, Document, sse
 from refactx.server.http.replying import reply, stream_reply
 from refactx.server.requests import TextRequest
 from refactx.server.responses.documents import ResponseDocuments
@@ -61,7 +61,7 @@ def responses_router(service: TextService) -> APIRouter:
     """Return the route of responses."""
     router = APIRouter()
 
-    @router.post("/v1/responses", response_class=JSONResponse)
+    @router.post("/v1/responses", response_class=JSONResponse, responses=STREAMED)
     async def responses(asked: ResponseRequest, request: Request) -> Response:
         """Answer a question, with facts of the index as citations. Responses are not stored."""
         asked.refuse(*REFUSED)

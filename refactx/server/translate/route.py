@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from refactx.server.http.errors import ApiError
-from refactx.server.http.exchange import DONE, Document, JsonReply, sse
+from refactx.server.http.exchange import DONE, STREAMED, Document, JsonReply, sse
 from refactx.server.http.replying import gone, last_of, note, streamed
 from refactx.server.http.slots import Slot
 from refactx.server.text.live import Work
@@ -39,7 +39,7 @@ def translate_router(service: TextService) -> APIRouter:
             raise ApiError(404, "this server translates no questions: start it with --pack PACK")
         return service.translator.changed(agent=agent, runs=runs)
 
-    @router.post("/v1/translate", response_class=JsonReply)
+    @router.post("/v1/translate", response_class=JsonReply, responses=STREAMED)
     async def translate(asked: TranslateRequest, request: Request) -> Response:
         """Write the SPARQL of a question for the endpoint of the server's pack, check it and repair it."""
         chosen = translator(asked.agent, asked.run)
