@@ -7,6 +7,7 @@ import pytest
 from support.complaints import complains
 from support.ingest.living_index import FIRST, MORE, LivingIndex, linked, same
 from support.postgres.embedded_server import execute, select
+from support.postgres.front import balancer
 from support.postgres.replicas import Replicated, Server, address
 
 import refactx
@@ -77,6 +78,29 @@ def test_a_reader_of_a_standby_continues_when_it_catches_up(pair: Replicated, li
         pair.catch_up()
         with pytest.raises(IndexNotFoundError, match="dropped or replaced: open it again"):
             index.children([])
+
+
+def test_a_balancer_that_one_name_hides_leads_a_process_to_one_server(pair: Replicated, living: LivingIndex) -> None:
+    pair.pause()
+    change(living)
+    facts, faults = living.sequences([*FIRST, *MORE]), list[BaseException]()
+    with balancer([pair.primary.host, pair.standby.host]) as url, refactx.open_index(db=url, cache_bytes=0) as index:
+        state = STATE if len(index.segments) == 1 else [*FIRST, *MORE]
+
+        def read() -> None:
+            try:
+                same(index, living.sequences(state), facts)
+            except BaseException as error:
+                faults.append(error)
+                raise
+
+        threads = [threading.Thread(target=read) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert faults == []
+    pair.catch_up()
 
 
 def test_writers_need_the_primary_server(pair: Replicated, living: LivingIndex, tmp_path: Path) -> None:
