@@ -10,6 +10,9 @@ from refactx.index.file.row_blocks import RowBlock
 
 FileRow = tuple[bytes, memoryview]
 
+_MOST_OPEN = 1024
+"""The blocks of a table whose ends are kept: some 15 kB each, of a megabyte of the file."""
+
 
 class Table:
     """The rows of one member of a file, found by key in place.
@@ -66,10 +69,13 @@ class Table:
     def _block(self, number: int) -> RowBlock:
         block = self._open.get(number)
         if block is None:
+            if len(self._open) >= _MOST_OPEN:
+                self._open = {}
             try:
-                block = self._open[number] = RowBlock(self._payloads[number])
+                block = RowBlock(self._payloads[number])
             except ValueError as error:
                 raise _damage(self._name, self._where, error) from None
+            self._open[number] = block
         return block
 
 
