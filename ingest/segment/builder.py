@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 
 from refactx.ingest.encoding.encoded import SortedFacts
+from refactx.ingest.parallel import in_processes
 from refactx.ingest.segment.level_cutter import LevelCutter
 from refactx.ingest.segment.levels import Entries, FactEntries, SpilledEntries
 from refactx.ingest.segment.packing import DEFAULT_SHAPE, KeyedRow, Packing, Shape, packed
-from refactx.ingest.segment.processes import cut_in_processes
-from refactx.ingest.segment.ranges import joined, ranges_of
+from refactx.ingest.segment.ranges import cut_bounds, joined, ranges_of
 
 RANGE = 1_000_000
 """The most facts of a range: the few pieces that are cut twice are under 1% of it."""
@@ -89,7 +89,7 @@ class SegmentBuilder:
     def _facts_in_processes(self, facts: Entries, above: SpilledEntries) -> Iterator[KeyedRow]:
         """Cut the facts, of which there are more than a piece holds."""
         ranges = ranges_of(len(facts), min(RANGE, -(-len(facts) // self._workers)))
-        cut = cut_in_processes(facts, ranges, self._packing, self._shape, self._workers)
+        cut = in_processes(cut_bounds, (facts, self._packing, self._shape), ranges, self._workers)
         for part in joined(cut, facts, self._packing, self._shape):
             part.lifted.append_to(above)
             yield from part.rows

@@ -108,6 +108,12 @@ def cut_range(facts: Entries, start: int, stop: int, packing: Packing, shape: Sh
     return found if within == len(found.begins) else replace(found.part(0, within), start=start, stop=stop)
 
 
+def cut_bounds(shared: tuple[Entries, Packing, Shape], bounds: tuple[int, int]) -> CutRange:
+    """Return the pieces of a range, as `cut_range`, of facts with their packing and shape."""
+    facts, packing, shape = shared
+    return cut_range(facts, *bounds, packing, shape)
+
+
 def joined(ranges: Iterable[CutRange], facts: Entries, packing: Packing, shape: Shape) -> Iterator[CutRange]:
     """Yield the pieces of one cutter that goes through all facts, from those of neighbouring ranges, in order."""
     at = 0

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from support.stored_trees import ListedFacts, random_sequences
 
 from refactx.errors import RefactxError
+from refactx.ingest.parallel import in_processes
 from refactx.ingest.segment import builder as building
 from refactx.ingest.segment.builder import SegmentBuilder
 from refactx.ingest.segment.learn import learn
 from refactx.ingest.segment.level_cutter import LevelCutter
 from refactx.ingest.segment.levels import CollectedEntries, FactEntries, Lifted
 from refactx.ingest.segment.packing import KeyedRow, Packing, Shape, packed
-from refactx.ingest.segment.processes import cut_in_processes
-from refactx.ingest.segment.ranges import cut_range, joined, ranges_of
+from refactx.ingest.segment.ranges import cut_bounds, cut_range, joined, ranges_of
 from refactx.tree.codec import RowCodec
 
 Sequences = Sequence[tuple[int, ...]]
@@ -143,7 +143,7 @@ def test_what_ends_a_process_ends_the_ingest(is_killed: bool, error: type[Except
     sound = ListedFacts(random_sequences(900, 3))
     facts = FactEntries(Deadly(sound.sequences, is_killed))
     with pytest.raises(error, match=told):
-        list(cut_in_processes(facts, ranges_of(900, 300), packing_of(sound), Shape(facts=16), 2))
+        list(in_processes(cut_bounds, (facts, packing_of(sound), Shape(facts=16)), ranges_of(900, 300), 2))
 
 
 def test_ranges_are_neighbours() -> None:
