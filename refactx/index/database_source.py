@@ -154,7 +154,7 @@ class DatabaseSource:
     def _confirm(self, connection: BoundedConnection, table: int) -> None:
         """Raise IndexNotFoundError if the server behind a pooler does not have a name table, complete."""
         if connection.server is not None and connection.server.is_pooled:
-            statement = "SELECT FROM refactx.name_tables WHERE id = %s AND created = %s AND ready"
+            statement = "SELECT FROM refactx.name_tables WHERE id = %s AND created = coalesce(%s, created) AND ready"
             values = [table, self._name_tables.get(table)]
             if connection.execute(statement, values).fetchone() is None:
                 raise self._gone()

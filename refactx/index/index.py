@@ -206,6 +206,13 @@ class Index:
         have none, with one query of each name table for all of them."""
         return self._find(find_names, set(names))
 
+    def ids_in(self, tables: Sequence[int], names: set[str]) -> dict[str, Named]:
+        """Return `ids_of` names by some name tables, the latest first. Raises IndexNotFoundError if one is gone."""
+        where = f"index {self.name!r}"
+        return self._source.read_names(
+            lambda read: find_names(read, tables, names, self._names_codec, where), unlimited=True
+        )
+
     def names_of(self, ids: Iterable[str], *, inverse: bool = False) -> dict[str, str]:
         """Return the names of items and properties by id, with one query of each name table for all of them.
 

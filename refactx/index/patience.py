@@ -24,7 +24,6 @@ class Patience:
         now = time.monotonic()
         if self._deadline is None:
             self._deadline = now + self._seconds
-            _log.info("a server is behind: waiting for index %r there for at most %g s", self._index, self._seconds)
         left = self._deadline - now
         if left <= 0:
             raise DatabaseError(
@@ -33,4 +32,6 @@ class Patience:
                 "(REFACTX_OUTAGE_SECONDS sets how long to wait)"
             )
         time.sleep(min(self._pause, left))
+        if self._pause < _PAUSES[1] <= self._pause * 2:
+            _log.warning("a standby is behind: waiting for index %r there for at most %g s", self._index, self._seconds)
         self._pause = min(self._pause * 2, _PAUSES[1])

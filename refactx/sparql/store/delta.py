@@ -11,7 +11,6 @@ literals of other datatypes.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 
 from pyoxigraph import Literal, NamedNode, Quad, Store
@@ -19,13 +18,11 @@ from pyoxigraph import Literal, NamedNode, Quad, Store
 from refactx.fact import DESCRIPTIONS, Fact
 from refactx.index import Index, Named
 from refactx.index.all_facts import changed_sequences, fact_of
-from refactx.index.name_tables import find_names, read_blocks
 from refactx.postgres.marks import IndexMark
 from refactx.query.tree_facts import TreeFacts
 from refactx.sparql.store.building import BATCH, triples_of
 from refactx.sparql.store.terms import LABEL, OWN, entity, literal, own, property_
 from refactx.sparql.store.triples import Triples, own_names
-from refactx.tree.codec import RowCodec
 
 SMALL = 10_000
 """So many changed facts are followed however few the index has."""
@@ -191,13 +188,7 @@ class _Differences:
 
     def _find(self, tables: Sequence[int], names: set[str]) -> dict[str, Named]:
         """Return the entities of names by some name tables, the latest first."""
-        index = self._index
-        return index.database.retry_unlimited(
-            lambda connection: find_names(
-                partial(read_blocks, connection), tables, names, RowCodec(), f"index {index.name!r}"
-            ),
-            index.name,
-        )
+        return self._index.ids_in(tables, names)
 
 
 def _as_stored(triples: Iterable[Quad]) -> set[Quad]:

@@ -51,15 +51,14 @@ def update_store(index: Index, *, advance: Advance = lambda done: None) -> Store
 
 def _update_at(path: Path, folder: StoreFolder, store: FactStore, index: Index) -> StoreReport:
     begun = time.monotonic()
-    patience = None
     while True:
         before = _moved(store.mark.index, index)
         snapshot = index.snapshot
         try:
             delta = Delta() if before == snapshot.mark else delta_since(before, index, store.oxigraph)
-        except IndexNotFoundError as error:  # the index was compacted while it was read
-            if index.snapshot.mark == snapshot.mark:
-                patience = index.renew(index.snapshot, error, patience)
+        except IndexNotFoundError:  # the index was compacted while it was read, or another server answers
+            if index.snapshot is snapshot and not index.refresh() and index.snapshot is snapshot:
+                raise
             continue
         if index.snapshot.mark == snapshot.mark:
             break
