@@ -42,7 +42,7 @@ INGEST_LAYERS = """
     knowledge    segment      hubs
     parsers      encoding
     change_note  manifest  disk            work_database
-    sources      selection report          resources      progress   small   work_folder
+    sources      selection report          resources      progress   small   work_folder   parallel
 """
 LIBRARIES = {  # where a library may be imported; a prefix of a module's name
     "torch": ("refactx.engines.hf", "refactx.engines.vllm", "refactx.models", "refactx.grounded"),
