@@ -1,16 +1,20 @@
 """Many clients at once, clients and a database that die in the middle, and random requests: `make test-serve`."""
 
 import json
+import os
 import random
 import resource
+import signal
 import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import httpx2
+import psycopg
 import pytest
 from support.postgres.embedded_server import ingest_facts, kill_server
 from support.server.running import Running, asker_alone, eventually, running, said
@@ -74,20 +78,25 @@ def home() -> Any:
     remove_home(folder)
 
 
-def test_the_server_outlives_its_database_and_clients(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["embedded", "by its URL"])
+def test_the_server_outlives_its_database_and_clients(home: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     monkeypatch.setenv("REFACTX_HOME", str(home))
-    check, close = database_check("default", None)
-    with (
-        refactx.open_index(cache_bytes=0, limits=Limits(outage=20)) as index,
-        running(index=index, availability=Availability(check)) as server,
-        httpx2.Client(base_url=server.url) as client,
-    ):
+    with ExitStack() as stack:
+        url = None if kind == "embedded" else stack.enter_context(start(home)).url
+        check, close = database_check("default", url)
+        stack.callback(close)
+        index = stack.enter_context(refactx.open_index(db=url, cache_bytes=0, limits=Limits(outage=20)))
+        server = stack.enter_context(running(index=index, availability=Availability(check)))
+        client = stack.enter_context(httpx2.Client(base_url=server.url))
         _, right = ask(client, "hello Fact:", stream=True)
         assert right
         for number in range(KILLS):
             thread = threading.Thread(target=go_away, args=(server,))
             thread.start()
-            kill_server(home)
+            if url is None:
+                kill_server(home)
+            else:
+                kill_backend(url)
             thread.join()
             answer = (0, "")
             deadline = time.monotonic() + 60
@@ -97,7 +106,21 @@ def test_the_server_outlives_its_database_and_clients(home: Path, monkeypatch: p
                 time.sleep(0.2 * (answer[0] != 200))
             assert answer == (200, right)
         assert eventually(lambda: server.service.slots.running == 0)
-    close()
+
+
+def kill_backend(url: str) -> None:
+    """Kill a process of PostgreSQL that serves a client: it ends all others, and recovers."""
+    found = list[int]()
+
+    def find() -> bool:
+        with suppress(psycopg.OperationalError), psycopg.connect(url) as connection:  # it may recover still
+            rows = connection.execute("SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'")
+            found.extend(pid for (pid,) in rows if pid != connection.info.backend_pid)
+        return bool(found)
+
+    assert eventually(find)
+    with suppress(ProcessLookupError):
+        os.kill(found[0], signal.SIGKILL)
 
 
 def go_away(server: Running) -> None:
@@ -123,7 +146,7 @@ FIELDS = [
     "text",
 ]
 FIELDS += ["refactx", "stream_options", "n", "tools", "instructions", "metadata", "question", "limit", "run", "explain"]
-PATHS = ["chat/completions", "completions", "responses", "facts/check", "query"]
+PATHS = ["chat/completions", "completions", "responses", "facts/check", "query", "translate"]
 
 
 def test_no_request_makes_an_error_of_the_server(tiny: Running) -> None:
