@@ -22,7 +22,7 @@ from refactx.connect import open_index
 from refactx.decoding.states import FactSource
 from refactx.engines.hf.processor import check_tokenizer
 from refactx.errors import InputError
-from refactx.eval.log import write_atomically
+from refactx.eval.logs import write_atomically
 from refactx.eval.plots import standalone, throughput_plot
 from refactx.eval.run import LABELS
 from refactx.grounded import ground

@@ -7,8 +7,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from refactx.ingest.segment.builder import SegmentBuilder
-from refactx.ingest.segment.packing import Packing, Shape
 from refactx.ingest.segment.learn import learn
+from refactx.ingest.segment.packing import Packing, Shape
 from refactx.tree.arrays import Offsets, offsets_of
 from refactx.tree.children import MemoryTree, Tokens
 from refactx.tree.codec import RowCodec

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from support.stored_trees import ListedFacts, Sequences, agree, build, random_sequences
 
 from refactx.errors import CorruptIndexError
-from refactx.ingest.segment.packing import Shape
 from refactx.ingest.segment.frontier import frontier_depths
+from refactx.ingest.segment.packing import Shape
 from refactx.tree.arrays import shared_lengths
 from refactx.tree.stored import StoredTree
 
