@@ -7,8 +7,8 @@ last good one, if both have the same header, which is the same for the same inde
 
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -197,13 +197,16 @@ def _write(
         if kind in ROWS:
             after = last.rows[-1][0] if is_begun and last else None
             table, value = source.tables[member]
-            rows = _rows(connection, table, value, after)
-            if kind == "tree":
-                rows = to_file(rows, source.shared["codes", number], source.shared["dict", number], source.header.name)
-            for block in _blocks(rows, block_bytes):
-                write(kind, number, pack_rows(block), block[0][0])
-                file.flush()  # the progress that a killed export has reported is in the file
-                progress(_size(member, block), source.header.size)
+            # Closed at once, also by Ctrl-C: a copy that is not over holds the connection, which then waits for itself.
+            with closing(_rows(connection, table, value, after)) as stored:
+                rows: Iterator[KeyedRow] = stored
+                if kind == "tree":
+                    shared = source.shared
+                    rows = to_file(stored, shared["codes", number], shared["dict", number], source.header.name)
+                for block in _blocks(rows, block_bytes):
+                    write(kind, number, pack_rows(block), block[0][0])
+                    file.flush()  # the progress that a killed export has reported is in the file
+                    progress(_size(member, block), source.header.size)
         elif kind == "contents" and not is_begun:
             write(kind, number, pack_contents(entries))
         elif kind == "end" and not is_begun:  # the contents are the block before
@@ -219,7 +222,7 @@ def _size(member: Member, rows: Sequence[KeyedRow]) -> int:
 
 def _rows(
     connection: Connection, table: sql.Composable, value: sql.Composable, after: bytes | None
-) -> Iterator[KeyedRow]:
+) -> Generator[KeyedRow, None, None]:
     """Yield the rows of a table in the order of their keys; only those after the key `after`, if it is given."""
     condition = sql.SQL("") if after is None else sql.SQL("WHERE key > {}").format(sql.Literal(after))
     statement = sql.SQL("COPY (SELECT key, {value} FROM {table} {condition} ORDER BY key) TO STDOUT (FORMAT binary)")

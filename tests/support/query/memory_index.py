@@ -40,6 +40,10 @@ class RowsIndex:
         self.rows: list[DictRows] = [rows for _, _, rows in built]
         self._tree = SummedTree(self.segments)
 
+    @property
+    def snapshot(self) -> Any:
+        return SimpleNamespace(signed_trees=self.segments)
+
     def sequence(self, fact: Fact) -> tuple[int, ...]:
         return tuple(self.tokenizer.encode_after(self.trigger, verbalise(*fact)))
 
