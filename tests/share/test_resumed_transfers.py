@@ -1,6 +1,9 @@
 """An export or import that was stopped continues where it was."""
 
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
+from threading import Event, Thread
 
 import psycopg
 import pytest
@@ -30,6 +33,27 @@ def test_a_killed_export_leaves_no_file_and_continues_where_it_was(
     assert done.resumed > 0
     assert path.read_bytes() == export_file.read_bytes()
     assert not part.exists()
+
+
+@pytest.mark.parametrize("calls", [1, 2, 25])
+def test_ctrl_c_ends_an_export_at_once(source_url: str, export_file: Path, tmp_path: Path, calls: int) -> None:
+    """Also while rows are copied: the connection must not wait for a copy that nobody reads."""
+    ended, left = Event(), count(1)
+
+    def progress(done: int, total: int) -> None:
+        if next(left) == calls:
+            raise KeyboardInterrupt
+
+    def export() -> None:
+        with suppress(KeyboardInterrupt):
+            export_small(source_url, tmp_path / "out", progress=progress)
+        ended.set()
+
+    Thread(target=export, daemon=True).start()
+    assert ended.wait(timeout=30)
+    assert [found.name for found in tmp_path.iterdir()] == ["out.part"]
+    assert export_small(source_url, tmp_path / "out").resumed > 0
+    assert (tmp_path / "out").read_bytes() == export_file.read_bytes()
 
 
 def test_an_export_continues_before_the_damage(source_url: str, export_file: Path, tmp_path: Path) -> None:

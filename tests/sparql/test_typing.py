@@ -33,13 +33,16 @@ def terminal(stored: LivingIndex) -> Iterator[Type]:
 
         def type_(text: str, pattern: str) -> str:
             nonlocal seen
-            if text == CTRL_C:  # the terminal is not the one that controls the process
-                running.send_signal(signal.SIGINT)
-            else:
+            if text != CTRL_C:
                 os.write(outer, text.encode())
-            end = time.monotonic() + 60
+            end, again = time.monotonic() + 60, 0.0
             while (found := re.search(pattern, seen, re.DOTALL)) is None:
                 assert time.monotonic() < end, seen[-2000:]
+                if text == CTRL_C and time.monotonic() > again:
+                    # The terminal is not the one that controls the process; and a signal between readline's prompt and
+                    # its wait for a key is heard with the next key alone.
+                    running.send_signal(signal.SIGINT)
+                    again = time.monotonic() + 5
                 if select.select([outer], [], [], 0.05)[0]:
                     with suppress(OSError):  # the other side has closed it
                         seen += os.read(outer, 65536).decode("utf-8", "replace")

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -34,10 +35,10 @@ else:
 """
 
 
-def export_small(url: str, path: Path, force: bool = False) -> ExportResult:
-    """Export the index `small` in many blocks."""
+def export_small(url: str, path: Path, **options: Any) -> ExportResult:
+    """Export the index `small` in many blocks. `options`: others of `export_index`."""
     with opened(url) as database:
-        return export_index(database, "small", path, force=force, block_bytes=BLOCK_BYTES)
+        return export_index(database, "small", path, block_bytes=BLOCK_BYTES, **options)
 
 
 def kill_transfer(what: str, url: str, path: Path, calls: int) -> None:
