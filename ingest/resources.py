@@ -9,7 +9,7 @@ class Resources:
 
     `memory`: the limit of DuckDB's memory, which is the larger part of an ingest's (`1GB`, `512MB`); what does not fit
     spills to disk. A text that is not a size raises InputError when DuckDB is opened. `workers`: threads that
-    decompress, parse, join, sort and pack, and processes that encode and cut what is large. `progress`: show progress bars
+    decompress, parse, join, sort and pack, and processes that cut what is large. `progress`: show progress bars
     on standard error, if that is a terminal.
 
     >>> Resources(memory="4GB", workers=8)

@@ -10,25 +10,17 @@ that look across white space), whole facts are encoded and sorted. Either way th
 the trigger.
 """
 
-from collections import deque
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pyarrow import compute
 
 from refactx.fact import verbalise
 from refactx.ingest.encoding.encoded import FACT, TRIPLES, UNIT, EncodedFacts, UnitFacts, WholeFacts, open_sequences
 from refactx.ingest.encoding.small import encode_few
-from refactx.ingest.encoding.words import (
-    as_keys,
-    encode_after_trigger,
-    encode_by_word,
-    encode_parts,
-    same_as_whole,
-)
-from refactx.ingest.parallel import in_processes
+from refactx.ingest.encoding.words import as_keys, encode_after_trigger, encode_by_word, same_as_whole
 from refactx.ingest.progress import Advance
 from refactx.ingest.resources import DEFAULT_RESOURCES, Resources
 from refactx.ingest.small import are_few
@@ -40,12 +32,7 @@ from refactx.tree.children import Tokens
 SAMPLE = 2_000
 """The number of facts on which encoding by word is checked, which takes a twentieth of a second."""
 
-LEAST_IN_PROCESSES = 500_000
-"""With fewer units, processes take longer to start than they save."""
-
 _BATCH = 1_000_000
-_UNITS = 200_000
-"""The units of a batch that is sent to a process."""
 
 
 def encode_facts(
@@ -84,7 +71,7 @@ def encode_many(
         database.view_parquet("units", knowledge / "units.parquet")
         database.view_parquet("facts", knowledge / "facts.parquet")
         if words_join(database, tokenizer, trigger):
-            return _encode_by_unit(database, tokenizer, work, advance, resources.workers)
+            return _encode_by_unit(database, tokenizer, work, advance)
         return _encode_whole(database, tokenizer, trigger, work, advance)
 
 
@@ -99,14 +86,13 @@ def words_join(database: WorkDatabase, tokenizer: FactTokenizer, trigger: str) -
     return same_as_whole(tokenizer, trigger, facts, *encode_by_word(tokenizer, pa.array([fact[1:] for fact in facts])))
 
 
-def _encode_by_unit(
-    database: WorkDatabase, tokenizer: FactTokenizer, work: Path, advance: Advance, workers: int
-) -> UnitFacts:
+def _encode_by_unit(database: WorkDatabase, tokenizer: FactTokenizer, work: Path, advance: Advance) -> UnitFacts:
     count = database.number("SELECT count(*) FROM units")
     database.execute("CREATE TABLE encoded (unit INTEGER, ids BLOB)")
-    for units, ids in _encoded_parts(database, tokenizer, workers if count >= LEAST_IN_PROCESSES else 1):
-        database.insert("encoded", pa.table({"unit": units, "ids": ids}))
-        advance("encode", len(units), count)
+    for batch in database.batches("SELECT unit, text FROM units", _BATCH):
+        ids, lengths = encode_by_word(tokenizer, compute.binary_join_element_wise("<", batch["text"], ">", ""))
+        database.insert("encoded", pa.table({"unit": batch["unit"], "ids": as_keys(ids, lengths)}))
+        advance("encode", len(batch), count)
     # Units with the same ids (a tokenizer that drops what it does not know) are one.
     database.execute(
         "CREATE TABLE ranked AS SELECT unit, ids, (dense_rank() OVER (ORDER BY ids) - 1)::INTEGER AS rank FROM encoded"
@@ -119,26 +105,6 @@ def _encode_by_unit(
         ranks[batch["unit"].to_numpy()] = batch["rank"].to_numpy()
     database.execute("DROP TABLE encoded; DROP TABLE ranked")
     return UnitFacts(_sort_triples(database, ranks, work, advance), tokens, offsets)
-
-
-def _encoded_parts(
-    database: WorkDatabase, tokenizer: FactTokenizer, workers: int
-) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """Yield the numbers of units and their ids, in batches, which several processes encode."""
-    batches = database.batches("SELECT unit, text FROM units", _UNITS if workers > 1 else _BATCH)
-    if workers == 1:
-        for batch in batches:
-            yield batch["unit"], encode_parts(tokenizer, batch["text"])
-        return
-    numbers = deque[pa.Array]()
-
-    def texts() -> Iterator[pa.Array]:
-        for batch in batches:
-            numbers.append(batch["unit"])
-            yield batch["text"]
-
-    for ids in in_processes(encode_parts, tokenizer, texts(), workers):
-        yield numbers.popleft(), ids
 
 
 def _sort_triples(database: WorkDatabase, ranks: NDArray[np.int32], work: Path, advance: Advance) -> NDArray[np.int32]:

@@ -28,11 +28,6 @@ def encode_by_word(tokenizer: FactTokenizer, texts: pa.Array) -> tuple[Tokens, O
     return ids[ragged(offsets_of(lengths)[which], word_lengths)], counts
 
 
-def encode_parts(tokenizer: FactTokenizer, texts: pa.Array) -> pa.Array:
-    """Return the ids of parts of facts in their angle brackets, as binary values that sort like them."""
-    return as_keys(*encode_by_word(tokenizer, compute.binary_join_element_wise("<", texts, ">", "")))
-
-
 def _encode_words(tokenizer: FactTokenizer, words: list[str]) -> tuple[Tokens, Offsets]:
     """Return the ids of words, each after a space: all ids in a row, and how many each has."""
     # Many words in one text, since a call for each costs more than its encoding. A space marks a word's first id.

@@ -1,5 +1,10 @@
-"""What a process of `refactx.ingest.parallel.processes` runs: it reads items from its input and writes their results."""
+"""What a process of `refactx.ingest.parallel.processes` runs: it reads items from its input and writes their results.
 
+What is pickled comes from the same program at the other end of a pipe: paths, numbers, and bytes of data, which stay
+bytes. No file and no other process can write to the pipe.
+"""
+
+import os
 import pickle
 import signal
 import sys
@@ -23,4 +28,6 @@ def serve(given: BinaryIO, out: BinaryIO) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal: the parent ends this one
-    serve(sys.stdin.buffer, sys.stdout.buffer)
+    results = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no result
+    serve(sys.stdin.buffer, results)

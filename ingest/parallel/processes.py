@@ -75,10 +75,11 @@ class _Process:
     def __enter__(self) -> "_Process":
         path = os.pathsep.join(filter(None, sys.path))
         self._process = subprocess.Popen(
-            [sys.executable, "-m", CHILD],
+            # -P: nothing is imported from the working folder, which may be of others.
+            [sys.executable, "-P", "-m", CHILD],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": path, "TOKENIZERS_PARALLELISM": "false"},
+            env={**os.environ, "PYTHONPATH": path},
         )
         return self
 

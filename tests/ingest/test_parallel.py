@@ -9,11 +9,7 @@ from pathlib import Path
 import pytest
 
 from refactx.errors import RefactxError
-from refactx.ingest.encoding import encode
-from refactx.ingest.knowledge.knowledge_base import build_knowledge_base
 from refactx.ingest.parallel import in_processes
-from refactx.ingest.resources import Resources
-from refactx.models.loading import load_tokenizer
 
 
 def divided(shared: int, item: int) -> tuple[float, int]:
@@ -59,22 +55,21 @@ def test_no_process_is_left_and_none_writes_to_the_terminal(tmp_path: Path) -> N
     assert (done.stdout, done.stderr) == ("0\nno child\n", "")
 
 
-def test_units_are_encoded_in_processes_to_the_same_bytes(
-    sample: Path, tmp_path: Path, smollm2_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    quiet = Resources(workers=1, progress=False)
-    knowledge = build_knowledge_base([sample], tmp_path / "knowledge", resources=quiet)
-    tokenizer, _ = load_tokenizer(str(smollm2_folder))
-    monkeypatch.setattr(encode, "LEAST_IN_PROCESSES", 1)
-    monkeypatch.setattr(encode, "_UNITS", 500)
-    written, advanced = [], list[int]()
-    for workers in (1, 2):
-        work = tmp_path / str(workers)
-        work.mkdir()
-        encode.encode_many(
-            knowledge.folder, tokenizer, "Fact:", work, resources=Resources(workers=workers, progress=False),
-            advance=lambda step, done, total: advanced.append(done) if step == "encode" else None,
-        )  # fmt: skip
-        written.append({path.name: path.read_bytes() for path in work.iterdir() if path.is_file()})
-    assert written[0] == written[1]
-    assert len(advanced) > 5, "several batches"
+def printed(shared: str, item: int) -> int:
+    print(shared, item)
+    return item
+
+
+def test_what_a_function_prints_is_no_result(capfd: pytest.CaptureFixture[str]) -> None:
+    assert list(in_processes(printed, "said", [1, 2], 1)) == [1, 2]
+    captured = capfd.readouterr()
+    assert (captured.out, captured.err.split()) == ("", ["said", "1", "said", "2"])
+
+
+def test_nothing_is_imported_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with data of others may have a file that is called as a module is."""
+    for name in ("pickle", "numpy", "operator"):
+        (tmp_path / f"{name}.py").write_text(f"open('{tmp_path}/imported', 'w').close()")
+    monkeypatch.chdir(tmp_path)
+    assert [result for result, _ in in_processes(divided, 60, [1, 2], 1)] == [60, 30]
+    assert not (tmp_path / "imported").exists()
