@@ -91,6 +91,6 @@ class SegmentBuilder:
         ranges = ranges_of(len(facts), min(RANGE, -(-len(facts) // self._workers)))
         cut = in_processes(cut_bounds, (facts, self._packing, self._shape), ranges, self._workers)
         for part in joined(cut, facts, self._packing, self._shape):
-            part.lifted.append_to(above)
+            above.append(part.lifted)
             yield from part.rows
             self._advance(part.stop - part.start)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.ingest.segment.frontier import frontier_depths
-from refactx.ingest.segment.levels import Entries, EntryBatch, LiftedTo
+from refactx.ingest.segment.levels import Entries, EntryBatch, Lifted, LiftedTo
 from refactx.tree.arrays import Offsets, offsets_of, ragged, shared_lengths
 from refactx.tree.piece import NEW_PIECE, SAME_PIECE, TERMINAL, Piece, row_key
 from refactx.tree.token_codes import TokenCodes
@@ -172,7 +172,7 @@ class LevelCutter:
         lengths = depths[groups].astype(np.int64) + ~terminal
         tokens = batch.tokens[ragged(batch.offsets[groups], lengths)]
         leaves = np.add.reduceat(batch.leaves[: bounds[-1]], groups)
-        self._above.append(tokens, lengths, kinds=kinds, leaves=leaves, items=items)
+        self._above.append(Lifted(tokens=tokens, lengths=lengths, kinds=kinds, leaves=leaves, items=items))
 
     def _pieces(
         self, batch: EntryBatch, suffixes: "_Suffixes", depths: NDArray[np.int32], bounds: Offsets, below: "_OpenBelow"

@@ -4,7 +4,6 @@ A level of Wikidata's tree does not fit into memory, so entries above the facts 
 arrays in the work folder and read back through memory maps.
 """
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,22 +59,6 @@ class FactEntries:
         return EntryBatch(tokens=tokens, offsets=offsets, kinds=np.zeros(high - low, np.uint8), leaves=ones, items=ones)
 
 
-class LiftedTo(Protocol):
-    """What takes the entries of the level above the one that is cut."""
-
-    def append(
-        self,
-        tokens: Tokens,
-        lengths: Offsets,
-        *,
-        kinds: NDArray[np.uint8],
-        leaves: NDArray[np.int64],
-        items: NDArray[np.int64],
-    ) -> None:
-        """Add entries after those that are there: their tokens, and how many each has; the rest as in `EntryBatch`."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Lifted:
     """n entries of the level above, in memory. `lengths`: int64[n]; the rest as in `EntryBatch`."""
@@ -97,9 +80,13 @@ class Lifted:
             items=self.items[low:high],
         )
 
-    def append_to(self, above: LiftedTo) -> None:
-        """Append them to what takes such entries."""
-        above.append(self.tokens, self.lengths, kinds=self.kinds, leaves=self.leaves, items=self.items)
+
+class LiftedTo(Protocol):
+    """What takes the entries of the level above the one that is cut."""
+
+    def append(self, lifted: Lifted) -> None:
+        """Add entries after those that are there."""
+        ...
 
 
 class CollectedEntries:
@@ -108,16 +95,8 @@ class CollectedEntries:
     def __init__(self) -> None:
         self._parts: list[Lifted] = []
 
-    def append(
-        self,
-        tokens: Tokens,
-        lengths: Offsets,
-        *,
-        kinds: NDArray[np.uint8],
-        leaves: NDArray[np.int64],
-        items: NDArray[np.int64],
-    ) -> None:
-        self._parts.append(Lifted(tokens=tokens, lengths=lengths, kinds=kinds, leaves=leaves, items=items))
+    def append(self, lifted: Lifted) -> None:
+        self._parts.append(lifted)
 
     @property
     def count(self) -> int:
@@ -156,20 +135,10 @@ class SpilledEntries:
         self._offsets: Offsets = np.zeros(1, np.int64)
         self._count = 0
 
-    def append(
-        self,
-        tokens: Tokens,
-        lengths: Offsets,
-        *,
-        kinds: NDArray[np.uint8],
-        leaves: NDArray[np.int64],
-        items: NDArray[np.int64],
-    ) -> None:
-        """Add entries after those that are there."""
-        self._count += len(lengths)
-        values: Sequence[NDArray[np.generic]] = (tokens, lengths, kinds, leaves, items)
-        for (name, dtype), column in zip(_COLUMNS.items(), values, strict=True):
-            self._files[name].write(column.astype(dtype).tobytes())
+    def append(self, lifted: Lifted) -> None:
+        self._count += len(lifted.lengths)
+        for name, dtype in _COLUMNS.items():
+            self._files[name].write(getattr(lifted, name).astype(dtype).tobytes())
 
     def finish(self) -> None:
         """Close the files and map them for reading."""

@@ -75,23 +75,23 @@ def _read(key: bytes, row: memoryview, seed: int) -> Piece:
     *arrays, items_, kinds_, carried_key, codes = _parts(row, sizes)
     ends, lcp, heads, leaves = (_array(part, width) for part, width in zip(arrays, widths, strict=False))
     items = _array(items_, widths[4]) if widths[4] else leaves
-    kinds = np.frombuffer(kinds_, np.uint8)
     if ends[0] != 0 or ends[-1] != len(codes) or (ends[1:] < ends[:-1]).any():
         raise ValueError("its suffixes do not add up")
     check_counts(leaves, items, carried_items)
-    check_entries(lcp, codes, heads=heads, kinds=kinds, leaves=leaves, items=items)
-    return Piece(
+    piece = Piece(
         level=level,
         lcp=lcp,
         ends=ends,
         codes=codes,
         heads=heads,
-        kinds=kinds,
+        kinds=np.frombuffer(kinds_, np.uint8),
         leaves=leaves,
         items=items,
         carried_key=bytes(carried_key),
         carried_items=carried_items,
     )
+    check_entries(piece)
+    return piece
 
 
 def _parts(row: memoryview, sizes: list[int]) -> Iterator[memoryview]:

@@ -38,36 +38,32 @@ def from_members(members: tuple[Member, ...], level: int) -> Piece:
     ends = sums.astype(np.int32)
     if level == 0:
         return Piece.of_facts(lcp=lcp, ends=ends, codes=codes)
-    heads = _unpacked(members[5], count)
-    kinds = np.frombuffer(_bytes(members[6]), np.uint8)
     leaves = _unpacked(members[7], count)
-    items = _unpacked(members[8], count) if members[8] else leaves
-    check_entries(lcp, codes, heads=heads, kinds=kinds, leaves=leaves, items=items)
-    return Piece(
+    piece = Piece(
         level=level,
         lcp=lcp,
         ends=ends,
         codes=codes,
-        heads=heads,
-        kinds=kinds,
+        heads=_unpacked(members[5], count),
+        kinds=np.frombuffer(_bytes(members[6]), np.uint8),
         leaves=leaves,
-        items=items,
+        items=_unpacked(members[8], count) if members[8] else leaves,
         carried_key=_bytes(members[9]),
         carried_items=_integer(members[10]),
     )
+    check_entries(piece)
+    return piece
 
 
-def check_entries(
-    lcp: Unsigned, codes: Buffer, *, heads: Unsigned, kinds: NDArray[np.uint8], leaves: Unsigned, items: Unsigned
-) -> None:
+def check_entries(piece: Piece) -> None:
     """Raise ValueError if members of a piece above level 0 contradict each other or have impossible values."""
-    if lcp[0] != 0 or bytes(codes[-1:]) >= b"\x80":
+    if piece.lcp[0] != 0 or bytes(piece.codes[-1:]) >= b"\x80":
         raise ValueError("its suffixes do not add up")
-    if len(kinds) != len(lcp) or kinds.max() > NEW_PIECE or not leaves.all():
+    if len(piece.kinds) != len(piece) or piece.kinds.max() > NEW_PIECE or not piece.leaves.all():
         raise ValueError("its entries have an unknown kind, or no facts")
-    if not ((kinds == TERMINAL) == (items == 0)).all():
+    if not ((piece.kinds == TERMINAL) == (piece.items == 0)).all():
         raise ValueError("its kinds and counts contradict each other")
-    if int(heads.max()) >= MAX_TOKEN:
+    if int(piece.heads.max()) >= MAX_TOKEN:
         raise ValueError(f"a token id is not below {MAX_TOKEN:,}")
 
 

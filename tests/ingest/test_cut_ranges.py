@@ -54,7 +54,7 @@ def in_ranges(
     rows = []
     for part in joined(cut, entries, packing, shape):
         rows += part.rows
-        part.lifted.append_to(above)
+        above.append(part.lifted)
     return rows, above.lifted()
 
 

@@ -19,7 +19,7 @@ row     = size of the key (2), size of the value (4), key, value
 
 import struct
 import zlib
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -37,8 +37,8 @@ class RowBlock:
     """A payload of version 3, read where it is. Raises ValueError if its keys and ends are damaged.
 
     >>> block = RowBlock(memoryview(pack_rows([(b"k", b"value"), (b"m", b"")])))
-    >>> len(block), block.key(1), bytes(block.value(0)), block.find(b"m"), block.last(b"l"), block.find(b"l")
-    (2, b'm', b'value', 1, 0, None)
+    >>> len(block), block.key(1), bytes(block.value(0)), block.last(b"l")
+    (2, b'm', b'value', 0)
     """
 
     def __init__(self, payload: memoryview) -> None:
@@ -75,11 +75,6 @@ class RowBlock:
         if not self._first_key <= start <= end <= len(self._payload):
             raise ValueError("the sizes of its rows do not add up")
         return self._payload[start:end]
-
-    def find(self, key: bytes) -> int | None:
-        """Return the number of the row with a key; None if there is none."""
-        at = bisect_left(range(self._count), key, key=self.key)
-        return at if at < self._count and self.key(at) == key else None
 
     def last(self, key: bytes) -> int | None:
         """Return the number of the last row whose key is not greater; None if there is none."""
