@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 VLLM := .venv-vllm
 CLIENTS := .venv-clients
 
-.PHONY: demo llamacpp test test-slow test-serve test-page test-vllm lint package bench docs format clean
+.PHONY: demo llamacpp test test-slow test-serve test-page test-cluster test-vllm lint package bench docs format clean
 
 demo: $(READY) $(VENV)/.llamacpp-wheel ## install, get the demo model, ingest the sample, ask three questions
 	$(BIN)/python -m refactx.cli.demo

@@ -32,8 +32,7 @@ def export(name: str, file: Path, db: str | None, force: bool, as_json: bool) ->
     """Write an index to a file.
 
     `refactx index import` adds it to any server, and every command that reads an index reads the file itself, as --index
-    FILE. If FILE is -, it goes to standard output. The same command continues
-    an export that was stopped, from FILE.part.
+    FILE. If FILE is -, it goes to standard output. The same command continues an export that was stopped, from FILE.part.
     """
     from refactx.connect import database
     from refactx.share.export import export_index

@@ -91,7 +91,8 @@ def evaluate(options: EvaluationOptions) -> dict[str, Any]:
     settings = _settings(options, questions, prompt)
     open_run(folder, settings)
     if options.shard.count > 1:
-        return _ask_shard(options, folder, options.shard.of(questions), prompt)
+        _ask_shard(options, folder, options.shard.of(questions), prompt)
+        return options.shard.document(questions)
     named = _asked(options, folder, questions, prompt)
     records = {way: read_answers(folder, questions, way) for way in options.ways}
 
@@ -189,16 +190,13 @@ def _asked(options: EvaluationOptions, folder: Path, questions: Sequence[Questio
     return [with_aliases(q, {t: holders[t] for t in texts}, names) for q, texts in zip(named, said, strict=True)]
 
 
-def _ask_shard(
-    options: EvaluationOptions, folder: Path, questions: Sequence[Question], prompt: Prompt
-) -> dict[str, Any]:
-    """Ask the questions of a shard that have no answer. Return how many it has."""
+def _ask_shard(options: EvaluationOptions, folder: Path, questions: Sequence[Question], prompt: Prompt) -> None:
+    """Ask the questions of a shard that have no answer."""
     if count_missing(folder, questions, options.ways, options.shard):
         from refactx.connect import open_index
 
         with open_index(options.index, options.db) as index:
             ask_all(folder, questions, _asks(options, index, prompt), options.batch_size, options.shard)
-    return {"shard": str(options.shard), "questions": len(questions)}
 
 
 def _checks(

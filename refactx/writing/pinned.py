@@ -15,13 +15,15 @@ def pinned(source: FactSource) -> Callable[[Sequence[int]], Children]:
     its snapshot are gone, and the text continues with the index as it is then.
     """
     snapshot: Any = getattr(source, "snapshot", None)
-    if snapshot is None:
-        return source.children
 
     def children(prefix: Sequence[int]) -> Children:
+        nonlocal snapshot
+        if snapshot is None:
+            return source.children(prefix)
         try:
             found: Children = snapshot.tree.children(prefix)
         except IndexNotFoundError:
+            snapshot = None  # gone for good: each lookup in it would be a query that fails
             return source.children(prefix)
         return found
 

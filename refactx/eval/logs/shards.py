@@ -46,6 +46,10 @@ class Shard:
         """
         return some[self.number - 1 :: self.count]
 
+    def document(self, questions: Sequence[Any]) -> dict[str, Any]:
+        """Return what an evaluation of a shard returns in place of a report: its name, and how many questions it has."""
+        return {"shard": str(self), "questions": len(self.of(questions))}
+
     def file_of(self, stem: str) -> str:
         """Return the name of the shard's own log.
 

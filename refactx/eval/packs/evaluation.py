@@ -69,8 +69,7 @@ def evaluate_pack(
 
     `translator`: makes the one of a mode, when it is first needed; `engine`: has rows for all gold queries; `stop`: called
     if the run ends early, lets the translations in other threads fail soon. Raises InputError for options or a folder that
-    cannot be used, and whatever translating raises; the same call continues,
-    with another `limit` too.
+    cannot be used, and whatever translating raises; the same call continues, with another `limit` too.
     """
     chosen = cases_of(options.pack, options.source, options.language, options.category)
     cases = chosen[: options.limit]
@@ -92,7 +91,7 @@ def evaluate_pack(
         logs = {mode: stack.enter_context(RunLog(options.folder, mode, shard)) for mode in options.modes}
         _translate(shard.of(cases), logs, options.batch_size, translator, engine, stop)
         if shard.count > 1:
-            return {"shard": str(shard), "questions": len(shard.of(cases))}
+            return shard.document(cases)
         records: dict[str, list[dict[str, Any]]] = {
             mode: [log.records[case.id] for case in cases] for mode, log in logs.items()
         }

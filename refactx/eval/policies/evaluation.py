@@ -46,7 +46,7 @@ def evaluate_policies(options: PolicyEvaluationOptions) -> dict[str, Any]:
         place, shard = _Place(options, stack), options.shard
         _ask(options, folder, shard.of(questions), place)
         if shard.count > 1:
-            return {"shard": str(shard), "questions": len(shard.of(questions))}
+            return shard.document(questions)
         records = {name: read_records(folder, questions, name) for name in (GOLD, *options.policies)}
         readable = [not gold["fault"] for gold in records[GOLD]]
         asked = _chosen(questions, readable)

@@ -118,7 +118,7 @@ class Machine:
             question=state.question,
             patterns=state.patterns,
             examples=state.examples,
-            plan=state.plan,
+            plan=state.plan or (),
             explored=state.explored,
             failed=tuple(state.attempts),
         )
@@ -173,14 +173,12 @@ class Machine:
             state.reason = f"{len(state.attempts)} queries were written, as many as may be"
             return "output", detail
         # The examples alone come first: a plan leads a small model away from a query that it only has to adapt.
-        plans = self._parts.ask is not None and state.complexity != "simple" and not state.has_planned
+        plans = self._parts.ask is not None and state.complexity != "simple" and state.plan is None
         return ("plan" if plans else "generate"), detail
 
     def _plan(self) -> tuple[Node, Mapping[str, Any]]:
         state, ask = self._state, self._parts.ask
-        state.has_planned = True
-        if ask is not None:
-            state.plan = ask.plan(state.question, self._meter)
+        state.plan = () if ask is None else ask.plan(state.question, self._meter)
         return "generate", {"plan": list(state.plan)}
 
     def _output(self) -> tuple[None, Mapping[str, Any]]:

@@ -53,14 +53,13 @@ class Bounds:
 
 @dataclass(slots=True, kw_only=True)
 class State:
-    """What is known of one question so far. `reason`: why it ends without a right query; `is_cut`: whether a
-    bound ended it; `translation`: at the end."""
+    """What is known of one question so far. `plan`: None if none was asked for; `reason`: why it ends without a right
+    query; `is_cut`: whether a bound ended it; `translation`: at the end."""
 
     question: str
     patterns: Mapping[str, float] = field(default_factory=dict)
     complexity: Complexity = "simple"
-    plan: Sequence[str] = ()
-    has_planned: bool = False
+    plan: Sequence[str] | None = None
     examples: Sequence[Retrieved] = ()
     attempts: list[Attempt] = field(default_factory=list)
     explored: Sequence[str] = ()
