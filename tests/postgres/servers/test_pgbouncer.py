@@ -6,6 +6,7 @@ version 1.21 or newer, which can keep the names of prepared statements.
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
@@ -57,25 +58,16 @@ def left_in_sessions(url: str) -> set[tuple[object, ...]]:
 def test_many_threads_read_right_and_leave_nothing(pooled: str, living: LivingIndex) -> None:
     before = left_in_sessions(pooled)
     assert len(before) == 1
-    faults = list[BaseException]()
 
-    def read() -> None:
-        try:
-            for _ in range(3):
-                with refactx.open_index(db=pooled, cache_bytes=0, limits=Limits(lookup=5)) as index:
-                    same(index, living.sequences([*FIRST, *MORE]))
-                    assert linked(index, "<s5> <p1> <o1> .") == [None, None, None]
-                    assert index.hubs(["o1"]) == {}
-        except BaseException as error:
-            faults.append(error)
-            raise
+    def read(_: int) -> None:
+        for _ in range(3):
+            with refactx.open_index(db=pooled, cache_bytes=0, limits=Limits(lookup=5)) as index:
+                same(index, living.sequences([*FIRST, *MORE]))
+                assert linked(index, "<s5> <p1> <o1> .") == [None, None, None]
+                assert index.hubs(["o1"]) == {}
 
-    threads = [threading.Thread(target=read) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert faults == []
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(read, range(8)))
     assert left_in_sessions(pooled) == before
 
 

@@ -1,6 +1,6 @@
 """Readers whose address leads to several servers read one of them, and never one that is behind what they have read."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -37,11 +37,8 @@ def test_all_connections_of_a_process_are_to_one_server(pair: Replicated, living
             pair.primary, pair.standby, load_balance_hosts="random", application_name=name.replace(" ", "%20")
         )
         with refactx.open_index(db=url, cache_bytes=0) as index:
-            threads = [threading.Thread(target=lambda: [index.children(p) for p in prefixes]) for _ in range(6)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+            with ThreadPoolExecutor(6) as pool:
+                list(pool.map(lambda _, opened: [opened.children(p) for p in prefixes], range(6), [index] * 6))
             at = [readers_at(server, name) for server in (pair.primary, pair.standby)]
         assert 0 in at
         assert at != [0, 0]
@@ -83,23 +80,12 @@ def test_a_reader_of_a_standby_continues_when_it_catches_up(pair: Replicated, li
 def test_a_balancer_that_one_name_hides_leads_a_process_to_one_server(pair: Replicated, living: LivingIndex) -> None:
     pair.pause()
     change(living)
-    facts, faults = living.sequences([*FIRST, *MORE]), list[BaseException]()
+    facts = living.sequences([*FIRST, *MORE])
     with balancer([pair.primary.host, pair.standby.host]) as url, refactx.open_index(db=url, cache_bytes=0) as index:
         state = STATE if len(index.segments) == 1 else [*FIRST, *MORE]
 
-        def read() -> None:
-            try:
-                same(index, living.sequences(state), facts)
-            except BaseException as error:
-                faults.append(error)
-                raise
-
-        threads = [threading.Thread(target=read) for _ in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert faults == []
+        with ThreadPoolExecutor(6) as pool:
+            list(pool.map(lambda _: same(index, living.sequences(state), facts), range(6)))
     pair.catch_up()
 
 

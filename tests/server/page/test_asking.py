@@ -1,12 +1,11 @@
 """Asking in a browser: an answer is seen while it is written, with the facts that prove it."""
 
-import json
 from urllib.parse import quote, urlsplit
 
 import httpx2
 import pytest
 from playwright.sync_api import Page, expect
-from support.server.pages import Pages, ask, assert_accessible, colour
+from support.server.pages import Pages, answer_by_query, ask, assert_accessible, colour, replayed
 from support.server.running import Running, eventually
 
 import refactx
@@ -186,13 +185,8 @@ def test_a_made_up_fact_is_marked(pages: Pages, sample_server: str) -> None:
 
 
 def test_a_query_is_shown_with_its_rows_and_its_sparql(pages: Pages, sample_server: str) -> None:
-    line = f"list <{ALASKA}> <contains administrative territorial entity>"
-    query = httpx2.post(f"{sample_server}/v1/query", json={"question": line}).json()
     page = pages.open(sample_server)
-    page.route(
-        "**/v1/chat/completions", lambda route: route.fulfill(**replayed(f"Query: {line} .\nAnswer: them", [query]))
-    )
-    ask(page, "Which parts has Alaska?")
+    query = answer_by_query(page, sample_server, f"list <{ALASKA}> <contains administrative territorial entity>")
     page.locator(".figures").wait_for()
     shown = page.locator(".query")
     assert shown.locator(".rows li").count() == len(query["rows"]) > 3
@@ -256,20 +250,6 @@ def test_texts_are_no_markup(pages: Pages, sample_server: str) -> None:
     assert page.locator("main img, main script").count() == 0
     expect(page.get_by_text("No fact of the index proves this answer.")).to_be_visible()
     assert_accessible(page)
-
-
-def replayed(text: str, queries: list[object] | None = None) -> dict[str, object]:
-    """The stream of an answer without facts, as the server sends it."""
-    answer = text.rpartition("Answer:")[2].strip()
-    final = {"answer": answer, "unknown": False, "told": None, "facts": [], "queries": queries or []}
-    final |= {"forward_passes": 1, "turns_left_out": 0}
-    chunks: list[object] = [
-        {"choices": [{"delta": {"content": text}, "finish_reason": None}]},
-        {"choices": [{"delta": {"refactx": final}, "finish_reason": "stop"}]},
-        {"choices": [], "usage": {"completion_tokens": 1}},
-    ]
-    lines = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks]
-    return {"body": "".join(lines) + "data: [DONE]\n\n", "content_type": "text/event-stream"}
 
 
 def encoded(row: dict[str, str]) -> str:

@@ -5,7 +5,7 @@ from urllib.parse import quote
 import httpx2
 import pytest
 from playwright.sync_api import Page, expect
-from support.server.pages import Pages, ask, assert_accessible, colour
+from support.server.pages import Pages, answer_by_query, ask, assert_accessible, colour
 from support.server.running import Running
 
 from .conftest import HEBREW
@@ -106,15 +106,8 @@ def test_each_state_of_the_walk_is_accessible(pages: Pages, sample_server: str) 
 
 
 def test_a_query_is_accessible(pages: Pages, sample_server: str) -> None:
-    from .test_asking import replayed
-
-    line = f"list <{ALASKA}> <contains administrative territorial entity>"
-    query = httpx2.post(f"{sample_server}/v1/query", json={"question": line}).json()
     page = pages.open(sample_server)
-    page.route(
-        "**/v1/chat/completions", lambda route: route.fulfill(**replayed(f"Query: {line} .\nAnswer: them", [query]))
-    )
-    ask(page, "Which parts has Alaska?")
+    answer_by_query(page, sample_server, f"list <{ALASKA}> <contains administrative territorial entity>")
     page.locator(".query .rows").wait_for()
     while page.locator(".query details:not([open])").count():
         page.locator(".query details:not([open]) > summary").first.click()

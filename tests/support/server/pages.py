@@ -1,11 +1,13 @@
 """Pages in a real browser, Debian's chromium, and what axe-core finds wrong with them."""
 
+import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 pytest.importorskip("playwright", reason="`make test-page` installs Playwright")
@@ -95,3 +97,27 @@ def ask(page: Page, question: str) -> None:
     """Type a question and send it."""
     page.get_by_label("Your question").fill(question)
     page.keyboard.press("Enter")
+
+
+def answer_by_query(page: Page, url: str, line: str) -> dict[str, Any]:
+    """Ask a question whose answer has the query of a line, as the server runs it. Return the query."""
+    query: dict[str, Any] = httpx2.post(f"{url}/v1/query", json={"question": line}).json()
+    page.route(
+        "**/v1/chat/completions", lambda route: route.fulfill(**replayed(f"Query: {line} .\nAnswer: them", [query]))
+    )
+    ask(page, "Which parts has Alaska?")
+    return query
+
+
+def replayed(text: str, queries: list[object] | None = None) -> dict[str, Any]:
+    """The stream of an answer without facts, as the server sends it."""
+    answer = text.rpartition("Answer:")[2].strip()
+    final = {"answer": answer, "unknown": False, "told": None, "facts": [], "queries": queries or []}
+    final |= {"forward_passes": 1, "turns_left_out": 0}
+    chunks: list[object] = [
+        {"choices": [{"delta": {"content": text}, "finish_reason": None}]},
+        {"choices": [{"delta": {"refactx": final}, "finish_reason": "stop"}]},
+        {"choices": [], "usage": {"completion_tokens": 1}},
+    ]
+    lines = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks]
+    return {"body": "".join(lines) + "data: [DONE]\n\n", "content_type": "text/event-stream"}
