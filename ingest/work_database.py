@@ -3,8 +3,7 @@
 This is the only module that imports DuckDB, and only when a database is opened: a change of few ready-made facts needs
 none.
 
-The SQL of the other modules may use the macros of `refactx.entity_ids`, and `cut(part, size)`, which shortens a part as
-`refactx.fact.cut_part` does.
+It is the engine of the joins (`refactx.ingest.knowledge.tables`) on one machine.
 """
 
 import shutil
@@ -38,6 +37,31 @@ class WorkDatabase:
     def execute(self, query: str, parameters: Sequence[object] | None = None) -> None:
         """Run one or more statements."""
         self._connection.execute(query, parameters)
+
+    def table(self, name: str, query: str) -> None:
+        """Make a table of the rows of a query, in place of one of that name, which the query may read."""
+        self.execute(f"CREATE OR REPLACE TABLE {name} AS {query}")
+
+    def view(self, name: str, query: str) -> None:
+        """Make a view of a query, in place of one of that name, which the query may not read."""
+        self.execute(f"CREATE OR REPLACE VIEW {name} AS {query}")
+
+    def numbered(self, name: str, query: str, number: str) -> None:
+        """Make a table of the rows of a query with the column `text`, distinct, after a column `number` INTEGER: from 0,
+        in the order of the texts' bytes."""
+        self.table(
+            name, f"SELECT CAST(row_number() OVER (ORDER BY text) - 1 AS INTEGER) AS {number}, text FROM ({query})"
+        )
+
+    def table_of(self, name: str, rows: pa.Table) -> None:
+        """Make a table of an Arrow table, in place of one of that name."""
+        with self.lend("incoming", rows):
+            self.table(name, "SELECT * FROM incoming")
+
+    def drop(self, *names: str) -> None:
+        """Remove tables."""
+        for name in names:
+            self.execute(f"DROP TABLE {name}")
 
     def rows(self, query: str, parameters: Sequence[object] | None = None) -> list[tuple[Any, ...]]:
         """Return all rows of a query."""

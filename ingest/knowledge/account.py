@@ -7,9 +7,9 @@ from refactx.fact import DESCRIPTIONS
 from refactx.ingest.knowledge.aliases import ADDS_NOTHING
 from refactx.ingest.knowledge.inverse import InverseCounts
 from refactx.ingest.knowledge.naming import AS_BEFORE, BY_INVERSE, BY_LABEL, BY_LABEL_AND_DESCRIPTION, BY_TITLE
+from refactx.ingest.knowledge.tables import Tables
 from refactx.ingest.parsers.staging import DESCRIPTION, LABEL, OTHER_NAME, SHORT_DESCRIPTION, TITLE
 from refactx.ingest.selection import Selection
-from refactx.ingest.work_database import WorkDatabase
 
 DESCRIPTION_UNWANTED, BEYOND = "description", "beyond the limit"
 # The fate of each chosen description: kept as a fact or in a name (a short description only as a fact), or dropped.
@@ -46,9 +46,9 @@ _USED_LABELS = """
 SELECT count(*) FROM (
     SELECT entity FROM used WHERE rule IN ({by_both}, {by_label})
     UNION SELECT label_item FROM inverses JOIN used ON inverses.predicate = used.entity
-    WHERE label_item IS NOT NULL AND label_item NOT IN (
-        SELECT entity FROM entity_units JOIN alias_facts ON unit = object WHERE of_label
-    )
+    ANTI JOIN (SELECT entity AS aliased FROM entity_units JOIN alias_facts ON unit = object WHERE of_label)
+        ON label_item = aliased
+    WHERE label_item IS NOT NULL
 )
 """
 # Only pairs whose predicate has a stored name: the next change does not know others, and may pair the property anew.
@@ -95,9 +95,7 @@ class JoinAccount:
     inverse_properties: dict[str, str] = field(default_factory=dict)
 
 
-def account_for(
-    database: WorkDatabase, selection: Selection, inverted: InverseCounts, ready_dropped: int
-) -> JoinAccount:
+def account_for(database: Tables, selection: Selection, inverted: InverseCounts, ready_dropped: int) -> JoinAccount:
     """Return the account of all tables of `refactx.ingest.knowledge.joins`.
 
     `ready_dropped`: how many ready-made lines were beyond the limit on subjects; no table has them.

@@ -15,9 +15,9 @@ bracket, since it adds nothing; and an alias whose name an entity of the knowled
 """
 
 from refactx.fact import ALIAS, ALIAS_OF, MAX_PART_CHARACTERS
+from refactx.ingest.knowledge.tables import Tables
 from refactx.ingest.parsers.staging import OTHER_NAME
 from refactx.ingest.selection import Selection
-from refactx.ingest.work_database import WorkDatabase
 
 _SIZE = MAX_PART_CHARACTERS - len(ALIAS)
 NAMES = f"SELECT cut(text, {_SIZE}) || '{ALIAS}' AS name FROM terms WHERE kind = {OTHER_NAME}"
@@ -25,7 +25,6 @@ NAMES = f"SELECT cut(text, {_SIZE}) || '{ALIAS}' AS name FROM terms WHERE kind =
 ADDS_NOTHING = "(n.name = t.text OR starts_with(n.name, t.text || ' ('))"
 """SQL: whether alias `t.text` adds nothing to name `n.name`."""
 _ALIASED = f"""
-CREATE TABLE aliased AS
 SELECT entity, t.text, cut(text, {{size}}) || '{ALIAS}' AS name, length(text) > {{size}} AS is_cut, of_label
 FROM (
     SELECT entity, text, bool_and(of_label) AS of_label FROM (
@@ -41,8 +40,14 @@ WHERE {{wanted}} AND NOT is_property(entity) AND NOT {ADDS_NOTHING} AND entity I
     UNION SELECT entity FROM known
 )
 """
+# Without those whose names are taken: only names that the knowledge base had before can end so.
+_NEW_ALIASES = f"""
+SELECT a.* FROM aliased a
+ANTI JOIN (
+    SELECT name FROM named WHERE ends_with(name, '{ALIAS}') UNION SELECT name FROM taken WHERE ends_with(name, '{ALIAS}')
+) b ON a.name = b.name
+"""
 FACTS = f"""
-CREATE TABLE alias_facts AS
 SELECT s.unit AS subject, p.unit AS predicate, o.unit AS object, bool_and(a.of_label) AS of_label
 FROM aliased a
 JOIN units s ON s.text = a.name
@@ -53,13 +58,10 @@ GROUP BY ALL
 """
 
 
-def choose_aliases(database: WorkDatabase, selection: Selection, by_title: int) -> None:
+def choose_aliases(database: Tables, selection: Selection, by_title: int) -> None:
     """Make the table `aliased` from `terms`, the names and the facts so far; it is empty without `selection.aliases`.
 
     `by_title`: the number of the rule of names that are titles.
     """
-    database.execute(_ALIASED.format(size=_SIZE, wanted=bool(selection.aliases), by_title=by_title))
-    for names in ("named", "taken"):  # only names that the knowledge base had before can end so
-        database.execute(
-            f"DELETE FROM aliased WHERE name IN (SELECT name FROM {names} WHERE ends_with(name, '{ALIAS}'))"
-        )
+    database.table("aliased", _ALIASED.format(size=_SIZE, wanted=bool(selection.aliases), by_title=by_title))
+    database.table("aliased", _NEW_ALIASES)

@@ -36,10 +36,20 @@ import pyarrow as pa
 from refactx.entity_ids import entity_id
 from refactx.fact import MAX_PART_CHARACTERS, written_part
 from refactx.ingest.knowledge.inverse_labels import inverse_of
+from refactx.ingest.knowledge.tables import Tables
 from refactx.ingest.selection import INVERSE_LABEL, INVERSE_PROPERTY, Selection
-from refactx.ingest.work_database import WorkDatabase
 
-_INVERSES = "CREATE TABLE inverses (property BIGINT, predicate BIGINT, label_item BIGINT)"
+_INVERSES = pa.schema({"property": pa.int64(), "predicate": pa.int64(), "label_item": pa.int64()})
+_NAMED = pa.schema(
+    {"entity": pa.int64(), "name": pa.string(), "rule": pa.int16(), "is_cut": pa.bool_(), "has_id": pa.bool_()}
+)
+_GIVEN = pa.schema({"property": pa.string(), "name": pa.string()})
+_EMPTY = {
+    "inverse_claims": pa.schema({name: pa.int64() for name in ("subject", "predicate", "object")}),
+    "ready_inverse": pa.schema({name: pa.string() for name in ("subject", "predicate", "object")}),
+    "hub_names": pa.schema({name: pa.string() for name in ("object", "predicate", "inverse")}),
+    "hub_predicates": pa.schema({"entity": pa.int64(), "name": pa.string()}),
+}
 _PARTNERS = """
 SELECT subject, object FROM claims
 WHERE property = entity_number('{property}') AND is_property(subject) AND is_property(object)
@@ -48,58 +58,49 @@ _LABEL_ITEMS = """
 SELECT DISTINCT c.subject, l.label, l.entity FROM claims c JOIN chosen l ON c.object = l.entity
 WHERE c.property = entity_number('{property}') AND is_property(c.subject) AND NOT is_property(l.entity) AND l.label IS NOT NULL
 """
-_CLAIMS = (
-    """
-CREATE TABLE pairs AS
+_CLAIMS = {
+    "pairs": """
 SELECT DISTINCT subject, property, object FROM judged WHERE reason IS NULL AND object IS NOT NULL
 """,
-    """
-CREATE TABLE index_hubs AS
+    "index_hubs": """
 SELECT DISTINCT p.entity AS property, o.entity AS object, true AS is_known
 FROM known_hubs k JOIN named o ON k.object = o.name JOIN named p ON k.predicate = p.name
 """,
-    """
-CREATE TABLE hubs AS
+    "hubs": """
 SELECT property, object, subjects, is_known
 FROM (SELECT property, object, count(*) AS subjects FROM pairs GROUP BY ALL) LEFT JOIN index_hubs USING (property, object)
 WHERE subjects > {limit} OR is_known
 """,
-    """
-CREATE TABLE hub_predicates AS
+    "hub_predicates": """
 SELECT DISTINCT predicate AS entity, name FROM hubs JOIN inverses USING (property) JOIN named n ON predicate = n.entity
 """,
-    """
-CREATE TABLE inverse_claims AS
+    "inverse_claims": """
 SELECT p.object AS subject, i.predicate, p.subject AS object
 FROM pairs p JOIN inverses i USING (property) ANTI JOIN hubs h USING (property, object)
 """,
-)
-_READY = (
-    """
-CREATE TABLE ready_pairs AS
+}
+_READY = {
+    "ready_pairs": """
 SELECT DISTINCT r.subject, r.predicate, r.object, g.name FROM ready r JOIN given g ON r.predicate = g.property
 """,
-    """
-CREATE TABLE ready_hubs AS
+    "ready_hubs": """
 SELECT predicate, object, name, subjects, is_known
 FROM (SELECT predicate, object, name, count(*) AS subjects FROM ready_pairs GROUP BY ALL)
 LEFT JOIN (SELECT DISTINCT object, predicate, true AS is_known FROM known_hubs) USING (predicate, object)
 WHERE subjects > {limit} OR is_known
 """,
-    """
-CREATE TABLE ready_inverse AS
+    "ready_inverse": """
 SELECT object AS subject, name AS predicate, subject AS object
 FROM ready_pairs ANTI JOIN ready_hubs USING (predicate, object)
 """,
-    """
-CREATE TABLE hub_names AS
+    "hub_names": """
 SELECT o.name AS object, p.name AS predicate, n.name AS inverse
 FROM hubs h JOIN inverses i USING (property)
 JOIN named o ON h.object = o.entity JOIN named p ON property = p.entity JOIN named n ON i.predicate = n.entity
 WHERE is_known IS NULL
 UNION SELECT object, predicate, name FROM ready_hubs WHERE is_known IS NULL
 """,
-)
+}
 STEPS = len(_CLAIMS)
 
 
@@ -111,9 +112,7 @@ class InverseCounts:
     hubs: int
 
 
-def name_inverses(
-    database: WorkDatabase, selection: Selection, rule: int, known_pairs: Mapping[int, int]
-) -> tuple[str, ...]:
+def name_inverses(database: Tables, selection: Selection, rule: int, known_pairs: Mapping[int, int]) -> tuple[str, ...]:
     """Make the table `inverses`, and add to `named` each inverse that is no property; return notes for the user.
 
     Reads `claims`, and `named` before ids are added to names. A row added to `named` has `rule`, and the negative
@@ -130,7 +129,7 @@ def name_inverses(
     partners, items = _partners(database), _label_items(database)
     english = selection.wikipedia in ("en", "mul")
     inverses: list[tuple[int, int, int | None]] = []
-    names: list[tuple[int, str, bool]] = []
+    names: list[tuple[int, str, int, bool, bool]] = []
     unused: list[str] = []
     for property_, label in properties.items():
         item = old_name = None
@@ -153,13 +152,10 @@ def name_inverses(
             name = old_name
         inverses.append((property_, -property_ if partner is None else partner, item))
         if partner is None and name:
-            names.append((-property_, written_part(name), len(name) > MAX_PART_CHARACTERS))
-    database.execute(_INVERSES)
-    if properties:
-        database.insert("inverses", _table(("property", "predicate", "label_item"), inverses))
+            names.append((-property_, written_part(name), rule, len(name) > MAX_PART_CHARACTERS, False))
+    database.table_of("inverses", _table(_INVERSES, inverses))
     if names:
-        rows = _table(("entity", "name", "is_cut"), names)
-        database.insert("named", rows, f"entity, name, {rule}, is_cut, false")
+        database.insert("named", _table(_NAMED, names))
     return _note(unused)
 
 
@@ -171,9 +167,7 @@ def _note(unused: list[str]) -> tuple[str, ...]:
     return (f"--inverse-names: the inverse of {'; of '.join(unused[:3])}{more}, as the index has it",)
 
 
-def invert_claims(
-    database: WorkDatabase, selection: Selection, step: Callable[[], object] = lambda: None
-) -> InverseCounts:
+def invert_claims(database: Tables, selection: Selection, step: Callable[[], object] = lambda: None) -> InverseCounts:
     """Make the tables `inverse_claims`, `ready_inverse`, `hub_names` and `hub_predicates` from `judged` and `ready`;
     they are empty without `selection.inverse`.
 
@@ -181,29 +175,24 @@ def invert_claims(
     whether its object is an entity. Calls `step` after each of `STEPS`.
     """
     if not selection.inverse:
-        database.execute("CREATE TABLE inverse_claims (subject BIGINT, predicate BIGINT, object BIGINT)")
-        database.execute("CREATE TABLE ready_inverse (subject VARCHAR, predicate VARCHAR, object VARCHAR)")
-        database.execute("CREATE TABLE hub_names (object VARCHAR, predicate VARCHAR, inverse VARCHAR)")
-        database.execute("CREATE TABLE hub_predicates (entity BIGINT, name VARCHAR)")
+        for name, schema in _EMPTY.items():
+            database.table_of(name, schema.empty_table())
         return InverseCounts(0, 0)
-    database.execute("CREATE TABLE given (property VARCHAR, name VARCHAR)")
-    if selection.inverse_names:
-        given = [(property_, written_part(name)) for property_, name in selection.inverse_names]
-        database.insert("given", _table(("property", "name"), given))
-    for query in _CLAIMS:
-        database.execute(query.format(limit=selection.inverse_limit))
+    given = [(property_, written_part(name)) for property_, name in selection.inverse_names]
+    database.table_of("given", _table(_GIVEN, given))
+    for name, query in _CLAIMS.items():
+        database.table(name, query.format(limit=selection.inverse_limit))
         step()
-    for query in _READY:
-        database.execute(query.format(limit=selection.inverse_limit))
+    for name, query in _READY.items():
+        database.table(name, query.format(limit=selection.inverse_limit))
     count = database.number
     pairs = count("SELECT count(*) FROM pairs") + count("SELECT count(*) FROM ready_pairs")
     hubs = count("SELECT sum(subjects) FROM hubs") + count("SELECT sum(subjects) FROM ready_hubs")
-    for table in ("pairs", "ready_pairs", "given"):
-        database.execute(f"DROP TABLE {table}")
+    database.drop("pairs", "ready_pairs", "given")
     return InverseCounts(pairs, hubs)
 
 
-def _partners(database: WorkDatabase) -> dict[int, set[int]]:
+def _partners(database: Tables) -> dict[int, set[int]]:
     """Return the inverse properties of each property that the claims give, in either direction."""
     partners: defaultdict[int, set[int]] = defaultdict(set)
     for one, other in database.rows(_PARTNERS.format(property=INVERSE_PROPERTY)):
@@ -212,7 +201,7 @@ def _partners(database: WorkDatabase) -> dict[int, set[int]]:
     return partners
 
 
-def _label_items(database: WorkDatabase) -> dict[int, tuple[str, int]]:
+def _label_items(database: Tables) -> dict[int, tuple[str, int]]:
     """Return the label and the number of each property's inverse label item; of several, the first label."""
     items: dict[int, tuple[str, int]] = {}
     for property_, label, item in database.rows(_LABEL_ITEMS.format(property=INVERSE_LABEL)):
@@ -228,5 +217,6 @@ def _only(partners: set[int], properties: dict[int, str]) -> int | None:
     return partner if partner in properties else None
 
 
-def _table(columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> pa.Table:
-    return pa.table(dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)))
+def _table(schema: pa.Schema, rows: Sequence[tuple[object, ...]]) -> pa.Table:
+    columns = zip(*rows, strict=True) if rows else ((),) * len(schema)
+    return pa.table([pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema)

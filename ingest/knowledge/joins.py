@@ -16,7 +16,7 @@ The tables, made from the staged ones (`refactx.ingest.parsers.staging`) and tho
   are none of these
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from refactx.fact import ALIAS_OF, DESCRIPTIONS, MAX_PART_CHARACTERS
 from refactx.ingest.knowledge import inverse
@@ -25,22 +25,19 @@ from refactx.ingest.knowledge.aliases import FACTS as ALIAS_FACTS
 from refactx.ingest.knowledge.aliases import choose_aliases
 from refactx.ingest.knowledge.inverse import invert_claims
 from refactx.ingest.knowledge.naming import BY_TITLE
+from refactx.ingest.knowledge.tables import Tables
 from refactx.ingest.parsers.values import VALUE_KINDS
 from refactx.ingest.selection import Selection
-from refactx.ingest.work_database import WorkDatabase
 
 # A redirect may lead to another; only the end of the chain has a name. An entity with a name is not a redirect.
-_REDIRECTED = """
-CREATE TABLE redirected AS
-WITH RECURSIVE single AS (SELECT entity, min(target) AS target FROM redirects ANTI JOIN named USING (entity) GROUP BY entity),
-walk(entity, target, steps) AS (
-    SELECT entity, target, 1 FROM single
-    UNION ALL SELECT w.entity, s.target, steps + 1 FROM walk w JOIN single s ON w.target = s.entity WHERE steps < 8
-)
-SELECT entity, arg_max(target, steps) AS target FROM walk WHERE target IN (SELECT entity FROM named) GROUP BY entity
+_REDIRECTED = "SELECT entity, min(target) AS target FROM redirects ANTI JOIN named USING (entity) GROUP BY entity"
+_TWICE_AS_FAR = """
+SELECT r.entity, coalesce(next.target, r.target) AS target
+FROM redirected r LEFT JOIN redirected next ON r.target = next.entity
 """
+_TO_NAMED = "SELECT r.* FROM redirected r SEMI JOIN named n ON r.target = n.entity"
+_STEPS_OF_REDIRECTS = 8
 _JUDGED = """
-CREATE TABLE judged AS
 SELECT c.subject, c.property, coalesce(r.target, c.object) AS object, cut(c.text, {limit}) AS text,
     c.kind, length(c.text) > {limit} AS is_cut, CASE
     WHEN x.property IS NOT NULL THEN x.reason
@@ -56,17 +53,14 @@ LEFT JOIN named p ON c.property = p.entity
 LEFT JOIN named o ON coalesce(r.target, c.object) = o.entity
 """
 _DESCRIBED = """
-CREATE TABLE described AS
 SELECT entity, predicate, cut(text, {limit}) AS text, length(text) > {limit} AS is_cut
 FROM descriptions SEMI JOIN named USING (entity) WHERE {descriptions}
 """
 _DESCRIPTIONS = """
-CREATE VIEW descriptions AS
 SELECT entity, '{description}' AS predicate, description AS text FROM chosen WHERE description IS NOT NULL
 UNION ALL SELECT entity, '{short_description}', short_description FROM chosen WHERE short_description IS NOT NULL
 """
 _USED = """
-CREATE TABLE used AS
 SELECT entity, name, is_cut, rule, has_id FROM named
 WHERE entity IN (
     SELECT subject FROM judged WHERE reason IS NULL
@@ -78,11 +72,10 @@ WHERE entity IN (
 )
 """
 _PREDICATES = """
-CREATE TABLE predicates AS
 SELECT entity, CASE
     WHEN entity < 0 THEN 'inverse'
     WHEN count(object) = count(*) THEN 'entity'
-    WHEN count(object) = 0 THEN CASE WHEN min(kind) = max(kind) THEN {kinds}[min(kind) + 1] ELSE 'literal' END
+    WHEN count(object) = 0 THEN CASE WHEN min(kind) = max(kind) THEN CASE min(kind) {kinds} END ELSE 'literal' END
     ELSE 'mixed' END AS object_kind
 FROM (
     SELECT property AS entity, object, kind FROM judged WHERE reason IS NULL
@@ -91,21 +84,17 @@ FROM (
 GROUP BY entity
 """
 _UNITS = """
-CREATE TABLE units AS
-SELECT CAST(row_number() OVER (ORDER BY text) - 1 AS INTEGER) AS unit, text FROM (
-    SELECT name AS text FROM used
-    UNION SELECT text FROM judged WHERE reason IS NULL AND text IS NOT NULL
-    UNION SELECT text FROM described
-    UNION SELECT predicate FROM described
-    UNION SELECT subject FROM ready UNION SELECT predicate FROM ready UNION SELECT object FROM ready
-    UNION SELECT predicate FROM ready_inverse
-    UNION SELECT name FROM aliased
-    UNION SELECT '{alias_of}' FROM aliased
-)
+SELECT name AS text FROM used
+UNION SELECT text FROM judged WHERE reason IS NULL AND text IS NOT NULL
+UNION SELECT text FROM described
+UNION SELECT predicate FROM described
+UNION SELECT subject FROM ready UNION SELECT predicate FROM ready UNION SELECT object FROM ready
+UNION SELECT predicate FROM ready_inverse
+UNION SELECT name FROM aliased
+UNION SELECT '{alias_of}' FROM aliased
 """
-_ENTITY_UNITS = "CREATE TABLE entity_units AS SELECT entity, unit FROM used JOIN units ON used.name = units.text"
+_ENTITY_UNITS = "SELECT entity, unit FROM used JOIN units ON used.name = units.text"
 _CLAIM_FACTS = """
-CREATE TABLE claim_facts AS
 SELECT DISTINCT * FROM (
     SELECT s.unit AS subject, p.unit AS predicate, o.unit AS object
     FROM judged j
@@ -129,13 +118,11 @@ SELECT DISTINCT * FROM (
 )
 """
 _DESCRIPTION_FACTS = """
-CREATE TABLE description_facts AS
 SELECT e.unit AS subject, p.unit AS predicate, t.unit AS object, d.entity, d.predicate AS predicate_text
 FROM described d JOIN entity_units e USING (entity) JOIN units t USING (text) JOIN units p ON p.text = d.predicate
 ANTI JOIN claim_facts c ON c.subject = e.unit AND c.predicate = p.unit AND c.object = t.unit
 """
 _INVERSE_FACTS = """
-CREATE TABLE inverse_facts AS
 SELECT i.* FROM (
     SELECT s.unit AS subject, p.unit AS predicate, o.unit AS object
     FROM inverse_claims c
@@ -154,7 +141,6 @@ ANTI JOIN description_facts USING (subject, predicate, object)
 ANTI JOIN alias_facts USING (subject, predicate, object)
 """
 _FACTS = """
-CREATE VIEW facts AS
 SELECT subject, predicate, object FROM claim_facts
 UNION ALL SELECT subject, predicate, object FROM description_facts
 UNION ALL SELECT subject, predicate, object FROM alias_facts
@@ -162,7 +148,6 @@ UNION ALL SELECT subject, predicate, object FROM inverse_facts
 """
 # By names: a ready-made fact, or one that is derived, counts like a claim.
 _HUBS = """
-CREATE TABLE hubs_with_counts AS
 SELECT h.object, h.predicate, h.inverse, count(*) AS subjects
 FROM facts f JOIN units o ON f.object = o.unit JOIN units p ON f.predicate = p.unit
 JOIN hub_names h ON h.object = o.text AND h.predicate = p.text
@@ -170,78 +155,96 @@ GROUP BY ALL
 """
 
 
-def join_facts(database: WorkDatabase, selection: Selection, step: Callable[[], object] = lambda: None) -> JoinAccount:
+def join_facts(database: Tables, selection: Selection, step: Callable[[], object] = lambda: None) -> JoinAccount:
     """Make the tables `used`, `predicates`, `units`, `hubs_with_counts` and the view `facts`; return the account.
 
     Calls `step` after each of `STEPS`.
     """
 
-    def run(*queries: str) -> None:
-        for query in queries:
-            database.execute(query.format(**values))
+    def run(tables: Mapping[str, str]) -> None:
+        for name, query in tables.items():
+            database.table(name, query.format(**values))
             step()
 
     values = {"limit": MAX_PART_CHARACTERS, "descriptions": selection.descriptions, "alias_of": ALIAS_OF}
-    values |= {"kinds": list(VALUE_KINDS)}
-    database.execute("CREATE TABLE unwanted (property BIGINT, reason VARCHAR)")
-    _fill_unwanted(database, selection)
-    database.execute(_DESCRIPTIONS.format(description=DESCRIPTIONS[0], short_description=DESCRIPTIONS[1]))
-    run(_REDIRECTED, _JUDGED, _DESCRIBED)
+    values |= {"kinds": " ".join(f"WHEN {at} THEN '{kind}'" for at, kind in enumerate(VALUE_KINDS))}
+    database.table("unwanted", _unwanted(selection))
+    database.view("descriptions", _DESCRIPTIONS.format(description=DESCRIPTIONS[0], short_description=DESCRIPTIONS[1]))
+    _follow_redirects(database)
+    step()
+    run(_CHOSEN_ROWS)
     ready = 0 if selection.limit is None else _limit_subjects(database, selection.limit)
     inverted = invert_claims(database, selection, step)
     choose_aliases(database, selection, BY_TITLE)
-    run(*_AFTER_SELECTION)
+    run(_IN_FACTS)
+    database.numbered("units", _UNITS.format(**values), "unit")
+    step()
+    run(_FACTS_OF_KINDS)
+    database.view("facts", _FACTS)
+    run(_AFTER_FACTS)
     return account_for(database, selection, inverted, ready)
 
 
-def _fill_unwanted(database: WorkDatabase, selection: Selection) -> None:
-    """Fill `unwanted`: properties whose claims are dropped, by datatype or since only names of inverses need them."""
-    database.execute(
-        "INSERT INTO unwanted SELECT property, min(reason) FROM left_out "
-        "WHERE reason <> 'external identifier' OR NOT ? GROUP BY property",
-        [selection.keep_external_ids],
-    )
-    if selection.properties is not None:
-        database.execute(
-            "INSERT INTO unwanted SELECT DISTINCT property, 'other property' FROM claims "
-            "WHERE NOT list_contains(?, entity_id(property)) AND property NOT IN (SELECT property FROM unwanted)",
-            [sorted(selection.properties)],
-        )
+def _unwanted(selection: Selection) -> str:
+    """Return the query of properties whose claims are dropped, by datatype or since only names of inverses need them."""
+    dropped = f"""
+        SELECT property, min(reason) AS reason FROM left_out
+        WHERE reason <> 'external identifier' OR NOT {selection.keep_external_ids} GROUP BY property"""
+    if selection.properties is None:
+        return dropped
+    wanted = ", ".join(f"'{property_}'" for property_ in sorted(selection.properties))
+    return f"""
+        SELECT property, min(reason) AS reason FROM (
+            {dropped} UNION ALL SELECT c.property, 'other property' FROM claims c
+            ANTI JOIN ({dropped}) d ON c.property = d.property WHERE entity_id(c.property) NOT IN ({wanted})
+        ) GROUP BY property"""
 
 
-def _limit_subjects(database: WorkDatabase, limit: int) -> int:
+def _follow_redirects(database: Tables) -> None:
+    """Make the table `redirected`: entities that were merged, and the entity with a name that each is now."""
+    database.table("redirected", _REDIRECTED)
+    steps = 1
+    while steps < _STEPS_OF_REDIRECTS:
+        database.table("redirected", _TWICE_AS_FAR)
+        steps *= 2
+    database.table("redirected", _TO_NAMED)
+
+
+def _limit_subjects(database: Tables, limit: int) -> int:
     """Keep only the first `limit` subjects: items by number, then properties, then ready-made ones by name.
 
     Returns how many ready-made lines that drops.
     """
-    database.execute(f"""
-        CREATE TABLE within AS SELECT entity FROM (
-            SELECT subject AS entity FROM judged WHERE reason IS NULL UNION SELECT entity FROM described
-        ) ORDER BY is_property(entity), entity LIMIT {limit}""")
-    database.execute(
-        "UPDATE judged SET reason = ? WHERE reason IS NULL AND subject NOT IN (SELECT entity FROM within)", [BEYOND]
-    )
-    database.execute("DELETE FROM described WHERE entity NOT IN (SELECT entity FROM within)")
+    for name, query in _WITHIN.items():
+        database.table(name, query.format(limit=limit, beyond=BEYOND))
     rest = limit - database.number("SELECT count(*) FROM within")
     ready = database.number("SELECT count(*) FROM ready")
-    database.execute("ALTER VIEW ready RENAME TO all_ready")
-    database.execute(
-        f"CREATE TABLE ready_within AS SELECT DISTINCT subject FROM all_ready ORDER BY subject LIMIT {rest}"
-    )
-    database.execute("CREATE VIEW ready AS FROM all_ready SEMI JOIN ready_within USING (subject)")
+    database.table("ready_within", f"SELECT DISTINCT subject FROM ready ORDER BY subject LIMIT {rest}")
+    database.table("ready_kept", "SELECT r.* FROM ready r SEMI JOIN ready_within w ON r.subject = w.subject")
+    database.view("ready", "SELECT * FROM ready_kept")
     return ready - database.number("SELECT count(*) FROM ready")
 
 
-_AFTER_SELECTION = (
-    _USED,
-    _PREDICATES,
-    _UNITS,
-    _ENTITY_UNITS,
-    _CLAIM_FACTS,
-    _DESCRIPTION_FACTS,
-    ALIAS_FACTS,
-    _INVERSE_FACTS,
-    _FACTS,
-    _HUBS,
-)
-STEPS = 3 + inverse.STEPS + len(_AFTER_SELECTION)
+_WITHIN = {
+    "within": """
+SELECT entity FROM (SELECT subject AS entity FROM judged WHERE reason IS NULL UNION SELECT entity FROM described)
+ORDER BY is_property(entity), entity LIMIT {limit}
+""",
+    "judged": """
+SELECT subject, property, object, text, kind, is_cut,
+    CASE WHEN reason IS NULL AND w.entity IS NULL THEN '{beyond}' ELSE reason END AS reason
+FROM judged LEFT JOIN within w ON subject = w.entity
+""",
+    "described": "SELECT d.* FROM described d SEMI JOIN within w ON d.entity = w.entity",
+}
+_CHOSEN_ROWS = {"judged": _JUDGED, "described": _DESCRIBED}
+_IN_FACTS = {"used": _USED, "predicates": _PREDICATES}
+_FACTS_OF_KINDS = {
+    "entity_units": _ENTITY_UNITS,
+    "claim_facts": _CLAIM_FACTS,
+    "description_facts": _DESCRIPTION_FACTS,
+    "alias_facts": ALIAS_FACTS,
+    "inverse_facts": _INVERSE_FACTS,
+}
+_AFTER_FACTS = {"hubs_with_counts": _HUBS}
+STEPS = 2 + inverse.STEPS + sum(map(len, (_CHOSEN_ROWS, _IN_FACTS, _FACTS_OF_KINDS, _AFTER_FACTS)))

@@ -32,9 +32,10 @@ from refactx.index.names import LITERAL_KINDS
 from refactx.ingest.knowledge.account import JoinAccount
 from refactx.ingest.knowledge.few_ready_made import are_few_ready_made, join_few_ready_made
 from refactx.ingest.knowledge.joins import STEPS, join_facts
-from refactx.ingest.knowledge.known_names import KnownNames
+from refactx.ingest.knowledge.known_names import KnownNames, NamesBefore
 from refactx.ingest.knowledge.naming import NamingOutcome, name_entities
 from refactx.ingest.knowledge.staged import open_staged, staged_are_few
+from refactx.ingest.knowledge.tables import Tables
 from refactx.ingest.parsers.reading import LineAccount, open_sources, progress_bar, read_sources
 from refactx.ingest.report import Report
 from refactx.ingest.resources import DEFAULT_RESOURCES, Resources
@@ -45,7 +46,6 @@ from refactx.ingest.work_database import WorkDatabase, open_work_database
 # The names in facts, and those of the predicates that hubs do not have, so that a change does not call them otherwise.
 # Of the names that the knowledge base has already, only those of predicates whose kind of objects changes.
 _NAMES = """
-CREATE TABLE new_names AS
 SELECT name, entity, object_kind FROM (
     SELECT u.entity, u.name, k.entity AS known, k.object_kind AS before, CASE
         WHEN u.entity < 0 THEN 'inverse'
@@ -53,17 +53,18 @@ SELECT name, entity, object_kind FROM (
         WHEN p.object_kind IS NULL THEN k.object_kind
         WHEN p.object_kind IN {literals} AND k.object_kind IN {literals} THEN 'literal'
         ELSE 'mixed' END AS object_kind
-    FROM (SELECT entity, name FROM used UNION FROM hub_predicates) u
+    FROM (SELECT entity, name FROM used UNION SELECT entity, name FROM hub_predicates) u
     LEFT JOIN predicates p USING (entity) LEFT JOIN known k USING (entity)
 ) WHERE known IS NULL OR object_kind IS DISTINCT FROM before
 """
-_FILES = {
+FILES = {
     "units.parquet": "SELECT unit, text FROM units ORDER BY unit",
     "facts.parquet": "SELECT * FROM facts ORDER BY ALL",
     "names.parquet": "SELECT name, entity_id(abs(entity)) AS id, object_kind FROM new_names ORDER BY name",
     "ids.parquet": "SELECT entity, name FROM new_names ORDER BY entity",
-    "hubs.parquet": "FROM hubs_with_counts ORDER BY ALL",
+    "hubs.parquet": "SELECT * FROM hubs_with_counts ORDER BY ALL",
 }
+"""The files of a knowledge base, with the queries of their rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,16 +146,32 @@ def join_any(
     few = staged_are_few(staged)
     with (
         open_work_database(folder, replace(resources, workers=1) if few else resources) as database,
-        progress_bar("joining names and facts", STEPS + len(_FILES) + 1, resources.progress) as bar,
+        progress_bar("joining names and facts", STEPS + len(FILES) + 1, resources.progress) as bar,
     ):
         open_staged(database, staged, once=few)
-        naming = name_entities(database, selection, known)
-        bar.update()
-        joined = join_facts(database, selection, bar.update)
-        report = _report(lines, joined, naming, selection, needs_facts=known is None)
-        database.execute(_NAMES.format(literals=LITERAL_KINDS))
+        before = None if known is None else NamesBefore(known, database)
+        report = join_tables(database, lines, selection, before, bar.update)
         _write(folder, partial(_copy, database, bar.update))
     return KnowledgeBase(folder, report)
+
+
+def join_tables(
+    database: Tables,
+    lines: LineAccount,
+    selection: Selection,
+    known: NamesBefore | None = None,
+    step: Callable[[], object] = lambda: None,
+) -> Report:
+    """Make the tables that the queries `FILES` read, from views of the staged tables. Calls `step` `STEPS` times.
+
+    Raises InputError if there is no fact, and no `known`.
+    """
+    naming = name_entities(database, selection, known)
+    step()
+    joined = join_facts(database, selection, step)
+    report = _report(lines, joined, naming, selection, needs_facts=known is None)
+    database.table("new_names", _NAMES.format(literals=LITERAL_KINDS))
+    return report
 
 
 def _make(folder: Path) -> None:
@@ -202,12 +219,12 @@ def _report(
 def _write(folder: Path, write: Callable[[str, Path], object]) -> None:
     """Write the files under temporary names and rename them, so that a killed run leaves no incomplete file."""
     with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as new:
-        for name in _FILES:
+        for name in FILES:
             write(name, Path(new, name))
-        for name in _FILES:
+        for name in FILES:
             Path(new, name).replace(folder / name)
 
 
 def _copy(database: WorkDatabase, step: Callable[[], object], name: str, path: Path) -> None:
-    database.write_parquet(_FILES[name], path)
+    database.write_parquet(FILES[name], path)
     step()

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from refactx.entity_ids import is_property
 from refactx.errors import CorruptIndexError
 from refactx.index.names import FIRST_KEY, block_key, kind_of, unpack_columns, unpack_joined
+from refactx.ingest.knowledge.tables import Tables
 from refactx.ingest.work_database import WorkDatabase
 from refactx.postgres.hubs import Hub
 from refactx.postgres.locks import Connection
@@ -26,11 +27,11 @@ NameBlock = tuple[bytes, bytes]
 
 _BLOCKS = 1024  # read at a time: a quarter of a million names
 _NAMES = 4096  # looked up at a time, in at most as many blocks: some 20 MB
-_EMPTY = """
-CREATE TABLE known (entity BIGINT, name VARCHAR, object_kind VARCHAR);
-CREATE TABLE taken (name VARCHAR);
-CREATE TABLE known_hubs (object VARCHAR, predicate VARCHAR, inverse VARCHAR);
-"""
+_EMPTY = {
+    "known": pa.schema({"entity": pa.int64(), "name": pa.string(), "object_kind": pa.string()}),
+    "taken": pa.schema({"name": pa.string()}),
+    "known_hubs": pa.schema({name: pa.string() for name in ("object", "predicate", "inverse")}),
+}
 # All entities of the sources, and the inverses of those that are properties.
 _MENTIONED = """
 CREATE TABLE mentioned AS
@@ -142,9 +143,31 @@ class KnownNames:
             yield unpack_columns(key, block, _CODEC, _describe(key))
 
 
-def no_known_names(database: WorkDatabase) -> None:
+@dataclass(frozen=True, slots=True)
+class NamesBefore:
+    """Known names, with the work database that they are loaded into."""
+
+    names: KnownNames
+    database: WorkDatabase
+
+    @property
+    def inverses(self) -> Mapping[int, int]:
+        """As in `KnownNames`."""
+        return self.names.inverses
+
+    def load_entities(self, wanted: Collection[str] = ()) -> None:
+        """Do what `KnownNames.load_entities` does."""
+        self.names.load_entities(self.database, wanted)
+
+    def load_taken(self, candidates: str) -> None:
+        """Do what `KnownNames.load_taken` does."""
+        self.names.load_taken(self.database, candidates)
+
+
+def no_known_names(database: Tables) -> None:
     """Make the tables `known`, `taken` and `known_hubs`, empty, as for a knowledge base without names."""
-    database.execute(_EMPTY)
+    for name, schema in _EMPTY.items():
+        database.table_of(name, schema.empty_table())
 
 
 def _select_mentioned(database: WorkDatabase, blocks: list[NameBlock]) -> pa.Table:

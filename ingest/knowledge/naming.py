@@ -26,29 +26,27 @@ from dataclasses import dataclass
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, MAX_PART_CHARACTERS, written_part
 from refactx.ingest.knowledge import aliases
 from refactx.ingest.knowledge.inverse import name_inverses
-from refactx.ingest.knowledge.known_names import KnownNames, no_known_names
+from refactx.ingest.knowledge.known_names import NamesBefore, no_known_names
+from refactx.ingest.knowledge.tables import Tables
 from refactx.ingest.parsers.staging import DESCRIPTION, LABEL, SHORT_DESCRIPTION, TITLE
 from refactx.ingest.selection import Selection
-from refactx.ingest.work_database import WorkDatabase
 
 BY_TITLE, BY_LABEL_AND_DESCRIPTION, BY_LABEL, BY_INVERSE, AS_BEFORE = 0, 1, 2, 3, 4
 """The values of `named.rule`: what made the name."""
 # Each text follows its rank, as one character: the least of these strings is the best term.
 _CHOSEN = """
-CREATE TABLE chosen AS
 SELECT entity, substr(label, 2) AS label, substr(description, 2) AS description, substr(title, 2) AS title,
     substr(short_description, 2) AS short_description
 FROM (
     SELECT entity,
-        min(chr(48 + rank) || text) FILTER (kind = {label}) AS label,
-        min(chr(48 + rank) || text) FILTER (kind = {description}) AS description,
-        min(chr(48 + rank) || text) FILTER (kind = {title}) AS title,
-        min(chr(48 + rank) || text) FILTER (kind = {short_description}) AS short_description
+        min(chr(48 + rank) || text) FILTER (WHERE kind = {label}) AS label,
+        min(chr(48 + rank) || text) FILTER (WHERE kind = {description}) AS description,
+        min(chr(48 + rank) || text) FILTER (WHERE kind = {title}) AS title,
+        min(chr(48 + rank) || text) FILTER (WHERE kind = {short_description}) AS short_description
     FROM terms GROUP BY entity
 )
 """
 _NATURAL = """
-CREATE TABLE named AS
 SELECT entity, cut(natural_name, {limit}) AS name, rule, length(natural_name) > {limit} AS is_cut, false AS has_id
 FROM (
     SELECT entity, rule, CASE rule
@@ -60,19 +58,21 @@ FROM (
             WHEN is_property(entity) THEN {by_label}
             WHEN title IS NOT NULL THEN {by_title}
             WHEN description IS NOT NULL THEN {by_both}
-            ELSE {by_label} END AS UTINYINT) AS rule
+            ELSE {by_label} END AS SMALLINT) AS rule
         FROM chosen
     )
 )
 WHERE natural_name IS NOT NULL
 """
-_KEEP_NAMES = """
-DELETE FROM named WHERE entity > 0 AND entity IN (SELECT entity FROM known);
-INSERT INTO named SELECT entity, name, {as_before}, false, false FROM known WHERE entity > 0
+_WITH_KNOWN_NAMES = """
+SELECT n.* FROM named n ANTI JOIN known k ON n.entity = k.entity
+UNION ALL SELECT entity, name, CAST({as_before} AS SMALLINT), false, false FROM known WHERE entity > 0
 """
-_KEEP_INVERSE_NAMES = """
-UPDATE named SET name = known.name, rule = {as_before}, is_cut = false FROM known
-WHERE named.entity < 0 AND named.entity = known.entity
+_WITH_KNOWN_INVERSE_NAMES = """
+SELECT n.entity, coalesce(k.name, n.name) AS name,
+    CAST(CASE WHEN k.entity IS NULL THEN n.rule ELSE {as_before} END AS SMALLINT) AS rule,
+    n.is_cut AND k.entity IS NULL AS is_cut, n.has_id
+FROM named n LEFT JOIN (SELECT entity, name FROM known WHERE entity < 0) k ON n.entity = k.entity
 """
 # The names that new entities could get.
 _CANDIDATES = """
@@ -81,10 +81,10 @@ UNION ALL SELECT cut(name, {limit} - length({suffix})) || {suffix} FROM named WH
 """
 # The entities that get their ids. An inverse has the negative number of its property.
 _COLLIDING = """
-CREATE TABLE colliding AS
 SELECT entity, name FROM named
 JOIN (
-    SELECT name, count(*) FILTER (is_property(entity) AND entity > 0) AS properties, count(*) FILTER (entity < 0) AS inverses
+    SELECT name, count(*) FILTER (WHERE is_property(entity) AND entity > 0) AS properties,
+        count(*) FILTER (WHERE entity < 0) AS inverses
     FROM named WHERE rule <> {as_before} GROUP BY name HAVING count(*) > 1
 ) USING (name)
 WHERE rule <> {as_before} AND CASE
@@ -93,19 +93,18 @@ WHERE rule <> {as_before} AND CASE
     ELSE true END
 UNION SELECT entity, name FROM named
 WHERE rule <> {as_before}
-    AND (list_contains(?, name) OR name IN (SELECT name FROM taken) OR ends_with(name, '{alias}'))
+    AND (name IN {reserved} OR name IN (SELECT name FROM taken) OR ends_with(name, '{alias}'))
 """
 _SUFFIX = "(CASE WHEN entity < 0 THEN ' (inverse of ' ELSE ' (' END || entity_id(abs(entity)) || ')')"
-_ADD_IDS = """
-UPDATE named SET
-    name = cut(name, {limit} - length({suffix})) || {suffix}, has_id = true,
-    is_cut = is_cut OR length(name) > {limit} - length({suffix})
-WHERE entity IN (SELECT entity FROM colliding)
+_WITH_IDS = """
+SELECT entity, CASE WHEN with_id IS NULL THEN name ELSE cut(name, {limit} - length({suffix})) || {suffix} END AS name, rule,
+    is_cut OR (with_id IS NOT NULL AND length(name) > {limit} - length({suffix})) AS is_cut,
+    has_id OR with_id IS NOT NULL AS has_id
+FROM named LEFT JOIN (SELECT DISTINCT entity AS with_id FROM colliding) ON entity = with_id
 """
 # Names with ids differ from each other, so a name with an id can collide only with a name without one, or with one that
 # the knowledge base has already.
 _COLLIDING_AGAIN = """
-CREATE OR REPLACE TABLE colliding AS
 SELECT entity, name FROM named
 WHERE rule <> {as_before} AND CASE
     WHEN has_id THEN entity IN (SELECT entity FROM colliding) AND name IN (SELECT name FROM taken) AND length(name) < {limit}
@@ -124,7 +123,7 @@ class NamingOutcome:
     notes: tuple[str, ...]
 
 
-def name_entities(database: WorkDatabase, selection: Selection, known: KnownNames | None = None) -> NamingOutcome:
+def name_entities(database: Tables, selection: Selection, known: NamesBefore | None = None) -> NamingOutcome:
     """Make the tables `chosen` and `named` from `terms` (and `claims`, if inverse facts are asked for).
 
     `chosen`: `entity, label, description, title, short_description`: the best of each, or NULL. `named`: `entity, name,
@@ -135,22 +134,22 @@ def name_entities(database: WorkDatabase, selection: Selection, known: KnownName
     terms = {"label": LABEL, "description": DESCRIPTION, "title": TITLE, "short_description": SHORT_DESCRIPTION}
     rules = {"by_title": BY_TITLE, "by_both": BY_LABEL_AND_DESCRIPTION, "by_label": BY_LABEL, "as_before": AS_BEFORE}
     values = {**rules, "limit": MAX_PART_CHARACTERS, "suffix": _SUFFIX, "alias": ALIAS}
-    database.execute(_CHOSEN.format(**terms))
-    database.execute(_NATURAL.format(**values))
+    database.table("chosen", _CHOSEN.format(**terms))
+    database.table("named", _NATURAL.format(**values))
     no_known_names(database)
     notes: tuple[str, ...] = ()
     if known is not None:
-        known.load_entities(database, {written_part(name) for _, name in selection.inverse_names})
-        database.execute(_KEEP_NAMES.format(**values))
+        known.load_entities({written_part(name) for _, name in selection.inverse_names})
+        database.table("named", _WITH_KNOWN_NAMES.format(**values))
     if selection.inverse:
         notes = name_inverses(database, selection, BY_INVERSE, {} if known is None else known.inverses)
-        database.execute(_KEEP_INVERSE_NAMES.format(**values))
     if known is not None:
-        known.load_taken(database, f"{_CANDIDATES.format(**values)} UNION ALL {aliases.NAMES}")
-    database.execute(_COLLIDING.format(**values), [[*DESCRIPTIONS, ALIAS_OF]])
+        database.table("named", _WITH_KNOWN_INVERSE_NAMES.format(**values))
+        known.load_taken(f"{_CANDIDATES.format(**values)} UNION ALL {aliases.NAMES}")
+    database.table("colliding", _COLLIDING.format(**values, reserved=(*DESCRIPTIONS, ALIAS_OF)))
     collisions = database.number("SELECT count(DISTINCT name) FROM colliding")
     while database.number("SELECT count(*) FROM colliding"):
-        database.execute(_ADD_IDS.format(**values))
-        database.execute(_COLLIDING_AGAIN.format(**values))
-    database.execute("DROP TABLE colliding")
+        database.table("named", _WITH_IDS.format(**values))
+        database.table("colliding", _COLLIDING_AGAIN.format(**values))
+    database.drop("colliding")
     return NamingOutcome(collisions, notes)
