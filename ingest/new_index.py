@@ -1,13 +1,11 @@
 """Building an index: sources → knowledge base → token sequences → tree → rows, published when it is complete."""
 
 from collections.abc import Sequence
-from dataclasses import replace as with_changes
 from pathlib import Path
 
 from refactx.ingest.pipeline import IngestSteps
 from refactx.ingest.progress import Clock, ProgressBars
 from refactx.ingest.publish import IngestResult, SegmentFacts, hubs_of, name_rows, publish_index
-from refactx.ingest.report import Report
 from refactx.ingest.resources import DEFAULT_RESOURCES, Resources
 from refactx.ingest.segment.load import Learned
 from refactx.ingest.segment.packing import DEFAULT_SHAPE, Shape
@@ -93,7 +91,7 @@ def ingest(
             paths = tuple(str(source.path) for source in inputs.all)
             return publish_index(
                 connection,
-                SegmentFacts(facts, learned, _deduct_merged(knowledge.report, len(facts))),
+                SegmentFacts(facts, learned, knowledge.report.without_merged(len(facts))),
                 header=IndexHeader(
                     name=index,
                     tokenizer_name=tokenizer_name,
@@ -110,16 +108,3 @@ def ingest(
                 names=lambda: name_rows(knowledge),
                 hubs=hubs_of(knowledge),
             )
-
-
-def _deduct_merged(report: Report, facts: int) -> Report:
-    """Return the account after encoding, in which facts with equal ids (a tokenizer may drop characters) are one."""
-    merged = report.facts - facts
-    if not merged:
-        return report
-    dropped = dict(sorted({**report.dropped, "same tokens": merged}.items()))
-    claims = max(0, report.claims - merged)
-    descriptions = facts - report.derived - claims
-    return with_changes(
-        report, facts=facts, claims=claims, descriptions=descriptions, kept=report.kept - merged, dropped=dropped
-    )

@@ -16,6 +16,7 @@ from refactx.ingest.report import Report
 from refactx.ingest.resources import Resources
 from refactx.ingest.segment.load import ZSTD_LEVEL, Learned, load_segment
 from refactx.ingest.segment.packing import KeyedRow, Shape
+from refactx.ingest.segment.ranges import CutRange
 from refactx.postgres.building import IndexHeader, begin, publish
 from refactx.postgres.catalogue import list_indexes
 from refactx.postgres.hubs import Hub, add_hubs
@@ -72,11 +73,15 @@ class IngestResult:
 
 @dataclass(frozen=True, slots=True)
 class SegmentFacts:
-    """The facts of a new segment, what its rows share, and the account of the facts' sources."""
+    """The facts of a new segment, what its rows share, and the account of the facts' sources.
+
+    `cut`: the pieces of the facts, if they are cut elsewhere (`refactx.ingest.segment.builder`).
+    """
 
     facts: EncodedFacts
     learned: Learned
     report: Report
+    cut: Iterable[CutRange] | None = None
 
 
 def publish_index(
@@ -110,6 +115,7 @@ def publish_index(
                 work=work,
                 shape=shape,
                 workers=resources.workers,
+                cut=segment.cut,
                 advance=lambda done: bars.advance("load", done, len(facts)),
             )
             if begun.names is not None:

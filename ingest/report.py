@@ -1,6 +1,6 @@
 """The account of the sources of an ingest: what became of every line that was read."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 REPORTED_FAULTS = 10
@@ -59,3 +59,21 @@ class Report:
         True
         """
         return cls(**{**document, "malformed": tuple(document["malformed"]), "notes": tuple(document["notes"])})
+
+    def without_merged(self, facts: int) -> "Report":
+        """Return the account after encoding, in which facts with equal ids (a tokenizer may drop characters) are one.
+
+        `facts`: how many are left.
+        """
+        merged = self.facts - facts
+        if not merged:
+            return self
+        claims = max(0, self.claims - merged)
+        return replace(
+            self,
+            facts=facts,
+            claims=claims,
+            descriptions=facts - self.derived - claims,
+            kept=self.kept - merged,
+            dropped=dict(sorted({**self.dropped, "same tokens": merged}.items())),
+        )

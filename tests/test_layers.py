@@ -37,7 +37,7 @@ LAYERS = """
 """
 INGEST_LAYERS = """
     ingest(the face)
-    new_index    change    retokenisation  compaction
+    new_index    change    retokenisation  compaction    cluster
     pipeline     publish
     knowledge    segment      hubs
     parsers      encoding
@@ -56,6 +56,7 @@ LIBRARIES = {  # where a library may be imported; a prefix of a module's name
     "psycopg": ("refactx.postgres", "refactx.share"),
     "psycopg_pool": ("refactx.postgres",),
     "duckdb": ("refactx.ingest.work_database",),
+    "pyspark": ("refactx.ingest.cluster",),
     "llama_cpp": ("refactx.engines.llamacpp",),
     "rdflib": (
         "refactx.query.sparql.parser",

@@ -20,7 +20,7 @@ from pyarrow import compute
 from refactx.fact import verbalise
 from refactx.ingest.encoding.encoded import FACT, TRIPLES, UNIT, EncodedFacts, UnitFacts, WholeFacts, open_sequences
 from refactx.ingest.encoding.small import encode_few
-from refactx.ingest.encoding.words import as_keys, encode_after_trigger, encode_by_word, same_as_whole
+from refactx.ingest.encoding.words import as_keys, encode_after_trigger, encode_by_word, from_keys, same_as_whole
 from refactx.ingest.progress import Advance
 from refactx.ingest.resources import DEFAULT_RESOURCES, Resources
 from refactx.ingest.small import are_few
@@ -144,10 +144,8 @@ def _write_sorted(database: WorkDatabase, query: str, work: Path, name: str) -> 
     path = work / f"{name}-tokens"
     with path.open("wb") as out:
         for batch in database.batches(query, _BATCH):
-            values = batch.column(0).cast(pa.large_binary())
-            ends = np.frombuffer(values.buffers()[1], np.int64)[values.offset : values.offset + len(values) + 1]
-            data = np.frombuffer(values.buffers()[2], np.uint8)[ends[0] : ends[-1]] if len(values) else b""
-            out.write(np.frombuffer(data, ">u4").astype(np.int32).tobytes())
-            lengths.append((np.diff(ends) // 4).astype(np.int32))
+            tokens, offsets = from_keys(batch.column(0))
+            out.write(tokens.tobytes())
+            lengths.append(np.diff(offsets).astype(np.int32))
     np.save(work / f"{name}-offsets.npy", offsets_of(np.concatenate(lengths).astype(np.int64)))
     return open_sequences(work, name)

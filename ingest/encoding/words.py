@@ -66,6 +66,20 @@ def as_keys(ids: Tokens, lengths: Offsets) -> pa.Array:
     return pa.Array.from_buffers(pa.large_binary(), len(lengths), buffers)
 
 
+def from_keys(keys: pa.Array) -> tuple[Tokens, Offsets]:
+    """Return binary values that `as_keys` made as ids and offsets (int64[n + 1]).
+
+    >>> tokens, offsets = from_keys(as_keys(np.array([7, 8, 9]), np.array([2, 1])))
+    >>> tokens.tolist(), offsets.tolist()
+    ([7, 8, 9], [0, 2, 3])
+    """
+    values = keys.cast(pa.large_binary())
+    _, ends, data = values.buffers()
+    bounds = np.frombuffer(ends, np.int64)[values.offset : values.offset + len(values) + 1]
+    joined = bytes(data)[bounds[0] : bounds[-1]] if len(values) else b""
+    return np.frombuffer(joined, ">u4").astype(np.int32), (bounds - bounds[0]) // 4
+
+
 def _flatten(encoded: list[list[int]]) -> tuple[Tokens, Offsets]:
     """Return lists of ids as all ids in a row, and how many each has."""
     lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))

@@ -55,13 +55,19 @@ def reader_of(parse: BlockParser) -> Reader:
     return read
 
 
+BLOCK_PARSERS: Mapping[Format, BlockParser] = {
+    "N-Triples": wikidata_blocks.parse_block,
+    "ready-made facts": lambda block, line, _: ready_made.parse_block(block, line),
+}
+"""The formats of which any block of whole lines can be parsed by itself."""
+
 FORMATS: Mapping[Format, SourceFormat] = {
     "N-Triples": SourceFormat(
-        reader_of(wikidata_blocks.parse_block),
+        reader_of(BLOCK_PARSERS["N-Triples"]),
         "<http://www.wikidata.org/entity/Q42> <http://www.wikidata.org/prop/direct/P31> ... .",
     ),
     "ready-made facts": SourceFormat(
-        reader_of(lambda block, line, _: ready_made.parse_block(block, line)),
+        reader_of(BLOCK_PARSERS["ready-made facts"]),
         "<Danny Boyle> <date of birth> <1956-10-20> .",
     ),
     "Turtle": SourceFormat(

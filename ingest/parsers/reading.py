@@ -158,9 +158,19 @@ def _parse(source: OpenSource, strict: bool, advance: AdvanceBytes) -> Iterator[
             at, what = min(parsed.faults)
             first_fault = f"line {at}: {what}"
             if strict:
-                raise InputError(f"{source.name}:{at}: {what}: correct the line, or leave out --strict to skip it")
+                raise malformed(source.name, at, what)
         yield parsed
         statements += parsed.statements
     if not statements:
-        what = first_fault or "it has only blank lines and comments"
-        raise InputError(f"{source.name} is not {source.kind}: {what}; expected lines such as {source.example}")
+        raise no_statement(source.name, source.kind, source.example, first_fault)
+
+
+def malformed(source: str, line: int, what: str) -> InputError:
+    """Return the error for a malformed line, if none is allowed."""
+    return InputError(f"{source}:{line}: {what}: correct the line, or leave out --strict to skip it")
+
+
+def no_statement(source: str, kind: str, example: str, first_fault: str) -> InputError:
+    """Return the error for a source without any of the lines that its kind should have."""
+    what = first_fault or "it has only blank lines and comments"
+    return InputError(f"{source} is not {kind}: {what}; expected lines such as {example}")

@@ -7,7 +7,7 @@ its figures.
 """
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from refactx.ingest.parallel import in_processes
 from refactx.ingest.segment.level_cutter import LevelCutter
 from refactx.ingest.segment.levels import Entries, FactEntries, SpilledEntries
 from refactx.ingest.segment.packing import DEFAULT_SHAPE, KeyedRow, Packing, Shape, packed
-from refactx.ingest.segment.ranges import cut_bounds, joined, ranges_of
+from refactx.ingest.segment.ranges import CutRange, cut_bounds, joined, ranges_of
 
 RANGE = 1_000_000
 """The most facts of a range: the few pieces that are cut twice are under 1% of it."""
@@ -29,7 +29,8 @@ LEAST_IN_PROCESSES = 500_000
 class SegmentBuilder:
     """A builder of the rows of one segment. `levels` is known when `rows` is exhausted.
 
-    `work`: a folder for the entries above the facts. `workers`: processes that cut the level of facts, if there are many,
+    `work`: a folder for the entries above the facts. `cut`: the pieces of the facts, if they are cut elsewhere: those of one
+    cutter that goes through all facts, in order. `workers`: processes that cut the level of facts, if there are many,
     else threads that pack rows; the rows are the same. `advance` is called with the number of facts that were done since
     the last call.
     """
@@ -41,11 +42,12 @@ class SegmentBuilder:
         *,
         work: Path,
         shape: Shape = DEFAULT_SHAPE,
+        cut: Iterable[CutRange] | None = None,
         workers: int = 2,
         advance: Callable[[int], object] = lambda done: None,
     ) -> None:
         self._facts, self._packing, self._work, self._shape = facts, packing, work, shape
-        self._workers, self._advance = workers, advance
+        self._cut, self._workers, self._advance = cut, workers, advance
         self.levels = 0
 
     def rows(self) -> Iterator[KeyedRow]:
@@ -58,8 +60,10 @@ class SegmentBuilder:
                 capacity = self._shape.inner if level else self._shape.facts
                 is_root = len(entries) <= max(capacity, self._shape.root if level else 0) or not shrinks
                 above = SpilledEntries(Path(folder, str(level + 1)))
-                if level == 0 and self._workers > 1 and len(entries) >= LEAST_IN_PROCESSES:
-                    yield from self._facts_in_processes(entries, above)
+                if level == 0 and not is_root and self._cut is not None:
+                    yield from self._parts(self._cut, above)
+                elif level == 0 and self._workers > 1 and len(entries) >= LEAST_IN_PROCESSES:
+                    yield from self._parts(self._cut_in_processes(entries), above)
                 else:
                     yield from self._level(level, entries, capacity, is_root, above)
                 above.finish()
@@ -86,11 +90,14 @@ class SegmentBuilder:
                 if level == 0:
                     self._advance(cutter.take_progress())
 
-    def _facts_in_processes(self, facts: Entries, above: SpilledEntries) -> Iterator[KeyedRow]:
+    def _cut_in_processes(self, facts: Entries) -> Iterator[CutRange]:
         """Cut the facts, of which there are more than a piece holds."""
         ranges = ranges_of(len(facts), min(RANGE, -(-len(facts) // self._workers)))
         cut = in_processes(cut_bounds, (facts, self._packing, self._shape), ranges, self._workers)
-        for part in joined(cut, facts, self._packing, self._shape):
+        return joined(cut, facts, self._packing, self._shape)
+
+    def _parts(self, parts: Iterable[CutRange], above: SpilledEntries) -> Iterator[KeyedRow]:
+        for part in parts:
             above.append(part.lifted)
             yield from part.rows
             self._advance(part.stop - part.start)

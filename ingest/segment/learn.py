@@ -24,10 +24,10 @@ _LEAST_BYTES = 2048  # a smaller one saves 1%, and training it takes as long as 
 
 def learn(facts: SortedFacts, level: int) -> tuple[TokenCodes, bytes]:
     """Return the token numbering, and the dictionary for compression at `level` (empty if the facts are too few)."""
-    size = min(_DICTIONARY_BYTES, int(len(facts) * _BYTES_PER_FACT))
-    if size < _LEAST_BYTES:  # the spots would lie side by side
-        return TokenCodes.from_sample(_front_code(facts, 0, len(facts))[0]), b""
-    spots = [_front_code(facts, start, _FACTS_PER_SPOT) for start in _spot_starts(len(facts))]
+    size = _dictionary_bytes(len(facts))
+    spots = [_front_code(facts, low, high) for low, high in sample_ranges(len(facts))]
+    if not size:
+        return TokenCodes.from_sample(spots[0][0]), b""
     codes = TokenCodes.from_sample(np.concatenate([tokens for tokens, _, _ in spots]))
     samples: list[bytes | bytearray | memoryview] = [dump(to_members(_piece(codes, *spot))) for spot in spots]
     try:
@@ -36,14 +36,23 @@ def learn(facts: SortedFacts, level: int) -> tuple[TokenCodes, bytes]:
         return codes, b""
 
 
-def _spot_starts(count: int) -> list[int]:
+def sample_ranges(count: int) -> list[tuple[int, int]]:
+    """Return the ranges of `count` facts that `learn` reads, in order."""
+    if not _dictionary_bytes(count):  # the spots would lie side by side
+        return [(0, count)]
     spots = max(1, min(_SPOTS, count // _FACTS_PER_SPOT))
-    return [count * spot // spots for spot in range(spots)]
+    starts = [count * spot // spots for spot in range(spots)]
+    return [(start, min(start + _FACTS_PER_SPOT, count)) for start in starts]
 
 
-def _front_code(facts: SortedFacts, start: int, count: int) -> tuple[Tokens, NDArray[np.int64], NDArray[np.int64]]:
-    """Return suffix tokens, `lcp` and suffix lengths of a piece of `count` facts that would begin at fact `start`."""
-    tokens, offsets = facts.read_tokens(start, min(start + count, len(facts)))
+def _dictionary_bytes(count: int) -> int:
+    size = min(_DICTIONARY_BYTES, int(count * _BYTES_PER_FACT))
+    return size if size >= _LEAST_BYTES else 0
+
+
+def _front_code(facts: SortedFacts, low: int, high: int) -> tuple[Tokens, NDArray[np.int64], NDArray[np.int64]]:
+    """Return suffix tokens, `lcp` and suffix lengths of a piece of facts low to high - 1."""
+    tokens, offsets = facts.read_tokens(low, high)
     lcp = shared_lengths(tokens, offsets).astype(np.int64)
     lengths = np.diff(offsets) - lcp
     return tokens[ragged(offsets[:-1] + lcp, lengths)], lcp, lengths

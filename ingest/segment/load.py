@@ -1,6 +1,6 @@
 """The rows of a segment, loaded into its table from sorted facts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from refactx.ingest.encoding.encoded import EncodedFacts
 from refactx.ingest.segment.builder import SegmentBuilder
 from refactx.ingest.segment.learn import learn
 from refactx.ingest.segment.packing import Packing, Shape
+from refactx.ingest.segment.ranges import CutRange
 from refactx.postgres.locks import Connection
 from refactx.postgres.tables import copy_rows
 from refactx.tree.codec import RowCodec, shared_seed
@@ -47,14 +48,15 @@ def load_segment(
     work: Path,
     shape: Shape,
     workers: int,
+    cut: Iterable[CutRange] | None = None,
     advance: Callable[[int], object] = lambda done: None,
 ) -> dict[str, Any]:
-    """Fill the table of a segment, in the caller's transaction.
+    """Fill the table of a segment, in the caller's transaction. `cut`: as in `SegmentBuilder`.
 
     Returns:
         The columns of its row in the table `refactx.segments` (`refactx.postgres.building.show_segment`).
     """
-    builder = SegmentBuilder(facts, learned.packing, work=work, shape=shape, workers=workers, advance=advance)
+    builder = SegmentBuilder(facts, learned.packing, work=work, shape=shape, cut=cut, workers=workers, advance=advance)
     copy_rows(connection, "pieces", segment, builder.rows())
     return {
         "levels": builder.levels,

@@ -55,10 +55,7 @@ class Source:
     @property
     def format_by_name(self) -> Format | None:
         """The format that the name says, without regard to compression; None if it says none."""
-        name = self.path.name.lower()
-        for suffix in SUFFIXES:
-            name = name.removesuffix(suffix)
-        return _FORMATS.get(Path(name).suffix)
+        return format_by_name(self.path.name)
 
     @property
     def size(self) -> int | None:
@@ -166,9 +163,27 @@ def format_of(source: Source) -> Format:
     Raises:
         InputError: as `Source.blocks` does; or neither the name nor the first line says what the file is.
     """
-    start = source.first_lines()
+    return recognise_format(source.name, source.format_by_name, source.first_lines())
+
+
+def format_by_name(name: str) -> Format | None:
+    """Return the format that a file's name says, without regard to compression; None if it says none.
+
+    >>> format_by_name("truthy.NT.bz2")
+    'N-Triples'
+    """
+    name = name.lower()
+    for suffix in SUFFIXES:
+        name = name.removesuffix(suffix)
+    return _FORMATS.get(Path(name).suffix)
+
+
+def recognise_format(source: str, named: Format | None, start: bytes) -> Format:
+    """Return the format of a source, given the format that its name says and its first lines.
+
+    Raises InputError if neither says what the file is.
+    """
     first = next((line for line in start.split(b"\n", 1000) if line.strip() and not line.startswith(b"#")), b"")
-    named = source.format_by_name
     if named in (None, "ready-made facts") and _TRIPLE.match(first):
         return "N-Triples"
     if named is not None:
@@ -182,7 +197,7 @@ def format_of(source: Source) -> Format:
     if first.lstrip().startswith((b"<?xml", b"<rdf:RDF")):
         return "RDF/XML"
     raise InputError(
-        f"{source.name} is neither N-Triples nor ready-made facts: expected a file name such as facts.nt, facts.nt.gz, "
+        f"{source} is neither N-Triples nor ready-made facts: expected a file name such as facts.nt, facts.nt.gz, "
         f"facts.txt.bz2, facts.csv or facts.ttl, or lines such as <subject> <predicate> <object> ."
     )
 

@@ -48,25 +48,29 @@ class SourceArguments:
     resources: "Resources"
 
 
-@click.command(cls=GroupedCommand, groups=SOURCE_GROUPS)
-@click.argument("sources", nargs=-1, metavar="SOURCE...", type=FILE)
+@click.command(cls=GroupedCommand, groups={**SOURCE_GROUPS, "Cluster": ("cluster", "cluster_work")})
+@click.argument("sources", nargs=-1, metavar="SOURCE...")
 @click.option("--tokenizer", metavar="MODEL", help="Of this model: Hugging Face id, folder or GGUF.")
 @OWN_INDEX
 @click.option("--replace", is_flag=True, help="Replace an existing index.")
 @click.option("--append", "appends", is_flag=True, help="Add new facts to an existing index.")
 @click.option("--kb", metavar="NAME", help="Take the facts of index NAME, not of a SOURCE.")
 @click.option("--store", "stores", is_flag=True, help="Keep a store of RDF triples beside it, for SPARQL.")
+@click.option("--cluster", metavar="URL", help="Build on Spark: spark://HOST:7077, sc://HOST, yarn.")
+@click.option("--cluster-work", metavar="URI", help="With it: a folder in the storage of the cluster.")
 @source_options
 @JSON
 @DB
 def ingest(
-    sources: tuple[Path, ...],
+    sources: tuple[str, ...],
     tokenizer: str | None,
     db: str | None,
     replace: bool,
     appends: bool,
     kb: str | None,
     stores: bool,
+    cluster: str | None,
+    cluster_work: str | None,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -98,14 +102,24 @@ def ingest(
         raise click.UsageError("Missing argument 'SOURCE...': give one or more files, or - for standard input")
     if tokenizer is None and not appends:
         raise click.UsageError("Missing option '--tokenizer': give the model that is to use the index")
+    if (cluster is None) != (cluster_work is None):
+        raise InputError("--cluster and --cluster-work belong together: give both, or neither")
+    if cluster is not None and (appends or kb is not None or given["page"] or given["page_props"]):
+        raise InputError(
+            "--cluster builds an index from N-Triples or lines of facts: leave out --append, --kb, --page and --page-props"
+        )
     arguments = _source_arguments(given)  # reports mistakes before a tokenizer is loaded or a server is started
     loaded = None if tokenizer is None else load_tokenizer(tokenizer)
     with database(db) as opened:
         if appends:
-            changed = _change("append", sources, opened, loaded[0] if loaded else None, arguments)
+            paths = tuple(map(Path, sources))
+            changed = _change("append", paths, opened, loaded[0] if loaded else None, arguments)
             _print_change(changed, opened, as_json, stores)
         elif loaded is not None:
-            result = _build(sources, kb, opened, loaded, replace, arguments)
+            if cluster is not None and cluster_work is not None:
+                result = _build_on_cluster(cluster, cluster_work, sources, opened, loaded, replace, arguments)
+            else:
+                result = _build(tuple(map(Path, sources)), kb, opened, loaded, replace, arguments)
             print_with_store(opened, result.index, result.to_json, lambda: _show_result(result), as_json, builds=stores)
 
 
@@ -173,6 +187,34 @@ def _build(
         replace=replace,
         resources=given.resources,
     )
+
+
+def _build_on_cluster(
+    cluster: str,
+    cluster_work: str,
+    sources: tuple[str, ...],
+    database: "Database",
+    tokenizer: "tuple[FactTokenizer, str]",
+    replace: bool,
+    given: SourceArguments,
+) -> "IngestResult":
+    from refactx.ingest.cluster import build_index, session
+
+    with session(cluster) as spark:
+        return build_index(
+            spark,
+            sources,
+            database,
+            index=given.index,
+            tokenizer=tokenizer[0],
+            tokenizer_name=tokenizer[1],
+            cluster_work=cluster_work,
+            work=given.work,
+            selection=given.selection,
+            strict=given.strict,
+            replace=replace,
+            resources=given.resources,
+        )
 
 
 def _change(

@@ -17,7 +17,8 @@ from refactx.share.export import export_index
 
 OTHER_ENGINES = DOCS / "how-to" / "other-engines.md"
 CLIENTS = DOCS / "how-to" / "clients.md"  # tests/server runs them
-RUN = [page for page in PAGES if blocks(page, "python") and page not in (OTHER_ENGINES, CLIENTS)]
+SPARK = DOCS / "how-to" / "spark.md"  # tests/ingest/cluster runs them
+RUN = [page for page in PAGES if blocks(page, "python") and page not in (OTHER_ENGINES, CLIENTS, SPARK)]
 
 
 def test_there_are_pages_with_python() -> None:

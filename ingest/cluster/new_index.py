@@ -1,0 +1,189 @@
+"""Building an index on a cluster: its machines read, join, encode, sort and cut; the driver loads the rows."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pyarrow import parquet
+
+from refactx.ingest.cluster.cutting import CutTask, cut_rows, cut_runs, pieces_of
+from refactx.ingest.cluster.encoding import count_tokens, encode_facts
+from refactx.ingest.cluster.facts import ClusterFacts
+from refactx.ingest.cluster.macros import expand
+from refactx.ingest.cluster.reading import read_lines, view_staged
+from refactx.ingest.cluster.sessions import cluster_errors
+from refactx.ingest.cluster.sorting import open_sorted
+from refactx.ingest.cluster.sources import ClusterFile, files_of
+from refactx.ingest.cluster.stages import Stages
+from refactx.ingest.cluster.streams import batches_of
+from refactx.ingest.cluster.tables import ClusterTables
+from refactx.ingest.knowledge.knowledge_base import FILES, KnowledgeBase, join_tables
+from refactx.ingest.parsers.reading import LineAccount
+from refactx.ingest.progress import Clock
+from refactx.ingest.publish import IngestResult, SegmentFacts, hubs_of, name_rows, publish_index
+from refactx.ingest.report import Report
+from refactx.ingest.resources import DEFAULT_RESOURCES, Resources
+from refactx.ingest.segment.learn import sample_ranges
+from refactx.ingest.segment.load import Learned
+from refactx.ingest.segment.packing import DEFAULT_SHAPE, Shape
+from refactx.ingest.selection import DEFAULT_SELECTION, Selection
+from refactx.ingest.work_folder import names_of, work_folder
+from refactx.postgres.building import IndexHeader, check_free, check_name
+from refactx.postgres.database import Database
+from refactx.postgres.locks import name_lock
+from refactx.postgres.writer import writing
+from refactx.tokenizer import FactTokenizer
+
+_ON_CLUSTER = ("units.parquet", "facts.parquet")
+"""The files of a knowledge base that stay tables of the cluster, which sorts none of them."""
+
+
+def build_index(
+    spark: Any,
+    sources: Sequence[str],
+    database: Database,
+    *,
+    index: str,
+    tokenizer: FactTokenizer,
+    tokenizer_name: str,
+    cluster_work: str,
+    work: Path,
+    selection: Selection = DEFAULT_SELECTION,
+    strict: bool = False,
+    replace: bool = False,
+    trigger: str = "Fact:",
+    terminator: str = " .",
+    resources: Resources = DEFAULT_RESOURCES,
+    shape: Shape = DEFAULT_SHAPE,
+) -> IngestResult:
+    """Build an index on a cluster: the same rows, names and account as `refactx.ingest.ingest` on one machine.
+
+    `work`: a folder at the driver. `resources`: threads of the driver, and whether to show progress. The rest, and what
+    it raises, is as in `refactx.ingest.cluster.ingest` and `refactx.ingest.ingest`.
+    """
+    check_name(index)
+    with cluster_errors(), writing(database, index, work) as connection, name_lock(connection, index):
+        check_free(connection, index, replace)
+        files = files_of(spark, sources)
+        with work_folder(work, *names_of(connection), index) as folder:
+            clock = Clock()
+            stages = _Stages(spark, cluster_work, files, selection, strict, (*names_of(connection), index))
+            knowledge = stages.knowledge_base(clock, folder)
+            facts = stages.facts(clock, tokenizer, trigger)
+            facts.keep(sample_ranges(len(facts)))
+            task = CutTask(packing=(learned := Learned.of(facts)).packing, shape=shape)
+            cut = stages.cut(clock, facts, task)
+            result = publish_index(
+                connection,
+                SegmentFacts(
+                    facts,
+                    learned,
+                    knowledge.report.without_merged(len(facts)),
+                    cut=pieces_of(cut_rows(spark, cut), facts, task),
+                ),
+                header=IndexHeader(
+                    name=index,
+                    tokenizer_name=tokenizer_name,
+                    tokenizer=tokenizer,
+                    trigger=trigger,
+                    terminator=terminator,
+                    source=tuple(file.name for file in files),
+                ),
+                replace=replace,
+                work=folder,
+                shape=shape,
+                resources=resources,
+                clock=clock,
+                names=lambda: name_rows(knowledge),
+                hubs=hubs_of(knowledge),
+            )
+        stages.release()
+        return result
+
+
+class _Stages:
+    """The stages of one index in the cluster's storage."""
+
+    def __init__(
+        self,
+        spark: Any,
+        cluster_work: str,
+        files: tuple[ClusterFile, ...],
+        selection: Selection,
+        strict: bool,
+        names: tuple[str, ...],
+    ) -> None:
+        digest = hashlib.sha256("\0".join(names).encode()).hexdigest()
+        self._spark, self._files, self._selection, self._strict = spark, files, selection, strict
+        self._folder = f"{cluster_work.rstrip('/')}/refactx-{digest[:16]}"
+        identity = {"files": [file.identity() for file in files], "selection": selection.to_json(), "strict": strict}
+        self._stages = Stages(spark, self._folder, identity)
+
+    def knowledge_base(self, clock: Clock, folder: Path) -> KnowledgeBase:
+        """Read and join; units and facts become views, and the rest a folder of files here."""
+        staged = f"{self._folder}/read"
+        with clock.step("read"):
+            lines = self._stages.run("read", self._read)
+        with clock.step("join"):
+
+            def join(place: str) -> dict[str, Any]:
+                tables = ClusterTables(self._spark, f"{place}-tables")
+                view_staged(self._spark, tables, staged)
+                report = join_tables(tables, LineAccount.from_json(lines), self._selection)
+                for name, query in FILES.items():
+                    order = query if name not in _ON_CLUSTER else query.partition(" ORDER BY")[0]
+                    self._spark.sql(expand(order)).write.mode("overwrite").parquet(f"{place}/{name}")
+                return asdict(report)
+
+            report = self._stages.run("join", join)
+            place = f"{self._folder}/join"
+            for name in FILES:
+                table = self._spark.read.parquet(f"{place}/{name}")
+                if name in _ON_CLUSTER:
+                    table.createOrReplaceTempView(name.removesuffix(".parquet"))
+                else:
+                    _download(table, name, folder)
+        return KnowledgeBase(folder, Report.from_json(report))
+
+    def facts(self, clock: Clock, tokenizer: FactTokenizer, trigger: str) -> ClusterFacts:
+        """Encode and sort."""
+
+        def encode(place: str) -> dict[str, Any]:
+            facts = encode_facts(self._spark, tokenizer, trigger, place)
+            return {"tokens": count_tokens(self._spark, facts)}
+
+        with clock.step("encode"):
+            tokens = self._stages.run("encode", encode, tokenizer=tokenizer.fingerprint, trigger=trigger)["tokens"]
+            return ClusterFacts(self._spark, open_sorted(self._spark, "ids", f"{self._folder}/encode"), tokens)
+
+    def cut(self, clock: Clock, facts: ClusterFacts, task: CutTask) -> str:
+        """Cut the facts, and return the folder of what tasks wrote."""
+
+        def cut(place: str) -> dict[str, Any]:
+            cut_runs(self._spark, facts.parts, task, place)
+            return {}
+
+        with clock.step("cut"):
+            self._stages.run("cut", cut, shape=asdict(task.shape))
+        return f"{self._folder}/cut"
+
+    def release(self) -> None:
+        """Give up what the stages left."""
+        self._stages.release("read", "join", "encode", "cut")
+
+    def _read(self, place: str) -> dict[str, Any]:
+        account = read_lines(self._spark, self._files, self._selection, strict=self._strict, folder=place)
+        return account.to_json()
+
+
+_ORDERS = {"names.parquet": ["name"], "ids.parquet": ["entity"], "hubs.parquet": ["object", "predicate", "inverse"]}
+
+
+def _download(table: Any, name: str, folder: Path) -> None:
+    """Write the rows of a table of the cluster to a file here, in the order of a knowledge base's file."""
+    batches = batches_of(table.orderBy(*_ORDERS[name]))
+    with parquet.ParquetWriter(folder / name, next(batches).schema, compression="zstd") as writer:
+        for batch in batches:
+            writer.write_table(batch)

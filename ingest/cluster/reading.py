@@ -1,0 +1,179 @@
+"""The first stage on a cluster: lines → staged rows, parsed in splits by the parsers of one machine.
+
+A split is a part of a file (also of one in bzip2) that begins and ends between lines. No task knows the number of its
+first line, so it counts from one, and the driver adds up the splits of a file in order.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from refactx.ingest.cluster.sources import ClusterFile
+from refactx.ingest.cluster.tables import ClusterTables
+from refactx.ingest.cluster.versions import Versions, check_versions, versions_here
+from refactx.ingest.parsers.formats import BLOCK_PARSERS, FORMATS
+from refactx.ingest.parsers.parsed import Parsed
+from refactx.ingest.parsers.reading import LineAccount, malformed, no_statement
+from refactx.ingest.parsers.staging import cast_rows
+from refactx.ingest.report import REPORTED_FAULTS
+from refactx.ingest.selection import Selection
+from refactx.ingest.sources.source import Format
+
+_ACCOUNT = "account"
+# All tables in one, since the rows of a task have one form: each column of a table stands in one of its type.
+_PLACES = {
+    "claims": {"subject": "a", "property": "b", "object": "c", "text": "x", "kind": "k"},
+    "terms": {"entity": "a", "kind": "k", "rank": "r", "text": "x"},
+    "redirects": {"entity": "a", "target": "b"},
+    "left_out": {"property": "a", "reason": "x"},
+    "ready": {"subject": "x", "predicate": "y", "object": "z"},
+}
+_TYPES = {
+    **dict.fromkeys("abc", pa.int64()),
+    **dict.fromkeys("xyz", pa.string()),
+    **dict.fromkeys("kr", pa.int16()),
+}
+_WIDE = pa.schema({"part": pa.string(), **_TYPES})
+_WIDE_SQL = "part STRING, a BIGINT, b BIGINT, c BIGINT, x STRING, y STRING, z STRING, k SMALLINT, r SMALLINT"
+
+
+@dataclass(slots=True, kw_only=True)
+class SplitAccount:
+    """What became of the lines of a split. `file`: a file's key; `start`: where the split begins in it, in bytes.
+
+    `faults`: the first malformed lines, with their numbers in the split; the rest as in `LineAccount`.
+    """
+
+    file: int
+    start: int
+    lines: int = 0
+    statements: int = 0
+    cut: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    malformed: int = 0
+    faults: list[tuple[int, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, parsed: Parsed) -> None:
+        """Add the lines of a parsed block."""
+        self.lines += parsed.lines
+        self.statements += parsed.statements
+        self.cut += parsed.cut
+        self.dropped += parsed.dropped
+        self.malformed += len(parsed.faults)
+        self.faults += parsed.faults[: REPORTED_FAULTS - len(self.faults)]
+        self.notes += parsed.notes
+
+    def to_row(self) -> pa.Table:
+        """Return the account as a row of the wide table."""
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return _wide(_ACCOUNT, {"x": pa.array([json.dumps(values)])}, 1)
+
+
+def read_lines(
+    spark: Any, files: Sequence[ClusterFile], selection: Selection, *, strict: bool, folder: str
+) -> LineAccount:
+    """Parse all files into staged rows in a folder, and return the account of their lines.
+
+    Raises InputError if a file is not what its name says, and for the first malformed line if `strict` is set.
+    """
+    frames = []
+    for form in BLOCK_PARSERS:
+        paths = [file.path for file in files if file.format == form]
+        if paths:
+            places = "_metadata.file_path", "_metadata.file_block_start"
+            lines = spark.read.text(paths).selectExpr(
+                f"xxhash64({places[0]}) AS file", f"{places[1]} AS start", "value"
+            )
+            frames.append(lines.mapInArrow(partial(parse_splits, versions_here(), form, selection), _WIDE_SQL))
+    rows = frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
+    rows.write.mode("overwrite").partitionBy("part").parquet(folder)
+    kept = spark.read.schema(_WIDE_SQL).parquet(folder).where(f"part = '{_ACCOUNT}'").select("x")
+    return whole_account(files, [row[0] for row in kept.collect()], strict=strict)
+
+
+def view_staged(spark: Any, tables: ClusterTables, folder: str) -> None:
+    """Make the staged tables views of a session."""
+    spark.read.schema(_WIDE_SQL).parquet(folder).createOrReplaceTempView("staged")
+    for name, places in _PLACES.items():
+        columns = ", ".join(f"{place} AS {column}" for column, place in places.items())
+        tables.view(name, f"SELECT {columns} FROM staged WHERE part = '{name}'")
+
+
+def parse_splits(
+    driver: Versions, form: Format, selection: Selection, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the wide rows of a task's lines (`file, start, value`), and after each split its account."""
+    check_versions(driver)
+    account: SplitAccount | None = None
+    for batch in batches:
+        for file, start, values in _splits(batch):
+            if account is None or (account.file, account.start) != (file, start):
+                if account is not None:
+                    yield from account.to_row().to_batches()
+                account = SplitAccount(file=file, start=start)
+            lines = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values), b"\n")
+            parsed = BLOCK_PARSERS[form](lines[0].as_py() + b"\n", account.lines + 1, selection)
+            account.add(parsed)
+            for name, rows in parsed.tables.items():
+                yield from _wide_rows(name, rows).to_batches()
+    if account is not None:
+        yield from account.to_row().to_batches()
+
+
+def _splits(batch: pa.RecordBatch) -> Iterator[tuple[int, int, pa.Array]]:
+    """Yield the file, the start and the lines (binary) of each split that a batch has lines of."""
+    files, starts, values = batch.columns
+    changes = pc.or_(pc.not_equal(files[1:], files[:-1]), pc.not_equal(starts[1:], starts[:-1]))
+    at = [0, *(place + 1 for place, differs in enumerate(changes.to_pylist()) if differs), len(batch)]
+    for low, high in pairwise(at):
+        if high > low:
+            yield files[low].as_py(), starts[low].as_py(), values[low:high].cast(pa.binary())
+
+
+def _wide_rows(name: str, rows: pa.Table) -> pa.Table:
+    """Return rows of a staged table as rows of the wide one."""
+    exact = cast_rows(name, rows)
+    return _wide(name, {place: exact[column] for column, place in _PLACES[name].items()}, len(rows))
+
+
+def _wide(part: str, columns: Mapping[str, Any], count: int) -> pa.Table:
+    """Return rows of the wide table, with null where there is no column."""
+    given = [columns[name].cast(kind) if name in columns else pa.nulls(count, kind) for name, kind in _TYPES.items()]
+    return pa.table([pa.array([part] * count, pa.string()), *given], schema=_WIDE)
+
+
+def whole_account(files: Sequence[ClusterFile], rows: Sequence[str], *, strict: bool) -> LineAccount:
+    """Return the account of all splits, from their rows, in the order of the files. Raises as `read_lines`."""
+    splits = [SplitAccount(**json.loads(row)) for row in rows]
+    account = LineAccount()
+    for file in files:
+        own = sorted((split for split in splits if split.file == file.key), key=lambda split: split.start)
+        before, faults = 0, list[tuple[int, str]]()
+        for split in own:
+            faults += [(before + line, what) for line, what in split.faults]
+            before += split.lines
+        if strict and faults:
+            raise malformed(file.name, *faults[0])
+        if not any(split.statements for split in own):
+            first = f"line {faults[0][0]}: {faults[0][1]}" if faults else ""
+            raise no_statement(file.name, file.format, FORMATS[file.format].example, first)
+        account.add(
+            file.name,
+            Parsed(
+                lines=before,
+                dropped=sum((Counter(split.dropped) for split in own), Counter[str]()),
+                faults=faults,
+                cut=sum(split.cut for split in own),
+                notes=tuple(dict.fromkeys(note for split in own for note in split.notes)),
+            ),
+        )
+        account.dropped["malformed"] += sum(split.malformed for split in own) - len(faults)
+    return account
