@@ -134,7 +134,7 @@ def _run(
         found.append(choice)
 
     def begin() -> int:
-        job.examples = [shared.continued(one) for one in channel.examples]
+        job.examples = shared.continued(job, channel.examples)
         shared.make_room()
         return engine.prefill(())
 

@@ -20,7 +20,8 @@ class Job:
     `end`: called with its sequence when the text has ended; `room`: the most ids that it may need in the engine, besides
     what it shares with others.
 
-    `passes`: how many forward passes read ids for it; `seconds`: from its beginning to its end, when it `is_done`;
+    `continued`: sequences of others that it continues, which stay as long as it runs; `passes`: how many forward passes
+    read ids for it; `seconds`: from its beginning to its end, when it `is_done`;
     `error`: what ended it before its end; `is_cancelled`: set this to end it before the next pass; `cancelled`: asked
     before each pass, from any thread, ends it once it returns True.
     """
@@ -31,6 +32,7 @@ class Job:
     examples: Sequence[int] = ()
     end: Callable[[int], object] = lambda sequence: None
     room: int = 0
+    continued: list[int] = field(default_factory=list)
     passes: int = 0
     seconds: float = 0.0
     error: BaseException | None = None

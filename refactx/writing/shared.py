@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from refactx.engines.engine import Engine
+from refactx.engines.job import Job
 from refactx.engines.language_model import LanguageModel
 from refactx.engines.scheduler import Scheduler
 
@@ -32,25 +33,26 @@ class SharedEngine:
         self._shared: dict[tuple[int, ...], int] = {}  # by what they have read, the one used last at the end
         self._kept: dict[tuple[int, ...], int] = {}  # likewise; they have what room jobs leave
 
-    def continued(self, ids: Sequence[int]) -> int:
-        """Return a sequence that has read ids, which texts continue."""
-        key, scheduler = tuple(ids), self.scheduler
-        sequence = self._shared.pop(key, None)
-        if sequence is None:
-            used = {number for job in scheduler.running for number in job.examples}
-            for old in [old for old, number in self._shared.items() if number not in used]:
-                if len(self._shared) >= MOST_SHARED:
-                    scheduler.engine.drop(self._shared.pop(old))
-                    scheduler.reserved -= len(old)
-            scheduler.reserved += len(key)
-            try:
-                self.make_room()
-                sequence = scheduler.engine.prefill(ids)
-            except BaseException:
-                scheduler.reserved -= len(key)
-                raise
-        self._shared[key] = sequence
-        return sequence
+    def continued(self, job: Job, texts: Sequence[Sequence[int]]) -> list[int]:
+        """Return sequences that have read these texts, in their order. They stay at least as long as the job runs."""
+        keys, scheduler = [tuple(ids) for ids in texts], self.scheduler
+        for key in keys:
+            if key in self._shared:
+                self._shared[key] = self._shared.pop(key)
+                job.continued.append(self._shared[key])
+        for key in keys:
+            if key not in self._shared:
+                for old in self._unused()[: len(self._shared) + 1 - MOST_SHARED]:
+                    self._release(old)
+                scheduler.reserved += len(key)
+                try:
+                    self.make_room()
+                    self._shared[key] = scheduler.engine.prefill(key)
+                except BaseException:
+                    scheduler.reserved -= len(key)
+                    raise
+                job.continued.append(self._shared[key])
+        return [self._shared[key] for key in keys]
 
     def begun_like(self, ids: Sequence[int]) -> tuple[int, int]:
         """Return a sequence of the caller's that has read the first ids of a text, and how many; not all of them.
@@ -83,17 +85,32 @@ class SharedEngine:
         self._kept[tuple(ids)] = engine.fork(sequence)
 
     def make_room(self, but: tuple[int, ...] | None = None) -> None:
-        """Release kept texts, the oldest first, as far as running jobs and shared sequences may need their room.
+        """Release kept texts, then shared sequences that no running job continues, the oldest first, as far as running
+        jobs and the other shared sequences may need their room.
 
-        `but`: ids of one that stays.
+        `but`: ids of a kept text that stays.
         """
         for old in [old for old in self._kept if old != but]:
             if not self._is_crowded():
                 return
             self.scheduler.engine.drop(self._kept.pop(old))
+        for old in self._unused():
+            if not self._is_crowded():
+                return
+            self._release(old)
+
+    def _unused(self) -> list[tuple[int, ...]]:
+        """Return the ids of shared sequences that no running job continues, the one used last at the end."""
+        used = {number for job in self.scheduler.running for number in job.continued}
+        return [ids for ids, number in self._shared.items() if number not in used]
+
+    def _release(self, ids: tuple[int, ...]) -> None:
+        """Release a shared sequence."""
+        self.scheduler.engine.drop(self._shared.pop(ids))
+        self.scheduler.reserved -= len(ids)
 
     def _is_crowded(self) -> bool:
-        """Whether kept texts take room that running jobs or shared sequences may need."""
+        """Whether running jobs may need more room than shared sequences and kept texts leave."""
         scheduler, capacity = self.scheduler, self.scheduler.engine.capacity
         taken = scheduler.reserved + sum(job.room for job in scheduler.running) + sum(map(len, self._kept))
         return capacity is not None and taken > capacity

@@ -170,15 +170,15 @@ class _Text:
         )
 
         def begin() -> int:
-            job.examples = [shared.continued(one) for one in chooser.examples]
-            if self._prefix:
-                return engine.fork(shared.continued(self._prefix))
-            if not options.keeps:
-                shared.make_room()
-                return engine.prefill(())
-            sequence, read = shared.begun_like(self._order.prompt)
-            self.row.pending = list(self._order.prompt[read:])
-            return sequence
+            texts = [*chooser.examples, self._prefix] if self._prefix else chooser.examples
+            found = shared.continued(job, texts)
+            job.examples = found[: len(chooser.examples)]
+            if options.keeps and not self._prefix:
+                sequence, read = shared.begun_like(self._order.prompt)
+                self.row.pending = list(self._order.prompt[read:])
+                return sequence
+            shared.make_room()
+            return engine.fork(found[-1]) if self._prefix else engine.prefill(())
 
         def end(sequence: int) -> None:
             if self.row.done and options.keeps and not self._prefix:
