@@ -21,9 +21,9 @@ class Job:
     what it shares with others.
 
     `continued`: sequences of others that it continues, which stay as long as it runs; `passes`: how many forward passes
-    read ids for it; `seconds`: from its beginning to its end, when it `is_done`;
-    `error`: what ended it before its end; `is_cancelled`: set this to end it before the next pass; `cancelled`: asked
-    before each pass, from any thread, ends it once it returns True.
+    read ids for it; `seconds`: from its beginning to its end, when it `is_done`; `error`: what ended it before its end;
+    `is_cancelled`: set this to end it before the next pass; `cancelled`: asked before each pass, from any thread, ends it
+    once it returns True.
     """
 
     steps: Steps[None]

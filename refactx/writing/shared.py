@@ -42,7 +42,7 @@ class SharedEngine:
                 job.continued.append(self._shared[key])
         for key in keys:
             if key not in self._shared:
-                for old in self._unused()[: len(self._shared) + 1 - MOST_SHARED]:
+                for old in self._unused()[: max(0, len(self._shared) + 1 - MOST_SHARED)]:
                     self._release(old)
                 scheduler.reserved += len(key)
                 try:

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,31 @@ ALONE = WritingOptions(is_end=lambda _: False, answer_line=lambda _, __: (), fre
 class Counted(TableEngine):
     """It counts the ids that it has read, and never holds more than its capacity."""
 
-    fed = 0
+    fed = prefilled = 0
+
+    def prefill(self, ids: Sequence[int]) -> int:
+        self.prefilled += len(ids)
+        return super().prefill(ids)
 
     def feed(self, feeds: Sequence[tuple[int, Feed]], trees: Sequence[FeedTree] = ()) -> Any:
         self.fed += sum(len(feed.ids) for _, feed in feeds)
         found = super().feed(feeds, trees)
-        assert self.capacity is None or sum(map(len, self.read.values())) <= self.capacity
+        assert self.capacity is None or self.held() <= self.capacity
         return found
+
+    def fork(self, sequence: int) -> int:
+        self.prefilled -= len(self.read[sequence])
+        return super().fork(sequence)
+
+    def held(self) -> int:
+        return sum(map(len, self.read.values()))
+
+
+class CountedOnce(Counted):
+    """Ids that several sequences begin with are held once."""
+
+    def held(self) -> int:
+        return len({tuple(ids[: n + 1]) for ids in self.read.values() for n in range(len(ids))})
 
 
 class Model:
@@ -34,9 +53,9 @@ class Model:
 
     ends = (0,)
 
-    def __init__(self, seed: int, capacity: int | None = None) -> None:
+    def __init__(self, seed: int, capacity: int | None = None, kind: type[Counted] = Counted) -> None:
         draw = np.random.default_rng(seed)
-        self.engine = Counted(draw.normal(size=(IDS, IDS)).astype(np.float32), np.zeros((1, IDS), np.float32))
+        self.engine = kind(draw.normal(size=(IDS, IDS)).astype(np.float32), np.zeros((1, IDS), np.float32))
         self.engine.capacity = capacity
 
 
@@ -87,3 +106,25 @@ def test_what_a_writer_that_was_given_up_had_read_is_not_kept() -> None:
     orders = [Ordered(prompt=[1] * 40, max_new_tokens=MOST)]
     assert [text.is_interrupted for text in TextWriter(model, None).write(orders, options)] == [True]
     assert model.engine.read == {}
+
+
+@given(seed=st.integers(0, 999), capacity=st.sampled_from([None, 900, 250, 150]))
+def test_prefixes_that_do_not_fit_beside_others_take_their_room(seed: int, capacity: int | None) -> None:
+    draw, model = random.Random(seed), Model(seed, capacity, CountedOnce)
+    prefixes = [draw.choices(range(1, IDS), k=60) for _ in range(10)]
+    for prefix in draw.choices(prefixes, k=20):
+        prompt = [*prefix, *draw.choices(range(1, IDS), k=5)]
+        options = replace(ALONE, prefix=prefix)
+        assert texts(model, [prompt], options) == texts(Model(seed), [prompt], ALONE)
+
+
+def test_prefixes_for_which_there_is_room_are_read_once() -> None:
+    draw, model = random.Random(1), Model(1, 400, CountedOnce)
+    prefixes = [draw.choices(range(1, IDS), k=60) for _ in range(5)]
+    orders = [(prefix, [*prefix, 1, 2]) for prefix in prefixes]
+    for prefix, prompt in orders:
+        texts(model, [prompt], replace(ALONE, prefix=prefix))
+    before = model.engine.prefilled
+    for prefix, prompt in orders:
+        texts(model, [prompt], replace(ALONE, prefix=prefix))
+    assert model.engine.prefilled == before == 300
