@@ -48,7 +48,13 @@ class SourceArguments:
     resources: "Resources"
 
 
-@click.command(cls=GroupedCommand, groups={**SOURCE_GROUPS, "Cluster": ("cluster", "cluster_work")})
+GROUPS = {
+    **SOURCE_GROUPS,
+    "Database and machine": (*SOURCE_GROUPS["Database and machine"], "cluster", "cluster_work"),
+}
+
+
+@click.command(cls=GroupedCommand, groups=GROUPS)
 @click.argument("sources", nargs=-1, metavar="SOURCE...")
 @click.option("--tokenizer", metavar="MODEL", help="Of this model: Hugging Face id, folder or GGUF.")
 @OWN_INDEX
@@ -83,8 +89,7 @@ def ingest(
         .csv .tsv .parquet   tables with columns subject, predicate, object
         -                    standard input: any of these except Parquet
 
-    Files may be compressed (gzip, bzip2, zstandard; not Parquet). A report counts the lines that were left out, by
-    reason. The same command continues an ingest that was stopped.
+    Files may be compressed. The same command continues a stopped ingest.
     """
     from refactx.connect import database
     from refactx.models.loading import load_tokenizer
