@@ -34,6 +34,7 @@ class ClusterFacts:
 
     def __init__(self, spark: Any, parts: SortedParts, tokens: int) -> None:
         self._spark, self._parts, self._tokens = spark, parts, tokens
+        self._starts = parts.starts
         self._kept: dict[tuple[int, int], tuple[Tokens, Offsets]] = {}
 
     def __len__(self) -> int:
@@ -49,7 +50,7 @@ class ClusterFacts:
 
     def start_of(self, part: int) -> int:
         """Return the position of the first fact of a part."""
-        return self._parts.starts[part]
+        return self._starts[part]
 
     def keep(self, ranges: Iterable[tuple[int, int]]) -> None:
         """Read ranges of facts (low to high - 1) in one query, in place of those that were kept."""
@@ -61,7 +62,7 @@ class ClusterFacts:
         return self._read([(low, high)])[0] if kept is None else kept
 
     def _read(self, ranges: list[tuple[int, int]]) -> list[tuple[Tokens, Offsets]]:
-        starts = self._parts.starts
+        starts = self._starts
         lows, highs = map(list, zip(*ranges, strict=True))
         self._spark.createDataFrame(
             pa.table({"part": list(starts), "start": list(starts.values())})

@@ -76,8 +76,10 @@ def from_keys(keys: pa.Array) -> tuple[Tokens, Offsets]:
     values = keys.cast(pa.large_binary())
     _, ends, data = values.buffers()
     bounds = np.frombuffer(ends, np.int64)[values.offset : values.offset + len(values) + 1]
-    joined = bytes(data)[bounds[0] : bounds[-1]] if len(values) else b""
-    return np.frombuffer(joined, ">u4").astype(np.int32), (bounds - bounds[0]) // 4
+    offsets = (bounds - bounds[0]) // 4
+    if not offsets[-1]:
+        return np.empty(0, np.int32), offsets
+    return np.frombuffer(data, ">u4", offsets[-1], bounds[0]).astype(np.int32), offsets
 
 
 def _flatten(encoded: list[list[int]]) -> tuple[Tokens, Offsets]:
