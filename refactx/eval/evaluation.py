@@ -28,6 +28,7 @@ from refactx.eval.run import (
     Ask,
     ask_all,
     count_missing,
+    default_folder,
     fingerprint,
     load_holders,
     load_names,
@@ -64,8 +65,7 @@ class EvaluationOptions:
     @property
     def folder(self) -> Path:
         """The folder of the run."""
-        model = Path(self.model).name or "model"
-        return self.out or Path("refactx-eval") / f"{self.questions.stem}-{model}"
+        return self.out or default_folder(self.questions.stem, self.model)
 
     @property
     def ways(self) -> tuple[str, ...]:

@@ -38,6 +38,17 @@ def fingerprint(questions: Sequence[Question]) -> str:
     return sha256(json.dumps(whole).encode()).hexdigest()[:16]
 
 
+def default_folder(name: str, model: str) -> Path:
+    """Return the folder of a run that is given none. `name`: of the questions; `model`: as it was given.
+
+    >>> default_folder("dev", "Qwen/Qwen3-8B").as_posix(), default_folder("dev", "qwen3/model.gguf").as_posix()
+    ('refactx-eval/dev-Qwen3-8B', 'refactx-eval/dev-qwen3')
+    """
+    path = Path(model)
+    called = path.parent.name if path.stem == "model" and path.parent.name else path.name
+    return Path("refactx-eval") / f"{name}-{called or 'model'}"
+
+
 def open_run(folder: Path, settings: dict[str, Any]) -> None:
     """Make the run's folder, or check that the run in it has the same settings.
 

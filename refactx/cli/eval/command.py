@@ -56,9 +56,7 @@ _GROUPS = {
 @BATCH_SIZE
 @engine_options
 def eval_(as_json: bool, **given: Any) -> None:
-    """Score answers to a file of questions (Mintaka, 2WikiMultiHopQA, WebQSP, QALD, LC-QuAD, JSON lines). The same command
-    continues a stopped run.
-    """
+    """Score answers to a file of questions; the same command continues a run."""
     if given["pack_name"] is not None:
         return evaluate_pack_given(given, as_json)
     if given["questions"] is None:

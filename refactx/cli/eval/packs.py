@@ -13,9 +13,10 @@ from refactx.errors import InputError
 
 if TYPE_CHECKING:
     from refactx.eval.packs import Mode
+    from refactx.eval.packs.cases import Case
     from refactx.nl2sparql import Translator
 
-PACK_GROUP = ("pack_name", "modes", "source", "language", "category", "encoder")
+PACK_GROUP = ("pack_name", "modes", "policy", "source", "language", "category", "encoder")
 MODES = ("prompt", "retrieval", "repair", "agent")
 _USED = {
     *PACK_GROUP,
@@ -23,6 +24,9 @@ _USED = {
     "model_url",
     "grammar",
     "run_on",
+    "questions",
+    "split",
+    "kinds",
     "limit",
     "shard",
     "out",
@@ -42,8 +46,15 @@ def _modes(_context: click.Context, _parameter: click.Parameter, given: str) -> 
 
 
 _OPTIONS = (
-    click.option("--pack", "pack_name", metavar="PACK", help="Score translations of its cases instead."),
+    click.option("--pack", "pack_name", metavar="PACK", help="Score translations, by default of its cases."),
     click.option("--modes", default=",".join(MODES), callback=_modes, metavar="MODE,...", help="Default: all four."),
+    click.option(
+        "--policy",
+        default="text",
+        type=click.Choice(["text", "strict"]),
+        metavar="POLICY",
+        help="text, or strict: walks of --index.",
+    ),
     click.option(
         "--source", default="cases", type=click.Choice(["cases", "examples"]), metavar="SET", help="cases, or examples."
     ),
@@ -81,6 +92,7 @@ def evaluate_pack_given(given: dict[str, Any], as_json: bool) -> None:
     models, out = Models(engine_options_of(given, given["batch_size"], 1)), given["out"]
     pack = load_pack(given["pack_name"])
     run_on = given["run_on"] or "frozen"
+    cases = _cases(given)
 
     def options_of(mode: str) -> TranslatorOptions:
         return TranslatorOptions(
@@ -88,7 +100,7 @@ def evaluate_pack_given(given: dict[str, Any], as_json: bool) -> None:
             model_url=given["model_url"],
             fast_model=None,
             grammar=given["grammar"],
-            policy="text",
+            policy=given["policy"],
             index=given["index"],
             db=given["db"],
             examples=0 if mode == "prompt" else 5,
@@ -103,12 +115,17 @@ def evaluate_pack_given(given: dict[str, Any], as_json: bool) -> None:
             seconds=3600.0,  # tokens and steps end a translation, however slow the machine is
         )
 
+    options_of("agent").check()
     settings = {
         "grammar": given["grammar"] and given["model_url"] is None,
         "model_url": None if given["model_url"] is None else given["model_url"].rpartition("@")[2],
         "encoder": given["encoder"],
         "run_on": run_on.rpartition("@")[2],
     }
+    if given["policy"] == "strict":
+        settings |= {"policy": "strict", "index": given["index"]}
+    if given["questions"] is not None:
+        settings["source"] = str(given["questions"])
     options = PackEvaluationOptions(
         pack=pack,
         model=given["model"],
@@ -116,6 +133,7 @@ def evaluate_pack_given(given: dict[str, Any], as_json: bool) -> None:
         source=given["source"],
         language=given["language"],
         category=given["category"],
+        cases=cases,
         limit=given["limit"],
         batch_size=given["batch_size"],
         out=out,
@@ -136,3 +154,23 @@ def evaluate_pack_given(given: dict[str, Any], as_json: bool) -> None:
             click.echo(f"stopped; the same command continues the run in {options.folder}", err=True)
             raise
     return print_report(report, lines_of, as_json, str(options.folder / "report.json"))
+
+
+def _cases(given: dict[str, Any]) -> "list[Case]":
+    """Return the cases of a file of questions, empty if none is given. Raise InputError for options that do not fit."""
+    from refactx.eval.packs.cases import cases_of_questions
+    from refactx.eval.questions import choose_questions, read_queries
+
+    if given["questions"] is None:
+        choosing = [name for name in ("split", "kinds") if is_typed(name)]
+        if choosing:
+            raise InputError(f"--{choosing[0]} chooses among the questions of a file: give one")
+        return []
+    choosing = [name for name in ("source", "language", "category") if is_typed(name)]
+    if choosing:
+        raise InputError(f"--{choosing[0]} chooses among cases of the pack: leave out one of the file and this")
+    if given["run_on"] in (None, "frozen"):
+        raise InputError(
+            "the pack has no frozen data for the questions of a file: give --run-on with store, tree or the URL of an endpoint"
+        )
+    return cases_of_questions(choose_questions(read_queries(given["questions"]), given["split"], given["kinds"]))

@@ -239,8 +239,7 @@ def _as_text_model(loaded: "LanguageModel", models: Models) -> "TextModel":
 def _walks(loaded: "LanguageModel", index: Any) -> "Callable[[Task], str | None]":
     """Return what writes the likeliest walk of an index that was not tried before."""
     from refactx.asking.asker import Asker
+    from refactx.nl2sparql.walks import WalkWriter
     from refactx.query.tree_facts import TreeFacts
-    from refactx.sparql.policies.strict import StrictPolicy
 
-    policy = StrictPolicy(Asker(loaded, loaded.tokenizer, index).query, TreeFacts(index))
-    return lambda task: policy.write(task.question).sparql
+    return WalkWriter(Asker(loaded, loaded.tokenizer, index).query, TreeFacts(index)).write

@@ -69,8 +69,8 @@ class Batch:
                 continue
             if len(some) == 1:
                 raise ModelError(
-                    f"the model's context of {self._context.cells:,} ids is full: ask for a larger one, or for fewer "
-                    "texts at once"
+                    f"the model's context of {self._context.cells:,} ids is full: give a larger one "
+                    "(--context), or write fewer texts at once"
                 )
             half = len(some) // 2  # after the first half, leaves that were read in it can be dropped
             self._read(some[:half])

@@ -1,12 +1,13 @@
-"""The cases of an evaluation of a pack: questions with gold queries, from its `cases.jsonl` or its examples."""
+"""The cases of an evaluation of a pack: questions with gold queries, from its `cases.jsonl`, its examples or a file."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Literal
 
 from refactx.errors import InputError
+from refactx.eval.question import Question
 from refactx.nl2sparql import Pack
 
 CASES = "cases.jsonl"
@@ -50,6 +51,16 @@ def cases_of(
         where = CASES if source == "cases" else "examples.jsonl"
         raise InputError(f"pack {pack.name} has no cases with gold queries{asked} in {where}: give --source or a file")
     return sorted(chosen, key=lambda case: sha256(case.id.encode()).hexdigest())[:limit]
+
+
+def cases_of_questions(questions: Sequence[Question]) -> list[Case]:
+    """Return questions with a gold query as cases, in their order. Their kind is the category; all variables are primary.
+
+    >>> one = Question(id="1", source="s", text="Who?", answers=(), kind="single", sparql="SELECT ?x { ?x ?p 1 }", key="s/1")
+    >>> [(case.id, case.question, case.category) for case in cases_of_questions([one])]
+    [('s/1', 'Who?', 'single')]
+    """
+    return [Case(id=one.key, question=one.text, sparql=one.sparql, category=one.kind) for one in questions]
 
 
 def _from_file(pack: Pack, language: str | None) -> Iterator[Case]:

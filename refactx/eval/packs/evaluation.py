@@ -19,7 +19,7 @@ from refactx.eval.logs import WHOLE, AnswerLog, RunLog, Shard, write_atomically
 from refactx.eval.packs.cases import Case, cases_of
 from refactx.eval.packs.report import report_of
 from refactx.eval.packs.scoring import components_found, rows_f1, set_f1
-from refactx.eval.run import open_run
+from refactx.eval.run import default_folder, open_run
 from refactx.nl2sparql import Pack, Translation, Translator
 from refactx.nl2sparql.confidence import features_of
 from refactx.sparql.engines import EngineError, QueryRefusedError, Rows, SparqlEngine, SparqlSyntaxError
@@ -36,7 +36,8 @@ class PackEvaluationOptions:
 
     `modes`: `prompt` (the pack's texts alone), `retrieval` (and examples), `repair` (and validation), `agent`; `source`:
     `cases` of the pack, or its `examples`, each without itself among those that the model is shown; `language`: of the
-    questions, by default the pack's first; `category`: those of this one alone; `limit`: the most cases;
+    questions, by default the pack's first; `category`: those of this one alone; `cases`: others in place of all these, in
+    the order in which they are translated; `limit`: the most cases;
     `batch_size`: how many are translated at once, in threads; `shard`: translate its cases alone, without a report.
     """
 
@@ -46,6 +47,7 @@ class PackEvaluationOptions:
     source: Literal["cases", "examples"] = "cases"
     language: str | None = None
     category: str | None = None
+    cases: Sequence[Case] = ()
     limit: int | None = None
     batch_size: int = 1
     out: Path | None = None
@@ -55,7 +57,7 @@ class PackEvaluationOptions:
     @property
     def folder(self) -> Path:
         """The folder of the run."""
-        return self.out or Path("refactx-eval") / f"{self.pack.name}-{Path(self.model).name or 'model'}"
+        return self.out or default_folder(self.pack.name, self.model)
 
 
 def evaluate_pack(
@@ -71,7 +73,7 @@ def evaluate_pack(
     if the run ends early, lets the translations in other threads fail soon. Raises InputError for options or a folder that
     cannot be used, and whatever translating raises; the same call continues, with another `limit` too.
     """
-    chosen = cases_of(options.pack, options.source, options.language, options.category)
+    chosen = options.cases or cases_of(options.pack, options.source, options.language, options.category)
     cases = chosen[: options.limit]
     settings = {
         "pack": options.pack.name,

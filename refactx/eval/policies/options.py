@@ -7,6 +7,7 @@ from refactx.engines.loading import EngineOptions
 from refactx.errors import InputError
 from refactx.eval.logs import WHOLE, Shard
 from refactx.eval.question import Split
+from refactx.eval.run import default_folder
 from refactx.sparql.policies import POLICIES, PolicyName
 
 SECONDS = 60.0
@@ -22,7 +23,7 @@ class PolicyEvaluationOptions:
     `run_on`: the engine, as of `refactx query --run-on`; `timeout`: the most seconds of a query; `grammar`: whether open
     text of our engines is held to the grammar; `ablate`: the shares of names that are taken out of the memory;
     `distractors`: how many times as large the memory is made; `shard`: ask its questions alone, without a report;
-    `out`: the run's folder, by default `refactx-eval/QUESTIONS-MODEL-sparql`. The others are those of `refactx query` and
+    `out`: the run's folder, by default `refactx-eval/QUESTIONS-sparql-MODEL`. The others are those of `refactx query` and
     of `refactx eval`.
     """
 
@@ -50,8 +51,7 @@ class PolicyEvaluationOptions:
     @property
     def folder(self) -> Path:
         """The folder of the run."""
-        model = Path(self.model).name or "model"
-        return self.out or Path("refactx-eval") / f"{self.questions.stem}-{model}-sparql"
+        return self.out or default_folder(f"{self.questions.stem}-sparql", self.model)
 
     @property
     def is_held(self) -> bool:

@@ -14,6 +14,7 @@ from refactx.nl2sparql.pack import Pack
 from refactx.nl2sparql.prompting import Task
 from refactx.nl2sparql.retrieval import Retrieved
 from refactx.nl2sparql.validation import Report
+from refactx.sparql.engines import SparqlEngine
 
 Written = tuple[str, str | None]
 """What a model wrote, and the query in it, None if there is none."""
@@ -35,7 +36,7 @@ class Parts:
     write: Callable[[Task, Meter, int], Written]
     validate: Callable[[str, float], Report] | None = None
     ask: Questions | None = None
-    engine: Any = None
+    engine: SparqlEngine | None = None
     confidence: Callable[[Translation], float | None] = field(default=lambda _: None)
     cancelled: Callable[[], bool] | None = None
 
@@ -126,6 +127,9 @@ class Machine:
         if sparql is not None and any(one.sparql == sparql for one in state.attempts):
             state.reason = "the model wrote the same query again"
             return "output", {"sparql": sparql, "repeated": True}
+        if not text and state.attempts:
+            state.reason = "no other query was written"
+            return "output", {"sparql": None}
         state.attempts.append(Attempt(text=text, sparql=sparql))
         return "execute", {"sparql": sparql}
 

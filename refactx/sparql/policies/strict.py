@@ -1,6 +1,6 @@
 """The strict policy: a query that the index can answer, which a model chooses by scores, as SPARQL."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -12,6 +12,11 @@ from refactx.sparql.policies.policy import Written
 
 class ChosenQueries(Protocol):
     """The queries that a question may ask, the likeliest first, as `refactx.Asker.query` returns them."""
+
+    @property
+    def tells(self) -> float:
+        """How much likelier than no query one has to make the question, in nats, to count as what it asks."""
+        ...
 
     @property
     def candidates(self) -> Sequence[Candidate]:
@@ -49,3 +54,18 @@ class StrictPolicy:
             return replace(written, sparql=to_sparql(query, self._facts))
         except QueryError as error:  # a name without an id, as in graphs that are not Wikidata's
             return replace(written, reason=str(error))
+
+    def another(self, question: str, tried: Collection[str]) -> str | None:
+        """Return the SPARQL of the likeliest query that is not in `tried`, of those that count as what the question asks;
+        None if there is none."""
+        choice = self._choose(question)
+        for candidate in choice.candidates:
+            if choice.told(candidate) < choice.tells:
+                return None
+            try:
+                sparql = to_sparql(candidate.query, self._facts)
+            except QueryError:
+                continue
+            if sparql not in tried:
+                return sparql
+        return None

@@ -1,0 +1,137 @@
+"""`refactx eval QUESTIONS --pack`: translations of the questions of a file, run on an index; walks as what writes them."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from click.testing import CliRunner
+from support.ingest.living_index import LivingIndex
+from support.nl2sparql.kennel import Scripted
+from support.sparql.text_models import ChatStub
+
+from refactx.asking import QueryChoice
+from refactx.choosing.queries.candidate import Candidate
+from refactx.choosing.queries.mentions import Mentions
+from refactx.cli.main import cli
+from refactx.nl2sparql import TranslateOptions, Translator, load_pack
+from refactx.nl2sparql.walks import WalkWriter
+from refactx.query import TreeFacts, read_line
+from refactx.sparql.engines import open_engine
+
+QUESTIONS = {
+    "Who are Ann's children?": ("single", "SELECT ?x { wd:Q1 wdt:P3 ?x }"),
+    "Is Dan Bob's?": ("ask", "ASK { wd:Q3 wdt:P4 wd:Q5 }"),
+    "How many children?": ("count", "SELECT (COUNT(?x) AS ?n) { wd:Q1 wdt:P3 ?x }"),
+}
+REPLIES = {
+    "Who are Ann's children?": "SELECT ?c { wd:Q1 wdt:P3 ?c FILTER(?c = wd:Q3) }",
+    "Is Dan Bob's?": "ASK { wd:Q3 wdt:P4 wd:Q5 }",
+    "How many children?": "SELECT ?x { wd:Q5 wdt:P3 ?x }",
+}
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    path = tmp_path / "questions.jsonl"
+    lines = [
+        {"id": f"q{at}", "question": text, "answers": [], "kind": kind, "sparql": sparql}
+        for at, (text, (kind, sparql)) in enumerate(QUESTIONS.items())
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_questions_of_a_file_are_translated_and_run_on_an_index(
+    questions: Path, stored: LivingIndex, server: ChatStub, tmp_path: Path
+) -> None:
+    server.reply = lambda message: next((text for asked, text in REPLIES.items() if asked in message), "")
+    given = ["eval", questions, "--pack", "wikidata", "--model", "m", "--model-url", server.url, "--modes", "retrieval"]
+    given += ["--run-on", "store", "--index", stored.name, "--db", stored.url, "--out", tmp_path / "run", "--json"]
+    done = CliRunner().invoke(cli, list(map(str, given)))
+    assert done.exit_code == 0, (done.exception, done.output)
+    report = json.loads(done.stdout)
+    categories = report["modes"]["retrieval"]["by_category"]
+    assert {name: one["f1"]["value"] for name, one in categories.items()} == {
+        "single": pytest.approx(2 / 3, abs=1e-4),
+        "ask": 1.0,
+        "count": 0.0,
+    }
+    more = CliRunner().invoke(cli, [*map(str, given), "--kinds", "count"])
+    assert "other options" in str(more.exception)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--source", "examples"), "--source chooses among cases of the pack"),
+        (("--run-on", "frozen"), "has no frozen data for the questions of a file"),
+        (("--policy", "strict", "--model-url", "http://127.0.0.1:9/v1"), "leave out --model-url"),
+        (("--kinds", "odd", "--run-on", "store"), "there are no questions of kind odd"),
+    ],
+)
+def test_options_that_do_not_fit(more: tuple[str, ...], message: str, questions: Path, stored: LivingIndex) -> None:
+    given = ["eval", str(questions), "--pack", "wikidata", "--model", "m", "--index", stored.name, "--db", stored.url]
+    done = CliRunner().invoke(cli, [*given, *(() if "--run-on" in more else ("--run-on", "store")), *more])
+    assert message in str(done.exception)
+
+
+def test_a_half_is_one_of_a_file() -> None:
+    done = CliRunner().invoke(cli, ["eval", "--pack", "wikidata", "--model", "m", "--split", "tune"])
+    assert "--split chooses among the questions of a file" in str(done.exception)
+
+
+class Choices:
+    """Chooses walks by given scores, and counts how often. `tells`: 4 nats over -10."""
+
+    def __init__(self, facts: TreeFacts, **scores: float) -> None:
+        self.asked, self._facts, self._scores = 0, facts, scores
+
+    def __call__(self, question: str) -> QueryChoice:
+        self.asked += 1
+        candidates = [Candidate(read_line(line), line, score) for line, score in self._scores.items()]
+        return QueryChoice(
+            question=question, heads=("list",), mentions=Mentions([], frozenset(), []), candidates=tuple(candidates),
+            without=-10.0, tells=4.0, facts=self._facts,
+        )  # fmt: skip
+
+
+def test_attempts_go_down_the_walks_until_one_has_rows_or_tells_too_little(stored: LivingIndex) -> None:
+    with stored.open() as index:
+        facts = TreeFacts(index)
+        lines = {
+            "list <Eve> <child>": -1.0,
+            "list <Dan> <child>": -2.0,
+            "list <Nobody> <child>": -2.5,
+            "list <Bob> <child>": -9.0,
+        }
+        choices = Choices(facts, **lines)
+        task = SimpleNamespace(question="Whose child?", failed=())
+        writer = WalkWriter(choices, facts)
+        texts = []
+        while (text := writer.write(task)) is not None:  # type: ignore[arg-type]
+            texts.append(text)
+            task.failed = (*task.failed, SimpleNamespace(text=text))
+        assert ["wd:Q4" in texts[0], "wd:Q5" in texts[1], len(texts), choices.asked] == [True, True, 2, 1]
+        engine = open_engine(index, "store")
+        found = Translator(load_pack("wikidata"), write=writer.write, engine=engine).translate("Whose child?")
+        engine.close()
+    assert [one.text for one in found.attempts] == texts
+    assert found.reason == "no other query was written"
+
+
+def test_a_walk_that_the_agent_doubts_is_followed_by_the_next(stored: LivingIndex) -> None:
+    with stored.open() as index:
+        facts = TreeFacts(index)
+        choices = Choices(
+            facts, **{"list <Eve> <spouse>": -1.0, "list <Ann (a poet)> <child>": -2.0, "list <Bob> <spouse>": -3.0}
+        )
+        engine, writer = open_engine(index, "store"), WalkWriter(choices, facts)
+        doubts = Scripted(["no, it asks for Eve's spouse", "yes"])
+        options = TranslateOptions(agent=True)
+        translator = Translator(load_pack("wikidata"), write=writer.write, fast=doubts, engine=engine, options=options)
+        found = translator.translate("Ann has whom?")
+        engine.close()
+    assert found.sparql is not None
+    assert "wd:Q1 " in found.sparql
+    assert (found.rows, found.valid, len(found.attempts), choices.asked) == (2, True, 2, 1)
