@@ -55,8 +55,8 @@ def measure(source: Path, tokenizer: Path, name: str, url: str) -> Measurement:
     )
 
 
-def run_ingest(source: Path, tokenizer: Path, name: str, url: str) -> tuple[float, int, dict[str, Any]]:
-    """Run `refactx ingest`, and return its seconds, its peak memory and its report."""
+def run_ingest(source: Path, tokenizer: Path, name: str, url: str, *options: str) -> tuple[float, int, dict[str, Any]]:
+    """Run `refactx ingest` with more options, and return its seconds, its peak memory and its report."""
     command = [
         "ingest",
         str(source),
@@ -68,6 +68,7 @@ def run_ingest(source: Path, tokenizer: Path, name: str, url: str) -> tuple[floa
         url,
         "--replace",
         "--json",
+        *options,
     ]
     start = time.perf_counter()
     process = subprocess.Popen([sys.executable, "-m", "refactx", *command], stdout=subprocess.PIPE, text=True)

@@ -49,9 +49,9 @@ class WorkDatabase:
     def numbered(self, name: str, query: str, number: str) -> None:
         """Make a table of the rows of a query with the column `text`, distinct, after a column `number` INTEGER: from 0,
         in the order of the texts' bytes."""
-        self.table(
-            name, f"SELECT CAST(row_number() OVER (ORDER BY text) - 1 AS INTEGER) AS {number}, text FROM ({query})"
-        )
+        self.table("texts", query)  # a statement each: together the two would not fit into memory that either fits into
+        self.table(name, f"SELECT CAST(row_number() OVER (ORDER BY text) - 1 AS INTEGER) AS {number}, text FROM texts")
+        self.drop("texts")
 
     def table_of(self, name: str, rows: pa.Table) -> None:
         """Make a table of an Arrow table, in place of one of that name."""

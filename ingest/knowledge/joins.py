@@ -84,14 +84,18 @@ FROM (
 GROUP BY entity
 """
 _UNITS = """
-SELECT name AS text FROM used
-UNION SELECT text FROM judged WHERE reason IS NULL AND text IS NOT NULL
-UNION SELECT text FROM described
-UNION SELECT predicate FROM described
-UNION SELECT subject FROM ready UNION SELECT predicate FROM ready UNION SELECT object FROM ready
-UNION SELECT predicate FROM ready_inverse
-UNION SELECT name FROM aliased
-UNION SELECT '{alias_of}' FROM aliased
+SELECT DISTINCT text FROM (
+    SELECT name AS text FROM used
+    UNION ALL SELECT text FROM judged WHERE reason IS NULL AND text IS NOT NULL
+    UNION ALL SELECT text FROM described
+    UNION ALL SELECT predicate FROM described
+    UNION ALL SELECT subject FROM ready
+    UNION ALL SELECT predicate FROM ready
+    UNION ALL SELECT object FROM ready
+    UNION ALL SELECT predicate FROM ready_inverse
+    UNION ALL SELECT name FROM aliased
+    UNION ALL SELECT '{alias_of}' FROM aliased
+)
 """
 _ENTITY_UNITS = "SELECT entity, unit FROM used JOIN units ON used.name = units.text"
 _CLAIM_FACTS = """
@@ -113,7 +117,7 @@ SELECT DISTINCT * FROM (
     SELECT s.unit, p.unit, o.unit
     FROM ready r
     JOIN units s ON r.subject = s.text
-    JOIN units p ON r.predicate = p.text
+    JOIN (SELECT unit, text FROM units WHERE text IN (SELECT predicate FROM ready)) p ON r.predicate = p.text
     JOIN units o ON r.object = o.text
 )
 """

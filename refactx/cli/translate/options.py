@@ -242,4 +242,5 @@ def _walks(loaded: "LanguageModel", index: Any) -> "Callable[[Task], str | None]
     from refactx.nl2sparql.walks import WalkWriter
     from refactx.query.tree_facts import TreeFacts
 
-    return WalkWriter(Asker(loaded, loaded.tokenizer, index).query, TreeFacts(index)).write
+    asker = Asker(loaded, loaded.tokenizer, index)
+    return WalkWriter(asker.ask, asker.query, TreeFacts(index)).write

@@ -1,6 +1,8 @@
 """`refactx eval QUESTIONS --pack`: translations of the questions of a file, run on an index; walks as what writes them."""
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,13 +12,14 @@ from support.ingest.living_index import LivingIndex
 from support.nl2sparql.kennel import Scripted
 from support.sparql.text_models import ChatStub
 
-from refactx.asking import QueryChoice
+from refactx.asking import Answer, QueryChoice
 from refactx.choosing.queries.candidate import Candidate
 from refactx.choosing.queries.mentions import Mentions
 from refactx.cli.main import cli
+from refactx.fact import Fact
 from refactx.nl2sparql import TranslateOptions, Translator, load_pack
-from refactx.nl2sparql.walks import WalkWriter
-from refactx.query import TreeFacts, read_line
+from refactx.nl2sparql.walks import WalkWriter, query_behind
+from refactx.query import TreeFacts, answer_query, read_line, write_line
 from refactx.sparql.engines import open_engine
 
 QUESTIONS = {
@@ -96,6 +99,63 @@ class Choices:
         )  # fmt: skip
 
 
+def answer(text: str, *facts: tuple[str, str, str]) -> Answer:
+    written = tuple(Fact(*parts, " <{}> <{}> <{}> .".format(*parts), (0, 1)) for parts in facts)
+    return Answer(question="?", answer=text, text="", facts=written, links=(), tokens=1, forward_passes=1, seconds=0.1)
+
+
+def no_answer(_question: str) -> Answer:
+    return answer("I don't know.")
+
+
+def answer_along(*facts: tuple[str, str, str]) -> Callable[[str], Answer]:
+    return lambda _question: answer(facts[-1][-1], *facts)
+
+
+ANN = "Ann (a poet)"
+
+
+@pytest.mark.parametrize(
+    ("answered", "line"),
+    [
+        (answer("Bob; eve", (ANN, "child", "Bob"), (ANN, "child", "Eve")), f"list <{ANN}> <child>"),
+        (answer("Dan", (ANN, "child", "Bob"), ("Bob", "spouse", "Dan")), "list <Bob> <spouse>"),
+        (answer("Bob", (ANN, "child", "Bob"), ("Bob", "size", "7")), f"list <{ANN}> <child>"),
+        (answer("Ann", (ANN, "child", "Bob")), "list <Bob> <child of>"),
+        (answer("Rome", (ANN, "child", "Bob")), None),
+        (answer("a poet", (ANN, "description", "a poet")), f"list <{ANN}> <description>"),
+        (no_answer("?"), None),
+    ],
+)
+def test_the_walk_behind_an_answer_has_its_items_as_rows(
+    answered: Answer, line: str | None, stored: LivingIndex
+) -> None:
+    with stored.open() as index:
+        found = query_behind(answered, TreeFacts(index))
+    assert (None if found is None else write_line(found)) == line
+
+
+def test_the_query_of_an_answer_is_the_walk_behind_it(stored: LivingIndex) -> None:
+    with stored.open() as index:
+        facts = TreeFacts(index)
+        query = answer_query(read_line("count <Ann (a poet)> <child>"), facts)
+        assert query_behind(replace(answer("2"), queries=(query,)), facts) == query.query
+
+
+def test_the_walk_behind_the_answer_comes_before_the_likely_ones(stored: LivingIndex) -> None:
+    with stored.open() as index:
+        facts = TreeFacts(index)
+        choices = Choices(facts, **{"list <Eve> <spouse>": -1.0})
+        engine = open_engine(index, "store")
+        for person, entity in (("Bob", "wd:Q3"), ("Up (song)", "wd:Q4")):  # there is no fact of the song, so no id
+            writer = WalkWriter(answer_along((person, "spouse", "Dan")), choices, facts)
+            found = Translator(load_pack("wikidata"), write=writer.write, engine=engine).translate("Whose spouse?")
+            assert found.sparql is not None
+            assert entity in found.sparql
+        engine.close()
+    assert choices.asked == 1
+
+
 def test_attempts_go_down_the_walks_until_one_has_rows_or_tells_too_little(stored: LivingIndex) -> None:
     with stored.open() as index:
         facts = TreeFacts(index)
@@ -107,11 +167,11 @@ def test_attempts_go_down_the_walks_until_one_has_rows_or_tells_too_little(store
         }
         choices = Choices(facts, **lines)
         task = SimpleNamespace(question="Whose child?", failed=())
-        writer = WalkWriter(choices, facts)
+        writer = WalkWriter(no_answer, choices, facts)
         texts = []
         while (text := writer.write(task)) is not None:  # type: ignore[arg-type]
             texts.append(text)
-            task.failed = (*task.failed, SimpleNamespace(text=text))
+            task.failed = (*task.failed, SimpleNamespace(text=text, rows=0))
         assert ["wd:Q4" in texts[0], "wd:Q5" in texts[1], len(texts), choices.asked] == [True, True, 2, 1]
         engine = open_engine(index, "store")
         found = Translator(load_pack("wikidata"), write=writer.write, engine=engine).translate("Whose child?")
@@ -120,18 +180,21 @@ def test_attempts_go_down_the_walks_until_one_has_rows_or_tells_too_little(store
     assert found.reason == "no other query was written"
 
 
-def test_a_walk_that_the_agent_doubts_is_followed_by_the_next(stored: LivingIndex) -> None:
+def test_a_walk_with_rows_stays_even_if_the_agent_doubts_it(stored: LivingIndex) -> None:
     with stored.open() as index:
         facts = TreeFacts(index)
         choices = Choices(
-            facts, **{"list <Eve> <spouse>": -1.0, "list <Ann (a poet)> <child>": -2.0, "list <Bob> <spouse>": -3.0}
+            facts, **{"list <Dan> <child>": -1.0, "list <Eve> <spouse>": -2.0, f"list <{ANN}> <child>": -3.0}
         )
-        engine, writer = open_engine(index, "store"), WalkWriter(choices, facts)
-        doubts = Scripted(["no, it asks for Eve's spouse", "yes"])
-        options = TranslateOptions(agent=True)
-        translator = Translator(load_pack("wikidata"), write=writer.write, fast=doubts, engine=engine, options=options)
+        engine, writer = open_engine(index, "store"), WalkWriter(answer_along(("Dan", "child", "Eve")), choices, facts)
+        doubts = Scripted(["no, it asks for Ann's child"])
+        translator = Translator(
+            load_pack("wikidata"), write=writer.write, fast=doubts, engine=engine, options=TranslateOptions(agent=True)
+        )
         found = translator.translate("Ann has whom?")
         engine.close()
     assert found.sparql is not None
-    assert "wd:Q1 " in found.sparql
-    assert (found.rows, found.valid, len(found.attempts), choices.asked) == (2, True, 2, 1)
+    assert "wd:Q4 wdt:P4" in found.sparql
+    assert [one.rows for one in found.attempts] == [0, 1]
+    assert found.attempts[1].doubt == "it asks for Ann's child"
+    assert found.reason == "no other query was written"
