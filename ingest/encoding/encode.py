@@ -18,16 +18,15 @@ from numpy.typing import NDArray
 from pyarrow import compute
 
 from refactx.fact import verbalise
-from refactx.ingest.encoding.encoded import FACT, TRIPLES, UNIT, EncodedFacts, UnitFacts, WholeFacts, open_sequences
+from refactx.ingest.encoding.encoded import FACT, TRIPLES, UNIT, EncodedFacts, UnitFacts, WholeFacts
+from refactx.ingest.encoding.sequences import SequenceWriter
 from refactx.ingest.encoding.small import encode_few
-from refactx.ingest.encoding.words import as_keys, encode_after_trigger, encode_by_word, from_keys, same_as_whole
+from refactx.ingest.encoding.words import as_keys, encode_after_trigger, encode_by_word, same_as_whole
 from refactx.ingest.progress import Advance
 from refactx.ingest.resources import DEFAULT_RESOURCES, Resources
 from refactx.ingest.small import are_few
 from refactx.ingest.work_database import WorkDatabase, open_work_database
 from refactx.tokenizer import FactTokenizer
-from refactx.tree.arrays import Offsets, offsets_of
-from refactx.tree.children import Tokens
 
 SAMPLE = 2_000
 """The number of facts on which encoding by word is checked, which takes a twentieth of a second."""
@@ -93,17 +92,15 @@ def _encode_by_unit(database: WorkDatabase, tokenizer: FactTokenizer, work: Path
         ids, lengths = encode_by_word(tokenizer, compute.binary_join_element_wise("<", batch["text"], ">", ""))
         database.insert("encoded", pa.table({"unit": batch["unit"], "ids": as_keys(ids, lengths)}))
         advance("encode", len(batch), count)
-    # Units with the same ids (a tokenizer that drops what it does not know) are one.
-    database.execute(
-        "CREATE TABLE ranked AS SELECT unit, ids, (dense_rank() OVER (ORDER BY ids) - 1)::INTEGER AS rank FROM encoded"
-    )
-    tokens, offsets = _write_sorted(
-        database, "SELECT any_value(ids) FROM ranked GROUP BY rank ORDER BY rank", work, UNIT
-    )
-    ranks = np.empty(count, np.int32)
-    for batch in database.batches("SELECT unit, rank FROM ranked", _BATCH):
-        ranks[batch["unit"].to_numpy()] = batch["rank"].to_numpy()
-    database.execute("DROP TABLE encoded; DROP TABLE ranked")
+    ranks, rank = np.empty(count, np.int32), -1
+    writer = SequenceWriter(work, UNIT)
+    for batch in database.batches("SELECT unit, ids FROM encoded ORDER BY ids", _BATCH):
+        # Units with the same ids (a tokenizer that drops what it does not know) are one.
+        is_new = writer.write(batch["ids"])
+        ranks[batch["unit"].to_numpy()] = rank + np.cumsum(is_new)
+        rank += int(is_new.sum())
+    database.execute("DROP TABLE encoded")
+    tokens, offsets = writer.finish()
     return UnitFacts(_sort_triples(database, ranks, work, advance), tokens, offsets)
 
 
@@ -114,10 +111,12 @@ def _sort_triples(database: WorkDatabase, ranks: NDArray[np.int32], work: Path, 
         columns = (ranks[batch[name].to_numpy()] for name in ("subject", "predicate", "object"))
         database.insert("triples", pa.table(dict(zip("spo", map(pa.array, columns), strict=True))))
         advance("sort", len(batch), 2 * total)
-    path = work / TRIPLES
+    path, last = work / TRIPLES, np.full((1, 3), -1, np.int32)
     with path.open("wb") as out:
-        for batch in database.batches("SELECT DISTINCT s, p, o FROM triples ORDER BY s, p, o", _BATCH):
-            out.write(np.stack([batch[name].to_numpy() for name in "spo"], axis=1).astype(np.int32).tobytes())
+        for batch in database.batches("SELECT s, p, o FROM triples ORDER BY s, p, o", _BATCH):
+            rows = np.concatenate([last, np.stack([batch[name].to_numpy() for name in "spo"], axis=1)])
+            out.write(rows[1:][(rows[1:] != rows[:-1]).any(axis=1)].tobytes())
+            last = rows[-1:]
             advance("sort", len(batch), 2 * total)
     database.execute("DROP TABLE triples")
     return np.memmap(path, np.int32, "r").reshape(-1, 3)
@@ -134,18 +133,7 @@ def _encode_whole(
         texts = batch["text"].to_pylist()
         database.insert("encoded", pa.table({"ids": as_keys(*encode_after_trigger(tokenizer, trigger, texts))}))
         advance("encode", len(texts), total)
-    tokens, offsets = _write_sorted(database, "SELECT DISTINCT ids FROM encoded ORDER BY ids", work, FACT)
-    return WholeFacts(tokens, offsets)
-
-
-def _write_sorted(database: WorkDatabase, query: str, work: Path, name: str) -> tuple[Tokens, Offsets]:
-    """Write the sequences that a query gives as binary values to files, and return their ids and offsets."""
-    lengths = []
-    path = work / f"{name}-tokens"
-    with path.open("wb") as out:
-        for batch in database.batches(query, _BATCH):
-            tokens, offsets = from_keys(batch.column(0))
-            out.write(tokens.tobytes())
-            lengths.append(np.diff(offsets).astype(np.int32))
-    np.save(work / f"{name}-offsets.npy", offsets_of(np.concatenate(lengths).astype(np.int64)))
-    return open_sequences(work, name)
+    writer = SequenceWriter(work, FACT)
+    for batch in database.batches("SELECT ids FROM encoded ORDER BY ids", _BATCH):
+        writer.write(batch["ids"])
+    return WholeFacts(*writer.finish())

@@ -28,11 +28,13 @@ lines = st.lists(st.one_of(st.tuples(parts, parts, parts), st.just(("a", "a", "Ã
 
 
 def tokenizers() -> dict[str, FactTokenizer]:
-    """Return a tokenizer that starts anew at white space, and one that looks across it."""
+    """Return a tokenizer that starts anew at white space, one to which `Z` is `a`, and one that looks across space."""
     form = json.loads(tiny_tokenizer().backend_tokenizer.to_str())
     across = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    same = {"type": "Replace", "pattern": {"String": "Z"}, "content": "a"}
     return {
         "by word": FactTokenizer(json.dumps(form)),
+        "the same": FactTokenizer(json.dumps({**form, "normalizer": same})),
         "whole": FactTokenizer(json.dumps({**form, "pre_tokenizer": across})),
     }
 
