@@ -1,8 +1,9 @@
-"""`python -m bench.scale.copies FACTS --times N >> LARGE`: facts several times over, each time about others.
+"""`python -m bench.scale.copies FACTS --times N > LARGE`: facts several times over, each time about others.
 
-Real facts end at some 20 million that a package has. In each copy, a word before its name makes an entity another one:
-`<Felidae> <taxon rank> <family>` is also said of `<Amber Felidae>`. Objects that have no facts of their own, such as ranks
-and numbers, stay, as in a graph that has grown. The copies share no prefix of a subject.
+Real facts end at some 20 million that a package has. In each copy, a word in its name makes an entity another one, after
+the first word, as names are that share a first one, or (`--before`) before it: `<Homo sapiens>` becomes `<Homo Amber
+sapiens>` or `<Amber Homo sapiens>`. A word before all of them is a token with more followers than any of a real graph.
+Objects that have no facts of their own, such as ranks and numbers, stay, as in a graph that has grown.
 """
 
 import sys
@@ -18,18 +19,28 @@ WORDS = (
 )  # fmt: skip
 
 
-def copy_of(facts: BinaryIO, word: bytes, subjects: frozenset[bytes]) -> Iterator[bytes]:
+def copy_of(facts: BinaryIO, word: bytes, subjects: frozenset[bytes], before: bool) -> Iterator[bytes]:
     """Yield the lines of facts about other entities.
 
     >>> from io import BytesIO
-    >>> list(copy_of(BytesIO(b"<a b> <p> <c> .\\n<a b> <q> <1> .\\n"), b"Jade", frozenset([b"a b", b"c"])))
-    [b'<Jade a b> <p> <Jade c> .\\n', b'<Jade a b> <q> <1> .\\n']
+    >>> facts = b"<a b> <p> <c> .\\n<a b> <q> <1> .\\n"
+    >>> list(copy_of(BytesIO(facts), b"Jade", frozenset([b"a b", b"c"]), before=False))
+    [b'<a Jade b> <p> <c Jade> .\\n', b'<a Jade b> <q> <1> .\\n']
+    >>> next(copy_of(BytesIO(facts), b"Jade", frozenset([b"a b", b"c"]), before=True))
+    b'<Jade a b> <p> <Jade c> .\\n'
     """
+
+    def renamed(name: bytes) -> bytes:
+        if before:
+            return word + b" " + name
+        first, space, rest = name.partition(b" ")
+        return first + b" " + word + space + rest
+
     for line in facts:
         subject, predicate, value = line.split(b"> <", 2)
         if value[:-4] in subjects:
-            value = word + b" " + value
-        yield b"<%s %s> <%s> <%s" % (word, subject[1:], predicate, value)
+            value = renamed(value[:-4]) + b"> .\n"
+        yield b"<%s> <%s> <%s" % (renamed(subject[1:]), predicate, value)
 
 
 @click.command()
@@ -37,13 +48,14 @@ def copy_of(facts: BinaryIO, word: bytes, subjects: frozenset[bytes]) -> Iterato
 @click.option(
     "--times", required=True, type=click.IntRange(1, len(WORDS)), help="The facts as they are, and N - 1 copies."
 )
-def main(facts: Path, times: int) -> None:
+@click.option("--before", is_flag=True, help="The word comes before the whole name.")
+def main(facts: Path, times: int, before: bool) -> None:
     """Write the facts of a file, one a line without leading spaces, and copies of them."""
     with facts.open("rb") as file:
         subjects = frozenset(line.split(b"> <", 1)[0][1:] for line in file)
     for word in ("", *WORDS[: times - 1]):
         with facts.open("rb") as file:
-            sys.stdout.buffer.writelines(copy_of(file, word.encode(), subjects) if word else file)
+            sys.stdout.buffer.writelines(copy_of(file, word.encode(), subjects, before) if word else file)
 
 
 if __name__ == "__main__":
