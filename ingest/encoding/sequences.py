@@ -23,7 +23,7 @@ class SequenceWriter:
         self._work, self._name = work, name
         self._lengths, self._last = list[NDArray[np.int32]](), None
         self._path = work / f"{name}-tokens"
-        self._path.write_bytes(b"")  # of a run that was killed
+        self._path.write_bytes(b"")  # in place of what a killed run wrote
 
     def write(self, keys: pa.Array) -> NDArray[np.bool_]:
         """Write the sequences of keys (`as_keys`), and return which differ from the one before: bool[n]."""
