@@ -134,12 +134,16 @@ def test_a_client_that_goes_away_ends_its_text_by_the_next_pass(index: refactx.I
         gate.close()
 
         async def leave() -> None:
-            async with connected(server) as client:
-                with anyio.move_on_after(1):
-                    await client.call_tool("ask", {"question": "hello Fact:"})
+            async def end() -> None:
+                await anyio.to_thread.run_sync(gate.wait_until_reached)
+                asking.cancel_scope.cancel()
+
+            async with connected(server) as client, anyio.create_task_group() as asking:
+                asking.start_soon(end)
+                await client.call_tool("ask", {"question": "hello Fact:"})
 
         anyio.run(leave)
-        gate.wait_until_reached()
+        assert eventually(lambda: any(line["status"] == 499 for line in server.requests))
         passes = gate.passes
         gate.open()
         assert eventually(lambda: server.service.slots.running == 0)
