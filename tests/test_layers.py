@@ -1,4 +1,4 @@
-"""The architecture of the project: which package may import which, and the size of modules, folders and faces.
+"""The architecture of the project: which package may import which, and the size of modules and faces.
 
 `LAYERS`: a module imports from lower rows and from its own package alone; packages of one row do not import each other.
 Imports count at the top of a module, inside a function and under `TYPE_CHECKING`, because a reader follows all three.
@@ -71,8 +71,7 @@ LIBRARIES = {  # where a library may be imported; a prefix of a module's name
     "rapidfuzz": ("refactx.sparql.memory.name_memory",),
     "sentence_transformers": ("refactx.sparql.memory.sentence_transformers",),
 }
-MODULES_OF_A_FOLDER = 18
-LINES_OF_A_MODULE = 300
+LINES_OF_A_MODULE = 700
 LINES_OF_A_FACE = 40
 
 
@@ -206,15 +205,6 @@ def test_modules_are_short() -> None:
     files = [path for folder in ("refactx", "tests", "bench") for path in python_files(ROOT / folder)]
     found = {f"{name} is too long": [f"{n} lines"] for name, n in sized(files) if n > LINES_OF_A_MODULE}
     assert not found
-
-
-def test_folders_are_small() -> None:
-    folders: dict[Path, int] = defaultdict(int)
-    for folder in ("refactx", "tests", "bench"):
-        for path in python_files(ROOT / folder):
-            folders[path.parent] += path.name != "__init__.py"
-    large = {folder.relative_to(ROOT).as_posix(): n for folder, n in folders.items() if n > MODULES_OF_A_FOLDER}
-    assert not {f"{name} has too many modules": [str(n)] for name, n in large.items()}
 
 
 def test_packages_have_faces() -> None:
