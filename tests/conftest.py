@@ -6,6 +6,10 @@ databases). Servers that tests start themselves use that temporary home too.
 """
 
 import os
+import random
+import shlex
+import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,8 +30,58 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 if "PYTEST_XDIST_WORKER" in os.environ:  # there are as many processes as cores
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-settings.register_profile("no deadline", deadline=None)  # no test asserts a time
-settings.load_profile("no deadline")
+# A job in the background of a shell ignores Ctrl-C, and so would every command that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The suite is the same each time; `make fuzz` draws other examples. No test asserts a time.
+settings.register_profile("suite", deadline=None, derandomize=True)
+settings.register_profile("fuzz", deadline=None, print_blob=True)
+settings.load_profile("suite")
+
+
+FUZZ_END = pytest.StashKey[float]()
+"""The time of the clock at which `make fuzz` ends."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--fuzz-seconds", type=float, help="run property tests alone, in an order by the seed, for this time"
+    )
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    session.config.stash[FUZZ_END] = time.time() + (session.config.getoption("--fuzz-seconds") or 0)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the tests whose examples Hypothesis draws, if `make fuzz` runs; those that fix their draw are left out."""
+    if config.getoption("--fuzz-seconds") is None:
+        return
+    drawn = [item for item in items if _is_drawn(getattr(item, "obj", None))]
+    config.hook.pytest_deselected(items=[item for item in items if item not in drawn])
+    random.Random(config.getoption("--hypothesis-seed")).shuffle(drawn)
+    items[:] = drawn
+
+
+def _is_drawn(test: object) -> bool:
+    return getattr(test, "is_hypothesis_test", False) and not test._hypothesis_internal_use_settings.derandomize  # type: ignore[attr-defined]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.config.getoption("--fuzz-seconds") and time.time() > item.config.stash[FUZZ_END]:
+        pytest.skip("the time of --fuzz-seconds is over")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Print how to run each failed test alone."""
+    tests = dict.fromkeys(
+        report.nodeid for key in ("failed", "error") for report in terminalreporter.stats.get(key, ())
+    )
+    seed = config.getoption("--hypothesis-seed")
+    options = "" if seed is None else f" --hypothesis-profile=fuzz --hypothesis-seed={seed}"
+    for test in tests:
+        terminalreporter.write_line(f"alone: .venv/bin/python -m pytest {shlex.quote(test)}{options}")
 
 
 @pytest.fixture(scope="session", autouse=True)

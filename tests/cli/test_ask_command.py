@@ -73,10 +73,8 @@ def new_terminal() -> tuple[int, int]:
     return outer, inner
 
 
-# Jobs in the background of a shell, such as these tests, may have been started with Ctrl-C ignored.
 TAKE_THE_TERMINAL = (
-    "import fcntl, os, signal, sys, termios; signal.signal(signal.SIGINT, signal.SIG_DFL); "
-    "fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
 )
 
 

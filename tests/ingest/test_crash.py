@@ -4,7 +4,6 @@ import os
 import random
 import signal
 import subprocess
-from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -105,9 +104,7 @@ def test_interrupted_in_the_commit_of_a_replacement_the_new_index_is_there(
     assert run_refactx("ingest", tmp_path / "old.txt", *command).returncode == 0
     with psycopg.connect(db_url, autocommit=True) as connection:
         connection.execute(SLOW_COMMIT)
-    # Tests that run in the background ignore Ctrl-C, and so would the process.
-    interruptible = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    process = start("ingest", tmp_path / "new.txt", *command, preexec_fn=interruptible)
+    process = start("ingest", tmp_path / "new.txt", *command)
     wait_for(lambda: commits(db_url))
     process.send_signal(signal.SIGINT)
     process.communicate()
