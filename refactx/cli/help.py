@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import click
@@ -43,6 +44,36 @@ class OrderedGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands."""
         return list(self.commands)
+
+
+class LazyGroup(click.Group):
+    """A group of commands that are imported when they are used, so that listing them loads none.
+
+    `modules` maps the name of each command to its module and object (`ask:ask`, below `refactx.cli`) and its help.
+    """
+
+    def __init__(self, *arguments: Any, modules: Mapping[str, tuple[str, str]], **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._modules = modules
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        return list(self._modules)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command with a name; None if there is none."""
+        if cmd_name not in self._modules:
+            return None
+        module, _, name = self._modules[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(f"refactx.cli.{module}"), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands."""
+        room = formatter.width - 6 - max(map(len, self._modules))
+        commands = [click.Command(name, help=text) for name, (_, text) in self._modules.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl([(str(command.name), command.get_short_help_str(room)) for command in commands])
 
 
 def _short_names(names: str) -> str:

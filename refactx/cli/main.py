@@ -1,7 +1,7 @@
 """The command line: a thin layer over the library.
 
 Results go to standard output, progress and logs to standard error. A user's mistake is reported in one line, with exit
-code 2. Each command imports what it needs, since some modules are slow to import.
+code 2. A command is imported when it is run, and imports what it needs then, since some modules are slow to import.
 """
 
 import atexit
@@ -13,23 +13,7 @@ from typing import NoReturn
 
 import click
 
-from refactx.cli.agent import agent
-from refactx.cli.ask import ask
-from refactx.cli.calibrate import calibrate
-from refactx.cli.eval import eval_
-from refactx.cli.facts import facts
-from refactx.cli.help import OrderedGroup
-from refactx.cli.index import index
-from refactx.cli.ingest import forget, ingest
-from refactx.cli.mcp import mcp
-from refactx.cli.memory import memory
-from refactx.cli.pack import pack
-from refactx.cli.query import query
-from refactx.cli.serve import serve
-from refactx.cli.sparql import sparql
-from refactx.cli.store import store
-from refactx.cli.translate import translate
-from refactx.cli.validate import validate
+from refactx.cli.help import LazyGroup
 from refactx.errors import RefactxError, without_password
 
 FIRST_STEPS = """\
@@ -45,8 +29,33 @@ MODEL is a Hugging Face id, a folder or a GGUF file, or demo (a small model).
 Documentation: README.md and docs/ in the repository."""
 
 
+COMMANDS = {  # where each command is, and its line in the list, as its own help begins
+    "ingest": ("ingest:ingest", "Build an index from files."),
+    "ask": ("ask:ask", "Answer questions with facts of an index as proof."),
+    "serve": ("serve:serve", "Serve answers with facts over HTTP, with OpenAI's API."),
+    "query": ("query:query", "Answer questions about sets of facts: how many, which ones, whether, the highest."),
+    "sparql": ("sparql:sparql", "Run a SPARQL query, or convert SPARQL to text with names in place of URIs."),
+    "translate": ("translate:translate", "Write the SPARQL of questions for the endpoint of a domain pack."),
+    "validate": ("validate:validate", "Check a SPARQL query for the endpoint of a domain pack."),
+    "agent": ("agent:agent", "Show how questions are translated."),
+    "pack": ("pack:pack", "Show, check and make domain packs: what translating needs to know of an endpoint."),
+    "facts": ("facts:facts", "Show how facts continue after PREFIX, or all facts."),
+    "index": ("index:index", "List, check, share and maintain indexes."),
+    "memory": ("memory:memory", "Remember the names of an index by embeddings, so that words are resolved to ids."),
+    "store": ("store:store", "Keep the facts of an index as RDF triples, for SPARQL."),
+    "forget": ("ingest:forget", "Remove the facts of files from an index."),
+    "mcp": ("mcp:mcp", "Serve tools to an assistant, over standard input and output (Model Context Protocol)."),
+    "eval": ("eval:eval_", "Score answers to a file of questions; the same command continues a run."),
+    "calibrate": (
+        "calibrate:calibrate",
+        "Find the confidence that answers need (--tells) by questions whose answers are known.",
+    ),
+}
+
+
 @click.group(
-    cls=OrderedGroup,
+    cls=LazyGroup,
+    modules=COMMANDS,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -56,14 +65,6 @@ def cli(context: click.Context) -> None:
     """Language models that write facts from a knowledge base, and only facts that exist."""
     if context.invoked_subcommand is None:
         click.echo(FIRST_STEPS)
-
-
-COMMANDS = (
-    ingest, ask, serve, query, sparql, translate, validate, agent, pack, facts, index,
-    memory, store, forget, mcp, eval_, calibrate,
-)  # fmt: skip
-for command in COMMANDS:
-    cli.add_command(command)
 
 
 def main() -> None:

@@ -1,13 +1,16 @@
 """Help texts: the common options fit a screen of 30 lines and 80 columns, each option has one line."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import click
 import pytest
 from click.testing import CliRunner
+from support.command import subcommands
 
 from refactx.cli.help import GroupedCommand
-from refactx.cli.main import cli
+from refactx.cli.main import COMMANDS, cli
 
 
 def help_of(*command: str) -> list[str]:
@@ -16,11 +19,27 @@ def help_of(*command: str) -> list[str]:
     return done.output.splitlines()
 
 
-def commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
-    for name, command in group.commands.items():
+def commands(group: click.Command, *path: str) -> Iterator[tuple[str, ...]]:
+    for name, command in subcommands(group).items():
         yield (*path, name)
-        if isinstance(command, click.Group):
-            yield from commands(command, *path, name)
+        yield from commands(command, *path, name)
+
+
+def test_the_list_of_commands_begins_the_help_of_each() -> None:
+    for name, (_, text) in COMMANDS.items():
+        assert text == subcommands(cli)[name].get_short_help_str(300)
+
+
+def test_listing_the_commands_loads_none_of_them() -> None:
+    script = """if True:
+        import sys
+        from refactx.cli.main import COMMANDS, cli
+        cli(["--help"], standalone_mode=False)
+        print(sum(name.split(".")[0] == "refactx" for name in sys.modules))
+    """
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "calibrate" in done.stdout
+    assert int(done.stdout.split()[-1]) < 20
 
 
 @pytest.mark.parametrize("command", [(), *commands(cli)])
@@ -42,7 +61,7 @@ def test_common_options_come_first_and_fit_a_screen(command: tuple[str, ...]) ->
 @pytest.mark.parametrize("name", ["ask", "ingest", "forget", "eval"])
 def test_every_option_is_listed_once(name: str) -> None:
     lines = help_of(name)
-    for parameter in cli.commands[name].params:
+    for parameter in subcommands(cli)[name].params:
         if isinstance(parameter, click.Option):
             spelt = parameter.opts[0].replace("--", "--[no-]") if parameter.secondary_opts else parameter.opts[0]
             assert sum(line.startswith(f"  {spelt} ") for line in lines) == 1, spelt

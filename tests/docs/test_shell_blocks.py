@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 import pytest
+from support.command import subcommands
 from support.doc_pages import PAGES, blocks, name_of
 
 from refactx.cli.main import cli
@@ -33,8 +34,8 @@ def inner(page: Path) -> Iterator[list[str]]:
 def check(words: list[str]) -> None:
     command: click.Command = cli
     while isinstance(command, click.Group) and words and re.fullmatch(r"[a-z][a-z-]*", words[0]):
-        assert words[0] in command.commands, f"refactx has no command {words[0]}"
-        command, words = command.commands[words[0]], words[1:]
+        assert words[0] in subcommands(command), f"refactx has no command {words[0]}"
+        command, words = subcommands(command)[words[0]], words[1:]
     known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     for word in words:
         if word.startswith("--"):
@@ -49,7 +50,7 @@ def test_commands_and_options_exist(page: Path) -> None:
 
 def test_the_documentation_shows_every_command() -> None:
     shown = {" ".join(words[:2]) for page in PAGES for words in (*commands(page), *inner(page))}
-    for name, command in cli.commands.items():
-        names = [f"{name} {sub}" for sub in command.commands] if isinstance(command, click.Group) else [name]
+    for name, command in subcommands(cli).items():
+        names = [f"{name} {sub}" for sub in subcommands(command)] or [name]
         for full in names:
             assert any(text.startswith(full) for text in shown), full

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import pytest
 import yaml
+from support.command import subcommands
 from support.doc_pages import DOCS, PAGES, ROOT, name_of
 
 import refactx
@@ -56,7 +57,7 @@ def pages_of(menu: object) -> Iterator[str]:
 def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
     """A command and its subcommands, with their names."""
     yield name, command
-    for sub, inner in command.commands.items() if isinstance(command, click.Group) else ():
+    for sub, inner in subcommands(command).items():
         yield from commands(inner, f"{name} {sub}")
 
 

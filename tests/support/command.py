@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
+
 
 def run_refactx(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[str]":
     """Run the command line as a user types it, in a new process and without a terminal."""
@@ -21,3 +23,12 @@ def complains(*arguments: object) -> str:
     assert len(lines) == 1, lines
     assert "Traceback" not in done.stderr
     return lines[0]
+
+
+def subcommands(command: click.Command) -> dict[str, click.Command]:
+    """The commands of a group by their names; none of a command that is no group."""
+    if not isinstance(command, click.Group):
+        return {}
+    context = click.Context(command)
+    found = {name: command.get_command(context, name) for name in command.list_commands(context)}
+    return {name: inner for name, inner in found.items() if inner is not None}
