@@ -2,22 +2,28 @@
 
 | format | file | recognised by | kind |
 |---|---|---|---|
-| ReFactX's own | lines of `id, source, question, answers, answer_ids, kind, sparql, first` | `answers`, a list | `kind` |
+| ReFactX's own | lines of `id, source, question, answers, answer_ids, kind, sparql, first` | `question`, a text | `kind` |
 | Mintaka | list, `id, question, answer: {answerType, answer, mention}, complexityType` | `complexityType` | that |
 | 2WikiMultiHopQA | list, `_id, type, question, answer` (from v1.1 `answer_id`) | `_id` | `type` |
 | WebQSP | `{"Version", "Questions": [{QuestionId, RawQuestion, Parses}]}` | `Questions` | relations in the chain |
-| QALD 9, 10 | `{"dataset": {"id"}, "questions": [{id, question, query, answers}]}` | `questions` | the SPARQL query |
+| QALD, Text2SPARQL | `{"dataset", "questions": [{id, question, query, answers}]}` | `questions` | the SPARQL query |
 | LC-QuAD 2.0 | list, `uid, question, NNQT_question, sparql_wikidata` | `sparql_wikidata` | the SPARQL query |
+| LC-QuAD 1.0 | list, `_id, corrected_question, sparql_query` | `corrected_question` | the SPARQL query |
+| KQA Pro | list, `question, answer, choices, program, sparql` | `program` | the SPARQL query |
+| GrailQA | list, `qid, question, answer: [{answer_argument, entity_name}], level` | `s_expression` | `level` |
 
 Gold answers are English labels if the set has them, else ids, for which `refactx.eval.questions.with_names` adds names.
 WebQSP's are the union over all parses. The answer to a count in Mintaka is the number (`answerNum`), not the entities
-that are counted. LC-QuAD 2.0 has gold queries, and no answers. The file `id_aliases.json` of 2WikiMultiHopQA, with
+that are counted. LC-QuAD has gold queries, and no answers; so have test sets of QALD, and lines with `sparql` alone, such
+as those of WDQL and SPINACH. In lines of our own form, `answer` may be a text in place of `answers`, and the number of the
+record is its id if it has none. The file `id_aliases.json` of 2WikiMultiHopQA, with
 other names of answers, is read if it is in the same folder.
 """
 
 import json
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -27,7 +33,8 @@ from refactx.eval.answers import Gold
 from refactx.eval.question import Question
 
 _EXPECTED = (
-    "expected Mintaka, 2WikiMultiHopQA, WebQSP, QALD, LC-QuAD, or one object a line with id, question and answers"
+    "expected Mintaka, 2WikiMultiHopQA, WebQSP, GrailQA, KQA Pro, QALD, Text2SPARQL, LC-QuAD, or one object a line with "
+    "question and answers or sparql"
 )
 _ENTITY = re.compile(r"https?://www\.wikidata\.org/entity/([QPL]\d+)")
 _RESOURCE = re.compile(r"https?://(?:[a-z]+\.)?dbpedia\.org/resource/(.+)")
@@ -50,7 +57,7 @@ def questions_of(document: Any, path: Path) -> list[Question]:
     questions = []
     for number, record in enumerate(records, 1):
         try:
-            questions.append(reader(record, path))
+            questions.append(reader({"id": number, **record} if isinstance(record, dict) else record, path))
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             what = f"it has no {error}" if isinstance(error, KeyError) else str(error)
             name = reader.__name__.removeprefix("_")
@@ -65,41 +72,61 @@ _NAMES = {
     "webqsp": "WebQSP",
     "qald": "QALD",
     "lcquad": "LC-QuAD 2.0",
+    "lcquad_1": "LC-QuAD 1.0",
+    "kqa_pro": "KQA Pro",
+    "grailqa": "GrailQA",
 }
 
 
 def _recognised(document: Any, path: Path) -> tuple[Callable[[Any, Path], Question], list[Any]]:
     """Return the reader of a document's format, and its records. Raise InputError if the format is unknown."""
     if isinstance(document, dict):
-        for field, reader in (("Questions", _webqsp), ("questions", _qald)):
+        for field, of_set in (("Questions", _webqsp), ("questions", _qald)):
             if isinstance(document.get(field), list):
-                return reader, document[field]
+                return of_set, document[field]
         document = [document]
     first = document[0] if isinstance(document, list) and document else None
     if isinstance(first, dict):
-        if isinstance(first.get("answers"), list):
-            return _own, document
-        if "complexityType" in first:
-            return _mintaka, document
-        if "sparql_wikidata" in first:
-            return _lcquad, document
+        for field, reader in _BY_FIELD.items():
+            if field in first:
+                return reader, document
         if "_id" in first:
             aliases = _aliases(path.with_name("id_aliases.json"))
             return _with_aliases(aliases), document
+        if isinstance(first.get("question"), str) and first.keys() & {"answers", "answer", "sparql"}:
+            return _own, document
         raise InputError(f"{path} has records with the fields {', '.join(sorted(map(str, first))[:8])}: {_EXPECTED}")
     raise InputError(f"{path} has no questions: {_EXPECTED}")
 
 
 def _own(record: Any, path: Path) -> Question:
+    given, sparql = record.get("answers", record.get("answer")), _text(record.get("sparql") or "")
+    answers = given if isinstance(given, list) else [] if given is None else [given]
     return Question(
         id=_text(record["id"]),
         source=_text(record.get("source") or path.stem),
         text=_question(record["question"]),
-        answers=_golds(Gold(_text(answer)) for answer in record["answers"]),
-        kind=_text(record.get("kind") or "all"),
+        answers=_golds(Gold(_text(answer)) for answer in answers),
+        kind=_text(record.get("kind") or (kind_of(sparql) if given is None else "all")),
         answer_ids=tuple(_text(number) for number in record.get("answer_ids") or ()),
-        sparql=_text(record.get("sparql") or ""),
+        sparql=sparql,
         first=_text(record.get("first") or ""),
+    )
+
+
+def _kqa_pro(record: Any, path: Path) -> Question:
+    return replace(_own(record, path), source="kqapro", kind=kind_of(_text(record.get("sparql") or "")))
+
+
+def _grailqa(record: Any, path: Path) -> Question:
+    golds = [Gold(_text(one.get("entity_name") or one["answer_argument"])) for one in record.get("answer") or ()]
+    return Question(
+        id=_text(record["qid"]),
+        source="grailqa",
+        text=_question(record["question"]),
+        answers=_golds(golds),
+        kind=_text(record.get("level") or "all"),
+        sparql=_text(record.get("sparql_query") or ""),
     )
 
 
@@ -180,11 +207,12 @@ def _webqsp(record: Any, path: Path) -> Question:
 
 
 def _qald(record: Any, path: Path) -> Question:
-    texts = {entry["language"]: entry.get("string") for entry in record["question"]}
+    asked = record["question"]  # Text2SPARQL: by language
+    texts = asked if isinstance(asked, dict) else {entry["language"]: entry.get("string") for entry in asked}
     if not texts.get("en"):
         raise ValueError(f"it has no English question, only {', '.join(sorted(texts))}")
     golds = []
-    for result in record["answers"]:
+    for result in record.get("answers") or ():  # test sets have none
         if "boolean" in result:
             golds.append(Gold("yes" if result["boolean"] else "no"))
         for binding in result.get("results", {}).get("bindings", ()):
@@ -220,6 +248,27 @@ def _lcquad(record: Any, path: Path) -> Question:
         kind=kind_of(sparql),
         sparql=sparql,
     )
+
+
+def _lcquad_1(record: Any, path: Path) -> Question:
+    sparql = _text(record["sparql_query"])
+    return Question(
+        id=_text(record["_id"]),
+        source="lcquad1",
+        text=_question(record["corrected_question"]),
+        answers=(),
+        kind=kind_of(sparql),
+        sparql=sparql,
+    )
+
+
+_BY_FIELD: dict[str, Callable[[Any, Path], Question]] = {
+    "complexityType": _mintaka,
+    "sparql_wikidata": _lcquad,
+    "corrected_question": _lcquad_1,
+    "s_expression": _grailqa,
+    "program": _kqa_pro,
+}
 
 
 def kind_of(sparql: str) -> str:

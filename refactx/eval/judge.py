@@ -1,7 +1,7 @@
 """A language model as judge of answers: a model in this process, or a server with an OpenAI-compatible API.
 
 The judge's prompt is data (`refactx.prompts`, judge.toml). A reply is a verdict only if it is one of the prompt's two
-words, apart from case, white space, asterisks and a full stop around it; text before the last `</think>` is ignored.
+words, apart from case, white space, asterisks and a full stop around it; what it thinks (`<think>`) is ignored.
 Other replies are counted separately, as neither right nor wrong. Only given answers are judged: a question without one
 counts as wrong.
 """
@@ -22,6 +22,7 @@ from refactx.asking.prompt import Prompt
 from refactx.errors import InputError
 from refactx.eval.logs import AnswerLog, write_atomically
 from refactx.writing.chat_server import RETRIES, ChatServer, ServerRole
+from refactx.writing.conversation import without_thoughts
 
 KEY_VARIABLE = "REFACTX_JUDGE_KEY"
 """The environment variable with the key for a judge's server."""
@@ -65,7 +66,7 @@ class JudgePrompt:
         >>> [prompt.verdict(r) for r in (" right.", "**WRONG**", "<think>RIGHT</think> Wrong", "RIGHT or WRONG", "")]
         [True, False, False, None, None]
         """
-        word = reply.rpartition("</think>")[2].strip().strip("*").rstrip(".").strip().casefold()
+        word = without_thoughts(reply).strip().strip("*").rstrip(".").strip().casefold()
         return {self.right.casefold(): True, self.wrong.casefold(): False}.get(word)
 
 

@@ -134,7 +134,7 @@ def _documents(text: str, path: Path) -> Any:
     """Return the JSON document in a text, or the list of the documents in its lines."""
     try:
         return json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as whole:
+    except (ValueError, RecursionError) as whole:
         if not text.strip():
             raise InputError(f"{path} is empty: give a file of questions") from None
         lines = []
@@ -142,7 +142,7 @@ def _documents(text: str, path: Path) -> Any:
             try:
                 if line.strip():
                     lines.append(json.loads(line))
-            except (json.JSONDecodeError, RecursionError) as error:
+            except (ValueError, RecursionError) as error:
                 where = f"line {number}" if lines else str(whole)
                 raise InputError(
                     f"{path} is neither JSON nor one JSON object a line ({where}): give a file of questions"

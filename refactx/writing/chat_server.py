@@ -1,9 +1,12 @@
 """A language model on a server with an OpenAI-compatible API of chat completions."""
 
+import contextlib
 import os
-from collections.abc import Sequence
+import re
+import socket
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from refactx.errors import InputError, ModelError
@@ -13,6 +16,12 @@ from refactx.writing.conversation import Message
 SECONDS = 120.0
 """The most time of a request."""
 RETRIES = 4
+_UNSUPPORTED = re.compile(
+    r"unsupported|not support|unrecogni[sz]ed|unknown|unexpected|not (?:allowed|permitted)|extra |deprecated|only the default",
+    re.IGNORECASE,
+)
+_INSTEAD = {"max_tokens": "max_completion_tokens"}
+"""The names that newer models have for parameters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +42,9 @@ class ChatServer:
     """A model on a server, such as http://127.0.0.1:8000/v1. Threads may share it.
 
     `key`: by default that of the environment. Requests that fail temporarily (no connection, time-out, 429, 5xx) are
-    sent again, at most `retries` times, at growing intervals. Raises InputError if `url` is not one, or if the client is
-    not installed.
+    sent again, at most `retries` times, at growing intervals; one with a parameter that the model does not know, without
+    it or under its newer name, as all later ones. Raises InputError if `url` is not one, or if the client is not
+    installed.
     """
 
     def __init__(
@@ -52,6 +62,10 @@ class ChatServer:
         import openai  # takes a second
 
         self._model, self._role = model, role
+        self._parameters = {"max_tokens": "max_tokens", "temperature": "temperature"}
+        """The names that the model has for what requests set; what it does not know is left out."""
+        self._port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._local = host if host in ("localhost", "::1") or host.startswith("127.") else None
         self.shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
         """The URL without what may be secret."""
         # The client needs some key; a server without keys accepts any.
@@ -65,21 +79,23 @@ class ChatServer:
         """
         import openai
 
-        role, said = self._role, [dict(message) for message in messages]
-        options: dict[str, Any] = {
-            "model": self._model,
-            "messages": said,
-            "max_tokens": max_new_tokens,
-            "temperature": 0,
-        }
+        role, said = self._role, cast(Any, [dict(message) for message in messages])
+        values = {"max_tokens": max_new_tokens, "temperature": 0}
         try:
-            completion = self._client.chat.completions.create(**options)
-            return completion.choices[0].message.content or ""
+            self._check_port()
+            while True:
+                names = self._parameters
+                options: dict[str, Any] = {name: values[meant] for meant, name in names.items()}
+                try:
+                    completion = self._client.chat.completions.create(model=self._model, messages=said, **options)
+                    return completion.choices[0].message.content or ""
+                except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
+                    self._parameters = _without(names, error)  # or it raises the error
         except openai.APITimeoutError as error:
             raise ModelError(
                 f"{role.name} at {self.shown} did not answer within {SECONDS:g} seconds: check {role.option} and its load"
             ) from error
-        except openai.APIConnectionError as error:
+        except (openai.APIConnectionError, OSError) as error:
             raise ModelError(
                 f"{role.name} at {self.shown} cannot be reached: check {role.option} and that it runs"
             ) from error
@@ -94,3 +110,23 @@ class ChatServer:
             raise ModelError(
                 f"the reply of {role.name} at {self.shown} is not a chat completion ({error}): check {role.option}"
             ) from error
+
+    def _check_port(self) -> None:
+        """Raise OSError if nothing listens there on this machine, where trying again does not help."""
+        if self._local is not None:
+            with contextlib.suppress(TimeoutError), socket.create_connection((self._local, self._port), timeout=5):
+                pass
+
+
+def _without(names: Mapping[str, str], error: Any) -> dict[str, str]:
+    """Return the names of parameters without the one that a model has refused, or with its newer name.
+
+    Raises `error` if it is about something else.
+    """
+    said = f"{error.param or ''} {error.message}"
+    refused = next((meant for meant, name in names.items() if re.search(rf"\b{name}\b", said)), None)
+    if refused is None or not _UNSUPPORTED.search(f"{error.code or ''} {error.message}"):
+        raise error
+    newer = _INSTEAD.get(names[refused])
+    left = {meant: name for meant, name in names.items() if meant != refused}
+    return left if newer is None else {**left, refused: newer}

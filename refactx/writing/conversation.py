@@ -4,6 +4,7 @@ What users say is data and must not contain control tokens: any text of an added
 `<think>`) is removed by `without_control` before the chat template is applied.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -44,6 +45,32 @@ def without_control(tokenizer: Any, text: str) -> str:
         for token in reversed(control):
             text = text.replace(token, " ")
     return text
+
+
+_THOUGHT = r"(?:think|thinking|thoughts?|reasoning|reflection|analysis|scratchpad)"
+_OPENED = rf"^[ \t]*(?:<{_THOUGHT}>|\[{_THOUGHT}\]|<\|begin_of_thought\|>|◁think▷)"
+_CLOSED = rf"(?:</{_THOUGHT}>|\[/{_THOUGHT}\]|<\|end_of_thought\|>|◁/think▷)"
+_WHOLE = re.compile(rf"{_OPENED}.*?{_CLOSED}", re.IGNORECASE | re.DOTALL | re.MULTILINE)
+_REST = re.compile(rf"\A.*{_CLOSED}|{_OPENED}.*\Z", re.IGNORECASE | re.DOTALL | re.MULTILINE)
+_CHANNEL = re.compile(
+    r"<\|channel\|>\s*(\w*)[^<]*<\|message\|>(.*?)(?=<\|(?:channel|start|end|return|call)\|>|\Z)", re.DOTALL
+)
+
+
+def without_thoughts(text: str) -> str:
+    """Return what a model says to the user: without what it thinks, also in a thought that it has not ended.
+
+    Thoughts stand in tags (`<think>`, `[THINK]`, `<reasoning>`, in any case, of which a prompt may have the first one), or
+    in the channels of OpenAI's harmony format, of which `final` is the user's.
+
+    >>> without_thoughts("<think>Rome?</think>Bern"), without_thoughts("Rome?</think> Bern"), without_thoughts("<think>Rome")
+    ('Bern', ' Bern', '')
+    >>> without_thoughts("<|channel|>analysis<|message|>Rome?<|end|><|start|>a<|channel|>final<|message|>Bern<|return|>")
+    'Bern'
+    """
+    if channels := _CHANNEL.findall(text):
+        return "".join(said for name, said in channels if name == "final")
+    return _REST.sub("", _WHOLE.sub("", text))
 
 
 def _writes(tokenizer: Any, messages: list[Message], options: Mapping[str, Any]) -> bool:

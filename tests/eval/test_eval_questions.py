@@ -1,16 +1,18 @@
 """Question sets in their published formats, and which questions a run asks."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from refactx.errors import InputError
 from refactx.eval.answers import Gold
-from refactx.eval.formats import kind_of
+from refactx.eval.formats import kind_of, questions_of
 from refactx.eval.names import gold_names
 from refactx.eval.question import Question, assign_keys, half_of
-from refactx.eval.questions import choose_questions, read_questions, with_names
+from refactx.eval.questions import choose_questions, read_queries, read_questions, with_names
 from refactx.index.names import Named
 
 SETS = Path(__file__).parent / "questions"
@@ -196,3 +198,51 @@ def test_an_id_finds_the_answer_that_has_its_name_or_the_one_that_is_left() -> N
     assert [gold.id for gold in with_names(question, names).answers] == ["Q72", "Q70", "Q1"]
     two_left = replace(question, answers=(Gold("x"), Gold("y"), Gold("Bern")))
     assert [gold.id for gold in with_names(two_left, names).answers] == [None, None, "Q70"]
+
+
+ASK = "ASK { wd:Q1 wdt:P1 wd:Q2 }"
+PUBLISHED: dict[str, Any] = {
+    "wdql": {"id": "t1", "question": "What?", "sparql": ASK, "paraphrases": [], "info": {}},
+    "spinach": [{"question": "What?", "sparql": ASK, "results": []}],
+    "lcquad1": [{"_id": "1", "corrected_question": "What?", "sparql_query": ASK, "sparql_template_id": 1}],
+    "kqapro": [{"question": "What?", "answer": "y", "sparql": ASK, "choices": [], "program": []}],
+    "kqapro_test": [{"question": "What?", "sparql": ASK, "choices": [], "program": []}],
+    "text2sparql": {"questions": [{"id": 1, "question": {"en": "What?", "de": "Was?"}, "query": {"sparql": ASK}}]},
+    "qald_test": {
+        "questions": [{"id": "1", "question": [{"language": "en", "string": "What?"}], "query": {"sparql": ASK}}]
+    },
+    "grailqa": [
+        {
+            "qid": 1,
+            "question": "What?",
+            "answer": [{"answer_type": "Entity", "answer_argument": "m.1", "entity_name": "y"}],
+            "s_expression": "",
+            "sparql_query": ASK,
+            "level": "i.i.d.",
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_sets_are_read_as_published_with_answers_or_without(name: str, tmp_path: Path) -> None:
+    file = tmp_path / f"{name}.json"
+    file.write_text(f"\ufeff{json.dumps(PUBLISHED[name])}\n")
+    (question,) = read_queries(file)
+    assert question.text == "What?"
+    assert question.sparql.startswith("ASK {")
+    assert golds(question) == (["y"] if name in ("kqapro", "grailqa") else [])
+    if not question.answers:
+        with pytest.raises(InputError, match="no gold answers"):
+            read_questions(file)
+
+
+def test_an_answer_may_be_a_text() -> None:
+    (question,) = questions_of([{"question": "What?", "answer": "y"}], Path("mine.jsonl"))
+    assert (question.id, question.source, golds(question)) == ("1", "mine", ["y"])
+
+
+def test_a_number_of_5000_digits_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "q.json").write_text(f'{{"id": {"1" * 5000}, "question": "What?", "answers": []}}')
+    with pytest.raises(InputError, match="neither JSON nor one JSON object a line"):
+        read_questions(tmp_path / "q.json")

@@ -14,6 +14,7 @@ from refactx.nl2sparql.prompting import filled, translation_texts, without_prefi
 from refactx.nl2sparql.prompting.texts import Asking
 from refactx.sparql.engines import Term
 from refactx.sparql.policies import TextModel
+from refactx.writing.conversation import without_thoughts
 
 STEPS, LONGEST = 4, 120
 """The most steps of a plan, and the most letters of one."""
@@ -67,7 +68,7 @@ class Questions:
             {"role": "system", "content": filled(asking.system, title=self._pack.title, **parts)},
             {"role": "user", "content": filled(asking.user, title=self._pack.title, **parts)},
         ]
-        return meter.generate(self._model, messages, _REPLY).rpartition("</think>")[2]
+        return without_thoughts(meter.generate(self._model, messages, _REPLY))
 
 
 def _shown(term: Term | None) -> str:

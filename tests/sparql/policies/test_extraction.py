@@ -56,3 +56,41 @@ def test_a_text_without_a_query_has_none(text: str) -> None:
 
 def test_a_query_that_ends_too_early_is_kept_so_that_the_error_names_it() -> None:
     assert query_in("SELECT ?x { wd:Q1 wdt:P2") == "SELECT ?x { wd:Q1 wdt:P2"
+
+
+DRAFT, FINAL = "SELECT ?x { wd:Q797 wdt:P30 ?x }", "SELECT ?x { wd:Q797 wdt:P36 ?x }"
+REPLIES = {
+    "two fences": f"A draft:\n```sparql\n{DRAFT}\n```\nNo. Final:\n```sparql\n{FINAL}\n```\n",
+    "bare": f"Draft: {DRAFT}\nFinal: {FINAL}",
+    "a draft that is not whole": f"Draft: SELECT ?x {{ wd:Q797\nFinal: {FINAL}",
+    "tags": f"<reasoning>{DRAFT}</reasoning>\n{FINAL}",
+    "upper case": f"<THINK>{DRAFT}</THINK>\n{FINAL}",
+    "brackets": f"[THINK]{DRAFT}[/THINK]{FINAL}",
+    "a tag in the prompt": f"{DRAFT}\n</think>\n{FINAL}",
+    "channels": f"<|channel|>analysis<|message|>{DRAFT}<|end|><|start|>assistant<|channel|>final<|message|>{FINAL}",
+    "tildes": f"~~~sparql\n{FINAL}\n~~~",
+    "four backticks": f"````sparql\n{FINAL}\n````",
+    "one line": f"```sparql {FINAL} ```",
+    "another fence": f"Data:\n```turtle\nwd:Q797 wdt:P36 wd:Q1 .\n```\nQuery:\n```sparql\n{FINAL}\n```",
+    "words of a query": f"To select ?x we use SELECT (see below).\n```sparql\n{FINAL}\n```\nIt will SELECT ?x for you.",
+}
+
+
+@pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES)
+def test_the_last_whole_query_is_meant(reply: str) -> None:
+    assert query_in(reply) == FINAL
+    mapping = "entity1 = [ENT] Ann [/ENT]"
+    named = reply.replace("wd:Q797", "wd:entity1") + f"\n{mapping}"
+    assert pgmr_in(named) == FINAL.replace("wd:Q797", "wd:entity1") + f"\n{mapping}"
+
+
+@pytest.mark.parametrize(
+    "begin", ["<think>", "<Thinking>\n", "[THINK]", "<|channel|>analysis<|message|>", "<think>\n```sparql\n"]
+)
+def test_there_is_no_query_in_a_thought_that_does_not_end(begin: str) -> None:
+    assert query_in(f"{begin}Maybe {DRAFT} but that is wrong, let me") is None
+    assert pgmr_in(f"{begin}Maybe {DRAFT}\nentity1 = [ENT] Ann [/ENT]") is None
+
+
+def test_a_name_in_a_query_is_no_thought() -> None:
+    assert query_in("SELECT ?x { ?y <reasoning> ?x }") == "SELECT ?x { ?y <reasoning> ?x }"
