@@ -11,8 +11,8 @@ from refactx.exports import lazy_exports
 if TYPE_CHECKING:
     from refactx.mcp.fact_documents import Answered, answered
     from refactx.mcp.facts import asks_alone, fact_server
-    from refactx.mcp.http import http_app
     from refactx.mcp.packs import pack_server
+    from refactx.mcp.serving import http_app
 
 __all__ = ["Answered", "answered", "asks_alone", "fact_server", "http_app", "pack_server"]
 __dir__ = __all__.copy
@@ -21,7 +21,7 @@ __getattr__ = lazy_exports(
     {
         "fact_documents": "Answered answered",
         "facts": "asks_alone fact_server",
-        "http": "http_app",
         "packs": "pack_server",
+        "serving": "http_app",
     },
 )

@@ -1,9 +1,8 @@
 """The application: routes, errors, and what every request passes."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.metadata import version
-from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -15,7 +14,7 @@ from refactx.server.assistants import assistants_app
 from refactx.server.chat import chat_router
 from refactx.server.completions import completions_router
 from refactx.server.facts import facts_router
-from refactx.server.http.errors import ApiError, api_error
+from refactx.server.http.errors import ApiError, api_error, schema_error
 from refactx.server.http.gate import Gate
 from refactx.server.http.log import RequestLog
 from refactx.server.models_route import models_router
@@ -35,7 +34,14 @@ def create_app(
     """Return the ASGI application of a server. `drains`: whether it is about to stop, and refuses new requests."""
     # The pages of documentation load scripts from elsewhere.
     tools, lifespan = assistants_app(service)
-    app = FastAPI(title="ReFactX", version=version("refactx"), docs_url=None, redoc_url=None, lifespan=lifespan)
+    app = FastAPI(
+        title="ReFactX",
+        version=version("refactx"),
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        redirect_slashes=False,
+    )
     for router in (
         chat_router, completions_router, responses_router, facts_router, query_router, translate_router,
     ):  # fmt: skip
@@ -68,17 +74,13 @@ async def _reported(request: Request, error: Exception) -> Response:
     found = api_error(error)
     if found.status == 500:
         _log.error("a request failed", exc_info=error)
-    request.state.log["error"] = str(found)
+    request.state.log["error"] = found.reason
     return _response(found)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
-    problems: Sequence[Any] = error.errors() if isinstance(error, RequestValidationError) else ()
-    first = problems[0] if problems else {"loc": (), "msg": "it is not valid"}
-    place = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
-    field = ".".join(place) if first.get("type") != "json_invalid" else ""
-    message = f"{field}: {first['msg']}" if field else f"the request cannot be read: {first['msg']}"
-    return _response(ApiError(400, message, param=field or None))
+    problems, body = (error.errors(), error.body) if isinstance(error, RequestValidationError) else ((), None)
+    return await _reported(request, schema_error(problems, body))
 
 
 async def _refused(request: Request, error: Exception) -> Response:

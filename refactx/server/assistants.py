@@ -1,7 +1,8 @@
 """`/mcp`: the facts and answers of a server for assistants, by the Model Context Protocol."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
@@ -10,7 +11,7 @@ from refactx.asking.options import Generation
 from refactx.errors import RefactxError
 from refactx.index.index import Index
 from refactx.mcp import Answered, answered, fact_server, http_app
-from refactx.server.http.errors import ApiError
+from refactx.server.http.errors import api_error
 from refactx.server.text.events import Finished
 from refactx.server.text.service import Order, TextService
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from starlette.routing import BaseRoute
+
+_log = logging.getLogger(__name__)
 
 
 def assistants_app(
@@ -39,11 +42,9 @@ def assistants_app(
 
 def _looks_up(service: TextService) -> Callable[..., Any]:
     async def look_up(read: Callable[..., Any], *arguments: Any) -> Any:
-        try:
+        with _safe():
             service.availability.check()
-        except ApiError as error:
-            raise RefactxError(str(error)) from None
-        return await service.look_up(read, *arguments)
+            return await service.look_up(read, *arguments)
 
     return look_up
 
@@ -51,18 +52,16 @@ def _looks_up(service: TextService) -> Callable[..., Any]:
 def _asks(service: TextService) -> Callable[[str], Any]:
     async def ask(question: str) -> Answered:
         order = Order(question=question, generation=Generation(max_new_tokens=service.options.max_tokens))
-        try:
+        with _safe():
             slot = service.take_slot(order)
-        except ApiError as error:
-            raise RefactxError(str(error)) from None
-        finished = None
-        try:
-            async with aclosing(service.write(order, slot)) as events:
-                async for event in events:
-                    finished = event if isinstance(event, Finished) else None
-        finally:
-            if not slot.is_used:
-                slot.release()
+            finished = None
+            try:
+                async with aclosing(service.write(order, slot)) as events:
+                    async for event in events:
+                        finished = event if isinstance(event, Finished) else None
+            finally:
+                if not slot.is_used:
+                    slot.release()
         if finished is None:
             raise RefactxError("the text has no end")
         facts = [(one.fact, one.linked) for one in finished.facts]
@@ -70,3 +69,15 @@ def _asks(service: TextService) -> Callable[[str], Any]:
         return answered(finished.answer, finished.text, facts, queries, unknown=finished.unknown)
 
     return ask
+
+
+@contextmanager
+def _safe() -> Iterator[None]:
+    """Raise RefactxError with what a client may read of an error in the block; the log has the rest."""
+    try:
+        yield
+    except Exception as error:
+        found = api_error(error)
+        if found.reason != str(found):
+            _log.warning("a tool failed: %s", found.reason, exc_info=error if found.status == 500 else None)
+        raise RefactxError(str(found)) from None

@@ -10,7 +10,7 @@ from refactx.connect import connect
 from refactx.errors import DatabaseError, RefactxError
 from refactx.paths import is_file_name
 from refactx.postgres.limits import Limits
-from refactx.server.http.errors import away
+from refactx.server.http.errors import api_error
 
 _log = logging.getLogger(__name__)
 
@@ -40,8 +40,8 @@ class Availability:
 
     def check(self) -> None:
         """Raise ApiError (503) while the database does not answer."""
-        if self._error is not None:
-            raise away(f"the database does not answer: {self._error}")
+        if (error := self._error) is not None:
+            raise api_error(DatabaseError(str(error)))
 
     def note(self, error: BaseException) -> None:
         """Take note of the error of a request: if it is that the database is away, others are refused from now on."""
@@ -59,7 +59,7 @@ class Availability:
             before, self._error = self._error, self._asked()
             if (before is None) != (self._error is None):
                 seconds, self._since = monotonic() - self._since, monotonic()
-                state = "does not answer" if self._error is not None else "answers again"
+                state = "answers again" if self._error is None else f"does not answer ({self._error})"
                 _log.warning("the database %s, after %.1f s", state, seconds)
 
     def _asked(self) -> RefactxError | None:

@@ -7,10 +7,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from refactx.asking.prompt import Example
-from refactx.server.http.errors import bad_request
+from refactx.server.http.errors import ApiError, bad_request
 
 MOST_MESSAGES = 1000
-Role = Literal["system", "developer", "user", "assistant"]
+Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
 
 
 class ContentPart(BaseModel):
@@ -76,10 +76,24 @@ def conversation(messages: Iterable[Message], field: str, instructions: str = ""
     return Conversation(turns[-1][1], history, "\n\n".join(text for text in system if text.strip()))
 
 
+def no_tools(field: str, found: str) -> ApiError:
+    """Return the error of a conversation with calls of tools or their results. `found`: what shows that `field` is one."""
+    return bad_request(
+        f"{field} is {found}: this server does not call tools yet, and reads messages with text alone: leave calls of "
+        "tools and their results out",
+        field,
+        "unsupported_parameter",
+    )
+
+
 def _text(message: Message, field: str) -> str:
     extra: dict[str, Any] = message.model_extra or {}
-    if extra.get("tool_calls") or extra.get("function_call") or extra.get("audio"):
-        raise bad_request(f"{field} has calls of tools or sound, which are not supported: leave them out", field)
+    if message.role in ("tool", "function"):
+        raise no_tools(f"{field}.role", repr(message.role))
+    if extra.get("tool_calls") or extra.get("function_call"):
+        raise no_tools(field, "a message with tool_calls")
+    if extra.get("audio"):
+        raise bad_request(f"{field} has sound: this server reads text alone", field)
     if message.content is None or isinstance(message.content, str):
         return message.content or ""
     for part in message.content:

@@ -1,4 +1,4 @@
-"""What requests for texts have in common: the model's name, options of generation, and fields that are refused."""
+"""What requests for texts have in common: the model's name, options of generation, and the fields that are refused."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,7 +28,7 @@ class RefactxOptions(BaseModel):
 
 
 class TextRequest(BaseModel):
-    """The fields that all requests for texts have. Others are ignored, or refused if they would change the meaning."""
+    """The fields that all requests for texts have. Others are ignored, or refused if they would change the reply."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -39,10 +39,22 @@ class TextRequest(BaseModel):
     seed: int | None = Field(default=None, ge=-(1 << 63), lt=1 << 63)
     refactx: RefactxOptions | None = None
 
-    def refuse(self, *names: str) -> None:
-        """Raise ApiError (400) if a field has a value that would change the meaning of the request."""
-        for name in names:
-            if (self.model_extra or {}).get(name) not in _USUAL.get(name, _NOTHING):
+    def refuse(self) -> None:
+        """Raise ApiError (400) for a field of `REFUSED`, or for tools, with a value that would change the reply."""
+        given = self.model_extra or {}
+        for tools, choice in (("tools", "tool_choice"), ("functions", "function_call")):
+            chosen = given.get(choice)
+            if chosen != "none" and (given.get(tools) or chosen not in (None, "auto")):
+                raise bad_request(
+                    f'this server does not call tools yet: leave out {tools}, or send `"{choice}": "none"`',
+                    tools if given.get(tools) else choice,
+                    "unsupported_parameter",
+                )
+        for name, usual in REFUSED.items():
+            value: Any = given
+            for part in name.split("."):
+                value = value.get(part) if isinstance(value, dict) else value
+            if value not in usual:
                 raise bad_request(
                     f"{name} is not supported by this server: leave it out", name, "unsupported_parameter"
                 )
@@ -90,21 +102,50 @@ class TextRequest(BaseModel):
 
 
 _NOTHING: tuple[Any, ...] = (None, False, [], {}, "")
-_USUAL: dict[str, tuple[Any, ...]] = {
+REFUSED: dict[str, tuple[Any, ...]] = {
+    # What else a reply would have.
     "n": (None, 1),
     "best_of": (None, 1),
+    "echo": _NOTHING,
+    "suffix": _NOTHING,
+    "logprobs": (None, False),
+    "top_logprobs": (None, 0),
+    "modalities": (None, ["text"]),
+    "audio": _NOTHING,
+    "moderation": _NOTHING,
+    "background": _NOTHING,
+    # How tokens are chosen, and when a text ends.
     "frequency_penalty": (None, 0),
     "presence_penalty": (None, 0),
-    "top_logprobs": (None, 0),
-    "tool_choice": (None, "none", "auto"),
-    "function_call": (None, "none", "auto"),
+    "repetition_penalty": (None, 1),
+    "logit_bias": _NOTHING,
+    "top_k": (None, -1, 0),
+    "min_p": (None, 0),
+    "min_tokens": (None, 0),
+    "ignore_eos": _NOTHING,
+    "stop": _NOTHING,
+    "stop_token_ids": _NOTHING,
+    # The form of a text.
     "response_format": (None, {"type": "text"}),
-    "text": (None, {}, {"format": {"type": "text"}}, {"verbosity": "medium"}),
-    "modalities": (None, ["text"]),
+    "text.format": (None, {}, {"type": "text"}),
+    "guided_json": _NOTHING,
+    "guided_regex": _NOTHING,
+    "guided_choice": _NOTHING,
+    "guided_grammar": _NOTHING,
+    "structured_outputs": _NOTHING,
+    # What a text is about.
+    "prompt": _NOTHING,
+    "previous_response_id": _NOTHING,
+    "conversation": _NOTHING,
+    "context_management": _NOTHING,
     "truncation": (None, "auto", "disabled"),
-    "logprobs": (None, False),
+    "web_search_options": (None,),
 }
-"""The values of fields that change nothing; for other fields `_NOTHING`."""
+"""Fields of OpenAI's API, and of servers like it, that would change a reply, each with the values that do not.
+
+They are refused where the class of a request has no such field. Others cannot change a text, and are ignored: `user`,
+`metadata`, `store`, `service_tier`, `include`, `reasoning`, `verbosity`, ...
+"""
 
 
 def model_name(name: str, variant: str) -> str:

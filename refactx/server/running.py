@@ -1,20 +1,77 @@
-"""A server of HTTP over an application, which on SIGTERM lets running texts end before it stops."""
+"""A server of HTTP over an application: its connections, which are bounded in number and time, and its end, before which
+running texts may end."""
 
 import asyncio
 import logging
+import resource
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from refactx.errors import InputError
 from refactx.server.app import create_app
+from refactx.server.http.gate import BODY_SECONDS
 from refactx.server.http.log import LogHandler, RequestLog
 from refactx.server.text.service import TextService
 
+_log = logging.getLogger(__name__)
+
 PAUSE = 0.05
 """The seconds between two looks at whether all texts have ended."""
+HEAD_SECONDS, UNREAD_SECONDS = 10.0, 60.0
+"""How long the head of a request may take, and how long a client may leave some of a reply unread."""
+CONNECTIONS, MOST_DESCRIPTORS = 1000, 1 << 16
+"""The most connections besides those of texts, and the most file descriptors that are asked for."""
+
+
+class Connection(H11Protocol):
+    """The connection of a client, which is closed if the client takes too long.
+
+    If there are too many, the one that has waited longest for a whole request makes room for a new one; if all of them are
+    being answered, uvicorn refuses the new one's request by status 503.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin, and close another connection if there are too many."""
+        self._doing, self._since = "", self.loop.time()
+        super().connection_made(transport)
+        if self.limit_concurrency is None or len(self.connections) < self.limit_concurrency:
+            return
+        others = [one for one in self.connections if isinstance(one, Connection) and one is not self and one.can_close]
+        if others:
+            _log.warning("there are %d connections, as many as can be: the oldest are closed", self.limit_concurrency)
+            min(others, key=lambda one: one._since).abort()
+
+    @property
+    def can_close(self) -> bool:
+        """Whether no request is being answered."""
+        return self.conn.their_state in (h11.IDLE, h11.SEND_BODY) or self.transport.is_closing()
+
+    def abort(self) -> None:
+        """Close it at once."""
+        self.connections.discard(self)
+        self.transport.abort()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        self._since = self.loop.time()
+        super().on_response_complete()
+
+    def check(self) -> None:
+        """Close it if what its client does takes too long. It is called every second."""
+        seconds, doing = {h11.IDLE: HEAD_SECONDS, h11.SEND_BODY: BODY_SECONDS + 5}, str(self.conn.their_state)
+        limit = seconds.get(self.conn.their_state)
+        if self.transport.get_write_buffer_size():
+            limit, doing = UNREAD_SECONDS, "reading"
+        if doing != self._doing:
+            self._doing, self._since = doing, self.loop.time()
+        elif limit is not None and self.loop.time() - self._since > limit:
+            self.abort()
 
 
 class Server(uvicorn.Server):
@@ -25,6 +82,7 @@ class Server(uvicorn.Server):
         self._service, self._log, self._on_start = service, log, on_start
         self._tasks: list[asyncio.Future[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+        descriptors, options = _descriptors(resource.getrlimit(resource.RLIMIT_NOFILE)[0]), service.options
         config = uvicorn.Config(
             create_app(service, log, drains=lambda: self.is_draining),
             log_config=None,
@@ -32,6 +90,10 @@ class Server(uvicorn.Server):
             server_header=False,
             lifespan="on",
             ws="none",
+            http=Connection,
+            # Half of the descriptors are left to the database and files. asyncio accepts a backlog at once.
+            limit_concurrency=min(descriptors // 2, CONNECTIONS + options.max_running + options.max_waiting),
+            backlog=max(8, min(128, descriptors // 16)),
             # After the grace period, for the ends of streams to be sent.
             timeout_graceful_shutdown=5,
         )
@@ -43,6 +105,14 @@ class Server(uvicorn.Server):
         self._on_start()
         self._loop = asyncio.get_running_loop()
         self._tasks.append(self._loop.run_in_executor(self._service.lookups, self._warm_up))
+
+    async def on_tick(self, counter: int) -> bool:
+        """Look at each connection, every second. Return whether to stop."""
+        if counter % 10 == 0:
+            for one in list(self.server_state.connections):
+                if isinstance(one, Connection):
+                    one.check()
+        return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop when the running texts have ended, or at the second signal at once.
@@ -72,7 +142,7 @@ class Server(uvicorn.Server):
             self._service.warm_up()
             self._log.write("ready")
         except Exception as error:
-            logging.getLogger(__name__).warning("the model could not be warmed up: %s", error)
+            _log.warning("the model could not be warmed up: %s", error)
             self._service.is_warm = True
 
 
@@ -83,7 +153,7 @@ def listen(host: str, port: int) -> socket.socket:
         made = socket.socket(family, kind, protocol)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(address)
-        made.listen(2048)
+        made.listen(128)
         made.set_inheritable(True)
     except OSError as error:
         raise InputError(
@@ -94,6 +164,9 @@ def listen(host: str, port: int) -> socket.socket:
 
 def serve(service: TextService, listening: socket.socket, on_start: Callable[[], object] = lambda: None) -> None:
     """Answer requests until a signal ends it. `on_start`: called when it does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError):  # macOS allows fewer than it says
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, _descriptors(hard)), hard))
     log = RequestLog()
     handler = LogHandler(log)
     logging.getLogger().addHandler(handler)
@@ -102,3 +175,7 @@ def serve(service: TextService, listening: socket.socket, on_start: Callable[[],
     finally:
         logging.getLogger().removeHandler(handler)
         service.close()
+
+
+def _descriptors(limit: int) -> int:
+    return MOST_DESCRIPTORS if limit == resource.RLIM_INFINITY else min(limit, MOST_DESCRIPTORS)

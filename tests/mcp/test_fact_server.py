@@ -1,5 +1,8 @@
 """Assistants look facts up by a real client: in the same process, and over stdio as they start it."""
 
+import json
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -147,6 +150,66 @@ def test_an_assistant_starts_the_server_over_stdio_without_loading_torch(databas
     parameters = StdioServerParameters(command=sys.executable, args=["-c", code])
     assert call(parameters, "check_fact", fact="<Ann> <q> <Bo>")["exists"]
     assert log.read_text() == "False"
+
+
+INITIALIZE = {
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+}
+CALL = {"method": "tools/call", "params": {"name": "facts", "arguments": {"subject": "Ann", "limit": 3}}}
+
+
+def piped(database: str, *messages: dict[str, Any] | bytes) -> list[dict[str, Any]]:
+    """What the server writes if all messages are its input, which then ends; they are numbered."""
+    lines = [
+        one if isinstance(one, bytes) else json.dumps({"jsonrpc": "2.0", "id": number, **one}).encode()
+        for number, one in enumerate(messages)
+    ]
+    command = [str(Path(sys.executable).with_name("refactx")), "mcp", "--index", "default", "--db", database]
+    done = subprocess.run(command, input=b"\n".join(lines), capture_output=True, timeout=120, check=True)
+    assert done.stderr == b""
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_each_request_has_its_reply_if_input_ends_at_once(database: str) -> None:
+    replies = piped(database, INITIALIZE, b'{"jsonrpc":"2.0","method":"notifications/initialized"}', *[CALL] * 20)
+    found = {one["id"]: one["result"] for one in replies}
+    assert len(replies) == len(found) == 21
+    assert all(len(found[number]["structuredContent"]["facts"]) == 3 for number in range(2, 22))
+
+
+def test_lines_that_are_no_messages_have_an_error_and_the_rest_is_answered(database: str) -> None:
+    odd = [b"{", b"\xff", b"[]", b'"x"', b"[" * 100_000, b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}']
+    replies = piped(database, INITIALIZE, *odd, b"", b'{"jsonrpc":"1.0","id":"me","method":"ping"}', {"method": "ping"})
+    errors = [(one["id"], one["error"]["code"]) for one in replies if "error" in one]
+    assert errors == [(None, code) for code in (-32700, -32700, -32600, -32600, -32700, -32700)] + [("me", -32600)]
+    assert replies[-1] == {"jsonrpc": "2.0", "id": 9, "result": {}}
+
+
+def test_it_ends_quietly_if_nobody_reads_its_replies_and_at_signals(database: str) -> None:
+    command = [str(Path(sys.executable).with_name("refactx")), "mcp", "--index", "default", "--db", database]
+    first = json.dumps({"jsonrpc": "2.0", "id": 0, **INITIALIZE}).encode() + b"\n"
+    for number in (None, signal.SIGTERM, signal.SIGINT):
+        pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with subprocess.Popen(command, **pipes) as process:
+            process.stdin.write(first)
+            process.stdin.flush()
+            assert process.stdout.readline()
+            if number is None:
+                process.stdout.close()
+                process.stdin.write(first)
+                process.stdin.flush()
+            else:
+                process.send_signal(number)
+            assert process.wait(60) == (0 if number is None else -number)
+            assert process.stderr.read() == b""
+
+
+def test_arguments_that_do_not_fit_are_told_in_one_line(index: refactx.Index) -> None:
+    server = fact_server(index)
+    told = "Error executing tool facts: the argument subject is wrong: "
+    assert call(server, "facts") == f"{told}Field required"
+    assert call(server, "facts", subject=5) == f"{told}Input should be a valid string"
 
 
 def test_with_a_model_it_answers_over_stdio(database: str, tmp_path: Path) -> None:

@@ -1,10 +1,15 @@
 """Limits, keys, clients that go away, and the end of a server."""
 
+import io
 import json
+import logging
+import re
+import resource
+import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import httpx2
@@ -15,6 +20,7 @@ from support.server.running import Gate, Running, asker_alone, eventually, runni
 from refactx.errors import DatabaseError, InputError
 from refactx.server import Availability, ServerOptions
 from refactx.server.http.errors import ApiError
+from refactx.server.http.log import LogHandler, RequestLog
 
 BODY = {"model": "tiny", "messages": said("hello Fact:"), "max_tokens": 40}
 
@@ -146,7 +152,12 @@ def test_the_most_tokens_are_the_servers() -> None:
 
 def test_a_page_of_another_site_cannot_reach_it_by_a_name_of_its_own() -> None:
     with running(hosts=("127.0.0.1", "localhost")) as server:
-        assert server.get("/v1/models", headers={"Host": "evil.example"}).status_code == 403
+        for path in ("/v1/models", "/health", "/", "/mcp"):
+            refused = server.get(path, headers={"Host": "evil.example:80"})
+            message = refused.json()["error"]["message"]
+            assert refused.status_code == 403
+            assert server.url in message
+            assert "--allow-host evil.example," in message
         assert server.get("/v1/models", headers={"Host": "localhost:1"}).status_code == 200
         headers = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
         reply = httpx2.options(f"{server.url}/v1/models", headers=headers)
@@ -155,6 +166,96 @@ def test_a_page_of_another_site_cannot_reach_it_by_a_name_of_its_own() -> None:
             f"{server.url}/v1/chat/completions", content=json.dumps(BODY), headers={"Content-Type": "text/plain"}
         )
         assert text.status_code == 400
+
+
+def test_a_slash_at_the_end_of_a_path_changes_nothing(tiny: Running) -> None:
+    for path in ("/v1/models", "/v1/models/tiny:free", "/health", "/ready", "/explore"):
+        assert tiny.get(f"{path}/").content == tiny.get(path).content
+    reply = tiny.post("/v1/chat/completions/", BODY)
+    assert reply.status_code == 200
+
+
+def connected(server: Running, data: bytes = b"") -> socket.socket:
+    """A connection to a server, on which something was sent."""
+    made = socket.create_connection(("127.0.0.1", httpx2.URL(server.url).port or 0), timeout=60)
+    made.sendall(data)
+    return made
+
+
+def test_a_head_and_a_body_that_do_not_end_end_their_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("refactx.server.running.HEAD_SECONDS", 0.1)
+    monkeypatch.setattr("refactx.server.http.gate.BODY_SECONDS", 0.1)
+    head = b"POST /v1/facts/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+    with running() as server:
+        for data in (b"", b"GET / HTTP/1.1\r\n"):
+            with connected(server, data) as slow:
+                assert slow.recv(1) == b""
+        with connected(server, head + b"Content-Length: 20\r\n\r\n{") as slow:
+            assert slow.recv(4096).startswith(b"HTTP/1.1 408 ")
+        assert server.get("/health").status_code == 200
+
+
+def test_a_reply_that_nobody_reads_ends_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("refactx.server.running.UNREAD_SECONDS", 0.1)
+    with running() as server, connected(server) as unread:
+        unread.setblocking(False)
+
+        def ask() -> bool:
+            try:
+                unread.send(b"GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n" * 100)
+            except BlockingIOError:
+                return False
+            except OSError:  # the server has closed it
+                return True
+            return False
+
+        assert eventually(ask)
+        assert server.get("/health").status_code == 200
+
+
+@pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n"])
+def test_connections_that_ask_nothing_make_room_for_others(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (32, 32))
+    with running() as server, ExitStack() as stack, capture(server) as log:
+        for _ in range(60):
+            stack.enter_context(connected(server, data))
+        assert server.get("/health").status_code == 200
+        assert len(server.server.server_state.connections) <= 16
+    reports = [line for line in map(json.loads, log.getvalue().splitlines()) if line["event"] == "log"]
+    assert [line["message"] for line in reports] == [
+        "there are 16 connections, as many as can be: the oldest are closed"
+    ]
+
+
+@contextmanager
+def capture(server: Running) -> Iterator[io.StringIO]:
+    """The log of a server, with what libraries report."""
+    handler = LogHandler(RequestLog(server.log))
+    logging.getLogger().addHandler(handler)
+    try:
+        yield server.log
+    finally:
+        logging.getLogger().removeHandler(handler)
+
+
+def test_a_report_that_is_repeated_has_one_line_and_no_line_ends() -> None:
+    stream = io.StringIO()
+    handler = LogHandler(RequestLog(stream))
+    for _ in range(3):
+        handler.handle(logging.makeLogRecord({"name": "a", "msg": "x\n\x1b[31m\x9b", "levelno": logging.WARNING}))
+    handler.handle(logging.makeLogRecord({"name": "a", "msg": "y", "levelno": logging.WARNING}))
+    lines = stream.getvalue().splitlines()
+    assert [json.loads(line)["message"] for line in lines] == ["x\n\x1b[31m\x9b", "y"]
+    assert stream.getvalue().replace("\n", "").isprintable()
+
+
+def test_a_client_writes_no_line_ends_and_no_long_paths_into_the_log() -> None:
+    with running() as server:
+        server.get("/%0a%1b[31m" + "x" * 5000)
+        assert eventually(lambda: len(server.requests) == 1)
+        assert server.requests[0]["path"].startswith("/\n\x1b[31mxx")
+        assert len(server.requests[0]["path"]) == 500
+        assert server.log.getvalue().replace("\n", "").isprintable()
 
 
 def test_requests_have_ids_and_the_log_has_no_questions_unless_it_should() -> None:
@@ -203,7 +304,9 @@ def test_while_the_database_is_away_requests_are_refused_at_once_and_answered_ag
             with pytest.raises(openai.InternalServerError) as caught:
                 server.openai().chat.completions.create(model="tiny", messages=said("hello"), stream=stream)
             assert caught.value.status_code == 503
-            assert "secret" not in str(caught.value)
+            assert "the database does not answer" in str(caught.value)
+            assert not re.search("secret|postgresql|me@|kb", str(caught.value))
+        assert any("me:***@db/kb: refused" in line.get("error", "") for line in server.requests)
         free = server.openai().chat.completions.create(model="tiny:free", messages=said("hello"), max_tokens=2)
         assert free.usage is not None  # it needs no database
         assert server.get("/ready").json() == {"status": "unavailable"}

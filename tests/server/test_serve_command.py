@@ -112,4 +112,5 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
     )
     assert "add --pack" in complains("serve", "--model", "demo", "--run-on", "store")
     assert "has no key" in complains("serve", "--model", "demo", "--api-key-file", empty)
+    assert "--allow-host 'http://a' is no name" in complains("serve", "--model", "demo", "--allow-host", "http://a")
     assert "cannot listen at" in complains("serve", "--model", "demo", "--host", "203.0.113.7", "--no-auth")

@@ -1,7 +1,11 @@
 """The command `refactx mcp`: the tools of an index, or of a pack."""
 
+import os
+import select
+import signal
 from contextlib import ExitStack
-from typing import Any
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -19,6 +23,9 @@ from refactx.cli.translate.options import (
 )
 from refactx.errors import InputError
 from refactx.extras import require
+
+if TYPE_CHECKING:
+    from mcp.server import MCPServer
 
 MACHINE = ("db", "engine", "dtype", "device", "gpu_layers", "threads", "context")
 
@@ -76,7 +83,7 @@ def _serve_facts(prompt: str, *, index: str, model: str | None, db: str | None, 
             template = load_prompt(prompt)
             loaded = load_language_model(model, opened, engine_options_of(given, texts=1, beams=1))
             ask = asks_alone(Asker(loaded, loaded.tokenizer, opened, template), template.unknown)
-        fact_server(opened, ask=ask).run()
+        _run(fact_server(opened, ask=ask))
 
 
 def _serve_pack(pack_name: str, **given: Any) -> None:
@@ -93,4 +100,19 @@ def _serve_pack(pack_name: str, **given: Any) -> None:
             engine = translator.engine
         else:
             engine = engine_of(pack, options, stack)
-        pack_server(pack, engine, translator).run()
+        _run(pack_server(pack, engine, translator))
+
+
+def _run(server: "MCPServer") -> None:
+    # What reads input can only be ended together with the process.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    Thread(target=_end_with_reader, args=(os.dup(1),), daemon=True).start()
+    server.run()
+
+
+def _end_with_reader(output: int) -> None:
+    """End the process when nobody reads its standard output any more."""
+    reader = select.poll()
+    reader.register(output, 0)
+    reader.poll()
+    os._exit(0)

@@ -1,6 +1,8 @@
 """The command `refactx serve`."""
 
 import os
+import re
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from ipaddress import ip_address
@@ -18,11 +20,12 @@ from refactx.extras import require
 from refactx.postgres.limits import Limits, limits_of_environment
 
 MACHINE = ("db", "engine", "dtype", "device", "gpu_layers", "threads", "context")
-ACCESS = ("host", "port", "api_key_file", "auth")
+ACCESS = ("host", "port", "api_key_file", "auth", "allow_host")
 BOUNDS = ("max_running", "max_waiting", "max_tokens", "max_bytes", "grace")
 OUTAGE_SECONDS = 10.0
 """How long texts wait for a database that went away: people wait for them."""
 OWN_NAMES = ("localhost", "127.0.0.1", "::1")
+_NAME = re.compile(r"[\w.-]+|\[?[\da-fA-F:.]+\]?")
 
 
 @click.command(cls=GroupedCommand, groups={"Access": ACCESS, "Limits": BOUNDS, "Database and machine": MACHINE})
@@ -44,6 +47,7 @@ OWN_NAMES = ("localhost", "127.0.0.1", "::1")
     help="Keys that are accepted, one a line.",
 )
 @click.option("--auth/--no-auth", default=True, help="--no-auth: serve other machines without keys.")
+@click.option("--allow-host", multiple=True, metavar="NAME", help="Answer under NAME too, such as a proxy's.")
 @click.option(
     "--max-running", default=16, show_default=True, type=click.IntRange(1), metavar="N", help="Write N texts at once."
 )
@@ -83,6 +87,7 @@ def serve(
     port: int,
     api_key_file: Path | None,
     auth: bool,
+    allow_host: tuple[str, ...],
     db: str | None,
     **given: Any,
 ) -> None:
@@ -110,7 +115,7 @@ def serve(
     options = ServerOptions(
         name=name or name_of(model),
         keys=keys,
-        hosts=tuple({*OWN_NAMES, host.lower()}) if is_own and not keys else None,
+        hosts=names_of(host, allow_host) if allow_host or (is_own and auth and not keys) else None,
         logs_text=log_text,
         **given,
     )
@@ -160,6 +165,20 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+def names_of(host: str, allowed: Iterable[str]) -> tuple[str, ...]:
+    """Return the names under which a server answers. Raises InputError for one with more than a name.
+
+    >>> names_of("127.0.0.1", ["KB.example.org"])[-1]
+    'kb.example.org'
+    """
+    for name in allowed:
+        if not _NAME.fullmatch(name):
+            raise InputError(
+                f"--allow-host {name!r} is no name: give one without scheme, port and path, as kb.example.org"
+            )
+    return tuple(dict.fromkeys([*OWN_NAMES, host.lower(), *(name.lower().strip("[]") for name in allowed)]))
 
 
 def name_of(model: str) -> str:

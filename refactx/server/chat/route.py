@@ -9,23 +9,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from refactx.server.chat.documents import ChatDocuments
 from refactx.server.conversation import Message, conversation
-from refactx.server.http.exchange import DONE, STREAMED, Document, sse
+from refactx.server.http.exchange import DONE, STREAMED, Document, JsonRoute, sse
 from refactx.server.http.replying import reply, stream_reply
 from refactx.server.requests import TextRequest, stop_texts
 from refactx.server.text.answer_alone import answer_alone
 from refactx.server.text.events import Event, Finished
 from refactx.server.text.service import Order, TextService
-
-REFUSED: tuple[str, ...] = ("n", "tools", "tool_choice", "functions", "function_call", "response_format", "logprobs")
-REFUSED += (
-    "top_logprobs",
-    "logit_bias",
-    "frequency_penalty",
-    "presence_penalty",
-    "modalities",
-    "audio",
-    "web_search_options",
-)
 
 
 class StreamOptions(BaseModel):
@@ -48,12 +37,12 @@ class ChatRequest(TextRequest):
 
 def chat_router(service: TextService) -> APIRouter:
     """Return the route of chat completions."""
-    router = APIRouter()
+    router = APIRouter(route_class=JsonRoute)
 
     @router.post("/v1/chat/completions", response_class=JSONResponse, responses=STREAMED)
     async def chat_completions(asked: ChatRequest, request: Request) -> Response:
         """Answer the last message of a conversation, with facts of the index as citations."""
-        asked.refuse(*REFUSED)
+        asked.refuse()
         variant, said = asked.variant(service.options.name), conversation(asked.messages, "messages")
         most = service.options.max_tokens
         order = Order(

@@ -13,13 +13,12 @@ from pydantic import Field
 from refactx.server.chat.documents import usage
 from refactx.server.chat.route import StreamOptions
 from refactx.server.http.errors import bad_request
-from refactx.server.http.exchange import DONE, STREAMED, Document, sse
+from refactx.server.http.exchange import DONE, STREAMED, Document, JsonRoute, sse
 from refactx.server.http.replying import reply, stream_reply
 from refactx.server.requests import TextRequest, stop_texts
 from refactx.server.text.events import Delta, Event, Finished
 from refactx.server.text.service import Order, TextService
 
-REFUSED = ("n", "best_of", "echo", "suffix", "logprobs", "logit_bias", "frequency_penalty", "presence_penalty")
 MAX_TOKENS = 16
 """As in OpenAI's API."""
 
@@ -45,12 +44,12 @@ class CompletionRequest(TextRequest):
 
 def completions_router(service: TextService) -> APIRouter:
     """Return the route of continuations."""
-    router = APIRouter()
+    router = APIRouter(route_class=JsonRoute)
 
     @router.post("/v1/completions", response_class=JSONResponse, responses=STREAMED)
     async def completions(asked: CompletionRequest, request: Request) -> Response:
         """Continue a prompt. After the trigger of the index, only its facts can follow."""
-        asked.refuse(*REFUSED)
+        asked.refuse()
         variant = asked.variant(service.options.name)
         if variant == "answer":
             raise bad_request("the continuation of a prompt is no answer: ask the model without `:answer`", "model")

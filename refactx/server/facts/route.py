@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 
 from refactx.asking.lookup import Examples, browse, check_text
 from refactx.server.http.errors import ApiError
-from refactx.server.http.exchange import JsonReply
+from refactx.server.http.exchange import JsonReply, JsonRoute
 from refactx.server.text.service import TextService
 
 MOST = 1000
@@ -25,7 +25,7 @@ class CheckRequest(BaseModel):
 
 def facts_router(service: TextService) -> APIRouter:
     """Return the routes of facts."""
-    router = APIRouter()
+    router = APIRouter(route_class=JsonRoute)
     examples_of: dict[int, Examples] = {}
 
     @router.get("/v1/examples", response_class=JsonReply)

@@ -1,16 +1,21 @@
-"""The answer to one request while it is made: events until the client goes away, with a sign of life in silences."""
+"""A request as JSON, and the answer to it while it is made: events until the client goes away, with a sign of life in
+silences."""
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable
+import math
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
-from fastapi import Request
+from fastapi import Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.routing import APIRoute
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
+from starlette.exceptions import HTTPException
 
 Event = TypeVar("Event")
+Document = dict[str, Any]
 
 
 class ClientGoneError(Exception):
@@ -80,9 +85,6 @@ async def _until_gone(request: Request) -> None:
         pass
 
 
-Document = dict[str, Any]
-
-
 def sse(document: Document, event: str | None = None) -> bytes:
     """Return a document as a server-sent event.
 
@@ -91,6 +93,52 @@ def sse(document: Document, event: str | None = None) -> bytes:
     """
     data = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
     return format_sse_event(data_str=data.encode("utf-8", "replace").decode(), event=event)
+
+
+class JsonRequest(Request):
+    """A request whose body is JSON as RFC 8259 has it, with each key once."""
+
+    async def json(self) -> Any:
+        """Return the body. Raise HTTPException (400) if it cannot be read."""
+        try:
+            return json.loads(await self.body(), parse_constant=_finite, parse_float=_finite, object_pairs_hook=_unique)
+        except RecursionError:
+            detail = "lists or objects are too deep"
+        except UnicodeDecodeError as error:
+            detail = f"it is not UTF-8 at byte {error.start:,}"
+        except json.JSONDecodeError as error:
+            detail = f"{error.msg} at character {error.pos:,}"
+        except ValueError as error:
+            detail = str(error).partition(";")[0]
+        raise HTTPException(400, f"the body of the request is no JSON that can be read: {detail}")
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(found := float(text)):
+        raise ValueError(f"{text[:20]} is no number of JSON")
+    return found
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> Document:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice[:100]!r} stands twice in one object")
+    return found
+
+
+class JsonRoute(APIRoute):
+    """A route that reads its body as `JsonRequest` does."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what answers a request."""
+        answer = super().get_route_handler()
+
+        async def answered(request: Request) -> Response:
+            return await answer(JsonRequest(request.scope, request.receive))
+
+        return answered
 
 
 class JsonReply(JSONResponse):
@@ -125,5 +173,6 @@ __all__ = [
     "EventStream",
     "Exchange",
     "JsonReply",
+    "JsonRoute",
     "sse",
 ]

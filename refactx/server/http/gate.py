@@ -3,6 +3,7 @@
 It is an ASGI application around another one.
 """
 
+import asyncio
 import hmac
 import re
 import time
@@ -20,9 +21,9 @@ from refactx.server.http.errors import ApiError, away
 from refactx.server.http.log import RequestLog
 
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-OPEN_PATHS = ("/health", "/ready")
-"""Paths that need no key, besides those of the page."""
 _KEYED = re.compile(r"/(?:v1|mcp|metrics|openapi\.json)(?:/|$)")
+BODY_SECONDS = 60.0
+"""How long the body of a request may take."""
 GONE = 499
 """The status in the log of a request whose client has gone, as of nginx."""
 HEADERS = {
@@ -55,6 +56,7 @@ class Gate:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         headers, started = Headers(scope=scope), time.monotonic()
+        scope["path"] = scope["path"].rstrip("/") or "/"
         given = headers.get("x-request-id", "")
         number = given if _ID.fullmatch(given) else uuid.uuid4().hex
         state: dict[str, Any] = scope.setdefault("state", {})
@@ -78,6 +80,9 @@ class Gate:
             else:
                 response = JSONResponse(refused.to_json(), refused.status, headers=refused.headers)
                 await response(scope, receive, send_with_headers)
+        except Exception:  # of a bug, which the application has answered and logged
+            if status == GONE:
+                raise
         finally:
             status = state["log"].pop("status", status)
             self._count(scope["method"] if scope["method"] in _METHODS else "other", _route(scope), status)
@@ -86,9 +91,14 @@ class Gate:
 
     def _refusal(self, scope: Scope, headers: Headers) -> ApiError | None:
         """Return why a request is not answered; None if it is."""
-        if self._hosts is not None and _host(headers.get("host", "")) not in self._hosts:
+        host = _host(headers.get("host", ""))
+        if self._hosts is not None and host not in self._hosts:
+            _, port = scope.get("server") or ("", None)
             return ApiError(
-                403, "the server is reached under a name that is not its own: open it as http://127.0.0.1", code="host"
+                403,
+                f"the server answers under names of its own alone, not as {host[:200]!r}: open it as "
+                f"http://127.0.0.1:{port}, or start it with --allow-host {host[:200] or 'NAME'}, or with --no-auth",
+                code="host",
             )
         path: str = scope["path"]
         if self._keys and _KEYED.match(path) and not self._knows(headers.get("authorization", "")):
@@ -113,16 +123,24 @@ class Gate:
         return any(found) and scheme.lower() == "bearer"
 
     def _bounded(self, receive: Receive) -> Receive:
-        left = self._max_bytes
+        """Return what receives a body that is not too large and comes in time; else it raises HTTPException."""
+        left, end = self._max_bytes, asyncio.get_running_loop().time() + BODY_SECONDS
+        is_whole = False
 
         async def bounded() -> Message:
-            nonlocal left
-            message = await receive()
+            nonlocal left, is_whole
+            try:
+                async with asyncio.timeout_at(None if is_whole else end):
+                    message = await receive()
+            except TimeoutError:
+                seconds = f"the body of the request was not whole after {BODY_SECONDS:.0f} s"
+                raise HTTPException(408, seconds, {"Connection": "close"}) from None
             if message["type"] == "http.request":
                 left -= len(message.get("body", b""))
+                is_whole = not message.get("more_body", False)
                 if left < 0:
                     error = self._too_large()
-                    raise HTTPException(error.status, str(error))
+                    raise HTTPException(error.status, str(error), {"Connection": "close"})
             return message
 
         return bounded

@@ -11,6 +11,11 @@ from starlette.types import Scope
 
 from refactx.errors import without_password
 
+LONGEST = 500
+"""The most characters of a path, which clients write."""
+QUIET_SECONDS, MOST_REPORTS = 60.0, 1000
+"""How long a report is not repeated, and how many reports are remembered for that."""
+
 
 class RequestLog:
     """Lines of JSON on a stream, by default standard error."""
@@ -24,7 +29,7 @@ class RequestLog:
             "request",
             id=number,
             method=scope["method"],
-            path=scope["path"],
+            path=scope["path"][:LONGEST],
             client=(scope.get("client") or ["unknown"])[0],
             status=status,
             seconds=round(seconds, 4),
@@ -40,17 +45,30 @@ class RequestLog:
 
 
 class LogHandler(logging.Handler):
-    """What libraries report, as lines of the same log."""
+    """What libraries report, as lines of the same log. The same report has one line a minute, with how often it was
+    `repeated` before."""
 
     def __init__(self, log: RequestLog) -> None:
         super().__init__(logging.WARNING)
         self._log = log
+        self._last: dict[tuple[str, str, str], tuple[float, int]] = {}  # when it had a line, and how often it had none
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write the line of a report."""
+        """Write the line of a report, unless it had one in the last minute."""
         try:
             fields: dict[str, Any] = {"level": record.levelname.lower(), "source": record.name}
             fields["message"] = without_password(record.getMessage())
+            error = record.exc_info[1] if record.exc_info else None
+            report, now = (record.name, fields["message"], repr(error)), time.monotonic()
+            moment, repeated = self._last.get(report, (-QUIET_SECONDS, 0))
+            if now - moment < QUIET_SECONDS:
+                self._last[report] = (moment, repeated + 1)
+                return
+            if len(self._last) >= MOST_REPORTS:
+                self._last.clear()
+            self._last[report] = (now, 0)
+            if repeated:
+                fields["repeated"] = repeated
             if record.exc_info:
                 fields["trace"] = without_password(logging.Formatter().formatException(record.exc_info))
             self._log.write("log", **fields)

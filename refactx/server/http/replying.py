@@ -106,7 +106,7 @@ async def _body(events: Exchange[bytes], first: bytes | None, request: Request) 
             raise
     except Exception as error:  # the status was sent: the error is an event
         found = api_error(error)
-        note(request, status=found.status, error=str(found))
+        note(request, status=found.status, error=found.reason)
         if found.status == ApiError(500, "").status:
             _log.exception("a text was ended by an error")
         yield sse(found.to_json())

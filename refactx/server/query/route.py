@@ -9,7 +9,7 @@ from refactx.asking.replies import Replies
 from refactx.index.index import Index
 from refactx.query.line import is_line
 from refactx.server.http.errors import ApiError
-from refactx.server.http.exchange import Document, JsonReply
+from refactx.server.http.exchange import Document, JsonReply, JsonRoute
 from refactx.server.http.replying import gone, last_of, note
 from refactx.server.text.service import TextService
 
@@ -28,7 +28,7 @@ class QueryRequest(BaseModel):
 
 def query_router(service: TextService) -> APIRouter:
     """Return the route of queries."""
-    router = APIRouter()
+    router = APIRouter(route_class=JsonRoute)
 
     @router.post("/v1/query", response_class=JsonReply)
     async def query(asked: QueryRequest, request: Request) -> Response:

@@ -2,14 +2,15 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Annotated, Any, Literal
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from refactx.server.conversation import Message, conversation
-from refactx.server.http.exchange import STREAMED, Document, sse
+from refactx.server.conversation import ContentPart, Message, Role, conversation, no_tools
+from refactx.server.http.errors import bad_request
+from refactx.server.http.exchange import STREAMED, Document, JsonRoute, sse
 from refactx.server.http.replying import reply, stream_reply
 from refactx.server.requests import TextRequest
 from refactx.server.responses.documents import ResponseDocuments
@@ -17,54 +18,48 @@ from refactx.server.text.answer_alone import answer_alone
 from refactx.server.text.events import Event, Finished
 from refactx.server.text.service import Order, TextService
 
-REFUSED: tuple[str, ...] = (
-    "tools",
-    "tool_choice",
-    "text",
-    "previous_response_id",
-    "conversation",
-    "background",
-    "prompt",
-)
-REFUSED += ("top_logprobs", "include", "context_management")
 
-
-class InputMessage(Message):
-    """A message of the input."""
-
-    type: Literal["message"] = "message"
-
-
-class OtherItem(BaseModel):
-    """What a client sends back of an earlier response, and is no message: it is left out."""
+class InputItem(BaseModel):
+    """A message of the input, or what a client sends back of an earlier response."""
 
     model_config = ConfigDict(extra="allow")
 
-    type: Literal["reasoning"]
+    type: str = "message"
+    role: Role | None = None
+    content: str | list[ContentPart] | None = None
+
+    def message(self, field: str) -> Message:
+        """Return the message. `field`: its name, for errors. Raises ApiError (400) for calls of tools and other items."""
+        if self.type != "message":
+            raise no_tools(f"{field}.type", repr(self.type))
+        if self.role is None:
+            raise bad_request(f"{field}.role is missing: give user, assistant, system or developer", f"{field}.role")
+        return Message(role=self.role, content=self.content)
 
 
 class ResponseRequest(TextRequest):
     """A question, or a conversation whose next message is asked for."""
 
-    input: str | list[Annotated[OtherItem | InputMessage, Field(union_mode="left_to_right")]]
+    input: str | list[InputItem]
     instructions: str | None = None
     max_output_tokens: int | None = Field(default=None, ge=1)
 
     def messages(self) -> list[Message]:
-        """Return the conversation."""
+        """Return the conversation, without what the model has thought. Raise ApiError (400) for other items."""
         if isinstance(self.input, str):
             return [Message(role="user", content=self.input)]
-        return [item for item in self.input if isinstance(item, Message)]
+        items = enumerate(self.input)
+        return [item.message(f"input.{number}") for number, item in items if item.type != "reasoning"]
 
 
 def responses_router(service: TextService) -> APIRouter:
     """Return the route of responses."""
-    router = APIRouter()
+    router = APIRouter(route_class=JsonRoute)
 
     @router.post("/v1/responses", response_class=JSONResponse, responses=STREAMED)
     async def responses(asked: ResponseRequest, request: Request) -> Response:
         """Answer a question, with facts of the index as citations. Responses are not stored."""
-        asked.refuse(*REFUSED)
+        asked.refuse()
         variant, most = asked.variant(service.options.name), service.options.max_tokens
         said = conversation(asked.messages(), "input", asked.instructions or "")
         order = Order(

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from refactx.server.http.errors import ApiError
-from refactx.server.http.exchange import DONE, STREAMED, Document, JsonReply, sse
+from refactx.server.http.exchange import DONE, STREAMED, Document, JsonReply, JsonRoute, sse
 from refactx.server.http.replying import gone, last_of, note, streamed
 from refactx.server.http.slots import Slot
 from refactx.server.text.live import Work
@@ -31,7 +31,7 @@ class TranslateRequest(BaseModel):
 
 def translate_router(service: TextService) -> APIRouter:
     """Return the route of translations."""
-    router = APIRouter()
+    router = APIRouter(route_class=JsonRoute)
 
     @cache
     def translator(agent: bool, runs: bool) -> "Translator":
