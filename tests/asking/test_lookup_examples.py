@@ -7,6 +7,7 @@ from support.ingest.tiny import ingest_tiny
 
 import refactx
 from refactx.asking.lookup import Examples
+from refactx.ingest import Selection
 from refactx.query import TreeFacts
 
 FACTS = [f"<n{n}> <p{n % 3}> <o{m}>" for n in range(6) for m in range(1 + n % 2)]
@@ -38,3 +39,14 @@ def test_each_is_about_few_facts_of_another_subject_and_property(examples: Examp
 def test_a_seed_chooses_the_same_and_others_do_not(examples: Examples) -> None:
     assert examples.some(3, 1) == examples.some(3, 1)
     assert len({tuple(examples.some(3, seed)) for seed in range(8)}) > 1
+
+
+def test_names_in_another_language_have_no_english_questions(
+    module_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file = tmp_path_factory.mktemp("facts") / "fakten.txt"
+    file.write_text("".join(f"{fact} .\n" for fact in FACTS))
+    for number, languages in enumerate([("de",), ("mul", "fr"), ("en-gb", "mul"), ("mul", "en")]):
+        ingest_tiny(module_url, file, f"names{number}", selection=Selection(languages=languages))
+        with refactx.open_index(f"names{number}", module_url) as index:
+            assert bool(Examples(index, TreeFacts(index)).some(3)) == ("de" not in languages and "fr" not in languages)

@@ -75,11 +75,15 @@ class Examples:
         self._known: dict[str, list[tuple[bool, Example]]] = {}
 
     def some(self, limit: int, seed: int | None = None) -> list[Example]:
-        """Return at most `limit` questions about different subjects, each for another predicate.
+        """Return at most `limit` questions about different subjects, each for another predicate; none if the names are in
+        another language than English, in which the questions are.
 
         `seed`: the same one chooses the same examples of an unchanged index. Those for well-known properties come first.
         Raises as `Index.children` does.
         """
+        languages = (self._index.entry.report.get("selection") or {}).get("languages") or ["en"]
+        if next((one for one in languages if one != "mul"), "en").partition("-")[0] != "en":
+            return []
         chance = random.Random(seed)  # noqa: S311 - not for secrets
         subjects = list(self._subjects)
         chance.shuffle(subjects)

@@ -85,6 +85,16 @@ def test_more_values_are_shown_when_asked_for(pages: Pages, tiny_server: Running
     expect(page.locator("#values li")).to_have_count(150)
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_document_ends_with_what_is_in_it(pages: Pages, tiny_server: Running, width: int) -> None:
+    page = pages.open(f"{tiny_server.url}/explore?subject=Bo", width=width)
+    expect(page.locator("#properties .items")).to_contain_text("p")
+    page.goto(f"{tiny_server.url}/explore?subject=Bo&predicate=p")
+    expect(page.locator("#values li")).to_have_count(100)
+    end = page.evaluate("() => Math.ceil(document.querySelector('main').getBoundingClientRect().bottom + scrollY)")
+    assert page.evaluate("() => document.documentElement.scrollHeight") == max(end, 800)
+
+
 def test_names_that_are_not_there_have_near_ones(pages: Pages, tiny_server: Running) -> None:
     page = pages.open(f"{tiny_server.url}/explore?prefix=Anne")
     page.get_by_text("No subject begins with").wait_for()
