@@ -65,7 +65,7 @@ class ChatServer:
         self._parameters = {"max_tokens": "max_tokens", "temperature": "temperature"}
         """The names that the model has for what requests set; what it does not know is left out."""
         self._port = parts.port or (443 if parts.scheme == "https" else 80)
-        self._local = host if host in ("localhost", "::1") or host.startswith("127.") else None
+        self._local = host if is_local(host) else None
         self.shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
         """The URL without what may be secret."""
         # The client needs some key; a server without keys accepts any.
@@ -116,6 +116,11 @@ class ChatServer:
         if self._local is not None:
             with contextlib.suppress(TimeoutError), socket.create_connection((self._local, self._port), timeout=5):
                 pass
+
+
+def is_local(host: str) -> bool:
+    """Return whether a host is this machine, where a refused connection is final."""
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def _without(names: Mapping[str, str], error: Any) -> dict[str, str]:

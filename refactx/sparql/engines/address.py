@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from refactx.errors import InputError
+from refactx.writing.chat_server import is_local
 
 EXAMPLE = "https://query.wikidata.org/sparql"
 
@@ -17,6 +18,11 @@ class Address:
     host: str
     shown: str
     user: tuple[str, str] | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on this machine."""
+        return is_local(self.host)
 
     def __repr__(self) -> str:
         return f"Address({self.shown!r})"

@@ -12,6 +12,7 @@ _BEGIN = re.compile(
     r"\bPREFIX\s+[\w.-]*:\s*<|\bBASE\s*<|\bSELECT\s*(?:DISTINCT\b|REDUCED\b|[?$*(])|\bASK\s*(?:WHERE\b|FROM\b|\{)",
     re.IGNORECASE,
 )
+_COMMENT = re.compile(r"[ \t]*#.*")
 _FORM = re.compile(r"(?<![?$:\w])(?:SELECT|ASK)\b", re.IGNORECASE)
 _MODIFIER = re.compile(r"\s*(?:GROUP\s+BY|HAVING|ORDER\s+BY|LIMIT|OFFSET|VALUES)\b", re.IGNORECASE)
 _HEAD = re.compile(r"(?<!\S)((?:entity|relation)\w+)\s*=\s*(?=\[)", re.IGNORECASE)
@@ -75,7 +76,9 @@ def _queries(text: str) -> Iterator[tuple[int, _Query]]:
         query = _query(text[begin.start() :])
         if len(_FORM.findall(query.text.partition("{")[0])) < 2:  # else it begins in words before the query
             yield begin.start(), query
-            begin = _BEGIN.search(text, begin.start() + query.end if query.is_whole else begin.end())
+            comment = _COMMENT.match(text, begin.start() + query.end)
+            after = comment.end() if comment else begin.start() + query.end
+            begin = _BEGIN.search(text, after if query.is_whole else begin.end())
         else:
             begin = _BEGIN.search(text, begin.end())
 

@@ -72,6 +72,7 @@ REPLIES = {
     "four backticks": f"````sparql\n{FINAL}\n````",
     "one line": f"```sparql {FINAL} ```",
     "another fence": f"Data:\n```turtle\nwd:Q797 wdt:P36 wd:Q1 .\n```\nQuery:\n```sparql\n{FINAL}\n```",
+    "a comment": f"{FINAL} # not {DRAFT}",
     "words of a query": f"To select ?x we use SELECT (see below).\n```sparql\n{FINAL}\n```\nIt will SELECT ?x for you.",
 }
 
