@@ -21,12 +21,16 @@ _FALLBACK = "nobody"
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """A user who runs the server's programs. `switch`: whether that is another user than this process has."""
+    """A user who runs the server's programs. `switch`: whether that is another user than this process has.
+
+    `lock`: a descriptor that the programs inherit, and hold as long as one of their processes lives.
+    """
 
     uid: int
     gid: int
     name: str
     switch: bool
+    lock: int | None = None
 
     def run(
         self, command: Sequence[str | Path], stdin: str = "", folder: Path = Path("/")
@@ -47,6 +51,7 @@ class Account:
                 cwd=folder,
                 env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
                 umask=0o077,
+                pass_fds=() if self.lock is None else (self.lock,),
                 user=self.uid if self.switch else None,
                 group=self.gid if self.switch else None,
                 extra_groups=[] if self.switch else None,
@@ -148,8 +153,13 @@ def _lookup(name: str) -> pwd.struct_passwd | None:
         return None
 
 
-def _name(uid: int) -> str:
+def user_name(uid: int) -> str | None:
+    """Return the name of a user; None if this system knows none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
-        return f"number {uid}"
+        return None
+
+
+def _name(uid: int) -> str:
+    return user_name(uid) or f"number {uid}"

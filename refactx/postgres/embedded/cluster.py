@@ -1,7 +1,12 @@
 """A PostgreSQL data folder, and the server that runs on it.
 
-Nothing here locks: the caller holds the start lock (`refactx.postgres.embedded.server`). The server listens only on a
-Unix socket in a folder that only its user and root can enter, so it trusts every connection.
+The caller holds the start lock (`refactx.postgres.embedded.server`). The server listens only on a Unix socket in a
+folder that only its user and root can enter, so it trusts every connection. That folder may be in /tmp, so clients make
+sure that it is the server's, and that the server's user answers.
+
+All processes of a server inherit the descriptor of `server.lock` with an exclusive lock (flock), which lasts until the
+last of them has ended. So it shows a live server in any container of this machine, where neither the number of its
+process nor its socket may be known here.
 """
 
 import contextlib
@@ -11,15 +16,17 @@ import re
 import shutil
 import signal
 import socket
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
 from refactx.errors import DatabaseError, InputError
-from refactx.postgres.embedded.account import Account
+from refactx.postgres.embedded import locks as embedded_locks
+from refactx.postgres.embedded.account import Account, user_name
 
 DATABASE = "refactx"
 PORT = 5432  # part of the name of the socket; no network port is opened
@@ -27,6 +34,8 @@ _SOCKET = f".s.PGSQL.{PORT}"
 _LONGEST_SOCKET_PATH = 100  # the systems allow 103 (macOS) or 107 bytes
 _START_SECONDS = 900  # after a crash in a bulk load the server first replays its log
 _LEFTOVER_SECONDS = 30
+_ELSEWHERE_SECONDS = 2
+"""The time to wait for the end of a server that takes connections, but none from here."""
 
 _SETTINGS = {
     "listen_addresses": "",
@@ -73,12 +82,16 @@ class Cluster:
 
     @property
     def url(self) -> str:
-        return f"postgresql:///{DATABASE}?host={quote(str(self.sockets), safe='/')}&port={PORT}&user={DATABASE}"
+        """The libpq URL of the database. If the user of the server has a name, libpq accepts no other's answer."""
+        owner = user_name(self.data.stat().st_uid)
+        peer = "" if owner is None else f"&requirepeer={quote(owner, safe='')}"
+        return f"postgresql:///{DATABASE}?host={quote(str(self.sockets), safe='/')}&port={PORT}&user={DATABASE}{peer}"
 
     def is_ready(self) -> bool:
         """Return whether a server runs and takes connections. Raises DatabaseError if it is another user's server."""
         try:
-            state = (self.data / "postmaster.pid").read_text().splitlines()
+            state = self._state()
+            self._check_sockets()
             with socket.socket(socket.AF_UNIX) as probe:
                 probe.settimeout(5)
                 probe.connect(str(self.sockets / _SOCKET))
@@ -88,7 +101,22 @@ class Cluster:
             ) from None
         except OSError:
             return False
-        return len(state) > 7 and state[7].strip() == "ready"
+        return state == "ready"
+
+    def _state(self) -> str:
+        """Return what `postmaster.pid` says of a server, such as `ready`. Raises OSError if there is no such file."""
+        lines = (self.data / "postmaster.pid").read_text().splitlines()
+        return lines[7].strip() if len(lines) > 7 else ""
+
+    def _check_sockets(self) -> None:
+        """Raise DatabaseError if the folder of the socket is not the server's alone: another user may have made it in
+        /tmp, and answer there. Raises OSError if it is missing."""
+        owner, folder = self.data.stat().st_uid, self.sockets.lstat()
+        if folder.st_uid != owner or folder.st_mode & 0o022 or not stat.S_ISDIR(folder.st_mode):
+            raise DatabaseError(
+                f"{self.sockets} is not a folder of user {user_name(owner) or owner} alone, so another user may answer "
+                "there in place of the database server: remove it, or set REFACTX_HOME to a shorter path"
+            )
 
     def major(self) -> int | None:
         """Return the major version of the data folder; None if there is no folder. Raises DatabaseError."""
@@ -159,10 +187,14 @@ class Cluster:
     def start(self, programs: Path, account: Account) -> None:
         """Start the server, and return when it takes connections.
 
-        Raises DatabaseError, with the end of the server's log, if it does not start.
+        Raises DatabaseError, with the end of the server's log, if it does not start, or if one runs that cannot be
+        reached from here.
         """
-        if self._wait_for_orphan():
-            return
+        with self.claimed(account) as owner:
+            if owner is not None:
+                self._launch(programs, owner)
+
+    def _launch(self, programs: Path, account: Account) -> None:
         account.make_folder(self.log.parent)
         account.make_folder(self.sockets)
         for buffers in _SHARED_BUFFERS:
@@ -174,8 +206,6 @@ class Cluster:
             done = account.run([*pg_ctl, "-w", "-s", "-t", str(_START_SECONDS)])
             if done.returncode == 0:
                 return
-            if self._wait_for_orphan():  # the pg_ctl of a killed process has started it
-                return
             if "could not map anonymous shared memory" not in self._log_text():
                 break
         raise DatabaseError(
@@ -183,28 +213,59 @@ class Cluster:
             f"{reason(self._log_text() or done.stdout)} (log: {self.log})"
         )
 
-    def _wait_for_orphan(self) -> bool:
-        """Wait for the server of a killed starter, and return True when it is ready; False if there is none.
+    @contextlib.contextmanager
+    def claimed(self, account: Account) -> Iterator[Account | None]:
+        """Hold the server's lock, for programs to inherit that run with the account in the block; None if the server of
+        a killed starter has become ready.
 
-        Also wait for the processes of a killed server to end. Its lock files may then have the process id of another
-        process (after a reboot, in a new container) or of a zombie. PostgreSQL would take that process for a server and
-        not start, so those files are removed.
+        Then no server runs, so its lock files are removed if they have the number of a process (after a reboot, in a new
+        container) or of a zombie, which PostgreSQL would take for a server. Raises DatabaseError as `start` does.
         """
-        deadline = time.monotonic() + _START_SECONDS
-        patience = time.monotonic() + _LEFTOVER_SECONDS
-        while alive := processes_in(self.data):
+        lock = self._claim()
+        if lock is None:
+            yield None
+            return
+        try:
+            for file in (self.data / "postmaster.pid", self.sockets / f"{_SOCKET}.lock"):
+                if Path(f"/proc/{_pid_in(file)}").exists():
+                    file.unlink()
+            yield replace(account, lock=lock)
+        finally:
+            embedded_locks.release(lock)
+
+    def _claim(self) -> int | None:
+        """Wait for the processes of an earlier server to end, or for the server of a killed starter to be ready."""
+        began = time.monotonic()
+        while True:
+            lock = embedded_locks.claim(self.folder / "server.lock")
+            alive = processes_in(self.data)  # also of a server without the lock, which an earlier version has started
+            if lock is not None and not alive:
+                return lock
+            if lock is not None:
+                embedded_locks.release(lock)
             if self.is_ready():
-                return True
-            if time.monotonic() > (deadline if _pid_in(self.data / "postmaster.pid") in alive else patience):
-                raise DatabaseError(
-                    f"processes of an earlier database server do not end ({', '.join(map(str, sorted(alive)))}): "
-                    "end them and try again"
-                )
+                return None
+            self._check_patience(alive, time.monotonic() - began)
             time.sleep(0.05)
-        for lock in (self.data / "postmaster.pid", self.sockets / f"{_SOCKET}.lock"):
-            if Path(f"/proc/{_pid_in(lock)}").exists():
-                lock.unlink()
-        return False
+
+    def _check_patience(self, alive: set[int], waited: float) -> None:
+        """Raise DatabaseError after some seconds of waiting for the processes of a server, given those known here."""
+        state, known = "", ", ".join(map(str, sorted(alive)))
+        with contextlib.suppress(OSError):
+            state = self._state()
+        is_known = _pid_in(self.data / "postmaster.pid") in alive
+        patience = _START_SECONDS if is_known and state != "ready" else _LEFTOVER_SECONDS
+        if state == "ready" and not alive:
+            patience = _ELSEWHERE_SECONDS
+        if waited < patience:
+            return
+        if is_known or (alive and state != "ready"):
+            raise DatabaseError(f"processes of an earlier database server do not end ({known}): end them and try again")
+        raise DatabaseError(
+            f"another container or machine runs a database server on {self.data}{f' (processes {known})' if alive else ''}, "
+            f"whose socket in {self.sockets} cannot be reached from here: set REFACTX_HOME to another folder here, or to a "
+            "shorter path in both, with which the socket is in that folder"
+        )
 
     def _log_text(self) -> str:
         try:
@@ -227,7 +288,7 @@ def processes_in(folder: Path) -> set[int]:
     found = set()
     for link in Path("/proc").glob("[0-9]*/cwd"):
         with contextlib.suppress(OSError):
-            if link.readlink() == folder:
+            if link.samefile(folder):  # it may have another path for that process
                 found.add(int(link.parent.name))
     return found
 

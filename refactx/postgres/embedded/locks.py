@@ -1,7 +1,8 @@
 """File locks, which the kernel releases when their holder ends, however it ends.
 
 They are `flock` locks: they belong to the open file, so a forked child shares its parent's lock, which is released when
-both have closed the file. Programs that are started do not inherit the descriptors (close-on-exec).
+both have closed the file. Programs that are started do not inherit the descriptors (close-on-exec) unless they are
+told to.
 """
 
 import contextlib
@@ -12,6 +13,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _log = logging.getLogger(__name__)
+
+_claimed: set[int] = set()
+
+
+def _close_claimed() -> None:
+    for fd in _claimed:
+        os.close(fd)
+
+
+os.register_at_fork(after_in_child=_close_claimed)
 
 
 def open_file(path: Path, flags: int) -> int:
@@ -38,6 +49,20 @@ def try_exclusive(path: Path) -> int | None:
         return _acquire(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return None
+
+
+def claim(path: Path) -> int | None:
+    """Return a descriptor as `try_exclusive` does, for programs to inherit; children that are forked do not keep it."""
+    fd = try_exclusive(path)
+    if fd is not None:
+        _claimed.add(fd)
+    return fd
+
+
+def release(fd: int) -> None:
+    """Close a descriptor of `claim`. The lock stays until the programs that have inherited it have ended."""
+    _claimed.discard(fd)
+    os.close(fd)
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ The locks (flock) are always taken in this order:
 | `start.lock` | exclusive | by a process while it starts or stops the server |
 | `users.lock` | shared | by each user while it uses the server |
 | `watchdog.lock` | exclusive | by the watchdog while it runs |
+| `server.lock` | exclusive | by all processes of the server (`refactx.postgres.embedded.cluster`) |
 """
 
 import json

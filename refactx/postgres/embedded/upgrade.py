@@ -92,12 +92,29 @@ def upgrade(cluster: Cluster, old: tuple[int, Path], new: tuple[int, Path], acco
     if not re.search(r"cluster state: +shut down$", control, re.MULTILINE):
         cluster.start(from_programs, account)
         cluster.stop(from_programs, account)
-    before = _inventory(from_programs, cluster.data, account)
     checksums = not re.search(r"checksum version: +0$", control, re.MULTILINE)
     option = ["--data-checksums"] if checksums else ["--no-data-checksums"] if to_major >= 18 else []
+    with cluster.claimed(account) as owner:
+        if owner is None:
+            raise DatabaseError(f"a database server of PostgreSQL {from_major} runs on {cluster.data}: try again")
+        _copy(cluster, (from_major, from_programs), (to_major, to_programs), owner, option)
+    old_data = next(
+        place
+        for number in range(1_000)
+        if not (place := cluster.folder / f"data-{from_major}{f'.{number}' if number else ''}").exists()
+    )
+    _rename(cluster.data, old_data)
+    finish(cluster)
+    return old_data
+
+
+def _copy(cluster: Cluster, old: tuple[int, Path], new: tuple[int, Path], account: Account, options: list[str]) -> None:
+    """Make `data.upgraded` from the data of a cluster whose server does not run. `options`: of initdb."""
+    (from_major, from_programs), (to_major, to_programs) = old, new
+    before = _inventory(from_programs, cluster.data, account)
     account.make_folder(cluster.sockets)
     with cluster.unfinished(account) as folder:
-        cluster.initdb(to_programs, account, folder, *option)
+        cluster.initdb(to_programs, account, folder, *options)
         command: list[str | Path] = [to_programs / "pg_upgrade", "-b", from_programs, "-B", to_programs]
         command += ["-d", cluster.data, "-D", folder, "-U", DATABASE, "-s", cluster.sockets, "--copy"]
         try:
@@ -111,14 +128,6 @@ def upgrade(cluster: Cluster, old: tuple[int, Path], new: tuple[int, Path], acco
         if after != before:
             raise _upgrade_error(from_major, to_major, "the copy does not have the same tables as the old data", None)
         _rename(folder, cluster.folder / "data.upgraded")
-    old_data = next(
-        place
-        for number in range(1_000)
-        if not (place := cluster.folder / f"data-{from_major}{f'.{number}' if number else ''}").exists()
-    )
-    _rename(cluster.data, old_data)
-    finish(cluster)
-    return old_data
 
 
 def _inventory(programs: Path, data: Path, account: Account) -> str:
