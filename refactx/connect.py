@@ -29,12 +29,14 @@ def connect(db: str | None = None, limits: Limits | None = None) -> "tuple[Datab
     if url:
         return Database(url, limits), lambda: None
     from refactx.postgres.embedded import server as embedded  # needed by this branch alone
+    from refactx.postgres.sessions import without_environment
 
     server = embedded.start()
     try:
         # After a server process was killed, whoever misses it starts it again. That use is closed at once, since
         # this one keeps the server running.
-        return Database(server.url, limits, lambda: embedded.start().close()), server.close
+        url = without_environment(server.url)
+        return Database(url, limits, lambda: embedded.start().close()), server.close
     except BaseException:
         server.close()
         raise

@@ -65,15 +65,23 @@ class ModelError(RefactxError):
     """A model or tokenizer cannot be loaded or used."""
 
 
-_PASSWORD = re.compile(r"(?<=://)([^:/@\s]*):\S*@|(\b\w*password\s*=\s*)('(?:[^'\\]|\\.)*'|\S+)", re.IGNORECASE)
+_SECRET = re.compile(
+    r"(?<=://)([^:/@\s]*):\S*@|(\b\w*(?:password|secret|scram_\w+_key)\s*=\s*)('(?:[^'\\]|\\.)*'|\S+)", re.IGNORECASE
+)
+_QUERY = re.compile(r"(?<=[?&])(?!(?:user|host|port|dbname)=)[^\s?&=]+=[^\s&]*")
+_ADDRESS = re.compile(r"\bpostgres(?:ql)?://\S+")
 
 
 def without_password(text: str) -> str:
-    """Return the text with `***` for the password in every database URL and connection string.
+    """Return the text with `***` for each password and secret in a database's URL or connection string, and for all
+    parameters of such a URL but user, host, port and database.
 
-    >>> without_password("cannot reach postgresql://me:secret@db/kb")
-    'cannot reach postgresql://me:***@db/kb'
+    It is for texts of others. Of an address that is known, show only `refactx.postgres.sessions.shown_address`.
+
+    >>> without_password("cannot reach postgresql://me:secret@db/kb?pass%77ord=secret")
+    'cannot reach postgresql://me:***@db/kb?***'
     >>> without_password("host=db password=secret user=me")
     'host=db password=*** user=me'
     """
-    return _PASSWORD.sub(lambda m: f"{m[2]}***" if m[2] else f"{m[1]}:***@", text)
+    shown = _ADDRESS.sub(lambda m: _QUERY.sub("***", m[0]), text)
+    return _SECRET.sub(lambda m: f"{m[2]}***" if m[2] else f"{m[1]}:***@", shown)

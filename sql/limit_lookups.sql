@@ -11,5 +11,5 @@ SELECT
         END
     )::interval),
     pg_backend_pid() <> %(process)s,
-    pg_postmaster_start_time()::text
+    extract(epoch FROM pg_postmaster_start_time())::text
 FROM pg_settings WHERE name = 'statement_timeout'

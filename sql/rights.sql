@@ -15,6 +15,9 @@ SELECT
     pg_backend_pid() AS process,
     pg_is_in_recovery() AS standby,
     current_setting('transaction_read_only')::boolean AS read_only,
+    (
+        SELECT setting::boolean AND source = 'client' FROM pg_settings WHERE name = 'default_transaction_read_only'
+    ) AS read_only_by_client,
     to_regnamespace('refactx') IS NOT NULL AS schema_exists,
     has_database_privilege(current_database(), 'CREATE') AS may_create_schema,
     coalesce(

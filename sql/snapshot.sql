@@ -2,7 +2,7 @@
 -- segments is empty, and one without `changes` is gone. The first two columns are of the server that answers, and the
 -- next three of the index: how often it was changed, and the numbers and times of its name tables, the latest first.
 SELECT
-    pg_postmaster_start_time()::text, pg_is_in_recovery(),
+    extract(epoch FROM pg_postmaster_start_time())::text, pg_is_in_recovery(),
     CASE WHEN i.id IS NOT NULL THEN coalesce(jsonb_array_length(i.report -> 'changes'), 0) END,
     n.numbers, n.times,
     s.id, s.sign, s.levels, s.facts, s.tokens, s.codes, s.dictionary, s.created

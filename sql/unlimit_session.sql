@@ -3,7 +3,7 @@
 -- the server was started.
 SELECT
     pg_backend_pid() <> %(process)s,
-    pg_postmaster_start_time()::text,
+    extract(epoch FROM pg_postmaster_start_time())::text,
     (
         SELECT count(set_config(name, '0', false)) FROM pg_settings
         WHERE name = 'transaction_timeout' AND pg_backend_pid() = %(process)s

@@ -12,7 +12,6 @@ from refactx.cli.options import DB, JSON, NAME, print_json
 from refactx.cli.share import export, import_
 from refactx.cli.sources import machine_options, work_dir_of
 from refactx.cli.store.following import drop_store, print_with_store
-from refactx.errors import without_password
 
 if TYPE_CHECKING:
     from refactx.ingest import CompactResult
@@ -38,7 +37,7 @@ def list_(db: str | None, every: bool, as_json: bool) -> None:
 
     with database(db) as opened, opened.connection() as connection:
         found = [index_document(entry) for entry in list_indexes(connection, every=every)]
-        where = without_password(opened.url)
+        where = opened.shown
     if as_json:
         return print_json(found)
     if not found:

@@ -15,6 +15,7 @@ import click
 
 from refactx.cli.help import LazyGroup
 from refactx.errors import RefactxError, without_password
+from refactx.fact import visible
 
 FIRST_STEPS = """\
 Language models that write facts of a knowledge base, and only facts that exist.
@@ -91,5 +92,5 @@ def _freeze_all() -> None:
 
 
 def _complain(message: str) -> NoReturn:
-    click.echo(f"refactx: {without_password(' '.join(message.split()))}", err=True)
+    click.echo(f"refactx: {visible(without_password(' '.join(message.split())))}", err=True)
     sys.exit(2)

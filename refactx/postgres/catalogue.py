@@ -8,7 +8,6 @@ from psycopg.rows import dict_row
 from refactx.errors import (
     IndexNotFoundError,
     RefactxError,
-    without_password,
 )
 from refactx.postgres.catalogue_entry import CatalogueEntry
 from refactx.postgres.database import Database
@@ -59,7 +58,8 @@ def list_indexes(
     if not check_catalogue(connection, OLDEST_READABLE):
         return []
     with connection.cursor(row_factory=dict_row) as cursor:
-        rows = cursor.execute(query("list_indexes").encode(), {"name": name, "all": every}).fetchall()
+        # Binary: the text of a time depends on the DateStyle of the role, the database or PGDATESTYLE.
+        rows = cursor.execute(query("list_indexes").encode(), {"name": name, "all": every}, binary=True).fetchall()
     return [CatalogueEntry.from_row(row) for row in rows]
 
 
@@ -80,7 +80,7 @@ def find_index(database: Database, name: str) -> CatalogueEntry:
     ready = [entry.name for entry in database.retry_unlimited(list_indexes)]
     known = f"there are: {', '.join(ready)}" if ready else "there is none yet"
     raise IndexNotFoundError(
-        f"there is no index {name!r} in {without_password(database.url)} ({known}): build it with "
+        f"there is no index {name!r} in {database.shown} ({known}): build it with "
         f"`refactx ingest --index {name}`, or give another database with --db or REFACTX_DB"
     )
 

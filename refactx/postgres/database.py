@@ -21,7 +21,7 @@ from typing import TypeVar
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from refactx.errors import DatabaseError, without_password
+from refactx.errors import DatabaseError
 from refactx.postgres.bounded import BoundedConnection
 from refactx.postgres.errors import is_gone, read_error
 from refactx.postgres.limits import Limits, limits_of_environment
@@ -36,6 +36,8 @@ from refactx.postgres.sessions import (
     check_address,
     connect,
     open_session,
+    shown_address,
+    variables_of,
 )
 
 Value = TypeVar("Value")
@@ -76,6 +78,11 @@ class Database:
         return self.retry(lambda connection: _address(connection.info))
 
     @property
+    def shown(self) -> str:
+        """What may be shown of its address: `shown_address`."""
+        return shown_address(self.url)
+
+    @property
     def outage_seconds(self) -> float:
         """The time to wait for a database that went away, or for a standby that is behind."""
         return self._limits.outage
@@ -93,7 +100,7 @@ class Database:
             connection.close()
             self._forget(pool)  # the server was started again, or the address leads to several
         raise DatabaseError(
-            f"the address {without_password(self.url)} leads to another server each time, and this command needs one: "
+            f"the address {self.shown} leads to another server each time, and this command needs one: "
             "give the address of a server with --db"
         )
 
@@ -231,7 +238,7 @@ class Database:
         pool.close()
 
     def _unreachable(self, error: Exception, waited: bool = False) -> DatabaseError:
-        address, reason = map(without_password, (self.url, " ".join(str(error).split()).rstrip(".?!")))
+        address, reason = self.shown, " ".join(str(error).split()).rstrip(".?!")
         if waited:
             return DatabaseError(
                 f"the database {address} went away and was not back within {self._limits.outage:g} s: {reason}. "
@@ -242,7 +249,9 @@ class Database:
                 f"the pooler at {address} does not take a parameter of the address ({reason}): leave `options` out, and "
                 "set the limit of a lookup with REFACTX_LOOKUP_SECONDS"
             )
-        return DatabaseError(f"cannot reach the database {address}: {reason}. Is it running, and is --db right?")
+        variables = variables_of(self.url)
+        hint = f" The environment sets {', '.join(variables)}, which may be the reason" if variables else ""
+        return DatabaseError(f"cannot reach the database {address}: {reason}. Is it running, and is --db right?{hint}")
 
 
 def _address(info: psycopg.ConnectionInfo) -> tuple[str, str, str]:

@@ -61,9 +61,13 @@ def mark_of(
 
 def read_mark(connection: "Connection", entry: CatalogueEntry) -> IndexMark:
     """Return the mark of an index as a connection, maybe in a transaction, sees it now."""
-    segments = connection.execute("SELECT id, created FROM refactx.segments WHERE index_id = %s AND ready", [entry.id])
+    segments = connection.execute(
+        "SELECT id, created FROM refactx.segments WHERE index_id = %s AND ready", [entry.id], binary=True
+    )
     names = connection.execute(
-        "SELECT id, created FROM refactx.name_tables WHERE knowledge_base = %s AND ready", [entry.knowledge_base]
+        "SELECT id, created FROM refactx.name_tables WHERE knowledge_base = %s AND ready",
+        [entry.knowledge_base],
+        binary=True,
     )
     return mark_of(entry, segments.fetchall(), names.fetchall())
 

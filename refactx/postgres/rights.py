@@ -57,6 +57,11 @@ def _check(rights: dict[str, Any]) -> None:
             f"database {database} is a standby, which can only be read: give the address of its primary server "
             "with --db, or target_session_attrs=primary at the end of an address that names both"
         )
+    if rights["read_only_by_client"]:
+        raise DatabaseError(
+            f"transactions in database {database} are read-only by the options of this connection: leave "
+            "default_transaction_read_only out of PGOPTIONS in the environment, or of the end of --db"
+        )
     if rights["read_only"]:
         raise DatabaseError(
             f"role {role} has read-only transactions in database {database}: write as another role, or have an "

@@ -10,8 +10,6 @@ from psycopg.conninfo import make_conninfo
 from support.ingest.living_index import LivingIndex
 from support.servers import DatabaseServer
 
-from refactx.postgres.sessions import open_session
-
 FACTS = ["Åsa född Malmö", "Ōe geboren Uchiko"]
 
 
@@ -37,15 +35,3 @@ def test_a_database_of_encoding_sql_ascii_stores_an_index_and_its_changes(url: s
     with living.open() as index:
         assert all(" ".join(f"<{part}>" for part in fact.split()) in index for fact in FACTS)
         assert index.name == "Wörter"
-
-
-@pytest.mark.parametrize("by_environment", [False, True])
-def test_a_client_encoding_that_the_user_sets_takes_precedence(
-    url: str, monkeypatch: pytest.MonkeyPatch, by_environment: bool
-) -> None:
-    if by_environment:
-        monkeypatch.setenv("PGCLIENTENCODING", "latin1")
-    else:
-        url = make_conninfo(url, client_encoding="latin1")
-    with open_session(url) as connection:
-        assert connection.info.encoding == "iso8859-1"

@@ -67,7 +67,7 @@ def find_nearest(
     )
     with connection.pipeline(), connection.transaction():
         connection.execute(f"SET LOCAL hnsw.ef_search = {max(BEAM, count)}".encode())
-        rows = connection.execute(statement, [_texts(embeddings), count])
+        rows = connection.execute(statement, [_texts(embeddings), count], binary=True)
     return [NearRow(int(row[0]) - 1, float(row[1]), EntryRow(*row[2:])) for row in rows.fetchall()]
 
 
@@ -84,7 +84,7 @@ def similarities(
         """SELECT number, max(1 - (embedding OPERATOR({}.<=>) %s::text::{})) FROM {}
         WHERE number = ANY(%s) AND embedding IS NOT NULL GROUP BY number"""
     ).format(sql.Identifier(vectors), halfvec(vectors), memory.table)
-    rows = connection.execute(statement, [_texts(embedding[None])[0], list(numbers)]).fetchall()
+    rows = connection.execute(statement, [_texts(embedding[None])[0], list(numbers)], binary=True).fetchall()
     return {int(number): float(similarity) for number, similarity in rows}
 
 

@@ -76,7 +76,7 @@ def list_memories(connection: psycopg.Connection[Any], entry: CatalogueEntry) ->
     if not _has_table(connection):
         return []
     with connection.cursor(row_factory=class_row(MemoryRecord)) as cursor:
-        return cursor.execute(_LIST.encode(), [entry.id]).fetchall()
+        return cursor.execute(_LIST.encode(), [entry.id], binary=True).fetchall()
 
 
 def find_memory(database: Database, entry: CatalogueEntry, fingerprint: str | None = None) -> MemoryRecord | None:

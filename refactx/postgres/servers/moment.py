@@ -39,7 +39,7 @@ class Moment:
 
 def read_moment(connection: BoundedConnection, index: int) -> Moment:
     """Return an index as a connection sees it now, with one query."""
-    rows = connection.execute(query("snapshot").encode(), {"index": index}).fetchall()
+    rows = connection.execute(query("snapshot").encode(), {"index": index}, binary=True).fetchall()
     started, is_standby, changes, numbers, times = rows[0][:5]
     if connection.server is None:
         raise RuntimeError("this is no connection of a pool")

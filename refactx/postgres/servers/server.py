@@ -37,8 +37,8 @@ def address_of(url: str, info: psycopg.ConnectionInfo) -> str:
     given = conninfo_to_dict(url)
     for name in ("host", "hostaddr", "port", "load_balance_hosts"):
         given.pop(name, None)
-    numeric = {"hostaddr": info.hostaddr} if info.hostaddr else {}
-    return make_conninfo("", **given, host=info.host, port=info.port, load_balance_hosts="disable", **numeric)
+    place = {"host": info.host, "hostaddr": info.hostaddr or "", "port": str(info.port)}
+    return make_conninfo("", **(given | place), load_balance_hosts="disable")
 
 
 def names_several(url: str) -> bool:

@@ -12,7 +12,6 @@ from typing import Any
 
 from pyoxigraph import Quad, Store
 
-from refactx.errors import without_password
 from refactx.fact import DESCRIPTIONS
 from refactx.index import Index, Named
 from refactx.postgres.marks import IndexMark
@@ -95,7 +94,7 @@ def build_at(path: Path, folder: StoreFolder, index: Index, advance: Advance, wh
 def finish(store: Store, mark: IndexMark, index: Index, added: set[Quad] | None = None) -> None:
     """Add the last triples and the mark to a store, in one transaction, and have all of it on disk."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    named = StoreMark(index.name, without_password(index.database.url), mark, index.facts, now)
+    named = StoreMark(index.name, index.database.shown, mark, index.facts, now)
     store.extend([*(added or ()), named.to_quad()])
     store.flush()
 
