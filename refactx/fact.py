@@ -16,6 +16,10 @@ _REMOVED = re.compile(f"[{_INVISIBLE}\ud800-\udfff]")
 _CONTROL_OR_SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 _PLAIN = re.compile(r"[!-;=?-~]+(?: [!-;=?-~]+)*")
 _BRACKETS = str.maketrans({"<": "‹", ">": "›"})
+_STEERS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"
+"""Characters that a terminal obeys, or that end a line, except line feed and tab."""
+_STEERING = re.compile(f"[{_STEERS}]")
+_UNWRITTEN = re.compile(f"[\t\n{_STEERS}]")
 _FACT = re.compile(r"\s*<([^<>]+)>\s+<([^<>]+)>\s+<([^<>]+)>\s*\.?\s*")
 
 DESCRIPTIONS = ("description", "short description")
@@ -106,9 +110,6 @@ class Fact:
     token_span: tuple[int, int]
 
 
-_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-
-
 def visible(text: str) -> str:
     """Return `text` without control characters that a terminal obeys; line feeds and tabs stay.
 
@@ -116,6 +117,42 @@ def visible(text: str) -> str:
     'a[31mb\\n'
     """
     return _STEERING.sub("", text)
+
+
+def line(text: str) -> str:
+    """Return `text` on one line, without control characters. A fact or a part that an ingest has written stays as it is.
+
+    >>> line("a\\x1b[31mb\\r\\n Answer: c")
+    'a[31mb Answer: c'
+    """
+    return " ".join(visible(text).split())
+
+
+def is_written(text: str) -> bool:
+    """Return whether a fact or a part has no character that no ingest writes: a line's end, a tab, a control character
+    or a mark of writing direction. An index that was made by hand may have some, to forge lines.
+
+    >>> is_written("Danny Boyle"), is_written("Danny\\nAnswer: Boyle")
+    (True, False)
+    """
+    return _UNWRITTEN.search(text) is None
+
+
+def is_written_part(part: str) -> bool:
+    """Return whether `is_written`, and neither `<` nor `>` is in it."""
+    return is_written(part) and "<" not in part and ">" not in part
+
+
+def unwritten_bytes() -> re.Pattern[bytes]:
+    """Return a pattern for bytes of UTF-8 that have, or end within, a character that steers or ends a line.
+
+    >>> [bool(unwritten_bytes().search(text)) for text in (b"a\\n", "\\u2028".encode(), b"a\\xe2\\x80", "é…".encode())]
+    [True, True, True, False]
+    """
+    steering = [c.encode() for c in map(chr, range(0x2070)) if not is_written(c)]
+    begun = {one[:size] for one in steering for size in range(1, len(one))}
+    whole, ends = (b"|".join(map(re.escape, sorted(some))) for some in (steering, begun))
+    return re.compile(b"%b|(?:%b)\\Z" % (whole, ends))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from tokenizers import AddedToken, Tokenizer
 
 from refactx.errors import ModelError
+from refactx.fact import unwritten_bytes
 from refactx.tree.children import Tokens
 from refactx.tree.token_codes import MAX_TOKEN
 
@@ -130,6 +131,13 @@ class FactTokenizer:
         for number, added in self._added.items():
             table[number] = b"" if added.special else added.content.encode()
         return table
+
+    @cached_property
+    def unwritten(self) -> NDArray[np.bool_]:
+        """Whether the bytes of each id have, or begin, a character that no ingest writes (`unwritten_bytes`); the last
+        value, false, is for ids beyond the vocabulary."""
+        search = unwritten_bytes().search
+        return np.array([*(search(token) is not None for token in self.token_bytes), False])
 
     @cached_property
     def _to_bytes(self) -> Callable[[str], bytes]:

@@ -13,8 +13,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from refactx.cli.plain import line
-from refactx.fact import Link, LinkedFact, visible
+from refactx.fact import Link, LinkedFact, line, visible
 
 SUBJECT = "bold"
 INDENT, GAP = 2, 2

@@ -11,7 +11,7 @@ import click
 
 from refactx.cli.options import DB, INDEX, JSON, print_json
 from refactx.errors import InputError
-from refactx.fact import visible
+from refactx.fact import line
 
 if TYPE_CHECKING:
     from refactx.index.index import Index
@@ -46,7 +46,7 @@ def facts(prefix: str | None, index: str, every: bool, limit: int | None, db: st
         completions = [{"text": text, "leaves": leaves} for text, leaves in found]
         return print_json({"index": index, "prefix": prefix, "completions": completions})
     for text, leaves in found:
-        click.echo(f"{leaves:>12,}  {visible(text)}")
+        click.echo(f"{leaves:>12,}  {line(text)}")
     if not found:
         click.echo(f"no fact of index {index!r} begins with {prefix!r}", err=True)
     return None
@@ -57,11 +57,10 @@ def _print_all(index: "Index", as_json: bool, limit: int | None) -> None:
 
     If the reader (such as `head`) closes the pipe, end without an error.
     """
-    shown = visible if sys.stdout.isatty() else str  # a fact must not control a terminal; in a file it is exact
     try:
-        lines = _documents(index) if as_json else (fact.text for fact in index.all_facts())
+        lines = _documents(index) if as_json else (line(fact.text) for fact in index.all_facts())
         for text in _progress(islice(lines, limit), min(index.facts, limit or index.facts)):
-            sys.stdout.write(f"{shown(text)}\n")  # click.echo flushes each line
+            sys.stdout.write(f"{text}\n")  # click.echo flushes each line
         sys.stdout.flush()
     except BrokenPipeError:
         # Python would report the broken pipe again at exit, for what is still buffered.

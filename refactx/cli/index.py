@@ -12,6 +12,7 @@ from refactx.cli.options import DB, JSON, NAME, print_json
 from refactx.cli.share import export, import_
 from refactx.cli.sources import machine_options, work_dir_of
 from refactx.cli.store.following import drop_store, print_with_store
+from refactx.fact import line
 
 if TYPE_CHECKING:
     from refactx.ingest import CompactResult
@@ -47,8 +48,8 @@ def list_(db: str | None, every: bool, as_json: bool) -> None:
         if every and entry["unfinished"]:
             state += "  [a change is running, or was killed]"
         click.echo(
-            f"{entry['name']:<24} {entry['facts']:>14,} facts  {entry['bytes_per_fact'] or 0:>6.1f} bytes a fact"
-            f"  {entry['tokenizer']}{state}"
+            f"{line(entry['name']):<24} {entry['facts']:>14,} facts  {entry['bytes_per_fact'] or 0:>6.1f} bytes a fact"
+            f"  {line(entry['tokenizer'])}{state}"
         )
     return None
 
@@ -68,7 +69,7 @@ def show(name: str, db: str | None, as_json: bool) -> None:
         return print_json(found)
     for key, value in found.items():
         if not isinstance(value, dict):
-            click.echo(f"{key:<20} {f'{value:,}' if isinstance(value, int) else value}")
+            click.echo(f"{key:<20} {f'{value:,}' if isinstance(value, int) else line(str(value))}")
     return None
 
 

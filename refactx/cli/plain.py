@@ -5,15 +5,10 @@ are removed from everything that is printed.
 """
 
 from refactx.asking.answer import Answer
-from refactx.fact import Link, LinkedFact, visible
+from refactx.fact import Link, LinkedFact, line, visible
 
 SHOWN = 6
 """The most facts that are shown as the proof of a query."""
-
-
-def line(text: str) -> str:
-    """Return `text` on one line, without control characters."""
-    return " ".join(visible(text).split())
 
 
 def plain(answer: Answer) -> str:

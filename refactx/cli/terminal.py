@@ -15,9 +15,9 @@ from rich.text import Text
 
 from refactx.asking.answer import Answer
 from refactx.cli.fact_tree import fact_tree
-from refactx.cli.plain import ending, line, proof_of
+from refactx.cli.plain import ending, proof_of
 from refactx.decoding.stream import TextPiece
-from refactx.fact import visible
+from refactx.fact import line, visible
 
 FACT = "blue underline"
 UNFINISHED = "dim underline"
@@ -59,7 +59,7 @@ class TerminalText:
             text = text.lstrip()
             self._begun = bool(text)
         if piece.in_fact:
-            self._fact += text
+            self._fact += text.replace("\n", " ")  # a fact is one line, whoever made the index
             if piece.completes:
                 self._line, self._fact = self._with_fact(FACT), ""
                 self.facts += 1
@@ -127,9 +127,12 @@ def print_question(console: Console, question: str) -> None:
 
 def _with_facts(answer: Answer) -> Text:
     """Return the text with its facts highlighted; `answer.facts` has them in the order of the text."""
-    shown, after = Text(visible(answer.text)), 0
+    written = answer.text
     for fact in answer.facts:
-        text = visible(fact.text)
+        written = written.replace(fact.text, line(fact.text))
+    shown, after = Text(visible(written)), 0
+    for fact in answer.facts:
+        text = line(fact.text)
         start = shown.plain.find(text, after)
         if start >= 0:
             after = start + len(text)

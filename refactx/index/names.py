@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from refactx.entity_ids import entity_id, entity_number
 from refactx.errors import CorruptIndexError
+from refactx.fact import is_written_part
 from refactx.index.id_blocks import is_id_key, unpack_ids
 from refactx.tree.codec import RowCodec
 
@@ -97,11 +98,15 @@ def unpack_joined(key: bytes, block: bytes, codec: RowCodec, where: str) -> tupl
 
 def check_block(key: bytes, block: bytes, codec: RowCodec, where: str) -> None:
     """Raise CorruptIndexError, whose message begins with `where`, unless a block of names or of ids can be read, its
-    entries ascend, and the first has its key."""
+    entries ascend, the first has its key, and all are names as an ingest writes them."""
     if is_id_key(key):
-        unpack_ids(key, block, codec, where)
+        _, names = unpack_ids(key, block, codec, where)
+    else:
+        names, _, _ = unpack_columns(key, block, codec, where)
+    if not all(map(is_written_part, names)):
+        raise CorruptIndexError(f"{where} is damaged: it has a name that no ingest writes. Ingest the index again")
+    if is_id_key(key):
         return
-    names, _, _ = unpack_columns(key, block, codec, where)
     if block_key(names[0]) != key or any(one >= other for one, other in pairwise(names)):
         raise CorruptIndexError(f"{where} is damaged: its names are not in order. Ingest the index again")
 

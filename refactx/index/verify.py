@@ -13,19 +13,23 @@ import numpy as np
 
 from refactx.entity_ids import entity_number
 from refactx.errors import CorruptIndexError
-from refactx.fact import split_fact, unit
+from refactx.fact import is_written, is_written_part, split_fact, unit
 from refactx.index.id_blocks import is_id_key, unpack_ids
 from refactx.index.index import Index
 from refactx.index.names import Named, block_key
+from refactx.tokenizer import FactTokenizer
 from refactx.tree.codec import RowCodec
 from refactx.tree.piece import NEW_PIECE, TERMINAL, Piece, row_key
 from refactx.tree.scan import surviving
 from refactx.tree.stored import StoredTree
+from refactx.tree.token_codes import TokenCodes
 
 SAMPLE_EVERY = 997
 """Every 997th fact is decoded and encoded again: a prime, so that no pattern in the data evades the sample."""
 
 MOST_FAULTS = 20
+
+_THREE_PAIRS = 3 + (3 << 16)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -121,6 +125,8 @@ def _verify_names(index: Index, verdict: Verdict) -> None:
             except CorruptIndexError as error:
                 verdict.add(str(error))
                 continue
+            if not all(map(is_written_part, names)):
+                verdict.add(f"block of names {key!r}: it has a name that no ingest writes")
             if not in_order:
                 verdict.add(f"block of names {key!r}: its entries are not in order")
         if by_id and sum(by_id) != sum(by_name):
@@ -137,11 +143,40 @@ def _number(named: Named) -> int:
     return -number if named.object_kind == "inverse" else number
 
 
+def unwritten_facts(piece: Piece, codes: TokenCodes, tokenizer: FactTokenizer) -> Iterator[str]:
+    """Yield the texts of the facts in a piece that have a character no ingest writes (`refactx.fact.is_written`).
+
+    An index that was made by hand may have some, to forge lines. Raises ValueError as `TokenCodes.decode_all` does.
+    """
+    tokens, _ = codes.decode_all(piece.codes)
+    suspects = tokenizer.unwritten
+    if not suspects.take(tokens, mode="clip").any() and not suspects.take(piece.heads, mode="clip").any():
+        return
+    for entry, sequence in enumerate(sequences_of(piece, codes)):
+        text = tokenizer.decode(sequence)
+        if (piece.level == 0 or piece.kinds[entry] == TERMINAL) and not is_written(text):
+            yield text
+
+
+def sequences_of(piece: Piece, codes: TokenCodes) -> Iterator[tuple[int, ...]]:
+    """Yield the token ids of all entries."""
+    before: tuple[int, ...] = ()
+    for entry in range(len(piece)):
+        before = before[: int(piece.lcp[entry])] + tuple(piece.suffix(entry, codes))
+        yield before
+
+
 class _SegmentWalk:
     """The walk of one segment."""
 
     def __init__(self, tree: StoredTree, index: Index, *, verdict: Verdict, progress: Callable[[int], object]) -> None:
         self._tree, self._index, self._verdict, self._progress = tree, index, verdict, progress
+        # `<` counts 1 and `>` 1 << 16, in each token that has some.
+        counts = (
+            (number, one.count(b"<") + (one.count(b">") << 16))
+            for number, one in enumerate(index.tokenizer.token_bytes)
+        )
+        self._brackets = {number: count for number, count in counts if count}
 
     def run(self) -> None:
         """Visit all pieces, level by level. Raise CorruptIndexError if the walk cannot continue."""
@@ -162,7 +197,9 @@ class _SegmentWalk:
         verdict = self._verdict
         verdict.rows += 1
         where = f"row {key.hex()}"
-        sequences = list(self._sequences(piece))
+        sequences = list(sequences_of(piece, self._tree.codes))
+        for text in unwritten_facts(piece, self._tree.codes, self._index.tokenizer):
+            verdict.add(f"{where}: the fact {text!a} has a character that no ingest writes")
         if any(not one < other for one, other in pairwise(sequences)):
             verdict.add(f"{where}: its entries do not ascend")
         if expected:
@@ -186,13 +223,6 @@ class _SegmentWalk:
             yield open_key, _Expected(prefix=sequence, low=done, high=done + items, leaves=leaves)
             done += items
 
-    def _sequences(self, piece: Piece) -> Iterator[tuple[int, ...]]:
-        """Yield the token ids of all entries."""
-        before: tuple[int, ...] = ()
-        for entry in range(len(piece)):
-            before = before[: int(piece.lcp[entry])] + tuple(piece.suffix(entry, self._tree.codes))
-            yield before
-
     def _compare(self, where: str, piece: Piece, sequences: list[tuple[int, ...]], expected: list[_Expected]) -> None:
         """Compare the entries of a piece with what the level above says of them."""
         at = 0
@@ -215,12 +245,13 @@ class _SegmentWalk:
             self._verdict.add(f"{where}: entries {at} to {len(sequences)} belong to no entry above")
 
     def _count(self, facts: list[tuple[int, ...]]) -> None:
-        """Count facts, and check every 997th."""
-        verdict = self._verdict
+        """Count facts, and check the texts of every 997th and of those without three pairs of brackets."""
+        verdict, brackets = self._verdict, self._brackets
         for fact in facts:
             verdict.facts += 1
             verdict.tokens += len(fact)
-            if verdict.facts % SAMPLE_EVERY == 1:
+            count = sum([brackets[token] for token in fact if token in brackets])
+            if count != _THREE_PAIRS or verdict.facts % SAMPLE_EVERY == 1:
                 self._check_text(fact)
         self._progress(len(facts))
 

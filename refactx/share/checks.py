@@ -16,13 +16,15 @@ from refactx.index.file.header import ShareHeader
 from refactx.index.file.row_blocks import KeyedRow
 from refactx.index.file.segments import segment_codec
 from refactx.index.names import check_block
+from refactx.index.verify import unwritten_facts
 from refactx.share.hub_rows import unpack_hub
 from refactx.share.reader import MemberBlock
 from refactx.share.tree_rows import to_database
+from refactx.tokenizer import FactTokenizer
 from refactx.tree.codec import RowCodec
 from refactx.tree.piece import MAX_KEY, TERMINAL, row_key
 from refactx.tree.piece_members import from_members
-from refactx.tree.token_codes import frequent_tokens
+from refactx.tree.token_codes import TokenCodes, frequent_tokens
 
 
 class Checks:
@@ -31,9 +33,9 @@ class Checks:
     `counted`: the facts and roots so far, a pair for each segment. An import that is resumed continues from them.
     """
 
-    def __init__(self, header: ShareHeader, source: str) -> None:
-        self._header, self._source = header, source
-        self._codes = b""
+    def __init__(self, header: ShareHeader, source: str, tokenizer: FactTokenizer) -> None:
+        self._header, self._source, self._tokenizer = header, source, tokenizer
+        self._codes, self._token_codes = b"", TokenCodes(np.empty(0, np.int32))
         self._codec = self._names_codec = RowCodec()
         self.counted = [[0, 0] for _ in header.segments]
 
@@ -49,8 +51,8 @@ class Checks:
         kind, number = part.member
         try:
             if kind == "codes":
-                frequent_tokens(part.block.payload, self._header.vocabulary_size)
                 self._codes = part.block.payload
+                self._token_codes = TokenCodes(frequent_tokens(self._codes, self._header.vocabulary_size))
             elif kind == "dict":
                 self._codec = segment_codec(self._codes, part.block.payload)
             elif kind == "tree" and not is_known:
@@ -92,6 +94,8 @@ class Checks:
             counted[0] += len(piece)
         else:
             counted[0] += int(np.count_nonzero(piece.kinds == TERMINAL))
+        for text in unwritten_facts(piece, self._token_codes, self._tokenizer):
+            raise ValueError(f"{where} has the fact {text!a}, with a character that no ingest writes")
         if key[0] == segment.levels - 1:
             if key != row_key(segment.levels - 1, []) or piece.total() != segment.facts:
                 raise ValueError(f"{where} is not a root of {segment.facts:,} facts")

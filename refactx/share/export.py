@@ -16,15 +16,18 @@ from typing import Any, BinaryIO
 import psycopg
 from psycopg import sql
 
-from refactx.errors import InputError, RefactxError
+from refactx.errors import CorruptIndexError, InputError, RefactxError
 from refactx.index.file.blocks import FILE_VERSION, MAGIC, BlockWriter, TruncatedFileError, size_of_block
 from refactx.index.file.contents import BlockEntry, pack_contents, pack_position
 from refactx.index.file.header import ROWS, Member, ShareHeader
 from refactx.index.file.row_blocks import KeyedRow, pack_rows, packed_size
+from refactx.index.names import check_block
 from refactx.postgres.database import Database
 from refactx.share.export_source import ExportSource, open_source
+from refactx.share.hub_rows import unpack_hub
 from refactx.share.reader import ByteProgress, MemberBlock, counted_size, entry_of, open_shared
 from refactx.share.tree_rows import to_file
+from refactx.tree.codec import RowCodec
 
 BLOCK_BYTES = 1 << 20
 """The size of a block: little to read again when an export continues, and much beside its 52 bytes of checksums."""
@@ -60,7 +63,8 @@ def export_index(
     """Write a ready index to a file, which appears when it is complete. The database's user only needs SELECT.
 
     Raises InputError if the path cannot be written, or exists without `force`; IndexNotFoundError; DatabaseError;
-    RefactxError if the disk is full: what is written stays, and the same call continues it.
+    CorruptIndexError if a row is damaged; RefactxError if the disk is full: what is written stays, and the same call
+    continues it.
     """
     _check_path(path, force)
     part = path.with_name(path.name + ".part")
@@ -203,6 +207,8 @@ def _write(
                 if kind == "tree":
                     shared = source.shared
                     rows = to_file(stored, shared["codes", number], shared["dict", number], source.header.name)
+                else:
+                    rows = _checked(kind, stored, source.header.name)
                 for block in _blocks(rows, block_bytes):
                     write(kind, number, pack_rows(block), block[0][0])
                     file.flush()  # the progress that a killed export has reported is in the file
@@ -232,6 +238,20 @@ def _rows(
     ):
         copy.set_types(["bytea", "bytea"])
         yield from copy.rows()
+
+
+def _checked(kind: str, rows: Iterator[KeyedRow], index: str) -> Iterator[KeyedRow]:
+    """Yield rows of names or hubs. Raises CorruptIndexError, which names the index, if one is damaged."""
+    codec = RowCodec()
+    for row in rows:
+        if kind == "names":
+            check_block(*row, codec, f"index {index!r}: block of names {row[0][:40]!r}")
+        else:
+            try:
+                unpack_hub(row)
+            except ValueError as error:
+                raise CorruptIndexError(f"index {index!r}: {error}. Ingest the index again") from error
+        yield row
 
 
 def _blocks(rows: Iterator[KeyedRow], block_bytes: int) -> Iterator[list[KeyedRow]]:

@@ -149,13 +149,13 @@ class _Import:
         self._connection, self._header, self._source, self._name = connection, shared.header, source, name
         self._file, self._parts = shared.head.checksum.hex(), shared.parts
         self._replace, self._progress = replace, progress
-        self._checks = Checks(shared.header, source)
         self._index = self._resumed = 0
         self._tables: dict[Member, int] = {}
 
     def run(self, step_bytes: int) -> ImportResult:
         first = next(self._parts)
         tokenizer = read_tokenizer(first.block.payload, self._header, self._source)
+        self._checks = Checks(self._header, self._source, tokenizer)
         position = self._find()
         if position is None:
             position = self._begin(tokenizer, self._position_after(first))

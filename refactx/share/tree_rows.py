@@ -12,15 +12,12 @@ from refactx.tree.piece_members import read_packed, to_members
 def to_file(rows: Iterator[KeyedRow], codes: bytes, dictionary: bytes, index: str) -> Iterator[KeyedRow]:
     """Yield the rows of a segment as a file has them, given those of a database, its token codes and dictionary.
 
-    Raises CorruptIndexError, which names the index, if a row above the facts is damaged.
+    Raises CorruptIndexError, which names the index, if a row is damaged.
     """
     codec = RowCodec(dictionary, seed=shared_seed(codes, dictionary))
     for key, row in rows:
-        if key[:1] == b"\0":
-            yield key, row
-        else:
-            piece = read_packed(codec, key, row, f"index {index!r}: row {key[:40].hex()}")
-            yield key, pack_arrays(key, piece, codec.seed)
+        piece = read_packed(codec, key, row, f"index {index!r}: row {key[:40].hex()}")
+        yield key, row if piece.level == 0 else pack_arrays(key, piece, codec.seed)
 
 
 def to_database(row: KeyedRow, codec: RowCodec, where: str) -> KeyedRow:

@@ -18,7 +18,7 @@ from support.share.transfers import count_tables, export_small
 from support.shared_index import BLOCK_BYTES, answers, build, opened
 
 from refactx.connect import open_index
-from refactx.errors import IndexExistsError
+from refactx.errors import CorruptIndexError, IndexExistsError
 from refactx.index.verify import verify
 from refactx.postgres.embedded.account import account_for
 from refactx.postgres.embedded.binaries import programs_of
@@ -177,3 +177,24 @@ def test_a_changed_index_moves_with_all_its_segments_and_can_be_changed_again(db
     move()
     with there.open() as index:
         assert (index.facts, len(index.segments)) == (0, 0)
+
+
+@pytest.mark.parametrize("table", ["segments", "name_tables"])
+def test_an_export_of_a_damaged_row_is_an_error(table: str, db_url: str, tmp_path: Path) -> None:
+    """A row of each kind and level: facts, the pieces above them, and names."""
+    build(db_url, tmp_path)
+    kind, column = ("pieces", "piece") if table == "segments" else ("names", "block")
+    with psycopg.connect(db_url, autocommit=True) as connection, opened(db_url) as database:
+        for (number,) in connection.execute(f"SELECT id FROM refactx.{table}".encode()).fetchall():
+            of = f"refactx.{kind}_{number}"
+            firsts = f"SELECT DISTINCT ON (get_byte(key, 0)) key, {column} FROM {of} ORDER BY get_byte(key, 0), key"
+            for key, row in connection.execute(firsts.encode()).fetchall():
+                damaged = bytearray(row)
+                damaged[len(row) // 2] ^= 4
+                update = f"UPDATE {of} SET {column} = %s WHERE key = %s".encode()
+                connection.execute(update, [bytes(damaged), key])
+                with pytest.raises(CorruptIndexError, match="damaged"):
+                    export_index(database, "small", tmp_path / "out")
+                assert not (tmp_path / "out").exists()
+                connection.execute(update, [row, key])
+        export_index(database, "small", tmp_path / "out")

@@ -8,7 +8,7 @@ import click
 
 from refactx.cli.help import OrderedGroup
 from refactx.cli.options import DB, DEVICE, INDEX, JSON, OWN_INDEX, print_json
-from refactx.fact import visible
+from refactx.fact import line
 
 if TYPE_CHECKING:
     from refactx.postgres.memory.records import MemoryRecord
@@ -115,9 +115,9 @@ def find(
     if as_json:
         return print_json([_choice(one) for one in found])
     if not found:
-        click.echo(f"nothing in the memory of {index} is like {visible(label)}", err=True)
+        click.echo(f"nothing in the memory of {index} is like {line(label)}", err=True)
     for one in found:
-        click.echo(f"{one.entry.id:<12} {one.similarity:.2f}  {one.how:<8} {visible(one.entry.text)}")
+        click.echo(f"{one.entry.id:<12} {one.similarity:.2f}  {one.how:<8} {line(one.entry.text)}")
     return None
 
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from refactx.cli.options import print_json
-from refactx.cli.plain import line
-from refactx.fact import visible
+from refactx.fact import line, visible
 
 if TYPE_CHECKING:
     from refactx.nl2sparql.checking import PackCheck

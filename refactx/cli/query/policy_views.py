@@ -8,11 +8,10 @@ import click
 from pyoxigraph import NamedNode
 
 from refactx.cli.options import print_json
-from refactx.cli.plain import line
 from refactx.cli.query.policies import PolicyReply, labels
 from refactx.cli.query.views import SHOWN, fact_line, more
 from refactx.cli.sparql.table import Cell, cell_of, links_of
-from refactx.fact import visible
+from refactx.fact import line, visible
 from refactx.query.tree_facts import TreeFacts
 from refactx.sparql.engines import Rows
 from refactx.sparql.memory import Choice

@@ -7,8 +7,7 @@ import click
 
 from refactx.asking.replies import Reply
 from refactx.cli.options import print_json
-from refactx.cli.plain import line
-from refactx.fact import Link, LinkedFact, visible
+from refactx.fact import Link, LinkedFact, line, visible
 from refactx.query import AnsweredQuery, write_line
 from refactx.query.denote import DEFAULT_LIMITS
 from refactx.query.values import bare_name

@@ -8,8 +8,7 @@ import click
 from pyoxigraph import BlankNode, NamedNode, Triple
 from rich.cells import cell_len
 
-from refactx.cli.plain import line
-from refactx.fact import Link
+from refactx.fact import Link, line
 from refactx.query.pgmr.uris import PREFIXES
 from refactx.sparql.engines import Result, Term
 from refactx.sparql.store.terms import name_of_own
