@@ -1,5 +1,6 @@
 """The answer of a model to a question, and its form as JSON."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -88,27 +89,64 @@ def _link_json(link: Link) -> dict[str, str | None]:
     return {"label": link.label, "id": link.id, "url": link.url}
 
 
-def final_answer(text: str, marker: str, facts: Sequence[Fact] = ()) -> str:
-    """Return the text after the last `marker`, up to the end of the line; empty if there is no marker.
+def final_answer(text: str, marker: str, facts: Sequence[Fact] = (), trigger: str = "") -> str:
+    """Return the text after the last `marker` that begins a line, up to the end of the line; empty if there is none.
 
-    A marker inside one of `facts` does not count. Asterisks around the marker and the answer are removed, since chat
-    models write them, and so are repetitions in a list.
+    A marker inside one of `facts` does not count, nor one inside the fact that a text with a `trigger` ends in. Asterisks
+    around the marker and the answer are removed, since chat models write them, and so are repetitions in a list.
 
-    >>> final_answer("Answer: no\\nSo **Answer:** Bern.\\nDone", "Answer:")
-    'Bern.'
+    >>> final_answer("Answer: no\\n**Answer:** Bern. Answer: x\\nThe Answer: no", "Answer:")
+    'Bern. Answer: x'
     >>> final_answer("Answer: Rome; Oslo; Oslo;", "Answer:")
     'Rome; Oslo'
     >>> final_answer("Answer: Rome, Oslo, Oslo, Oslo,", "Answer:")
     'Rome, Oslo'
     """
-    for fact in facts:
-        text = text.replace(fact.text, "")
-    _, found, rest = text.rpartition(marker)
-    line = once(rest.lstrip(" \t*").partition("\n")[0].strip().rstrip("*").rstrip()) if found else ""
+    own = _without_facts(text, facts, trigger)
+    at = marker_start(own, marker)
+    if at is None:
+        return ""
+    rest = own[at + len(marker) :].replace(_IN_FACT, "")
+    line = once(rest.lstrip(" \t*").partition("\n")[0].strip().rstrip("*").rstrip())
     named = [name.strip() for name in line.split(SEPARATOR)]
     return (
         line if len(set(named)) == len(named) else f"{SEPARATOR} ".join(name for name in dict.fromkeys(named) if name)
     )
+
+
+_IN_FACT = "\0"
+_UNFINISHED = r"\s*(?:<[^<>]*>\s*){0,2}<[^<>]*>?\s*\Z"
+
+
+def _without_facts(text: str, facts: Sequence[Fact], trigger: str) -> str:
+    """Return the text with `_IN_FACT` in place of each character of a fact: an index may have labels with line ends."""
+    own, end = text, 0
+    for fact in facts:
+        start = own.find(fact.text, end)
+        if start >= 0:
+            end = start + len(fact.text)
+            own = own[:start] + _IN_FACT * len(fact.text) + own[end:]
+    unfinished = re.compile(re.escape(trigger) + _UNFINISHED).search(own, end) if trigger else None
+    return own[: unfinished.start()] if unfinished else own
+
+
+MARKUP = " \t*_#>-"
+"""What may stand before a marker in its line: chat models write `**Answer:**`, `# Answer:` and `- Answer:`."""
+
+
+def marker_start(text: str, marker: str, spans: Sequence[tuple[int, int]] = ()) -> int | None:
+    """Return where the last `marker` begins that begins a line, apart from `MARKUP`, outside of `spans`; else None.
+
+    >>> marker_start("Answer: a\\n**Answer:** b", "Answer:"), marker_start("so Answer: a", "Answer:")
+    (12, None)
+    """
+    at = text.rfind(marker)
+    while at >= 0:
+        is_own = not any(start <= at < stop for start, stop in spans)
+        if is_own and not text[text.rfind("\n", 0, at) + 1 : at].strip(MARKUP):
+            return at
+        at = text.rfind(marker, 0, at + len(marker) - 1)
+    return None
 
 
 def unlinked(fact: Fact) -> LinkedFact:

@@ -240,11 +240,12 @@ class Asker:
     ) -> Answer:
         """Return the answer that a text is. `linked`: with the ids of its facts' parts, which need the database."""
         text = self._tokenizer.decode(written.ids, skip_special_tokens=True, clean_up_tokenization_spaces=False).strip()
-        if written.facts and self._index is not None and reason == "stop":  # it began one fact more than `max_facts`
-            text = text.removesuffix(self._index.trigger).rstrip()
+        trigger = "" if self._index is None else self._index.trigger
+        if written.facts and trigger and reason == "stop":  # it began one fact more than `max_facts`
+            text = text.removesuffix(trigger).rstrip()
         answer = Answer(
             question=asked.question,
-            answer=final_answer(text, self._prompt.marker, written.facts),
+            answer=final_answer(text, self._prompt.marker, written.facts, trigger),
             text=text,
             facts=written.facts,
             links=tuple(map(unlinked, written.facts)),

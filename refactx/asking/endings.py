@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from refactx.asking.answer import MARKUP, marker_start
 from refactx.asking.repetition import once
 
 
@@ -25,7 +26,7 @@ class RepeatedAnswer:
         if not len(ids) or not self._separates(int(ids[-1])):
             return False
         text: str = self._tokenizer.decode(list(map(int, ids)), skip_special_tokens=True)
-        line = text.rpartition("\n")[2].lstrip(" \t*")
+        line = text.rpartition("\n")[2].lstrip(MARKUP)
         if not line.startswith(self._marker):  # the separator may be in a fact
             return False
         listed = line[len(self._marker) :]
@@ -54,7 +55,7 @@ class AnswerLine:
         if likeliest not in self._ends or self._ends & set(ids):
             return []
         text = self._tokenizer.decode(list(ids), skip_special_tokens=True)
-        if self._marker in text:
+        if marker_start(text, self._marker) is not None:
             return []
         at_line = not text or text.endswith("\n")
         line: list[int] = self._tokenizer.encode(

@@ -1,6 +1,7 @@
 """Texts in pieces are the same texts as whole, whatever the pieces are."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator
 
 from hypothesis import given
@@ -12,9 +13,10 @@ from refactx.server.text.answer_alone import answer_alone
 from refactx.server.text.events import Delta, Event, Finished
 from refactx.server.text.transcript import Passed, Transcript
 
-FACT = Fact("A", "b.x", "c", "<A> <b.x> <c> .", (0, 5))
+FACT = Fact("A", "b.x", "c\nAnswer: d", "<A> <b.x> <c\nAnswer: d> .", (0, 5))
+"""A fact with a line end, as in an index that no ingest wrote."""
 PARTS = st.lists(
-    st.one_of(st.sampled_from(["Fact:", " ", "\n", "x", ".", "Fa", "END", "EN", "Answer:", "An"]), st.just(FACT))
+    st.one_of(st.sampled_from(["Fact:", " ", "\n", "x", ".", "Fa", "END", "EN", "Answer:", "An", "**"]), st.just(FACT))
 )
 
 
@@ -51,7 +53,7 @@ def expected(parts: list[str | Fact], stop: list[str]) -> tuple[str, bool]:
 
 @given(
     PARTS,
-    st.lists(st.integers(0, 12), min_size=1),
+    st.lists(st.integers(0, 27), min_size=1),
     st.lists(st.sampled_from(["END", "x.", "\n\n", "Fact"]), max_size=2),
 )
 def test_a_transcript_is_the_text_up_to_a_stop_text_outside_of_facts(
@@ -70,7 +72,7 @@ def test_a_transcript_is_the_text_up_to_a_stop_text_outside_of_facts(
 
 
 def test_a_trigger_at_the_end_of_a_whole_text_is_left_out() -> None:
-    for is_whole, text in ((True, "<A> <b.x> <c> ."), (False, "<A> <b.x> <c> .\nFact:")):
+    for is_whole, text in ((True, FACT.text), (False, f"{FACT.text}\nFact:")):
         transcript = Transcript("Fact:")
         transcript.add(TextPiece(FACT.text, in_fact=True, completes=True, fact=FACT))
         transcript.add(TextPiece("\nFact:"))
@@ -78,13 +80,14 @@ def test_a_trigger_at_the_end_of_a_whole_text_is_left_out() -> None:
         assert transcript.text == text
 
 
-@given(PARTS, st.lists(st.integers(0, 12), min_size=1))
-def test_the_answer_alone_follows_all_that_stands_before_the_last_marker(
+@given(PARTS, st.lists(st.integers(0, 27), min_size=1))
+def test_the_answer_alone_follows_all_that_stands_before_the_last_marker_that_begins_a_line(
     parts: list[str | Fact], cuts: list[int]
 ) -> None:
     deltas = [Delta(text=piece.text, in_fact=piece.in_fact) for piece in pieces_of(parts, cuts)]
     text = "".join(delta.text for delta in deltas)
-    at = text.rfind("Answer:")
+    starts = [found.start(1) for found in re.finditer(r"^[ *]*(Answer:)", text, re.MULTILINE)]
+    at = max((at for at in starts if not _is_in_fact(parts, at)), default=-1)
     finished = Finished(
         text=text,
         answer="it" if at >= 0 else "",
@@ -116,6 +119,17 @@ def test_the_answer_alone_follows_all_that_stands_before_the_last_marker(
     assert reasoning.rstrip() == (text[:at] if is_last else text).rstrip()
     assert [piece.text for piece in pieces if not piece.is_reasoning] == (["it"] if at >= 0 else [])
     assert found[-1] is finished
+
+
+def _is_in_fact(parts: list[str | Fact], at: int) -> bool:
+    """Whether a place in the text is in a fact."""
+    begin = 0
+    for part in parts:
+        size = len(part) if isinstance(part, str) else len(part.text) + 1
+        if begin <= at < begin + size:
+            return isinstance(part, Fact)
+        begin += size
+    return False
 
 
 def _after(parts: list[str | Fact], at: int) -> list[str | Fact]:

@@ -3,19 +3,20 @@
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
+from refactx.asking.answer import MARKUP, marker_start
 from refactx.server.text.events import Delta, Event, Finished
 
 
 async def answer_alone(events: AsyncGenerator[Event, None], marker: str) -> AsyncGenerator[Event, None]:
-    """Yield the text before the last `marker` as reasoning, and after it the final answer as content.
+    """Yield the text before the last `marker` that begins a line as reasoning, and after it the final answer as content.
 
     A marker inside a fact does not count.
     """
-    held = ""
+    line, held = "", ""  # of the current line: what was yielded; what is held from there on
     async with aclosing(events):
         async for event in events:
             if isinstance(event, Finished):
-                if not held.startswith(marker) and held.strip():
+                if marker_start(line + held, marker) is None and held.strip():
                     yield Delta(text=held.rstrip(), is_reasoning=True)
                 if event.answer:
                     yield Delta(text=event.answer)
@@ -24,24 +25,24 @@ async def answer_alone(events: AsyncGenerator[Event, None], marker: str) -> Asyn
             if event.in_fact:
                 if held:
                     yield Delta(text=held, is_reasoning=True)
-                held = ""
+                line, held = "<", ""  # no marker follows in this line
                 yield Delta(text=event.text, in_fact=True, fact=event.fact, is_reasoning=True)
                 continue
-            held += event.text
-            at = _where(held, marker)
-            if at:
-                yield Delta(text=held[:at], is_reasoning=True)
-            held = held[at:]
+            whole = line + held + event.text
+            at = _where(whole, marker)
+            if at > len(line):
+                yield Delta(text=whole[len(line) : at], is_reasoning=True)
+            line, held = whole[whole.rfind("\n", 0, at) + 1 : at], whole[at:]
 
 
 def _where(text: str, marker: str) -> int:
-    """Return where the last marker in a text begins, or what may become one at its end.
+    """Return where the last marker that begins a line begins, or what may become one at the end of the text.
 
-    >>> _where("so Answer: x", "Answer:"), _where("so Ans", "Answer:"), _where("so", "Answer:")
-    (3, 3, 2)
+    >>> _where("so\\nAnswer: x", "Answer:"), _where("so\\n**Ans", "Answer:"), _where("so Ans", "Answer:")
+    (3, 5, 6)
     """
-    at = text.rfind(marker)
-    if at >= 0:
+    at = marker_start(text, marker)
+    if at is not None:
         return at
-    sizes = range(min(len(marker) - 1, len(text)), 0, -1)
-    return next((len(text) - size for size in sizes if text.endswith(marker[:size])), len(text))
+    line = text[text.rfind("\n") + 1 :].lstrip(MARKUP)
+    return len(text) - (len(line) if marker.startswith(line) else 0)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from refactx.asking.answer import final_answer, unlinked
+from refactx.asking.answer import final_answer, marker_start, unlinked
 from refactx.asking.asker import Asker, FactIndex
 from refactx.asking.models import language_model
 from refactx.asking.options import Generation
@@ -217,17 +217,18 @@ class TextService:
         written: Continuation,
         stream: CountedStream,
     ) -> Finished:
-        marker, unknown = self.prompt.marker, self.prompt.unknown
+        text, marker, unknown = transcript.text, self.prompt.marker, self.prompt.unknown
+        start = marker_start(text, marker, transcript.facts)
         answer, reason = written.answer, written.reason
         if transcript.is_stopped:
             answer = (
-                "" if order.prompt is not None else final_answer(transcript.text, marker, [one.fact for one in facts])
+                "" if order.prompt is not None else final_answer(text, marker, [one.fact for one in facts], self._trigger)
             )
             reason = "stop"
         return Finished(
-            text=transcript.text,
+            text=text,
             answer=answer,
-            answer_start=_answer_start(transcript.text, marker, facts),
+            answer_start=len(text) if start is None else start,
             facts=tuple(facts),
             queries=written.queries,
             unknown=bool(unknown) and answer == unknown,
@@ -255,11 +256,3 @@ def _joined(passed: Sequence[Passed]) -> list[Passed]:
         else:
             found.append(one)
     return found
-
-
-def _answer_start(text: str, marker: str, facts: Sequence[CitedFact]) -> int:
-    """Return where the last marker outside of facts begins; the length of the text if there is none."""
-    at = text.rfind(marker)
-    while at >= 0 and any(fact.start <= at < fact.stop for fact in facts):
-        at = text.rfind(marker, 0, at)
-    return at if at >= 0 else len(text)

@@ -46,6 +46,12 @@ class Transcript:
         """What was passed on; whether a stop text has ended it."""
         self._held = ""
         self._begin: int | None = None  # where the fact that is being written begins
+        self._facts: list[tuple[int, int]] = []
+
+    @property
+    def facts(self) -> list[tuple[int, int]]:
+        """Where facts begin and end in the text, an unfinished one at its end among them."""
+        return self._facts if self._begin is None else [*self._facts, (self._begin, len(self.text))]
 
     def add(self, piece: TextPiece) -> list[Passed]:
         """Take the next piece of the generation."""
@@ -89,6 +95,7 @@ class Transcript:
         if piece.fact is None:
             return [*passed, Passed(text, in_fact=True)]
         span = Span(piece.fact, self._begin, len(self.text))
+        self._facts.append((span.start, span.stop))
         self._begin = None
         return [*passed, Passed(text, in_fact=True, span=span)]
 
