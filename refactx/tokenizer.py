@@ -119,6 +119,11 @@ class FactTokenizer:
         return whole[len(head) :]
 
     @cached_property
+    def plain_size(self) -> int:
+        """One more than the highest id that plain text can have."""
+        return max(self._plain.get_vocab(with_added_tokens=False).values(), default=-1) + 1
+
+    @cached_property
     def token_bytes(self) -> list[bytes]:
         """The bytes of each id, by id; empty for special tokens and for ids without a token."""
         vocabulary: dict[str, int] = self._plain.get_vocab(with_added_tokens=False)

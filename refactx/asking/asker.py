@@ -22,7 +22,7 @@ from refactx.asking.queries import QueryChoice, choose_query
 from refactx.choosing.beam_search import FactBeams
 from refactx.choosing.channel import Channel
 from refactx.decoding.partial import Partial
-from refactx.decoding.states import FactSource
+from refactx.decoding.states import FactSource, check_open
 from refactx.decoding.stream import FactStream, TextPiece
 from refactx.errors import InputError, RefactxError
 from refactx.fact import Fact, LinkedFact
@@ -56,6 +56,7 @@ class Asker:
 
     def __init__(self, model: Any, tokenizer: Any, index: FactIndex | None, prompt: Prompt | None = None) -> None:
         check_chat_template(tokenizer)
+        check_open(index)
         if index is not None and not index.children(()).total:
             raise InputError("the index has no facts to answer with: add some with `refactx ingest --append`")
         self._model = language_model(model, tokenizer)

@@ -34,6 +34,7 @@ from refactx.decoding.states import (
     InTerminator,
     State,
     Written,
+    check_open,
 )
 from refactx.decoding.warnings import Warnings
 from refactx.decoding.written import read_fact, subtract
@@ -62,6 +63,7 @@ class Machine:
     """
 
     def __init__(self, source: FactSource, queries: SecondGrammar | None = None) -> None:
+        check_open(source)
         if not source.trigger or not source.terminator:
             raise ModelError("the trigger and the terminator of an index must not be empty")
         self.source = source

@@ -11,8 +11,10 @@ is never entered; if the whole index is exhausted, a trigger no longer constrain
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import Protocol, Self
 
+from refactx.errors import InputError
 from refactx.tokenizer import FactTokenizer
 from refactx.tree.children import OFF_TREE, Children, Tokens
 
@@ -38,6 +40,15 @@ class FactSource(Protocol):
     def children(self, prefix: Sequence[int]) -> Children:
         """Return the continuations of `prefix` (token ids) in the tree."""
         ...
+
+
+def check_open(index: object) -> None:
+    """Raise InputError for the name or the path of an index in place of an open one."""
+    if isinstance(index, str | PathLike):
+        raise InputError(
+            f"the index is given as {str(index)!r}, which has to be opened first: "
+            f"with refactx.open_index({str(index)!r}) as index: ..."
+        )
 
 
 @dataclass(frozen=True, slots=True)

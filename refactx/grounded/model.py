@@ -15,9 +15,9 @@ from refactx.choosing.strategy import choose_strategy
 from refactx.decoding.machine import Machine
 from refactx.decoding.second_grammar import SecondGrammar
 from refactx.decoding.states import FactLimit, FactSource
-from refactx.engines.hf.custom_generate import ForcedTokens, Grounding
+from refactx.engines.hf.custom_generate import ForcedTokens, Grounding, check_ends
 from refactx.engines.hf.prefix import Prefix, prefill
-from refactx.engines.hf.processor import FactLogitsProcessor, check_tokenizer, padding_of
+from refactx.engines.hf.processor import FactLogitsProcessor, check_model, check_tokenizer, padding_of, rows_of
 from refactx.errors import InputError, ModelError, RefactxError
 from refactx.fact import Fact
 from refactx.query.decoding import QueryGrammar
@@ -48,6 +48,7 @@ class GroundedModel:
 
     def __init__(self, model: Any, tokenizer: Any, index: FactSource, *, queries: bool | SecondGrammar = False) -> None:
         check_tokenizer(index, tokenizer)
+        check_model(model, tokenizer, index.tokenizer.plain_size)
         grammar = queries if not isinstance(queries, bool) else None
         if queries is True:  # they need more of an index than facts do: an open `refactx.Index`
             grammar = QueryGrammar(TreeFacts(cast(Any, index)))
@@ -96,8 +97,8 @@ class GroundedModel:
         `prefix`: the result of `prefill` for the beginning of all rows. `max_facts`: after this many facts, a row
         continues with `after_facts` on a line of its own, and it ends if it begins another fact.
 
-        Raises InputError for options that exclude each other, such as fact beams with `num_beams`, and for rows that do
-        not begin with the prefix; ModelError for fact beams or a prefix with an encoder-decoder model; RefactxError for
+        Raises InputError for options that exclude each other, such as fact beams with `num_beams`, for `inputs_embeds`
+        without the `input_ids` of the same positions, and for rows that do not begin with the prefix; ModelError for fact beams or a prefix with an encoder-decoder model; RefactxError for
         continuous batching. Errors of the index have the output so far as `partial`.
         """
         if len(args) > 1:
@@ -106,6 +107,7 @@ class GroundedModel:
         _refuse_continuous_batching(kwargs)
         prompt = inputs if inputs is not None else kwargs.get("input_ids")
         length = None if prompt is None or self._is_encoder_decoder else int(prompt.shape[1])
+        _check_prompt(prompt, kwargs.get("inputs_embeds"), rows_of(self._model))
         copies = self._setting("num_return_sequences", kwargs) or 1
         rows = 0 if prompt is None else len(prompt) * copies
         beams = FactBeams(fact_beams) if isinstance(fact_beams, int) else fact_beams
@@ -138,6 +140,8 @@ class GroundedModel:
                 "fact beams and channels need greedy or sampled text: leave out num_beams and other modes; in place of "
                 "stop_strings and tokenizer, give stopping_criteria=[StopStringCriteria(tokenizer, ...)]"
             )
+        else:
+            check_ends(machine, self._setting("eos_token_id", kwargs))
         out = self._model.generate(inputs, **kwargs)
         grounding = None if loop is None else loop.grounding
         length = processor.prompt_length if length is None else length
@@ -262,10 +266,25 @@ def ground(model: Any, tokenizer: Any, index: FactSource, *, queries: bool | Sec
 
         grounded = refactx.ground(model, tokenizer, index, queries=True)
 
-    Raises TokenizerMismatchError if the index was built for another tokenizer, ModelError if the tokenizer cannot write
-    the index's trigger or terminator, or queries.
+    Raises TokenizerMismatchError if the index was built for another tokenizer; ModelError if the tokenizer cannot write
+    the index's trigger or terminator, or queries, and for a model that has fewer embeddings than its tokenizer's plain
+    text has ids, or a learned prompt (of peft).
     """
     return GroundedModel(model, tokenizer, index, queries=queries)
+
+
+def _check_prompt(ids: Any, embeddings: Any, rows: int) -> None:
+    """Raise InputError unless the ids of a prompt are given, and are `rows` of the model."""
+    if embeddings is not None and (ids is None or ids.shape[1] != embeddings.shape[1]):
+        raise InputError(
+            "the prompt was given as inputs_embeds alone, which do not show whether a fact has begun: give the input_ids of "
+            "the same positions too, with any id that has no text where there is none"
+        )
+    if isinstance(ids, torch.Tensor) and not ids.is_floating_point() and ids.numel() and int(ids.max()) >= rows:
+        raise InputError(
+            f"the prompt has the id {int(ids.max())}, and the model has embeddings of {rows} tokens: leave out added tokens "
+            "that the model does not know (one may pad the prompt), or call model.resize_token_embeddings"
+        )
 
 
 def _refuse_continuous_batching(kwargs: dict[str, Any]) -> None:

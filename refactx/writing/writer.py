@@ -12,7 +12,7 @@ from refactx.choosing.strategy import choose_strategy
 from refactx.decoding.machine import Machine
 from refactx.decoding.partial import Partial
 from refactx.decoding.second_grammar import SecondGrammar
-from refactx.decoding.states import FactLimit, FactSource
+from refactx.decoding.states import FactLimit, FactSource, InFact, InQuery, InTerminator
 from refactx.engines.chooser import FactChooser
 from refactx.engines.job import Job
 from refactx.engines.language_model import LanguageModel
@@ -217,7 +217,8 @@ class _Text:
         with self._writer.shared.calls:
             if options.until is not None and options.until(row.written[None].copy()):
                 self._is_stopped = True
-            ends = int(row.written[-1]) in self._ends or options.is_end(row.written[length:])
+            within = isinstance(row.state, InFact | InTerminator | InQuery)  # an id that ends texts may be part of a fact
+            ends = not within and (int(row.written[-1]) in self._ends or options.is_end(row.written[length:]))
             done = ends or self._is_stopped or row.length >= self._most
             if done and options.streamer is not None:
                 options.streamer.end()

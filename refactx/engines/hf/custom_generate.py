@@ -23,7 +23,7 @@ from transformers.generation.stopping_criteria import (
 
 from refactx.decoding.machine import Machine
 from refactx.decoding.partial import Partial, attach_partial
-from refactx.decoding.states import FactSource, State
+from refactx.decoding.states import FactSource, InFact, InQuery, InTerminator, State
 from refactx.engines.chooser import FactChooser
 from refactx.engines.engine import Engine, Logits
 from refactx.engines.hf.chunked import can_feed_chunks, count_cached, cut_inputs
@@ -34,6 +34,7 @@ from refactx.engines.hf.rows import RowsEngine, takes_masks
 from refactx.engines.job import Job
 from refactx.engines.row import Abilities, Hooks, Row, RowWriter
 from refactx.engines.scheduler import Scheduler, run_jobs
+from refactx.errors import ModelError
 
 _ROW_WISE = (MaxLengthCriteria, EosTokenCriteria, MaxTimeCriteria, StopStringCriteria)
 """The stopping criteria of Transformers whose result for a row of a batch is the result for that row alone.
@@ -108,6 +109,7 @@ class ForcedTokens:
         known = can_skip_ids(logits_processor, count)
         known = known and self._knows(model, count, stopping_criteria, generation_config, model_kwargs)
         if not known:
+            check_ends(self._machine, generation_config.eos_token_id)
             if any(chooser.needs for chooser in choosers):
                 choosers[0].without_trees()  # it warns or raises
             return type(model)._sample(
@@ -232,7 +234,24 @@ def _read_once(engine: Engine, examples: tuple[int, ...], read: dict[tuple[int, 
     return read[examples]
 
 
+def check_ends(machine: Machine, ends: Any) -> None:
+    """Raise ModelError if one of the ids that end a text, an int or several, may be within a fact.
+
+    Loops of Transformers' own would end the text there.
+    """
+    listed = [] if ends is None else torch.as_tensor(ends).flatten().tolist()
+    found = next((end for end in listed if (text := machine.bytes_of(end)) and b"\n" not in text), None)
+    if found is not None:
+        raise ModelError(
+            f"the id that ends texts, {found}, is that of {machine.bytes_of(found).decode('utf-8', 'replace')!r}, which facts "
+            "may have: give another eos_token_id, or write greedy or sampled text without beams, stop_strings and scores"
+        )
+
+
 def _is_done(row: Row, criteria: Any) -> bool:
+    if isinstance(row.state, InFact | InTerminator | InQuery):  # an id that ends texts may be part of a fact
+        criteria = [each for each in criteria if not isinstance(each, EosTokenCriteria)]
+        return any(bool(each(torch.from_numpy(row.written)[None], None).item()) for each in criteria)
     return bool(criteria(torch.from_numpy(row.written)[None], None).item())
 
 

@@ -15,13 +15,13 @@ from transformers import GenerationConfig
 
 from refactx.engines.engine import Engine
 from refactx.engines.hf.packed import PackedEngine
-from refactx.engines.hf.processor import check_tokenizer
+from refactx.engines.hf.processor import check_model, check_tokenizer
 from refactx.engines.hf.rows import takes_masks
 from refactx.tokenizer import FactTokenizer
 
 
 class TransformersModel:
-    """A causal language model of Transformers and its tokenizer.
+    """A causal language model of Transformers and its tokenizer. Raises ModelError if it lacks ids of the tokenizer.
 
     `model`: the copy; `pad`: the id that pads rows; `engine`: None for a model whose attention takes no masks of four
     dimensions, which `generate` runs.
@@ -43,14 +43,27 @@ class TransformersModel:
             eos_token_id=sorted(self.ends) or None,
             pad_token_id=self.pad if pad is not None or self.ends else None,
         )
+        check_model(model, tokenizer, _highest(tokenizer) + 1)
         self.engine: Engine | None = PackedEngine(self.model) if takes_masks(self.model) else None
 
     def check_tokenizer(self, index: Any) -> None:
         check_tokenizer(index, self.tokenizer)
+        check_model(self.model, self.tokenizer, index.tokenizer.plain_size)
 
     @cached_property
     def token_bytes(self) -> Sequence[bytes]:
         return FactTokenizer.from_transformers(self.tokenizer).token_bytes
+
+
+def _highest(tokenizer: Any) -> int:
+    """Return the highest id of plain text and of a conversation, whose roles are added tokens."""
+    added: Any = tokenizer.added_tokens_decoder
+    plain = max(number for number in tokenizer.get_vocab().values() if number not in added)
+    try:
+        sample = tokenizer.apply_chat_template([{"role": "user", "content": "a"}], tokenize=True, return_dict=False)
+    except Exception:  # a template may raise anything: `refactx.writing.conversation` reports it
+        return plain
+    return max([plain, *sample])
 
 
 def _ids(value: int | list[int] | None) -> set[int]:

@@ -21,10 +21,11 @@ from transformers import LogitsProcessor
 
 from refactx.decoding.machine import Machine
 from refactx.decoding.partial import Partial, attach_partial
-from refactx.decoding.states import FactSource, Free, State
+from refactx.decoding.states import FactSource, Free, State, check_open
 from refactx.engines.hf.masking import mask_scores, row_mask
-from refactx.errors import RefactxError, TokenizerMismatchError
+from refactx.errors import ModelError, RefactxError, TokenizerMismatchError
 from refactx.tokenizer import FactTokenizer
+from refactx.tree.token_codes import MAX_TOKEN
 
 # The fingerprints of tokenizers: one takes seconds for a vocabulary of 150,000, and each generate call has its own
 # processor. Weak keys, so that no tokenizer is kept alive.
@@ -35,6 +36,7 @@ _ID_BYTES = 8
 
 def check_tokenizer(index: FactSource, tokenizer: Any) -> None:
     """Raise TokenizerMismatchError unless `tokenizer` (Transformers, fast) encodes as the index's tokenizer does."""
+    check_open(index)
     found = _fingerprints.get(tokenizer)
     if found is None:
         found = _fingerprints[tokenizer] = FactTokenizer.from_transformers(tokenizer).fingerprint
@@ -45,6 +47,32 @@ def check_tokenizer(index: FactSource, tokenizer: Any) -> None:
             f"{expected[:12]}) than the model's ({found[:12]}): use a model with that tokenizer, or build an index for "
             "this one"
         )
+
+
+def check_model(model: Any, tokenizer: Any, ids: int) -> None:
+    """Raise ModelError unless `model` (of Transformers) can read and write the ids below `ids`, and reads ids alone."""
+    if (rows := rows_of(model)) < ids:
+        raise ModelError(
+            f"{_name_of(model)} has embeddings of {rows} tokens, and its tokenizer has {len(tokenizer)} tokens: it cannot "
+            f"write the ids from {rows} on, so load the tokenizer that belongs to the model"
+        )
+    if getattr(getattr(model, "active_peft_config", None), "is_prompt_learning", False):
+        raise ModelError(
+            f"{_name_of(model)} has a learned prompt ({type(model.active_peft_config).__name__}), whose virtual tokens "
+            "have no ids: use an adapter that can be merged, such as LoRA, or refactx.FactLogitsProcessor with the model's "
+            "own generate()"
+        )
+
+
+def rows_of(model: Any) -> int:
+    """Return how many ids a model of Transformers can both read and write; a very high number if it does not say."""
+    layers = (getattr(model, f"get_{which}_embeddings", lambda: None)() for which in ("input", "output"))
+    sizes = (getattr(layer, name, None) for layer in layers for name in ("num_embeddings", "out_features"))
+    return min((size for size in sizes if isinstance(size, int)), default=MAX_TOKEN)
+
+
+def _name_of(model: Any) -> str:
+    return getattr(model.config, "_name_or_path", "") or type(model).__name__
 
 
 class FactLogitsProcessor(LogitsProcessor):
