@@ -183,6 +183,7 @@ class _Change:
                         resources=self.resources,
                         advance=bars.advance,
                     )
+                report = report.without_changed(len(facts))
                 with clock.step("look up"), bars:
                     chosen = select_by_sum(index, facts, 0 if self.sign > 0 else 1, folder, bars)
                 count, passed_over = len(chosen), len(facts) - len(chosen)

@@ -61,6 +61,7 @@ def ingest(
             malformed and `strict` is set, the disk is too small, or the name or the folder cannot be used.
         IndexExistsError: an index of this name exists and `replace` is not set, or another process is writing it.
         DatabaseError: PostgreSQL refused a statement (because its disk is full, say).
+        ModelError: the tokenizer changes text.
         RefactxError: DuckDB cannot continue, since the disk is full or `resources.memory` is too small.
 
     >>> with database() as opened:  # doctest: +SKIP
@@ -71,6 +72,7 @@ def ingest(
     1200
     """
     check_name(index)
+    tokenizer.check_text()
     inputs = inputs_of(sources, wikipedia, resources.workers)
     with writing(database, index, work) as connection, name_lock(connection, index):
         check_free(connection, index, replace)
@@ -91,7 +93,7 @@ def ingest(
             paths = tuple(str(source.path) for source in inputs.all)
             return publish_index(
                 connection,
-                SegmentFacts(facts, learned, knowledge.report.without_merged(len(facts))),
+                SegmentFacts(facts, learned, knowledge.report.without_changed(len(facts))),
                 header=IndexHeader(
                     name=index,
                     tokenizer_name=tokenizer_name,

@@ -27,7 +27,8 @@ class Report:
     asked for; these and `derived` add up to all such claims. `inverse_properties` maps a property to the one that its
     inverse facts belong to (`P25`: `P40`); later changes of the index follow it. `hubs` counts the pairs of an object
     and a predicate in the table `refactx.hubs`; None if the index was ingested before there was one. `selection` is
-    `Selection.to_json()`.
+    `Selection.to_json()`. `texts_checked`: facts whose text the tokenizer changes were left out, as older releases did
+    not.
     """
 
     facts: int
@@ -48,6 +49,7 @@ class Report:
     notes: tuple[str, ...] = ()
     inverse_properties: dict[str, str] = field(default_factory=dict)
     hubs: int | None = None
+    texts_checked: bool = True
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> "Report":
@@ -60,20 +62,20 @@ class Report:
         """
         return cls(**{**document, "malformed": tuple(document["malformed"]), "notes": tuple(document["notes"])})
 
-    def without_merged(self, facts: int) -> "Report":
-        """Return the account after encoding, in which facts with equal ids (a tokenizer may drop characters) are one.
+    def without_changed(self, facts: int) -> "Report":
+        """Return the account after encoding, which leaves out facts whose text the tokenizer changes.
 
         `facts`: how many are left.
         """
-        merged = self.facts - facts
-        if not merged:
+        changed = self.facts - facts
+        if not changed:
             return self
-        claims = max(0, self.claims - merged)
+        claims = max(0, self.claims - changed)
         return replace(
             self,
             facts=facts,
             claims=claims,
             descriptions=facts - self.derived - claims,
-            kept=self.kept - merged,
-            dropped=dict(sorted({**self.dropped, "same tokens": merged}.items())),
+            kept=self.kept - changed,
+            dropped=dict(sorted({**self.dropped, "text changed by the tokenizer": changed}.items())),
         )

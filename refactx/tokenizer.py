@@ -8,8 +8,10 @@ tokens). Built on Hugging Face `tokenizers` alone; neither torch nor Transformer
 import codecs
 import hashlib
 import json
+import string
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +32,11 @@ _CACHED_WORDS = 10_000
 class FactTokenizer:
     """A tokenizer as an index needs it, made from the text of a `tokenizer.json`.
 
-    Raises ModelError if the tokenizers library cannot read that text, or if the tokenizer has no vocabulary.
+    `name`: for messages. Raises ModelError if the tokenizers library cannot read that text, or if the tokenizer has no
+    vocabulary.
     """
+
+    name = "this tokenizer"
 
     def __init__(self, serialized: str) -> None:
         whole = _read(serialized)
@@ -71,6 +76,50 @@ class FactTokenizer:
         form = json.loads(self._plain.to_str())  # canonical: the library writes every field with its default
         decisive = {part: form[part] for part in ("normalizer", "pre_tokenizer", "model")}
         return hashlib.sha256(json.dumps(decisive, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+    @cached_property
+    def loss(self) -> str:
+        """How text changes that is decoded from its ids, in words; empty if each text stays as it is.
+
+        A probe with all kinds of characters finds what a vocabulary lacks; a normaliser may change others than those.
+        """
+        return ", ".join(filter(None, (self._normaliser, self._change(_probe()))))
+
+    @property
+    def keeps_all_text(self) -> bool:
+        """Whether no text can change; others write a space as `▁`, so that a `▁` becomes a space."""
+        return not self.loss and self._is_byte_level
+
+    @cached_property
+    def _normaliser(self) -> str:
+        """The parts of the normaliser that may change a fact, in words; empty if none does."""
+        normaliser = self._plain.normalizer  # which pickles as its part of a tokenizer.json
+        kinds = _changing(None if normaliser is None else json.loads(normaliser.__getstate__()))
+        return f"normaliser {' and '.join(kinds)}" if kinds else ""
+
+    def _change(self, parts: Sequence[str]) -> str:
+        """Return in words how the first part that changes does; empty if none of the parts of a fact does."""
+        whole = f"Fact: <{'> <'.join(parts)}> ."
+        ids = self.encode(whole)
+        tokens = {number: self._plain.id_to_token(number) or "" for number in set(ids) - self._added.keys()}
+        to_bytes = self._to_bytes  # of these ids alone: `token_bytes` takes a tenth of a second for a whole vocabulary
+        back = b"".join(to_bytes(tokens.get(number, "")) for number in ids).decode("utf-8", "replace").lstrip()
+        if whole == back:
+            return ""
+        others = back.removeprefix("Fact: <").removesuffix("> .").split("> <")
+        changed = [(one, other) for one, other in zip(parts, others, strict=False) if one != other]
+        before, after = changed[0] if changed and len(others) == len(parts) else (whole, back)
+        return f"{before[:60]!r} becomes {after[:60]!r}"
+
+    def check_text(self) -> None:
+        """Raise ModelError if it cannot even keep a fact of ASCII letters, digits and brackets."""
+        parts = string.ascii_lowercase, string.ascii_uppercase, f"{string.digits} (a-b), c. d"
+        if self.loss and (change := self._change(parts)):
+            raise ModelError(
+                f"{self.name} cannot hold facts, since text changes that is decoded from its ids "
+                f"({', '.join(filter(None, (self._normaliser, change)))}): choose a model whose tokenizer keeps text, as "
+                "byte-level ones do"
+            )
 
     @property
     def added_tokens(self) -> Mapping[int, AddedToken]:
@@ -193,6 +242,26 @@ def _read(serialized: str) -> Tokenizer:
             return Tokenizer.from_str(json.dumps({**form, **unused, "added_tokens": form.get("added_tokens") or []}))
         except Exception:
             raise ModelError(f"this is not a tokenizer.json that the tokenizers library can read: {error}") from error
+
+
+def _changing(normaliser: dict[str, Any] | None) -> list[str]:
+    """Return the names of the parts of a normaliser that may change a fact: its text is in NFC, and has no white space
+    but single spaces."""
+    if normaliser is None:
+        return []
+    kind = normaliser["type"]
+    if kind == "Sequence":
+        return [name for part in normaliser["normalizers"] for name in _changing(part)]
+    is_space = kind == "Replace" and normaliser["pattern"] == {"String": " "}
+    return [] if is_space or kind in ("NFC", "Prepend", "Strip") else [kind]
+
+
+@cache
+def _probe() -> tuple[str, ...]:
+    """Return characters of all scripts and both cases that may occur in a fact (printable, in NFC, not combining)."""
+    characters = [chr(code) for code in (*range(0x21, 0x250), *range(0x250, 0x30000, 61))]
+    possible = [c for c in characters if c.isprintable() and unicodedata.normalize("NFC", c) == c and not c.isspace()]
+    return tuple(c for c in possible if c not in "<>" and not unicodedata.combining(c))
 
 
 def _check_size(size: int) -> None:

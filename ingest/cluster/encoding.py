@@ -15,7 +15,7 @@ from refactx.fact import verbalise
 from refactx.ingest.cluster.sorting import SortedParts, spark_function, write_sorted
 from refactx.ingest.cluster.versions import Versions, check_versions, versions_here
 from refactx.ingest.encoding.encode import SAMPLE
-from refactx.ingest.encoding.words import as_keys, encode_after_trigger, encode_by_word, same_as_whole
+from refactx.ingest.encoding.words import are_kept, as_keys, encode_after_trigger, encode_by_word, same_as_whole
 from refactx.tokenizer import FactTokenizer
 
 _PARTS = "JOIN units s ON s.unit = subject JOIN units p ON p.unit = predicate JOIN units o ON o.unit = object"
@@ -30,7 +30,7 @@ _TEXTS = f"SELECT ' <' || s.text || '> <' || p.text || '> <' || o.text || '>' AS
 def encode_facts(spark: Any, tokenizer: FactTokenizer, trigger: str, folder: str) -> SortedParts:
     """Write the facts of the views `facts` and `units` as sorted sequences (column `ids`) to a folder.
 
-    Raises ModelError if the tokenizer joins the trigger and what follows it.
+    Facts that the tokenizer changes are left out. Raises ModelError if it joins the trigger and what follows it.
     """
     shared = versions_here(), tokenizer.serialized
     if _words_join(spark, tokenizer, trigger):
@@ -67,8 +67,10 @@ def _encode_units(driver: Versions, serialized: str, batches: Iterator[pa.Record
     for batch in batches:
         if len(batch):
             texts = compute.binary_join_element_wise("<", batch["text"], ">", "")
-            keys = as_keys(*encode_by_word(_tokenizer(serialized), texts))
-            yield pa.RecordBatch.from_arrays([batch["unit"], keys.cast(pa.binary())], ["unit", "ids"])
+            ids, lengths = encode_by_word(tokenizer := _tokenizer(serialized), texts)
+            kept = are_kept(tokenizer, compute.binary_join_element_wise("", texts, " "), ids, lengths)
+            keys = as_keys(ids, lengths).cast(pa.binary())
+            yield pa.RecordBatch.from_arrays([batch["unit"], keys], ["unit", "ids"]).filter(pa.array(kept))
 
 
 def _encode_whole(
@@ -77,5 +79,8 @@ def _encode_whole(
     check_versions(driver)
     for batch in batches:
         if len(batch):
-            keys = as_keys(*encode_after_trigger(_tokenizer(serialized), trigger, batch["text"].to_pylist()))
-            yield pa.RecordBatch.from_arrays([keys.cast(pa.binary())], ["ids"])
+            texts = batch["text"].to_pylist()
+            ids, lengths = encode_after_trigger(tokenizer := _tokenizer(serialized), trigger, texts)
+            kept = are_kept(tokenizer, batch["text"], ids, lengths)
+            keys = as_keys(ids, lengths).cast(pa.binary())
+            yield pa.RecordBatch.from_arrays([keys], ["ids"]).filter(pa.array(kept))

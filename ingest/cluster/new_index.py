@@ -19,6 +19,7 @@ from refactx.ingest.cluster.sources import ClusterFile, files_of
 from refactx.ingest.cluster.stages import Stages
 from refactx.ingest.cluster.streams import batches_of
 from refactx.ingest.cluster.tables import ClusterTables
+from refactx.ingest.encoding.words import check_any_left
 from refactx.ingest.knowledge.knowledge_base import FILES, KnowledgeBase, join_tables
 from refactx.ingest.parsers.reading import LineAccount
 from refactx.ingest.progress import Clock
@@ -64,6 +65,7 @@ def build_index(
     it raises, is as in `refactx.ingest.cluster.ingest` and `refactx.ingest.ingest`.
     """
     check_name(index)
+    tokenizer.check_text()
     with cluster_errors(), writing(database, index, work) as connection, name_lock(connection, index):
         check_free(connection, index, replace)
         files = files_of(spark, sources)
@@ -72,6 +74,7 @@ def build_index(
             stages = _Stages(spark, cluster_work, files, selection, strict, (*names_of(connection), index))
             knowledge = stages.knowledge_base(clock, folder)
             facts = stages.facts(clock, tokenizer, trigger)
+            check_any_left(tokenizer, len(facts))
             facts.keep(sample_ranges(len(facts)))
             task = CutTask(packing=(learned := Learned.of(facts)).packing, shape=shape)
             cut = stages.cut(clock, facts, task)
@@ -80,7 +83,7 @@ def build_index(
                 SegmentFacts(
                     facts,
                     learned,
-                    knowledge.report.without_merged(len(facts)),
+                    knowledge.report.without_changed(len(facts)),
                     cut=pieces_of(cut_rows(spark, cut), facts, task),
                 ),
                 header=IndexHeader(

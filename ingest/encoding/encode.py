@@ -21,7 +21,14 @@ from refactx.fact import verbalise
 from refactx.ingest.encoding.encoded import FACT, TRIPLES, UNIT, EncodedFacts, UnitFacts, WholeFacts
 from refactx.ingest.encoding.sequences import SequenceWriter
 from refactx.ingest.encoding.small import encode_few
-from refactx.ingest.encoding.words import as_keys, encode_after_trigger, encode_by_word, same_as_whole
+from refactx.ingest.encoding.words import (
+    are_kept,
+    as_keys,
+    check_any_left,
+    encode_after_trigger,
+    encode_by_word,
+    same_as_whole,
+)
 from refactx.ingest.progress import Advance
 from refactx.ingest.resources import DEFAULT_RESOURCES, Resources
 from refactx.ingest.small import are_few
@@ -43,12 +50,12 @@ def encode_facts(
     resources: Resources = DEFAULT_RESOURCES,
     advance: Advance = lambda step, done, total: None,
 ) -> EncodedFacts:
-    """Encode and sort the facts of the knowledge base in the folder `knowledge`; facts with equal ids are one.
+    """Encode and sort the facts of the knowledge base in the folder `knowledge`, without those that the tokenizer changes.
 
     The ids are in files in `work`, which must live as long as the result.
 
     Raises:
-        ModelError: the tokenizer joins the trigger and what follows it.
+        ModelError: the tokenizer joins the trigger and what follows it, or changes the texts of all facts.
         RefactxError: DuckDB cannot continue, because the disk is full, for example.
     """
     if are_few([knowledge / "facts.parquet", knowledge / "units.parquet"]):
@@ -89,28 +96,36 @@ def _encode_by_unit(database: WorkDatabase, tokenizer: FactTokenizer, work: Path
     count = database.number("SELECT count(*) FROM units")
     database.execute("CREATE TABLE encoded (unit INTEGER, ids BLOB)")
     for batch in database.batches("SELECT unit, text FROM units", _BATCH):
-        ids, lengths = encode_by_word(tokenizer, compute.binary_join_element_wise("<", batch["text"], ">", ""))
-        database.insert("encoded", pa.table({"unit": batch["unit"], "ids": as_keys(ids, lengths)}))
+        texts = compute.binary_join_element_wise("<", batch["text"], ">", "")
+        ids, lengths = encode_by_word(tokenizer, texts)
+        kept = are_kept(tokenizer, compute.binary_join_element_wise("", texts, " "), ids, lengths)
+        database.insert(
+            "encoded", pa.table({"unit": batch["unit"], "ids": as_keys(ids, lengths)}).filter(pa.array(kept))
+        )
         advance("encode", len(batch), count)
-    ranks, rank = np.empty(count, np.int32), -1
+    ranks, rank = np.full(count, -1, np.int32), -1
     writer = SequenceWriter(work, UNIT)
     for batch in database.batches("SELECT unit, ids FROM encoded ORDER BY ids", _BATCH):
-        # Units with the same ids (a tokenizer that drops what it does not know) are one.
         is_new = writer.write(batch["ids"])
         ranks[batch["unit"].to_numpy()] = rank + np.cumsum(is_new)
         rank += int(is_new.sum())
     database.execute("DROP TABLE encoded")
     tokens, offsets = writer.finish()
-    return UnitFacts(_sort_triples(database, ranks, work, advance), tokens, offsets)
+    return UnitFacts(_sort_triples(database, tokenizer, ranks, work, advance), tokens, offsets)
 
 
-def _sort_triples(database: WorkDatabase, ranks: NDArray[np.int32], work: Path, advance: Advance) -> NDArray[np.int32]:
-    total = database.number("SELECT count(*) FROM facts")
+def _sort_triples(
+    database: WorkDatabase, tokenizer: FactTokenizer, ranks: NDArray[np.int32], work: Path, advance: Advance
+) -> NDArray[np.int32]:
+    total, left = database.number("SELECT count(*) FROM facts"), 0
     database.execute("CREATE TABLE triples (s INTEGER, p INTEGER, o INTEGER)")
     for batch in database.batches("SELECT subject, predicate, object FROM facts", _BATCH):
-        columns = (ranks[batch[name].to_numpy()] for name in ("subject", "predicate", "object"))
-        database.insert("triples", pa.table(dict(zip("spo", map(pa.array, columns), strict=True))))
+        rows = np.stack([ranks[batch[name].to_numpy()] for name in ("subject", "predicate", "object")])
+        rows = rows[:, rows.min(0) >= 0]
+        left += rows.shape[1]
+        database.insert("triples", pa.table(dict(zip("spo", map(pa.array, rows), strict=True))))
         advance("sort", len(batch), 2 * total)
+    check_any_left(tokenizer, left)
     path, last = work / TRIPLES, np.full((1, 3), -1, np.int32)
     with path.open("wb") as out:
         for batch in database.batches("SELECT s, p, o FROM triples ORDER BY s, p, o", _BATCH):
@@ -125,14 +140,18 @@ def _sort_triples(database: WorkDatabase, ranks: NDArray[np.int32], work: Path, 
 def _encode_whole(
     database: WorkDatabase, tokenizer: FactTokenizer, trigger: str, work: Path, advance: Advance
 ) -> WholeFacts:
-    total = database.number("SELECT count(*) FROM facts")
+    total, left = database.number("SELECT count(*) FROM facts"), 0
     database.execute("CREATE TABLE encoded (ids BLOB)")
     query = """SELECT ' <' || s.text || '> <' || p.text || '> <' || o.text || '>' AS text FROM facts
         JOIN units AS s ON s.unit = subject JOIN units AS p ON p.unit = predicate JOIN units AS o ON o.unit = object"""
     for batch in database.batches(query, _BATCH):
         texts = batch["text"].to_pylist()
-        database.insert("encoded", pa.table({"ids": as_keys(*encode_after_trigger(tokenizer, trigger, texts))}))
+        ids, lengths = encode_after_trigger(tokenizer, trigger, texts)
+        kept = are_kept(tokenizer, pa.array(texts, pa.large_string()), ids, lengths)
+        left += int(kept.sum())
+        database.insert("encoded", pa.table({"ids": as_keys(ids, lengths)}).filter(pa.array(kept)))
         advance("encode", len(texts), total)
+    check_any_left(tokenizer, left)
     writer = SequenceWriter(work, FACT)
     for batch in database.batches("SELECT ids FROM encoded ORDER BY ids", _BATCH):
         writer.write(batch["ids"])

@@ -8,7 +8,14 @@ from pyarrow import compute
 
 from refactx.fact import verbalise
 from refactx.ingest.encoding.encoded import FACT, TRIPLES, UNIT, EncodedFacts, open_encoded, write_sequences
-from refactx.ingest.encoding.words import as_keys, encode_after_trigger, encode_by_word, same_as_whole
+from refactx.ingest.encoding.words import (
+    are_kept,
+    as_keys,
+    check_any_left,
+    encode_after_trigger,
+    encode_by_word,
+    same_as_whole,
+)
 from refactx.ingest.progress import Advance
 from refactx.ingest.small import distinct_rows, ranks_of, read_parquet
 from refactx.tokenizer import FactTokenizer
@@ -33,7 +40,9 @@ def encode_few(knowledge: Path, tokenizer: FactTokenizer, trigger: str, work: Pa
     facts = [verbalise(*parts[low : low + 3]) for low in range(0, len(parts), 3)]
     joined = ids[ragged(starts[sample.ravel()], lengths[sample.ravel()])]
     if same_as_whole(tokenizer, trigger, facts, joined, lengths[sample].sum(1)):
-        # Units with the same ids (a tokenizer that drops what it does not know) are one.
+        kept = are_kept(tokenizer, compute.binary_join_element_wise(" <", texts, ">", ""), ids, lengths)
+        units = units[kept[units].all(1)]
+        check_any_left(tokenizer, len(units))
         ranks, first = ranks_of(as_keys(ids, lengths))
         write_sequences(work, UNIT, ids[ragged(starts[first], lengths[first])], offsets_of(lengths[first]))
         distinct_rows(ranks[units]).tofile(work / TRIPLES)
@@ -42,6 +51,9 @@ def encode_few(knowledge: Path, tokenizer: FactTokenizer, trigger: str, work: Pa
     parts = texts.take(pa.array(units.ravel())).to_pylist()
     facts = [verbalise(*parts[low : low + 3]) for low in range(0, len(parts), 3)]
     ids, lengths = encode_after_trigger(tokenizer, trigger, facts)
+    kept = are_kept(tokenizer, pa.array(facts, pa.large_string()), ids, lengths)
+    check_any_left(tokenizer, int(kept.sum()))
+    ids, lengths = ids[np.repeat(kept, lengths)], lengths[kept]
     _, first = ranks_of(as_keys(ids, lengths))
     tokens = ids[ragged(offsets_of(lengths)[first], lengths[first])]
     write_sequences(work, FACT, tokens, offsets_of(lengths[first]))

@@ -8,8 +8,11 @@ from itertools import chain
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyarrow import compute
 
+from refactx.errors import ModelError
+from refactx.ingest.encoding.decode import decode_texts
 from refactx.tokenizer import FactTokenizer
 from refactx.tree.arrays import Offsets, offsets_of, ragged
 from refactx.tree.children import Tokens
@@ -57,6 +60,28 @@ def encode_after_trigger(tokenizer: FactTokenizer, trigger: str, facts: list[str
     ids, lengths = _flatten(tokenizer.encode_batch([trigger + fact for fact in facts]))
     rest = lengths - head
     return ids[ragged(offsets_of(lengths)[:-1] + head, rest)], rest
+
+
+def are_kept(tokenizer: FactTokenizer, texts: pa.Array, ids: Tokens, lengths: Offsets) -> NDArray[np.bool_]:
+    """Return which texts can be decoded from their ids, `lengths` of them each: bool[n].
+
+    Others would be facts of another entity, or of none.
+    """
+    if tokenizer.keeps_all_text:
+        return np.ones(len(texts), np.bool_)
+    decoded = decode_texts(tokenizer, ids, offsets_of(lengths))
+    kept: NDArray[np.bool_] = compute.equal(decoded, texts.cast(pa.large_binary())).to_numpy(zero_copy_only=False)
+    return kept
+
+
+def check_any_left(tokenizer: FactTokenizer, facts: int) -> None:
+    """Raise ModelError if the tokenizer keeps the texts of no fact."""
+    if not facts:
+        how = tokenizer.loss or "'▁' becomes a space"
+        raise ModelError(
+            f"{tokenizer.name} changes the texts of all facts ({how}), so none could be decoded from its ids: choose a model "
+            "whose tokenizer keeps text, as byte-level ones do"
+        )
 
 
 def as_keys(ids: Tokens, lengths: Offsets) -> pa.Array:

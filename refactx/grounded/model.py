@@ -98,7 +98,8 @@ class GroundedModel:
         continues with `after_facts` on a line of its own, and it ends if it begins another fact.
 
         Raises InputError for options that exclude each other, such as fact beams with `num_beams`, for `inputs_embeds`
-        without the `input_ids` of the same positions, and for rows that do not begin with the prefix; ModelError for fact beams or a prefix with an encoder-decoder model; RefactxError for
+        without the `input_ids` of the same positions, and for rows that do not begin with the prefix; ModelError for
+        fact beams or a prefix with an encoder-decoder model, and beams that would end within a fact; RefactxError for
         continuous batching. Errors of the index have the output so far as `partial`.
         """
         if len(args) > 1:

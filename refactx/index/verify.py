@@ -76,6 +76,11 @@ def verify(index: Index, progress: Callable[[int], object] = lambda facts: None)
     verdict = Verdict()
     for fault in index.faults():
         verdict.add(fault)
+    if (loss := index.tokenizer.loss) and not index.entry.report.get("texts_checked"):
+        verdict.add(
+            f"the tokenizer {index.tokenizer_name} changes text ({loss}), and this index was made before an ingest left "
+            "facts out whose text it changes: it may have facts of other names than its sources, so ingest them again"
+        )
     for (_, tree), rows in zip(index.segments, index.rows, strict=True):
         before = verdict.rows
         try:

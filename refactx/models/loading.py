@@ -40,24 +40,24 @@ def _dequantise(gguf: Path, folder: Path) -> None:
 
 
 def load_tokenizer(name: str) -> tuple[FactTokenizer, str]:
-    """Return the tokenizer of `name`, and the name to show and store: a path becomes absolute.
+    """Return the tokenizer of `name`, which it has as its name, and the name to store: a path becomes absolute.
 
     `name`: a Hugging Face id, a folder (a `tokenizer.json` in it is enough), a `tokenizer.json`, a GGUF file, or
     `demo`. Raises ModelError if there is no such tokenizer, or if it cannot be used.
     """
     path = _local(name)
-    if path is None:
-        return FactTokenizer.from_transformers(_load(name, None, _auto_tokenizer)), name
-    shown = name if name == DEMO else str(path.resolve())
-    file = path / "tokenizer.json" if path.is_dir() else path
-    if path.is_dir() and _class_builds_its_own(path):
-        return FactTokenizer.from_transformers(_load(name, path, _auto_tokenizer)), shown
-    if file.suffix == ".json" and file.is_file():
+    shown = name if path is None or name == DEMO else str(path.resolve())
+    file = path / "tokenizer.json" if path is not None and path.is_dir() else path
+    own_class = path is not None and path.is_dir() and _class_builds_its_own(path)
+    if file is not None and file.suffix == ".json" and file.is_file() and not own_class:
         try:
-            return FactTokenizer.from_file(file), shown
+            found = FactTokenizer.from_file(file)
         except ModelError as error:
             raise ModelError(f"cannot use {file}: {error}") from error
-    return FactTokenizer.from_transformers(_load(name, path, _auto_tokenizer)), shown
+    else:
+        found = FactTokenizer.from_transformers(_load(name, path, _auto_tokenizer))
+    found.name = shown
+    return found, shown
 
 
 def _class_builds_its_own(folder: Path) -> bool:

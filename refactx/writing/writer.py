@@ -217,7 +217,9 @@ class _Text:
         with self._writer.shared.calls:
             if options.until is not None and options.until(row.written[None].copy()):
                 self._is_stopped = True
-            within = isinstance(row.state, InFact | InTerminator | InQuery)  # an id that ends texts may be part of a fact
+            within = isinstance(
+                row.state, InFact | InTerminator | InQuery
+            )  # an id that ends texts may be part of a fact
             ends = not within and (int(row.written[-1]) in self._ends or options.is_end(row.written[length:]))
             done = ends or self._is_stopped or row.length >= self._most
             if done and options.streamer is not None:

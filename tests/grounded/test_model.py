@@ -40,10 +40,14 @@ class TestGroundedModel:
         out = grounded.generate(prompts("a Fact:")["input_ids"], config)
         assert grounded.facts(out)[0]
 
-    def test_the_prompt_may_be_embeddings(self, model: Any, grounded: GroundedModel) -> None:
-        embeddings = model.get_input_embeddings()(prompts("a Fact:")["input_ids"])
-        out = grounded.generate(inputs_embeds=embeddings, logits_processor=eager(strength=30.0), max_new_tokens=60)
-        assert grounded.facts(out)[0]
+    def test_the_prompt_may_be_embeddings_with_their_ids(self, model: Any, grounded: GroundedModel) -> None:
+        ids = prompts("a Fact:")["input_ids"]
+        embeddings = model.get_input_embeddings()(ids)
+        out = grounded.generate(ids, inputs_embeds=embeddings, max_new_tokens=30)
+        assert torch.equal(out, grounded.generate(ids, max_new_tokens=30)) and grounded.facts(out)[0]
+        for wrong in ({}, {"input_ids": ids[:, 1:]}):
+            with pytest.raises(InputError, match="inputs_embeds alone"):
+                grounded.generate(**wrong, inputs_embeds=embeddings, max_new_tokens=30)
 
     def test_a_streamer_sees_the_ids(self, grounded: GroundedModel) -> None:
         seen: list[int] = []

@@ -28,7 +28,7 @@ lines = st.lists(st.one_of(st.tuples(parts, parts, parts), st.just(("a", "a", "Ã
 
 
 def tokenizers() -> dict[str, FactTokenizer]:
-    """Return a tokenizer that starts anew at white space, one to which `Z` is `a`, and one that looks across space."""
+    """Return a tokenizer that starts anew at white space, one that makes `a` of `Z`, and one that looks across space."""
     form = json.loads(tiny_tokenizer().backend_tokenizer.to_str())
     across = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
     same = {"type": "Replace", "pattern": {"String": "Z"}, "content": "a"}
@@ -48,7 +48,7 @@ TOKENIZERS = tokenizers()
 def test_few_ready_made_facts_give_what_many_give(kind: str, facts: list[tuple[str, str, str]]) -> None:
     with TemporaryDirectory() as folder:
         source, staged = Path(folder, "facts.txt"), Path(folder, "staged")
-        source.write_text("".join(f"<{s}> <{p}> <{o}> .\n" for s, p, o in facts), encoding="utf-8")
+        source.write_text("".join(f"<{s}> <{p}> <{o}> .\n" for s, p, o in [*facts, ("a", "a", "Ã©")]), encoding="utf-8")
         inputs, selection, tokenizer = inputs_of([source], None, 1), Selection(), TOKENIZERS[kind]
         staged.mkdir()
         opened = open_sources(inputs, selection, 1)

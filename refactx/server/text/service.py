@@ -222,7 +222,9 @@ class TextService:
         answer, reason = written.answer, written.reason
         if transcript.is_stopped:
             answer = (
-                "" if order.prompt is not None else final_answer(text, marker, [one.fact for one in facts], self._trigger)
+                ""
+                if order.prompt is not None
+                else final_answer(text, marker, [one.fact for one in facts], self._trigger)
             )
             reason = "stop"
         return Finished(
