@@ -155,6 +155,15 @@ def unwritten_bytes() -> re.Pattern[bytes]:
     return re.compile(b"%b|(?:%b)\\Z" % (whole, ends))
 
 
+def counted(number: int, what: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "fact"), counted(1200, "fact")
+    ('1 fact', '1,200 facts')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     """A part that names an item or a property: its label, and its id and page on Wikidata if the index has them.

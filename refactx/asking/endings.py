@@ -1,4 +1,4 @@
-"""Endings of the text of an answer: after a list that repeats itself; without facts, with the line of the answer.
+"""Endings of the text of an answer: after a repetition; without facts, with the line of the answer.
 
 Free text that would end without an answer continues with the line of the answer. Text with facts does so by its
 channel, and otherwise the model without the constraint would be compared by unfinished texts.
@@ -11,21 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.asking.answer import MARKUP, marker_start
-from refactx.asking.repetition import once
+from refactx.asking.repetition import loops, once
 
 
 class RepeatedAnswer:
-    """A detector of answers that end in a repetition. `marker`: the text before an answer."""
+    """A detector of texts that end in a repetition: of a passage, or of names in the answer after `marker`."""
 
     def __init__(self, tokenizer: Any, marker: str) -> None:
         self._tokenizer, self._marker = tokenizer, marker
         self._separators: dict[int, bool] = {}  # whether an id has a separator, for ids that were written
 
     def is_end(self, ids: Sequence[int] | NDArray[np.int64]) -> bool:
-        """Return whether a text has just repeated its answer; `ids`: those after the prompt."""
+        """Return whether a text has just repeated itself; `ids`: those after the prompt."""
         if not len(ids) or not self._separates(int(ids[-1])):
             return False
         text: str = self._tokenizer.decode(list(map(int, ids)), skip_special_tokens=True)
+        if loops(text):
+            return True
         line = text.rpartition("\n")[2].lstrip(MARKUP)
         if not line.startswith(self._marker):  # the separator may be in a fact
             return False
@@ -34,7 +36,7 @@ class RepeatedAnswer:
 
     def _separates(self, token: int) -> bool:
         if token not in self._separators:
-            self._separators[token] = token >= 0 and not set(";,").isdisjoint(self._tokenizer.decode([token]))
+            self._separators[token] = token >= 0 and not set(";,.\n").isdisjoint(self._tokenizer.decode([token]))
         return self._separators[token]
 
 

@@ -9,6 +9,9 @@ from refactx.errors import InputError
 MAX_NEW_TOKENS = 1000
 """As in the paper."""
 
+MAX_FACTS = 25
+"""A fact of the sample has 32 ids on average: so many leave room for the answer in `MAX_NEW_TOKENS`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
@@ -34,7 +37,7 @@ class Generation:
     fact_beams: int | None = None
     fact_length_penalty: float = 0.0
     max_new_tokens: int = MAX_NEW_TOKENS
-    max_facts: int | None = None
+    max_facts: int | None = MAX_FACTS
     temperature: float = 0.0
     top_k: int | None = None
     top_p: float | None = None
@@ -83,8 +86,9 @@ class Generation:
 
     @property
     def free(self) -> "Generation":
-        """These options without those for facts."""
-        return replace(self, channel=False, tells=None, fact_beams=None, fact_length_penalty=0.0, max_facts=None)
+        """These options with the usual values of those for facts, which free text has none of."""
+        most = None if self.max_facts is None else MAX_FACTS
+        return replace(self, channel=False, tells=None, fact_beams=None, fact_length_penalty=0.0, max_facts=most)
 
     @property
     def sampling(self) -> Sampling:

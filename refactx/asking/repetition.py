@@ -1,4 +1,4 @@
-"""Repetitions at the end of a list, which small models continue up to the limit of tokens: "Oslo, Oslo, Oslo, ..."."""
+"""Repetitions that small models continue up to the limit of tokens: of names in a list, and of whole passages."""
 
 import re
 
@@ -6,6 +6,8 @@ TIMES = 3
 """This many times in a row is a repetition. (Of 200 answers of a 0.5B model, three had a name twice and continued.)"""
 LONGEST = 5
 """The most names that are repeated together."""
+SHORTEST = 8
+"""Characters of the shortest passage that is a repetition, of at least two words: a name may be "Duran Duran"."""
 _BETWEEN = re.compile(r";|,(?=\s|$)")  # no comma of 1,000,000
 
 
@@ -26,3 +28,16 @@ def once(line: str) -> str:
         if any(last) and names[-TIMES * size :] == last * TIMES:
             return line[: ends[len(names) - (TIMES - 1) * size - 1]]
     return line
+
+
+def loops(text: str) -> bool:
+    """Return whether a text ends in `TIMES` copies of one passage, of any length: of a line, or of several in turn.
+
+    >>> loops("So:\\n" + "Bonn is a city.\\nIt is old.\\n" * 3), loops("Bonn is a city.\\nIt is old.\\n" * 2)
+    (True, False)
+    """
+    for size in range(SHORTEST, len(text) // TIMES + 1):
+        passage = text[-size:]
+        if text.endswith(passage * TIMES) and len(set(re.findall(r"\w+", passage))) > 1:
+            return True
+    return False

@@ -24,6 +24,7 @@ from refactx.cli.options import (
 )
 from refactx.cli.options import print_json as print_document
 from refactx.errors import InputError
+from refactx.fact import counted
 
 FLOOR = 0.0
 """The threshold of the run: an answer below it makes the question less likely than no fact does."""
@@ -77,7 +78,7 @@ def calibrate(
     if as_json:
         return print_document({"run": str(folder), **found.to_json()})
     auc = f"{found.auc.value:.2f} ({found.auc.low:.2f} to {found.auc.high:.2f})" if found.auc.value is not None else "–"
-    click.echo(f"{found.point.of} questions in {folder}; AUC of the confidence {auc}")
+    click.echo(f"{counted(found.point.of, 'question')} in {folder}; AUC of the confidence {auc}")
     click.echo(f"{'confidence':>10} {'answered':>9} {'accuracy':>9} {'precision':>10} {'refusal accuracy':>17}")
     for row in found.table:
         threshold = "any" if row["threshold"] is None else f"{row['threshold']:g}"

@@ -13,6 +13,7 @@ from refactx.cli.views import Asking, view_of
 from refactx.connect import database, open_index
 from refactx.engines.loading import load_language_model
 from refactx.errors import IndexNotFoundError, RefactxError
+from refactx.fact import counted
 from refactx.models import demo_model_folder
 from refactx.models.loading import DEMO, load_tokenizer
 from refactx.paths import refactx_home
@@ -58,7 +59,8 @@ def _ingest(database: Database, model: str) -> None:
             tokenizer_name="SmolLM2-135M-Instruct",
             work=refactx_home() / "work",
         )
-    click.echo(f"Index {INDEX!r}: {result.report.facts:,} facts, {result.size / result.report.facts:.1f} bytes each.\n")
+    facts = result.report.facts
+    click.echo(f"Index {INDEX!r}: {counted(facts, 'fact')}, {result.size / facts:.1f} bytes each.\n")
 
 
 def _ask(model: str) -> None:

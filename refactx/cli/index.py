@@ -12,7 +12,7 @@ from refactx.cli.options import DB, JSON, NAME, print_json
 from refactx.cli.share import export, import_
 from refactx.cli.sources import machine_options, work_dir_of
 from refactx.cli.store.following import drop_store, print_with_store
-from refactx.fact import line
+from refactx.fact import counted, line
 
 if TYPE_CHECKING:
     from refactx.ingest import CompactResult
@@ -48,7 +48,7 @@ def list_(db: str | None, every: bool, as_json: bool) -> None:
         if every and entry["unfinished"]:
             state += "  [a change is running, or was killed]"
         click.echo(
-            f"{line(entry['name']):<24} {entry['facts']:>14,} facts  {entry['bytes_per_fact'] or 0:>6.1f} bytes a fact"
+            f"{line(entry['name']):<24} {counted(entry['facts'], 'fact'):>20}  {entry['bytes_per_fact'] or 0:>6.1f} bytes a fact"
             f"  {line(entry['tokenizer'])}{state}"
         )
     return None
@@ -105,7 +105,8 @@ def verify(name: str, db: str | None, as_json: bool) -> None:
         )
     elif verdict.sound:
         click.echo(
-            f"index {name}: sound ({verdict.rows:,} rows, {verdict.facts:,} facts, {verdict.sampled:,} read back)"
+            f"index {name}: sound ({counted(verdict.rows, 'row')}, {counted(verdict.facts, 'fact')}, "
+            f"{verdict.sampled:,} read back)"
         )
     else:
         for fault in verdict.faults:
@@ -154,11 +155,13 @@ def compact(name: str, db: str | None, workers: int, work_dir: Path | None, as_j
 
 def _show_compaction(done: "CompactResult") -> None:
     if not done.seconds:
-        click.echo(f"index {done.index}: nothing to do, {done.facts:,} facts in {done.segments} segment")
+        click.echo(
+            f"index {done.index}: nothing to do, {counted(done.facts, 'fact')} in {counted(done.segments, 'segment')}"
+        )
     else:
         click.echo(
-            f"index {done.index}: {done.facts:,} facts, of {done.segments} segments and {done.name_tables} tables of "
-            f"names, in {sum(done.seconds.values()):.1f} s"
+            f"index {done.index}: {counted(done.facts, 'fact')}, of {counted(done.segments, 'segment')} and "
+            f"{counted(done.name_tables, 'table')} of names, in {sum(done.seconds.values()):.1f} s"
         )
 
 

@@ -21,6 +21,7 @@ from refactx.cli.sources import (
 )
 from refactx.cli.store.following import print_with_store
 from refactx.errors import InputError
+from refactx.fact import counted
 
 if TYPE_CHECKING:
     from refactx.ingest import ChangeResult, IngestResult
@@ -272,7 +273,7 @@ def _show_change(changed: "ChangeResult") -> None:
         ("appended", "were already there") if changed.change == "append" else ("removed", "were not there")
     )
     click.echo(
-        f"index {changed.index}: {changed.facts:,} facts {done}, {changed.passed_over:,} {passed_over}; "
+        f"index {changed.index}: {counted(changed.facts, 'fact')} {done}, {changed.passed_over:,} {passed_over}; "
         f"it has {changed.total:,} now"
     )
     if changed.segments >= MANY_SEGMENTS:
@@ -286,12 +287,12 @@ def _show_result(result: "IngestResult") -> None:
     report = result.report
     aliases = f", {report.aliases:,} of them aliases" if report.aliases else ""
     click.echo(
-        f"index {result.index}: {report.facts:,} facts ({report.claims:,} claims{aliases}, "
-        f"{report.descriptions:,} descriptions, {report.derived:,} inverse)"
+        f"index {result.index}: {counted(report.facts, 'fact')} ({counted(report.claims, 'claim')}{aliases}, "
+        f"{counted(report.descriptions, 'description')}, {report.derived:,} inverse)"
     )
     print_report(report)
     click.echo(
-        f"{result.size:,} bytes, {result.size / report.facts:.1f} a fact, {result.tokens:,} tokens, "
+        f"{result.size:,} bytes, {result.size / report.facts:.1f} a fact, {counted(result.tokens, 'token')}, "
         f"in {sum(result.seconds.values()):.1f} s"
     )
     print_seconds(result.seconds)

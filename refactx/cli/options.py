@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refactx.asking.options import MAX_NEW_TOKENS, Generation
+from refactx.asking.options import MAX_FACTS, MAX_NEW_TOKENS, Generation
 from refactx.paths import is_file_name, needs_database
 
 if TYPE_CHECKING:
@@ -118,7 +118,14 @@ _GENERATION = (
         help="Divide scores of --fact-beams by length^X.",
     ),
     NEW_TOKENS,
-    click.option("--max-facts", type=click.IntRange(1), metavar="N", help="After N facts, the answer follows."),
+    click.option(
+        "--max-facts",
+        default=MAX_FACTS,
+        show_default=True,
+        type=click.IntRange(1),
+        metavar="N",
+        help="After N facts, the answer follows.",
+    ),
     click.option(
         "--temperature",
         default=0.0,

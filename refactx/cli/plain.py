@@ -4,8 +4,10 @@ Text from a model or a knowledge base must not control the terminal: control cha
 are removed from everything that is printed.
 """
 
+import re
+
 from refactx.asking.answer import Answer
-from refactx.fact import Link, LinkedFact, line, visible
+from refactx.fact import Link, LinkedFact, counted, line, visible
 
 SHOWN = 6
 """The most facts that are shown as the proof of a query."""
@@ -14,10 +16,14 @@ SHOWN = 6
 def plain(answer: Answer) -> str:
     """Return the answer as lines, with a line end after the last.
 
-    Each fact has a line of its own, and no other line starts with `<`: the model's text is indented.
+    Each fact has a line of its own, and no other line starts with `<`: the rest of the model's text is indented.
     """
-    lines = [f"Question: {line(answer.question)}"]
-    lines += [f"  {written}".rstrip() for written in visible(answer.text).splitlines()]
+    lines, own = [f"Question: {line(answer.question)}"], visible(answer.text)
+    for fact in answer.facts:
+        own = re.sub(
+            rf"(^[ \t]*\S+:)?[ \t]*{re.escape(visible(fact.text))}[ \t]*\n?", "", own, count=1, flags=re.MULTILINE
+        )
+    lines += [f"  {written}".rstrip() for written in own.splitlines()]
     lines += [line(fact.text) for fact in answer.facts]
     lines.append(f"Answer: {line(answer.answer) or '(none)'}")
     if note := ending(answer):
@@ -36,7 +42,7 @@ def proof_of(answer: Answer) -> tuple[LinkedFact, ...]:
 def ending(answer: Answer) -> str:
     """Return why a text is incomplete; empty if it is complete."""
     if answer.finish_reason == "length":
-        return f"(cut off after {answer.tokens:,} tokens: see --max-new-tokens)"
+        return f"(cut off after {counted(answer.tokens, 'token')}: see --max-new-tokens)"
     return "(interrupted)" if answer.finish_reason == "interrupted" else ""
 
 

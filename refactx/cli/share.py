@@ -13,6 +13,7 @@ import click
 from refactx.cli.options import DB, JSON, NAME, in_database, print_json
 from refactx.cli.store.following import print_with_store
 from refactx.errors import InputError, RefactxError
+from refactx.fact import counted
 
 if TYPE_CHECKING:
     from refactx.postgres.database import Database
@@ -49,7 +50,7 @@ def export(name: str, file: Path, db: str | None, force: bool, as_json: bool) ->
         return print_json(asdict(done) | {"file": str(file)}, err=is_stream)
     resumed = f", {done.resumed:,} of them already there" if done.resumed else ""
     click.echo(
-        f"exported {name} to {file}: {done.facts:,} facts, {done.size:,} bytes{resumed}, checksum {done.checksum}",
+        f"exported {name} to {file}: {counted(done.facts, 'fact')}, {done.size:,} bytes{resumed}, checksum {done.checksum}",
         err=is_stream,
     )
     return None
@@ -87,7 +88,7 @@ def import_(file: Path, index: str | None, db: str | None, replace: bool, as_jso
 def _show_import(done: "ImportResult") -> None:
     resumed = f", {done.resumed:,} of them already there" if done.resumed else ""
     click.echo(
-        f"imported {done.index}: {done.facts:,} facts, {done.size:,} bytes of rows{resumed}, checksum {done.checksum}"
+        f"imported {done.index}: {counted(done.facts, 'fact')}, {done.size:,} bytes of rows{resumed}, checksum {done.checksum}"
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from refactx.errors import InputError
+from refactx.fact import counted
 
 if TYPE_CHECKING:
     from refactx.ingest.report import Report
@@ -141,7 +142,7 @@ def print_report(report: "Report") -> None:
     """Print how many lines of the sources were kept, and how many were left out for each reason."""
     named = ", ".join(f"{count:,} {rule}" for rule, count in report.names.items())
     if named:
-        click.echo(f"entities: {report.entities:,}, named by {named}; {report.collisions:,} names collided")
+        click.echo(f"entities: {report.entities:,}, named by {named}; {counted(report.collisions, 'name')} collided")
     click.echo(f"lines: {report.lines_read:,} read, {report.kept:,} kept")
     for reason, count in report.dropped.items():
         click.echo(f"  {count:>12,} dropped: {reason}")
@@ -151,7 +152,7 @@ def print_report(report: "Report") -> None:
         if count:
             click.echo(f"  {count:>12,} claims got no inverse fact: {reason}")
     if report.cut:
-        click.echo(f"  {report.cut:,} parts were cut at 1,000 characters")
+        click.echo(f"  {counted(report.cut, 'part')} cut at 1,000 characters")
 
 
 def print_seconds(seconds: dict[str, float]) -> None:

@@ -17,7 +17,7 @@ from refactx.asking.answer import Answer
 from refactx.cli.fact_tree import fact_tree
 from refactx.cli.plain import ending, proof_of
 from refactx.decoding.stream import TextPiece
-from refactx.fact import line, visible
+from refactx.fact import counted, line, visible
 
 FACT = "blue underline"
 UNFINISHED = "dim underline"
@@ -81,13 +81,11 @@ class TerminalText:
         return self._line.copy().append(space).append(fact, style)
 
     def _render(self) -> Group:
-        status = f"{_counted(self.tokens, 'token')}, {_counted(self.facts, 'fact')}, {time.monotonic() - self._started:.0f} s"
+        status = (
+            f"{counted(self.tokens, 'token')}, {counted(self.facts, 'fact')}, {time.monotonic() - self._started:.0f} s"
+        )
         current = self._current()
         return Group(*([current] if current.plain.strip() else []), Text(status, style="dim"))
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _marked(text: Text, marker: str) -> Text:

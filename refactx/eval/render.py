@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 from refactx.eval.run import LABELS
-from refactx.fact import visible
+from refactx.fact import counted, visible
 
 METRICS = (
     ("accuracy", "Accuracy", "share of all questions with at least one gold answer in the final answer"),
@@ -83,7 +83,7 @@ def html(report: Mapping[str, Any], seconds: Mapping[str, Sequence[float]]) -> s
 
 def lines(report: Mapping[str, Any]) -> list[str]:
     """Return the report as a few lines for a terminal."""
-    shown = [f"{report['questions']} questions"]
+    shown = [counted(report["questions"], "question")]
     for way, run in report["runs"].items():
         shown.append(f"{LABELS[way]}:")
         for name, label, _ in METRICS:

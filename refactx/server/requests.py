@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from refactx.asking.options import Generation
+from refactx.asking.options import MAX_FACTS, Generation
 from refactx.errors import InputError
 from refactx.server.http.errors import ApiError, bad_request
 
@@ -23,7 +23,7 @@ class RefactxOptions(BaseModel):
     tells: float | None = Field(default=None, allow_inf_nan=False)
     fact_beams: int | None = Field(default=None, ge=1, le=16)
     fact_length_penalty: float = Field(default=0.0, ge=0, le=10)
-    max_facts: int | None = Field(default=None, ge=1, le=1000)
+    max_facts: int | None = Field(default=MAX_FACTS, ge=1, le=1000)
     top_k: int | None = Field(default=None, ge=1, le=1_000_000)
 
 

@@ -197,12 +197,10 @@ def test_the_json_of_an_answer() -> None:
     }
 
 
-def test_in_plain_output_each_fact_has_its_own_line() -> None:
+def test_in_plain_output_each_fact_has_its_own_line_and_no_other() -> None:
     assert plain(ANSWER) == (
         "Question: What[2J is it?\n"
         "  I look.\n"
-        "  Fact: <Switzerland> <capital> <Bern> .\n"
-        "  Fact: <Switzerland> <inception> <1291> .\n"
         "  Answer: Bern\n"
         "<Switzerland> <capital> <Bern> .\n"
         "<Switzerland> <inception> <1291> .\n"
@@ -211,6 +209,13 @@ def test_in_plain_output_each_fact_has_its_own_line() -> None:
         f"Link: capital {WIKI}Property:P36\n"
         f"Link: Bern {WIKI}Q70\n"
     )
+
+
+@pytest.mark.parametrize("before", ["Fact: ", "So, Fact: ", "x\nFact:", "<Switzerland> is old. Fact: "])
+def test_in_plain_output_each_fact_stands_once(before: str) -> None:
+    texts = [fact.text for fact in ANSWER.facts]
+    shown = plain(replace(ANSWER, text=f"{before}{texts[0]} Fact: {texts[1]}\nFact:\n{texts[0]} so\nAnswer: Bern"))
+    assert shown.count(texts[1]) == 1 and "  Answer: Bern\n" in shown
 
 
 def test_a_missing_answer_is_shown() -> None:

@@ -26,7 +26,7 @@ def written(template: str, question: str = "What?") -> str:
     return tokenizer.decode(PROMPT.ids(tokenizer, question))
 
 
-@pytest.mark.parametrize(("name", "examples"), [("wikidata", 3), ("wikidata-rules", 6), ("domain", 3)])
+@pytest.mark.parametrize(("name", "examples"), [("wikidata", 3), ("wikidata-rules", 6), ("domain", 4)])
 def test_a_built_in_prompt_shows_ways_to_an_answer(name: str, examples: int) -> None:
     prompt = load_prompt(name)
     assert len(prompt.examples) >= examples

@@ -37,9 +37,14 @@ AFTER = dict(zip("!Answer: b", "Answer: b;", strict=True)) | {";": " "}
         ("**Answer:** b; b; b;", True),
         ("Answer: in\nb; b; b;", False),
         ("", False),
+        *(("So:\n" + "".join(f"{n} is in b\n" for n in range(size)) * 3, True) for size in range(1, 8)),
+        *(("So:\n" + "".join(f"{n} is in b\n" for n in range(size)) * 2, False) for size in range(1, 8)),
+        ("So" + " Bo is in b, Ann is in c." * 3, True),
+        ("Fact: <a> <b> <c> .\n" * 3, True),
+        ("Fact: <a> <b> <c> .\n" * 2 + "Fact: <a> <b> <d> .\n", False),
     ],
 )
-def test_ends_after_the_same_name_three_times_in_a_row(text: str, ends: bool) -> None:
+def test_ends_after_the_same_name_or_passage_three_times_in_a_row(text: str, ends: bool) -> None:
     tokenizer = tiny_tokenizer()
     begin, rows = tokenizer.encode(PROMPT), []
     repeated = RepeatedAnswer(tokenizer, "Answer:")

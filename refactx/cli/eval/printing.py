@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from refactx.cli.options import print_json
+from refactx.fact import counted
 
 
 def print_report(
@@ -15,8 +16,9 @@ def print_report(
     if as_json:
         return print_json(report)
     if "shard" in report:
+        done, are = report["questions"], "is" if report["questions"] == 1 else "are"
         return click.echo(
-            f"shard {report['shard']}: its {report['questions']} questions are done; once all shards are, the same command "
+            f"shard {report['shard']}: its {counted(done, 'question')} {are} done; once all shards are, the same command "
             "without --shard writes the report"
         )
     for line in lines(report):

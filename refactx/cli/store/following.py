@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refactx.cli.options import print_json
+from refactx.fact import counted
 
 if TYPE_CHECKING:
     from refactx.index import Index
@@ -94,12 +95,12 @@ def print_with_store(
 def print_store(report: "StoreReport") -> None:
     """Print what became of a store."""
     changed = {
-        "built": f"built of {report.facts:,} facts",
-        "updated": f"{report.added:,} triples added, {report.removed:,} removed",
+        "built": f"built of {counted(report.facts, 'fact')}",
+        "updated": f"{counted(report.added, 'triple')} added, {report.removed:,} removed",
         "unchanged": "nothing to do",
     }[report.change]
     click.echo(
-        f"store of {report.index}: {changed}; it has {report.triples:,} triples, {report.size:,} bytes, "
+        f"store of {report.index}: {changed}; it has {counted(report.triples, 'triple')}, {report.size:,} bytes, "
         f"in {report.seconds:.1f} s"
     )
     if report.why:

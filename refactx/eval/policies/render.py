@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from refactx.eval.policies.figures import SECONDS, SHARES
 from refactx.eval.render import environment
+from refactx.fact import counted
 
 BY_KIND = ("f1", "exact", "sqm_strict", "hallucinated", "refused")
 """The figures of kinds of questions in tables; the JSON has all."""
@@ -38,7 +39,7 @@ def lines(report: Mapping[str, Any]) -> list[str]:
     names, estimate = list(report["policies"]), environment().filters["estimate"]
     runs = [run["overall"] for run in report["policies"].values()]
     width = max(len(label) for _, label, _ in (*SHARES, *SECONDS))
-    shown = [f"{report['questions']} questions, on the {report['engine']}", _row("", names, width)]
+    shown = [f"{counted(report['questions'], 'question')}, on the {report['engine']}", _row("", names, width)]
     for key, label, _ in SHARES:
         if any(run[key]["value"] is not None for run in runs):
             shown.append(_row(label, [estimate(run[key]) for run in runs], width))
