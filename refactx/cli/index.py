@@ -48,8 +48,8 @@ def list_(db: str | None, every: bool, as_json: bool) -> None:
         if every and entry["unfinished"]:
             state += "  [a change is running, or was killed]"
         click.echo(
-            f"{line(entry['name']):<24} {counted(entry['facts'], 'fact'):>20}  {entry['bytes_per_fact'] or 0:>6.1f} bytes a fact"
-            f"  {line(entry['tokenizer'])}{state}"
+            f"{line(entry['name']):<24} {counted(entry['facts'], 'fact'):>20}  "
+            f"{entry['bytes_per_fact'] or 0:>6.1f} bytes a fact  {line(entry['tokenizer'])}{state}"
         )
     return None
 

@@ -58,12 +58,13 @@ class TransformersModel:
 def _highest(tokenizer: Any) -> int:
     """Return the highest id of plain text and of a conversation, whose roles are added tokens."""
     added: Any = tokenizer.added_tokens_decoder
-    plain = max(number for number in tokenizer.get_vocab().values() if number not in added)
+    plain: int = max(number for number in tokenizer.get_vocab().values() if number not in added)
     try:
         sample = tokenizer.apply_chat_template([{"role": "user", "content": "a"}], tokenize=True, return_dict=False)
     except Exception:  # a template may raise anything: `refactx.writing.conversation` reports it
         return plain
-    return max([plain, *sample])
+    highest: int = max([plain, *sample])
+    return highest
 
 
 def _ids(value: int | list[int] | None) -> set[int]:
