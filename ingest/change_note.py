@@ -1,5 +1,6 @@
 """The note on facts that a change left out, because it was not given the options of the index's ingest."""
 
+from refactx.fact import counted
 from refactx.ingest.report import Report
 from refactx.ingest.selection import Selection
 from refactx.postgres.catalogue_entry import CatalogueEntry
@@ -27,8 +28,8 @@ def note_on_left_out(entry: CatalogueEntry, action: str, selection: Selection, r
         )
     if other_names and action == "append" and report.names.get("inverse"):
         return (
-            f"index {entry.name!r} was ingested with other --inverse-names: {report.names['inverse']} predicates of "
-            "inverse facts that are new to it were named without them, and keep these names. Give each change the "
+            f"index {entry.name!r} was ingested with other --inverse-names: {counted(report.names['inverse'], 'predicate')} of "
+            "inverse facts, new to it, got a name without them and will keep it. Give each change the "
             "--inverse-names of the ingest"
         )
     return ""

@@ -158,8 +158,11 @@ def read_text(path: Path) -> str:
         return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}: check its name and permissions") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not UTF-8: expected a text file in UTF-8, so convert it") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{path} is not UTF-8 (line {line}), perhaps Latin-1: convert it (iconv -f LATIN1 -t UTF-8)"
+        ) from None
 
 
 def _words(text: str) -> list[str]:

@@ -9,9 +9,12 @@ import unicodedata
 from dataclasses import dataclass
 
 # Invisible characters that would make two equal-looking labels differ: zero-width space, word joiner, byte order mark,
-# soft hyphen and the marks that steer writing direction. Zero-width (non-)joiners stay: emoji and several scripts
-# are spelled with them.
-_INVISIBLE = "\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff"
+# soft hyphen, the marks that steer writing direction, annotations, and tags, which a model reads and nobody sees.
+# Zero-width (non-)joiners stay: emoji and several scripts are spelled with them.
+_INVISIBLE = (
+    "\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f"
+)
 _REMOVED = re.compile(f"[{_INVISIBLE}\ud800-\udfff]")
 _CONTROL_OR_SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 _PLAIN = re.compile(r"[!-;=?-~]+(?: [!-;=?-~]+)*")

@@ -8,7 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from itertools import pairwise
 from typing import Any
 
@@ -20,7 +20,14 @@ from refactx.ingest.cluster.tables import ClusterTables
 from refactx.ingest.cluster.versions import Versions, check_versions, versions_here
 from refactx.ingest.parsers.formats import BLOCK_PARSERS, FORMATS
 from refactx.ingest.parsers.parsed import Parsed
-from refactx.ingest.parsers.reading import LineAccount, malformed, no_statement
+from refactx.ingest.parsers.reading import (
+    OTHER_GRAPH,
+    RDF_KINDS,
+    LineAccount,
+    check_syntax,
+    malformed,
+    no_statement,
+)
 from refactx.ingest.parsers.staging import cast_rows
 from refactx.ingest.report import REPORTED_FAULTS
 from refactx.ingest.selection import Selection
@@ -55,6 +62,7 @@ class SplitAccount:
     start: int
     lines: int = 0
     statements: int = 0
+    rows: int = 0
     cut: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     malformed: int = 0
@@ -65,6 +73,7 @@ class SplitAccount:
         """Add the lines of a parsed block."""
         self.lines += parsed.lines
         self.statements += parsed.statements
+        self.rows += sum(map(len, parsed.tables.values()))
         self.cut += parsed.cut
         self.dropped += parsed.dropped
         self.malformed += len(parsed.faults)
@@ -93,7 +102,7 @@ def read_lines(
                 f"xxhash64({places[0]}) AS file", f"{places[1]} AS start", "value"
             )
             frames.append(lines.mapInArrow(partial(parse_splits, versions_here(), form, selection), _WIDE_SQL))
-    rows = frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
+    rows = reduce(lambda one, other: one.unionAll(other), frames)
     rows.write.mode("overwrite").partitionBy("part").parquet(folder)
     kept = spark.read.schema(_WIDE_SQL).parquet(folder).where(f"part = '{_ACCOUNT}'").select("x")
     return whole_account(files, [row[0] for row in kept.collect()], strict=strict)
@@ -162,6 +171,7 @@ def whole_account(files: Sequence[ClusterFile], rows: Sequence[str], *, strict: 
             before += split.lines
         if strict and faults:
             raise malformed(file.name, *faults[0])
+        check_syntax(file.name, faults)
         if not any(split.statements for split in own):
             first = f"line {faults[0][0]}: {faults[0][1]}" if faults else ""
             raise no_statement(file.name, file.format, FORMATS[file.format].example, first)
@@ -172,7 +182,10 @@ def whole_account(files: Sequence[ClusterFile], rows: Sequence[str], *, strict: 
                 dropped=sum((Counter(split.dropped) for split in own), Counter[str]()),
                 faults=faults,
                 cut=sum(split.cut for split in own),
-                notes=tuple(dict.fromkeys(note for split in own for note in split.notes)),
+                notes=(
+                    *dict.fromkeys(note for split in own for note in split.notes),
+                    *((OTHER_GRAPH,) if file.format in RDF_KINDS and not any(split.rows for split in own) else ()),
+                ),
             ),
         )
         account.dropped["malformed"] += sum(split.malformed for split in own) - len(faults)

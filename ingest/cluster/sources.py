@@ -6,7 +6,8 @@ from typing import Any
 
 from refactx.errors import InputError
 from refactx.ingest.parsers.formats import BLOCK_PARSERS
-from refactx.ingest.sources.source import Format, format_by_name, recognise_format
+from refactx.ingest.parsers.recognition import recognise_format
+from refactx.ingest.sources.source import Format, format_by_name
 
 _FIRST_LINES = 1000
 
@@ -75,7 +76,7 @@ def _files_of(spark: Any, source: str) -> list[ClusterFile]:
 def _format_of(spark: Any, source: str, path: str) -> Format:
     named = format_by_name(path.rpartition("/")[2])
     start = b""
-    if named in (None, "ready-made facts"):
+    if named in (None, "ready-made facts", "N3"):
         lines = spark.read.text(path).limit(_FIRST_LINES).collect()
         start = "\n".join(row[0] for row in lines).encode()
     found = recognise_format(path, named, start)

@@ -78,7 +78,7 @@ class JoinAccount:
     them; `entities` of them belong to an item or a property. `not_inverted`: how many claims about entities have no
     inverse fact of their own, by reason, if inverse facts were asked for; these and `derived` add up to all such
     claims. `hubs`: the rows of `hubs_with_counts`. `inverse_properties`: maps a property to the one that its inverse
-    facts belong to.
+    facts belong to. `notes`: about inverse facts, for the user.
     """
 
     claims: int
@@ -93,6 +93,7 @@ class JoinAccount:
     not_inverted: dict[str, int]
     hubs: int
     inverse_properties: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def account_for(database: Tables, selection: Selection, inverted: InverseCounts, ready_dropped: int) -> JoinAccount:
@@ -172,4 +173,5 @@ def account_for(database: Tables, selection: Selection, inverted: InverseCounts,
         not_inverted=not_inverted if selection.inverse else {},
         hubs=count("SELECT count(*) FROM hubs_with_counts"),
         inverse_properties=dict(database.rows(_INVERSE_PROPERTIES)) if selection.inverse else {},
+        notes=inverted.notes,
     )

@@ -37,7 +37,7 @@ from refactx.entity_ids import entity_id
 from refactx.fact import MAX_PART_CHARACTERS, written_part
 from refactx.ingest.knowledge.inverse_labels import inverse_of
 from refactx.ingest.knowledge.tables import Tables
-from refactx.ingest.selection import INVERSE_LABEL, INVERSE_PROPERTY, Selection
+from refactx.ingest.selection import INVERSE_LABEL, INVERSE_PROPERTY, Selection, is_property
 
 _INVERSES = pa.schema({"property": pa.int64(), "predicate": pa.int64(), "label_item": pa.int64()})
 _NAMED = pa.schema(
@@ -106,10 +106,12 @@ STEPS = len(_CLAIMS)
 
 @dataclass(frozen=True, slots=True)
 class InverseCounts:
-    """How many claims about entities could have an inverse fact (`pairs`); the limit excludes `hubs` of these."""
+    """How many claims about entities could have an inverse fact (`pairs`); the limit excludes `hubs` of these. `notes`:
+    why some facts could have none, for the user."""
 
     pairs: int
     hubs: int
+    notes: tuple[str, ...] = ()
 
 
 def name_inverses(database: Tables, selection: Selection, rule: int, known_pairs: Mapping[int, int]) -> tuple[str, ...]:
@@ -188,8 +190,29 @@ def invert_claims(database: Tables, selection: Selection, step: Callable[[], obj
     count = database.number
     pairs = count("SELECT count(*) FROM pairs") + count("SELECT count(*) FROM ready_pairs")
     hubs = count("SELECT sum(subjects) FROM hubs") + count("SELECT sum(subjects) FROM ready_hubs")
+    notes = _not_invertible(database, pairs, [property_ for property_, _ in given])
     database.drop("pairs", "ready_pairs", "given")
-    return InverseCounts(pairs, hubs)
+    return InverseCounts(pairs, hubs, notes)
+
+
+def _not_invertible(database: Tables, pairs: int, given: Sequence[str]) -> tuple[str, ...]:
+    """Return a line for the user if inverse facts were asked for and facts can have none, or given names are unused."""
+    predicates = [row[0] for row in database.rows("SELECT DISTINCT predicate FROM ready ORDER BY predicate")]
+    if not predicates:
+        return () if pairs else ("--inverse: no fact has an entity as its object, so there are no inverse facts",)
+    unused = [name for name in given if name not in predicates and not is_property(name)]
+    if given and len(unused) < len(given):
+        return (f"--inverse-names: no fact has the predicate {_some(unused)}",) if unused else ()
+    example = f"{predicates[0]:.60}<TAB>{inverse_of(predicates[0]):.60}"
+    none_of_these = f" ({_some(unused)}), and no fact has one of these" if unused else ""
+    return (
+        "--inverse: facts of tables and lines have inverse facts only by the predicates that --inverse-names FILE names"
+        f"{none_of_these}: give a file with lines such as {example}",
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(f"{name:.60}" for name in names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
 
 
 def _partners(database: Tables) -> dict[int, set[int]]:

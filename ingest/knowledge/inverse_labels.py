@@ -22,6 +22,7 @@ import tomllib
 from pathlib import Path
 
 from refactx.errors import InputError
+from refactx.fact import counted
 from refactx.fact import clean_part
 from refactx.ingest.selection import read_text
 
@@ -106,16 +107,18 @@ def _line_entries(path: Path) -> list[tuple[str, str, str]]:
         columns = line.rstrip("\r").split("\t")
         if len(columns) != 2:
             raise InputError(
-                f"{path}:{number}: {len(columns)} columns, separated by tabs: expected two, such as P57<TAB>director of"
+                f"{path}:{number}: {counted(len(columns), 'column')}, separated by tabs: expected two, such as "
+                "P57<TAB>director of"
             )
         entries.append((f"{path}:{number}", columns[0], columns[1]))
     return entries
 
 
 def _toml_entries(path: Path) -> list[tuple[str, str, str]]:
+    text = read_text(path)
     try:
-        table = tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # also for a number too long for Python, and tables nested too deeply
         raise InputError(f'{path} is not TOML ({error}): expected lines such as P57 = "director of"') from None
     for key, name in table.items():
         if not isinstance(name, str):

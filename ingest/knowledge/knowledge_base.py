@@ -28,6 +28,7 @@ from pathlib import Path
 from pyarrow import parquet
 
 from refactx.errors import InputError
+from refactx.fact import counted
 from refactx.index.names import LITERAL_KINDS
 from refactx.ingest.knowledge.account import JoinAccount
 from refactx.ingest.knowledge.few_ready_made import are_few_ready_made, join_few_ready_made
@@ -36,7 +37,7 @@ from refactx.ingest.knowledge.known_names import KnownNames, NamesBefore
 from refactx.ingest.knowledge.naming import NamingOutcome, name_entities
 from refactx.ingest.knowledge.staged import open_staged, staged_are_few
 from refactx.ingest.knowledge.tables import Tables
-from refactx.ingest.parsers.reading import LineAccount, open_sources, progress_bar, read_sources
+from refactx.ingest.parsers.reading import OTHER_GRAPH, LineAccount, open_sources, progress_bar, read_sources
 from refactx.ingest.report import Report
 from refactx.ingest.resources import DEFAULT_RESOURCES, Resources
 from refactx.ingest.selection import DEFAULT_SELECTION, Selection
@@ -198,7 +199,7 @@ def _report(
         dropped={reason: dropped[reason] for reason in sorted(dropped) if dropped[reason]},
         cut=lines.cut + joined.cut,
         malformed=tuple(lines.faults),
-        notes=(*lines.notes, *naming.notes),
+        notes=(*lines.notes, *naming.notes, *joined.notes),
         entities=joined.entities,
         names=joined.names,
         collisions=naming.collisions,
@@ -209,10 +210,12 @@ def _report(
     )
     if needs_facts and not facts:
         reasons = ", ".join(f"{count} {reason}" for reason, count in report.dropped.items())
-        raise InputError(
-            f"no fact in {lines.read} lines, dropped: {reasons}; expected Wikidata claims with labels "
-            f"in {','.join(selection.languages)} for their subjects, predicates and objects, or ready-made facts"
+        expected = (
+            f"expected Wikidata claims with labels in {','.join(selection.languages)} for their subjects, predicates and "
+            "objects, or ready-made facts"
         )
+        other_graph = next((note for note in lines.notes if note.endswith(OTHER_GRAPH)), expected)
+        raise InputError(f"no fact in {counted(lines.read, 'line')}, dropped: {reasons}; {other_graph}")
     return report
 
 

@@ -10,8 +10,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from refactx.ingest.parsers import ready_made
+from refactx.ingest.parsers.ntriples import without_graphs
 from refactx.ingest.parsers.parsed import Parsed
-from refactx.ingest.parsers.rdf import parse_rdf
+from refactx.ingest.parsers.rdf import RDF_EXAMPLES, parse_rdf
 from refactx.ingest.parsers.tables.table import parse_table, table_form
 from refactx.ingest.parsers.wikidata import blocks as wikidata_blocks
 from refactx.ingest.selection import Selection
@@ -57,26 +58,26 @@ def reader_of(parse: BlockParser) -> Reader:
 
 BLOCK_PARSERS: Mapping[Format, BlockParser] = {
     "N-Triples": wikidata_blocks.parse_block,
+    "N-Quads": lambda block, line, selection: wikidata_blocks.parse_block(without_graphs(block), line, selection),
     "ready-made facts": lambda block, line, _: ready_made.parse_block(block, line),
 }
 """The formats of which any block of whole lines can be parsed by itself."""
 
+_TRIPLE = "<http://www.wikidata.org/entity/Q42> <http://www.wikidata.org/prop/direct/P31> ... ."
+_EXAMPLES: Mapping[Format, str] = {
+    "N-Triples": _TRIPLE,
+    "N-Quads": _TRIPLE,
+    "ready-made facts": "<Danny Boyle> <date of birth> <1956-10-20> .",
+}
+
+
+def _rdf_reader(name: Format) -> Reader:
+    return lambda source, selection, _, advance: parse_rdf(source, name, selection, advance)
+
+
 FORMATS: Mapping[Format, SourceFormat] = {
-    "N-Triples": SourceFormat(
-        reader_of(BLOCK_PARSERS["N-Triples"]),
-        "<http://www.wikidata.org/entity/Q42> <http://www.wikidata.org/prop/direct/P31> ... .",
-    ),
-    "ready-made facts": SourceFormat(
-        reader_of(BLOCK_PARSERS["ready-made facts"]),
-        "<Danny Boyle> <date of birth> <1956-10-20> .",
-    ),
-    "Turtle": SourceFormat(
-        lambda source, selection, _, advance: parse_rdf(source, "Turtle", selection, advance), "wd:Q42 wdt:P31 wd:Q5 ."
-    ),
-    "RDF/XML": SourceFormat(
-        lambda source, selection, _, advance: parse_rdf(source, "RDF/XML", selection, advance),
-        '<rdf:Description rdf:about="http://www.wikidata.org/entity/Q42">',
-    ),
+    **{name: SourceFormat(reader_of(parse), _EXAMPLES[name]) for name, parse in BLOCK_PARSERS.items()},
+    **{name: SourceFormat(_rdf_reader(name), example) for name, example in RDF_EXAMPLES.items()},
     "table": SourceFormat(
         lambda source, _, __, advance: parse_table(source, table_form(source), advance),
         "Danny Boyle,date of birth,1956-10-20",

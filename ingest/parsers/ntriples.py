@@ -1,6 +1,7 @@
-"""The grammar of N-Triples (https://www.w3.org/TR/n-triples/), line by line, without anything about Wikidata.
+"""The grammar of N-Triples (https://www.w3.org/TR/rdf12-n-triples/), line by line, without anything about Wikidata.
 
-A line is a triple, white space, a comment, or malformed. Escapes are decoded; a wrong escape makes a line malformed.
+A line is a triple, white space, a comment, a version, or malformed. Escapes are decoded; a wrong escape makes a line
+malformed. The base direction of a literal (`@en--ltr`) is not part of its language.
 """
 
 import re
@@ -9,11 +10,22 @@ from typing import NamedTuple
 _ESCAPE = r"\\(?:[tbnrf\"'\\]|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8})"
 _IRI = r'<([A-Za-z][A-Za-z0-9+.\-]*:[^\x00-\x20<>"{}|^`\\]*(?:\\u[0-9A-Fa-f]{4}[^\x00-\x20<>"{}|^`\\]*)*)>'
 _BLANK = r"(_:\w(?:[\w.\-:\u00b7]*[\w\-:\u00b7])?)"
-_LITERAL = rf'"([^"\\\n\r]*(?:{_ESCAPE}[^"\\\n\r]*)*)"(?:@([a-zA-Z]+(?:-[a-zA-Z0-9]+)*)|[ \t]*\^\^[ \t]*{_IRI})?'
-_TRIPLE = re.compile(
-    rf"[ \t]*(?:{_IRI}|{_BLANK})[ \t]*{_IRI}[ \t]*(?:{_IRI}|{_BLANK}|{_LITERAL})[ \t]*\.[ \t]*(?:#.*)?\r?"
+_LITERAL = (
+    rf'"([^"\\\n\r]*(?:{_ESCAPE}[^"\\\n\r]*)*)"'
+    rf"(?:@([a-zA-Z]+(?:-[a-zA-Z0-9]+)*)(?:--[a-zA-Z]+)?|[ \t]*\^\^[ \t]*{_IRI})?"
 )
+_TRIPLE_TERM = r"(<<.*>>)"  # RDF 1.2 has it as object, <<( ... )>>, RDF-star also as subject, << ... >>
+_SUBJECT = rf"(?:{_IRI}|{_BLANK}|{_TRIPLE_TERM})"
+_START = rf"[ \t]*{_SUBJECT}[ \t]*{_IRI}[ \t]*(?:{_IRI}|{_BLANK}|{_TRIPLE_TERM}|{_LITERAL})[ \t]*"
+_TRIPLE = re.compile(rf"{_START}\.[ \t]*(?:#.*)?\r?")
 _EMPTY = re.compile(r"[ \t\r\ufeff]*")
+_VERSION = re.compile(r"""[ \t\ufeff]*VERSION[ \t]*(?:"[^"]*"|'[^']*')[ \t]*(?:#.*)?\r?""")
+_TURTLE_LINE = re.compile(rf"{_START}[;,].*|[ \t\ufeff]*(?:@(?:prefix|base|version)|(?i:PREFIX|BASE)[ \t].*<).*")
+_NODE = rb'[ \t]*(?:<[^<>"\s]*>|_:[^\s<>"]+)'
+_VALUE = rb'[ \t]*(?:<<.*>>|"(?:[^"\\\n]|\\.)*"(?:@[\w-]+|[ \t]*\^\^%b)?)' % _NODE
+_QUAD = re.compile(
+    rb"^(%b%b(?:%b|%b))%b[ \t]*(?=\.[ \t]*(?:#.*)?$)" % (_NODE, _NODE, _NODE, _VALUE, _NODE), re.MULTILINE
+)
 _ONE_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))")
 _SHORT = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
 
@@ -22,7 +34,8 @@ class Triple(NamedTuple):
     """One triple.
 
     `subject` is an IRI or a blank node (`_:b1`); `predicate` an IRI. The object is either `node` (an IRI or a blank
-    node) or `text`, a literal, with its `language` tag or its `datatype` IRI, or neither.
+    node) or `text`, a literal, with its `language` tag or its `datatype` IRI, or neither. A triple term stands in
+    `subject` or `node` as it is written (`<<( ... )>>`).
     """
 
     subject: str
@@ -44,33 +57,55 @@ def parse_line(line: str) -> Triple | None:
     match = _TRIPLE.fullmatch(line)
     if match is None:
         return None
-    subject, blank_subject, predicate, node, blank_node, text, language, datatype = match.groups()
+    subject, blank_subject, subject_term, predicate, node, blank_node, term, text, language, datatype = match.groups()
     if "\\" in line:
         try:
             subject, predicate, node, text, datatype = (
                 unescape(part) if part and "\\" in part else part for part in (subject, predicate, node, text, datatype)
             )
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
-    return Triple(subject or blank_subject, predicate, node or blank_node, text, language, datatype)
+    return Triple(
+        subject or blank_subject or subject_term, predicate, node or blank_node or term, text, language, datatype
+    )
 
 
 def empty_line(line: str) -> str | None:
     """Return `blank` or `comment` for a line that needs no triple; None for any other line.
 
-    >>> empty_line(" "), empty_line("# made by hand"), empty_line("<x:s>")
-    ('blank', 'comment', None)
+    >>> empty_line(" "), empty_line("# made by hand"), empty_line('VERSION "1.2"'), empty_line("<x:s>")
+    ('blank', 'comment', 'comment', None)
     """
     if _EMPTY.fullmatch(line):
         return "blank"
-    return "comment" if line.lstrip(" \t\ufeff").startswith("#") else None
+    return "comment" if line.lstrip(" \t\ufeff").startswith("#") or _VERSION.fullmatch(line) else None
+
+
+def other_syntax(line: str) -> str | None:
+    """Return the syntax that a line is in which is certainly no N-Triples: `Turtle` or `N-Quads`; None for other lines.
+
+    >>> other_syntax("<x:s> <x:p> <x:o> ;"), other_syntax("<x:s> <x:p> <x:o> <x:g> ."), other_syntax("junk ;")
+    ('Turtle', 'N-Quads', None)
+    """
+    if _TURTLE_LINE.fullmatch(line):
+        return "Turtle"
+    return "N-Quads" if _QUAD.match(line.encode()) else None
+
+
+def without_graphs(block: bytes) -> bytes:
+    """Return a block of N-Quads lines as N-Triples: without the names of graphs.
+
+    >>> without_graphs(b'<x:s> <x:p> "o"@en <x:g> .')
+    b'<x:s> <x:p> "o"@en .'
+    """
+    return _QUAD.sub(rb"\1 ", block)
 
 
 def unescape(text: str) -> str:
     r"""Return the text that escapes stand for. A surrogate pair, which some exporters write, becomes one character.
 
     Raises:
-        ValueError: an escape stands for no character (half a surrogate pair, or beyond U+10FFFF).
+        ValueError, OverflowError: an escape stands for no character (half a surrogate pair, or beyond U+10FFFF).
 
     >>> unescape(r"\U0001F600 \uD83D\uDE00") == "\U0001F600 \U0001F600"
     True

@@ -5,6 +5,8 @@ from dataclasses import KW_ONLY, dataclass, field
 
 import pyarrow as pa
 
+NOT_UTF8 = "not UTF-8, perhaps Latin-1: convert the file (iconv -f LATIN1 -t UTF-8)"
+
 
 @dataclass(slots=True, kw_only=True)
 class Parsed:
@@ -26,14 +28,14 @@ class Parsed:
     notes: tuple[str, ...] = ()
 
 
-def decode_lines(block: bytes) -> list[str | None]:
-    """Return the lines of a block without their line feeds; None for a line that is not UTF-8.
+def decode_lines(block: bytes) -> list[str | bytes]:
+    """Return the lines of a block without their line feeds; those that are not UTF-8 as bytes.
 
     >>> decode_lines(b"a\\r\\nb\\xff\\n\\nc")
-    ['a\\r', None, '', 'c']
+    ['a\\r', b'b\\xff', '', 'c']
     """
     try:
-        lines: list[str | None] = list(block.decode().split("\n"))
+        lines: list[str | bytes] = list(block.decode().split("\n"))
     except UnicodeDecodeError:
         lines = [_decode_line(line) for line in block.split(b"\n")]
     if lines[-1] == "":
@@ -42,17 +44,26 @@ def decode_lines(block: bytes) -> list[str | None]:
 
 
 def fault(what: str, line: str) -> str:
-    """Return the description of a fault, with the start of its line to find it by.
+    """Return the description of a fault, with the start of its line to find it by, without what a terminal would obey.
 
-    >>> fault("not a triple", "<x:s> nonsense")
-    'not a triple: <x:s> nonsense'
+    >>> fault("not a triple", "<x:s> \\x1b[2Jnonsense")
+    'not a triple: <x:s> [2Jnonsense'
     """
-    start = " ".join(line[:200].split())
+    start = " ".join("".join(letter if letter.isprintable() else " " for letter in line[:200]).split())
     return f"{what}: {start[:60]}{'…' if len(start) > 60 else ''}"
 
 
-def _decode_line(line: bytes) -> str | None:
+def not_utf8(line: bytes) -> str:
+    """Return the description of a line that is not UTF-8, which shows it as Windows-1252, a superset of Latin-1.
+
+    >>> not_utf8(b"M\\xfcller").rpartition(": ")[2]
+    'Müller'
+    """
+    return fault(NOT_UTF8, line.decode("cp1252", errors="replace"))
+
+
+def _decode_line(line: bytes) -> str | bytes:
     try:
         return line.decode()
     except UnicodeDecodeError:
-        return None
+        return line

@@ -15,14 +15,23 @@ from tqdm import tqdm
 from refactx.errors import InputError
 from refactx.ingest.parsers.formats import FORMATS, AdvanceBytes
 from refactx.ingest.parsers.parsed import Parsed
+from refactx.ingest.parsers.recognition import format_of
 from refactx.ingest.parsers.staging import StagingWriter
+from refactx.ingest.parsers.wikidata.rules import NOT_NTRIPLES
 from refactx.ingest.parsers.wikipedia.enwiki import parse_page, parse_page_props
 from refactx.ingest.report import REPORTED_FAULTS
 from refactx.ingest.resources import Resources
 from refactx.ingest.selection import Selection
 from refactx.ingest.sources.inputs import Inputs
-from refactx.ingest.sources.source import Source, format_of
+from refactx.ingest.sources.source import Source
 from refactx.ingest.work_database import WorkDatabase, open_work_database
+
+RDF_KINDS = FORMATS.keys() - {"ready-made facts", "table"}
+OTHER_GRAPH = (
+    "it has no triple about an id of www.wikidata.org (<http://www.wikidata.org/entity/Q42>), and triples about others "
+    "are not read: give their facts as a table with columns subject, predicate and object, or as lines "
+    "<subject> <predicate> <object> ."
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -152,17 +161,30 @@ def _open_dumps(
 
 def _parse(source: OpenSource, strict: bool, advance: AdvanceBytes) -> Iterator[Parsed]:
     """Yield the parsed blocks of a source. Raise InputError if it does not hold what it should."""
-    statements, first_fault = 0, ""
+    statements, rows, first_fault = 0, 0, ""
     for parsed in source.read(advance):
         if parsed.faults and not first_fault:
             at, what = min(parsed.faults)
             first_fault = f"line {at}: {what}"
             if strict:
                 raise malformed(source.name, at, what)
+        check_syntax(source.name, parsed.faults)
         yield parsed
         statements += parsed.statements
+        rows += sum(map(len, parsed.tables.values()))
     if not statements:
         raise no_statement(source.name, source.kind, source.example, first_fault)
+    if not rows and source.kind in RDF_KINDS:
+        yield Parsed(lines=0, notes=(OTHER_GRAPH,))
+
+
+def check_syntax(source: str, faults: Sequence[tuple[int, str]]) -> None:
+    """Raise InputError if one of the malformed lines of N-Triples is RDF in another syntax, of which facts would be lost."""
+    for line, what in sorted(faults):
+        syntax, found, _ = what.partition(f", {NOT_NTRIPLES}: ")
+        if found:
+            suffix = ".nq" if syntax == "N-Quads" else ".ttl"
+            raise InputError(f"{source}:{line}: {what}: give the file a name that ends in {suffix}")
 
 
 def malformed(source: str, line: int, what: str) -> InputError:

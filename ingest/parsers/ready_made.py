@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from refactx.fact import MAX_PART_CHARACTERS, clean_part, cut_part
-from refactx.ingest.parsers.parsed import Parsed, decode_lines, fault
+from refactx.ingest.parsers.parsed import Parsed, decode_lines, fault, not_utf8
 from refactx.ingest.parsers.text import PLAIN_TEXT
 
 _EXACT_FACT = f"^<{PLAIN_TEXT}> <{PLAIN_TEXT}> <{PLAIN_TEXT}> \\.$"
@@ -69,13 +69,13 @@ def split_line(line: str) -> tuple[str, str, str] | None:
     return (parts[0], parts[1], parts[2]) if len(parts) == 3 else None
 
 
-def _parse_lines(lines: Sequence[str | None], numbers: Iterable[int]) -> Parsed:
+def _parse_lines(lines: Sequence[str | bytes], numbers: Iterable[int]) -> Parsed:
     """Parse lines of any form, given the number of each in its file."""
     result = Parsed(lines=len(lines))
     facts: list[tuple[str, str, str]] = []
     for number, line in zip(numbers, lines, strict=False):
-        if line is None:
-            result.faults.append((number, "not UTF-8"))
+        if isinstance(line, bytes):
+            result.faults.append((number, not_utf8(line)))
             continue
         start = line.strip().removeprefix("\ufeff")
         if not start or start.startswith("#"):

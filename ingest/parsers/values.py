@@ -19,30 +19,40 @@ _YEARS = {_XSD + "gYear": "-00-00", _XSD + "gYearMonth": "-00"}
 _VERBATIM = frozenset(_XSD + name for name in ("boolean", "time", "duration"))
 _WKT = "http://www.opengis.net/ont/geosparql#wktLiteral"
 
-_DATE = re.compile(r"([+-]?)(\d{4,})-(\d\d)-(\d\d)(?:T(\d\d:\d\d:\d\d(?:\.\d+)?))?(Z|[+-]\d\d:\d\d)?", re.ASCII)
+_DATE = re.compile(r"([+-]?)(\d{4,999})-(\d\d)-(\d\d)(?:T(\d\d:\d\d:\d\d(?:\.\d+)?))?(Z|[+-]\d\d:\d\d)?", re.ASCII)
 _DECIMAL = re.compile(r"\s*\+?(-?)(\d+(?:\.\d*)?|\.\d+)\s*", re.ASCII)
 _POINT = re.compile(r"\s*(?:<([^<>\s]*)>\s*)?point\s*\(\s*(\S+)\s+(\S+)\s*\)\s*", re.ASCII | re.IGNORECASE)
 _MIDNIGHT = re.compile(r"00:00:00(?:\.0+)?")
 _FLOAT_DIGITS = 17
 """No double needs more significant digits (IEEE 754): those of a longer decimal are noise of a conversion from one."""
 _GLOBES = {"Q2": "", "Q308": " (Mercury)", "Q313": " (Venus)", "Q405": " (Moon)", "Q111": " (Mars)"}
+_GLOBE = re.compile(r"https?://www\.wikidata\.org/entity/(Q[1-9]\d*)", re.ASCII)
+# OGC's IRIs of systems of degrees, with any version of their register: CRS84, and EPSG 4326, which has latitude first.
+_DEGREES = re.compile(
+    r"(?:https?://www\.opengis\.net/def/crs/|urn:(?:x-)?ogc:def:crs:)(?:OGC[/:][\d.]*[/:]CRS84|(EPSG)[/:][\d.]*[/:]4326)",
+    re.ASCII | re.IGNORECASE,
+)
+_MAX_LATITUDE, _MAX_LONGITUDE = 90, 360  # the longitude of other bodies goes round to 360
 
 
 def language_rank(tag: str, languages: Sequence[str]) -> int | None:
     """Return how well a language tag fits languages in order of preference, 0 best; None if it fits none.
 
-    A tag fits a language that it equals, regardless of case, or that it begins with before a hyphen (basic filtering,
-    RFC 4647): `en` is better than `en-gb` and `en-ca`, and these than the next language, unless they are listed too.
+    Best are the languages themselves, regardless of case; then `mul`, "for all languages", unless it has a place among
+    them; last the variants of each language, which begin with it and a hyphen. So Wikidata does, whose English falls
+    back to `mul`, and never to `en-gb` or `en-ca`.
 
-    >>> [language_rank(tag, ("en", "mul")) for tag in ("en", "EN-gb", "mul", "enm", "de")]
+    >>> [language_rank(tag, ("en",)) for tag in ("en", "mul", "EN-gb", "enm", "de")]
     [0, 1, 2, None, None]
-    >>> [language_rank(tag, ("en-gb", "en")) for tag in ("en-gb", "en", "en-ca")]
-    [0, 2, 3]
+    >>> [language_rank(tag, ("mul", "en-gb", "en")) for tag in ("mul", "en-gb", "en", "en-ca")]
+    [0, 1, 2, 5]
     """
     tag = tag.lower()
-    if tag in languages:
-        return 2 * languages.index(tag)
-    return next((2 * at + 1 for at, language in enumerate(languages) if tag.startswith(f"{language}-")), None)
+    order = languages if "mul" in languages else (*languages, "mul")
+    if tag in order:
+        return order.index(tag)
+    variants = (at for at, language in enumerate(languages, len(order)) if tag.startswith(f"{language}-"))
+    return next(variants, None)
 
 
 def value_kind(language: str | None, datatype: str | None) -> int:
@@ -135,7 +145,8 @@ def format_decimal(text: str) -> str | None:
         return None
     sign, digits = match.groups()
     if len(digits) > _FLOAT_DIGITS and "." in digits and len(digits.replace(".", "").lstrip("0")) > _FLOAT_DIGITS:
-        digits = _positional(float(digits))
+        number = float(digits)
+        digits = digits if math.isinf(number) else _positional(number)
     if digits[0] == ".":
         digits = "0" + digits
     if digits[-1] == ".":
@@ -163,21 +174,34 @@ def format_double(text: str) -> str | None:
 
 
 def format_point(text: str) -> str | None:
-    """Return a WKT point (longitude first) as `latitude, longitude` in degrees; None for other texts.
+    """Return a WKT point as `latitude, longitude` in degrees; None for other texts, and for points in other units.
 
-    For a body other than Earth its name is added, or its Wikidata id if it is not one of the nearest.
+    Longitude is first, as in CRS84, the system of points that name none; in EPSG 4326 it is second. A point may name
+    these systems, or the body that it is on, by its IRI in Wikidata: for one other than Earth its name is added, or its
+    id if it is not one of the nearest. Any other system is unknown.
 
     >>> [format_point(text) for text in ("<http://www.wikidata.org/entity/Q405> Point(-15.4 -3)", "POINT(0 -0.5)")]
     ['3°S, 15.4°W (Moon)', '0.5°S, 0°E']
+    >>> format_point("<http://www.opengis.net/def/crs/EPSG/0/4326> Point(52.51 13.38)")
+    '52.51°N, 13.38°E'
     """
     match = _POINT.fullmatch(text)
     if match is None:
         return None
-    globe, *numbers = match.groups()
+    system, *numbers = match.groups()
     longitude, latitude = (format_decimal(n) or format_double(n) for n in numbers)
+    body = ""
+    if system is not None and (degrees := _DEGREES.fullmatch(system)):
+        longitude, latitude = (latitude, longitude) if degrees[1] else (longitude, latitude)
+    elif system is not None:
+        globe = _GLOBE.fullmatch(system)
+        if globe is None:
+            return None
+        body = _GLOBES.get(globe[1], f" ({globe[1]})")
     if longitude is None or latitude is None:
         return None
-    body = "" if globe is None else _GLOBES.get(name := globe.rpartition("/")[2], f" ({name})")
+    if not (abs(float(latitude)) <= _MAX_LATITUDE and abs(float(longitude)) <= _MAX_LONGITUDE):
+        return None
     return f"{_degrees(latitude, 'N', 'S')}, {_degrees(longitude, 'E', 'W')}{body}"
 
 

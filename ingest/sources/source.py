@@ -5,7 +5,6 @@ work on many lines at once and memory stays bounded, however large the file is. 
 CR) become line feeds. `refactx.ingest.sources.decompression` decompresses gzip, bzip2 and zstandard.
 """
 
-import re
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -13,29 +12,29 @@ from pathlib import Path
 from typing import Literal
 
 from refactx.errors import InputError
+from refactx.fact import counted
 from refactx.ingest.sources.decompression import SUFFIXES, DecompressionError, open_decompressed
 
-Format = Literal["N-Triples", "ready-made facts", "Turtle", "RDF/XML", "table"]
+Format = Literal["N-Triples", "N-Quads", "ready-made facts", "Turtle", "TriG", "N3", "RDF/XML", "JSON-LD", "table"]
 
 BLOCK_BYTES = 16 << 20
 """Some 150,000 lines: smaller blocks are parsed more slowly (4 MB: by a fifth), larger ones only take more memory."""
 MAX_LINE_BYTES = 256 << 20
 STANDARD_INPUT = Path("-")
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _FORMATS: dict[str, Format] = {
     **dict.fromkeys((".nt", ".ntriples"), "N-Triples"),
+    **dict.fromkeys((".nq", ".nquads"), "N-Quads"),
     ".txt": "ready-made facts",
     **dict.fromkeys((".ttl", ".turtle"), "Turtle"),
+    ".trig": "TriG",
+    ".n3": "N3",
     **dict.fromkeys((".rdf", ".owl"), "RDF/XML"),
+    ".jsonld": "JSON-LD",
     **dict.fromkeys((".csv", ".tsv", ".tab", ".parquet", ".pq"), "table"),
 }
 _TABLE = "a table with columns subject, predicate and object"
-_TRIPLE = re.compile(rb'\s*(?:<\w[\w+.-]*://[^<>\s]*>|_:\S+)\s*<\w[\w+.-]*://[^<>\s]*>\s*[<"_].*\.')
-_TURTLE = re.compile(rb"\s*(?:@prefix|@base|PREFIX|BASE)\s")
-_WORD = re.compile(rb"\w+")
-_PARQUET = b"PAR1"
-_FACT = re.compile(rb"\s*<.+>\s+<.+>\s+<.+>\s*\.?\s*")
 
 
 class Source:
@@ -118,12 +117,13 @@ class Source:
                     if not done:
                         if block.startswith(_UTF_16):
                             raise InputError(f"{self.name} is UTF-16: expected UTF-8, so convert it (iconv -f UTF-16)")
-                        block = block.removeprefix(_BYTE_ORDER_MARK)  # noqa: PLW2901  # only the first one has it
+                        block = block.removeprefix(BYTE_ORDER_MARK)  # noqa: PLW2901  # only the first one has it
                     yield block
                     done += block.count(b"\n")
         except DecompressionError as error:
             raise InputError(
-                f"{self.name} {error}; {done:,} lines were read from it: download or compress it again"
+                f"{self.name} {error}; {counted(done, 'line')} {'was' if done == 1 else 'were'} read from it: download or "
+                "compress it again"
             ) from None
 
     def _whole_lines(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -154,18 +154,6 @@ class Source:
             )
 
 
-def format_of(source: Source) -> Format:
-    """Return the format of a source: that of its name, or of its first line if the name says none.
-
-    A line of absolute IRIs (`<http://...> <http://...> ...`) is N-Triples even in a `.txt` file. A first line that
-    names the columns subject, predicate and object is a table's, and one that declares a prefix is Turtle's.
-
-    Raises:
-        InputError: as `Source.blocks` does; or neither the name nor the first line says what the file is.
-    """
-    return recognise_format(source.name, source.format_by_name, source.first_lines())
-
-
 def format_by_name(name: str) -> Format | None:
     """Return the format that a file's name says, without regard to compression; None if it says none.
 
@@ -176,30 +164,6 @@ def format_by_name(name: str) -> Format | None:
     for suffix in SUFFIXES:
         name = name.removesuffix(suffix)
     return _FORMATS.get(Path(name).suffix)
-
-
-def recognise_format(source: str, named: Format | None, start: bytes) -> Format:
-    """Return the format of a source, given the format that its name says and its first lines.
-
-    Raises InputError if neither says what the file is.
-    """
-    first = next((line for line in start.split(b"\n", 1000) if line.strip() and not line.startswith(b"#")), b"")
-    if named in (None, "ready-made facts") and _TRIPLE.match(first):
-        return "N-Triples"
-    if named is not None:
-        return named
-    if _FACT.fullmatch(first):
-        return "ready-made facts"
-    if start.startswith(_PARQUET) or {b"subject", b"predicate", b"object"} <= set(_WORD.findall(first.lower())):
-        return "table"
-    if _TURTLE.match(first):
-        return "Turtle"
-    if first.lstrip().startswith((b"<?xml", b"<rdf:RDF")):
-        return "RDF/XML"
-    raise InputError(
-        f"{source} is neither N-Triples nor ready-made facts: expected a file name such as facts.nt, facts.nt.gz, "
-        f"facts.txt.bz2, facts.csv or facts.ttl, or lines such as <subject> <predicate> <object> ."
-    )
 
 
 def _line_feeds(chunks: Iterator[bytes]) -> Iterator[bytes]:

@@ -269,12 +269,10 @@ def _print_change(changed: "ChangeResult", database: "Database", as_json: bool, 
 
 
 def _show_change(changed: "ChangeResult") -> None:
-    done, passed_over = (
-        ("appended", "were already there") if changed.change == "append" else ("removed", "were not there")
-    )
+    done, passed_over = ("appended", "already there") if changed.change == "append" else ("removed", "not there")
     click.echo(
-        f"index {changed.index}: {counted(changed.facts, 'fact')} {done}, {changed.passed_over:,} {passed_over}; "
-        f"it has {changed.total:,} now"
+        f"index {changed.index}: {counted(changed.facts, 'fact')} {done}, {changed.passed_over:,} "
+        f"{'was' if changed.passed_over == 1 else 'were'} {passed_over}; it has {changed.total:,} now"
     )
     if changed.segments >= MANY_SEGMENTS:
         command = f"refactx index compact {shlex.quote(changed.index)}"
@@ -285,7 +283,9 @@ def _show_change(changed: "ChangeResult") -> None:
 
 def _show_result(result: "IngestResult") -> None:
     report = result.report
-    aliases = f", {report.aliases:,} of them aliases" if report.aliases else ""
+    aliases = (
+        f", {report.aliases:,} of them {'an alias' if report.aliases == 1 else 'aliases'}" if report.aliases else ""
+    )
     click.echo(
         f"index {result.index}: {counted(report.facts, 'fact')} ({counted(report.claims, 'claim')}{aliases}, "
         f"{counted(report.descriptions, 'description')}, {report.derived:,} inverse)"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from refactx.errors import InputError
-from refactx.fact import counted
+from refactx.fact import counted, visible
 
 if TYPE_CHECKING:
     from refactx.ingest.report import Report
@@ -147,12 +147,12 @@ def print_report(report: "Report") -> None:
     for reason, count in report.dropped.items():
         click.echo(f"  {count:>12,} dropped: {reason}")
     for text in (*report.malformed, *report.notes):
-        click.echo(f"  {text}")
+        click.echo(f"  {visible(text)}")
     for reason, count in report.not_inverted.items():
         if count:
-            click.echo(f"  {count:>12,} claims got no inverse fact: {reason}")
+            click.echo(f"  {count:>12,} claim{'' if count == 1 else 's'} got no inverse fact: {reason}")
     if report.cut:
-        click.echo(f"  {counted(report.cut, 'part')} cut at 1,000 characters")
+        click.echo(f"  {counted(report.cut, 'part')} {'was' if report.cut == 1 else 'were'} cut at 1,000 characters")
 
 
 def print_seconds(seconds: dict[str, float]) -> None:

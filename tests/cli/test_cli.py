@@ -103,7 +103,7 @@ def test_an_index_lives_append_forget_compact_and_a_second_tokenizer(
         "index default: 4 facts"
     )
     shown = output_of("ingest", more, "--append", "--db", db_url)
-    assert shown.startswith("index default: 1 facts appended, 1 were already there; it has 5 now\n")
+    assert shown.startswith("index default: 1 fact appended, 1 was already there; it has 5 now\n")
     assert "<Cy Roe>" in output_of("facts", "<", "--db", db_url)
     shown = output_of("forget", facts_file, "--db", db_url, "--json")
     assert {key: json.loads(shown)[key] for key in ("facts", "passed_over", "total")} == {
@@ -112,10 +112,10 @@ def test_an_index_lives_append_forget_compact_and_a_second_tokenizer(
         "total": 1,
     }
     compacted = output_of("index", "compact", "default", "--db", db_url)
-    assert compacted.startswith("index default: 1 facts, of 3 segments and 1 tables of names, in ")
+    assert compacted.startswith("index default: 1 fact, of 3 segments and 1 table of names, in ")
     assert "nothing to do" in output_of("index", "compact", "default", "--db", db_url)
     second = ("ingest", "--kb", "default", "--tokenizer", smollm2_folder, "--index", "second", "--db", db_url)
-    assert output_of(*second).startswith("index second: 1 facts")
+    assert output_of(*second).startswith("index second: 1 fact (")
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_a_wrong_selection_is_reported_before_anything_is_read(tmp_path: Path) -
     (tmp_path / "names.tsv").write_text("P57 director of\n")
     ingest = ("ingest", tmp_path / "none.nt", "--tokenizer", tmp_path / "none")
     assert "'Q5' is neither a list of properties" in complains(*ingest, "--properties", "Q5")
-    assert "names.tsv:1: 1 columns" in complains(*ingest, "--inverse", "--inverse-names", tmp_path / "names.tsv")
+    assert "names.tsv:1: 1 column" in complains(*ingest, "--inverse", "--inverse-names", tmp_path / "names.tsv")
 
 
 @pytest.mark.parametrize(

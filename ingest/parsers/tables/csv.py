@@ -1,5 +1,6 @@
 """The parser of CSV: pyarrow reads it block by block, and every row that it cannot take is a fault."""
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
@@ -8,13 +9,15 @@ import pyarrow as pa
 from pyarrow import csv
 
 from refactx.errors import InputError
+from refactx.fact import counted
 from refactx.ingest.parsers.parsed import Parsed, fault
-from refactx.ingest.parsers.tables.columns import NOT_UTF8, facts_of_columns, mark_invalid_bytes
+from refactx.ingest.parsers.tables.columns import INVALID, facts_of_columns, mark_invalid_bytes
 from refactx.ingest.sources.source import Source
 from refactx.ingest.sources.stream import BlockStream
 
 _BLOCK_BYTES = 16 << 20
 """Also the size of the largest possible row."""
+_ESCAPED = re.compile(rb'\\(["\\])')
 _END = "\x00end of the table\x00"
 """The cells of a row added after the last one: if it is not read, it is inside a cell whose quotes are not closed."""
 
@@ -41,7 +44,7 @@ def parse_csv(
     wanted = [columns[at] for at in positions]
     end = delimiter.encode().join([_END.encode()] * width)
     good, ended = 0, False
-    with BlockStream(_utf8_blocks(source, advance, end)) as stream:
+    with BlockStream(_readable_blocks(source, advance, delimiter, end)) as stream:
         try:
             reader = csv.open_csv(
                 stream,
@@ -78,16 +81,31 @@ def parse_csv(
         )
 
 
-def _utf8_blocks(source: Source, advance: Callable[[int], object], end: bytes) -> Generator[bytes, None, None]:
+def _readable_blocks(
+    source: Source, advance: Callable[[int], object], delimiter: str, end: bytes
+) -> Generator[bytes, None, None]:
     """Yield the blocks of a file and one more line, `end`.
 
-    Bytes that are not UTF-8 are marked, since pyarrow does not report them.
+    Bytes that are not UTF-8 are marked, since pyarrow does not report them. In a cell that can only be read so,
+    backslashes before quotes (`"a \\"b\\" c"`) are taken for escapes, as many programs write them.
     """
+    # A cell whose first quote after a backslash cannot end it, as what follows shows; else one that ends on its line.
+    cell = re.compile(
+        rb"""((?:^|D)")((?:[^"\\]|\\[^"]|"")*+\\"(?![D"\n])(?:[^"\\]|\\[\s\S]|"")*+
+        |(?:[^"\\\n]|\\[^"\n]|"")*+\\"(?:[^"\\\n]|\\.|"")*+)("(?=D|$))""".replace(b"D", re.escape(delimiter.encode())),
+        re.MULTILINE | re.VERBOSE,
+    )
     last = b""
     for block in source.blocks(advance):
-        yield mark_invalid_bytes(block)
         last = block[-1:]
+        if b'\\"' in block:
+            block = cell.sub(lambda found: found[1] + _ESCAPED.sub(_unescape, found[2]) + found[3], block)  # noqa: PLW2901
+        yield mark_invalid_bytes(block)
     yield end if last == b"\n" else b"\n" + end
+
+
+def _unescape(escape: re.Match[bytes]) -> bytes:
+    return b'""' if escape[1] == b'"' else escape[1]
 
 
 def _row_number(first: int, good: int, before: list[int], at: int) -> int:
@@ -100,6 +118,6 @@ def _add_skipped(parsed: Parsed, rows: list[csv.InvalidRow], expected: int) -> N
     count = len(rows)
     parsed.lines += count
     for row in rows[:count]:
-        text = row.text.replace(NOT_UTF8, "\ufffd")
-        parsed.faults.append((row.number, fault(f"{row.actual_columns} cells instead of {expected}", text)))
+        text = row.text.replace(INVALID, "")
+        parsed.faults.append((row.number, fault(f"{counted(row.actual_columns, 'cell')} instead of {expected}", text)))
     del rows[:count]

@@ -17,12 +17,21 @@ from refactx.ingest.parsers.values import format_date, format_double
 from refactx.ingest.sources.source import Source
 
 _BATCH_ROWS = 122_880
+_NOT_UTF8 = "not UTF-8, perhaps Latin-1: write the column as text in UTF-8"
+
+
+_ARE_BYTES = (
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_binary_view,
+    pa.types.is_fixed_size_binary,
+)
 
 
 def _open(path: Path) -> parquet.ParquetFile:
     try:
         return parquet.ParquetFile(path)
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError) as error:
         reason = " ".join(str(error).split()).partition(". ")[0]
         raise InputError(f"{path} is a truncated or corrupt Parquet file ({reason}): write it again") from None
 
@@ -39,8 +48,8 @@ def parquet_names(source: Source) -> tuple[str, ...]:
 
 
 def parse_parquet(path: Path, names: Sequence[str], advance: Callable[[int], object]) -> Iterator[Parsed]:
-    """Yield the rows of a file, whose columns `names` are subject, predicate and object."""
-    size, done, row = path.stat().st_size, 0, 2
+    """Yield the rows of a file, whose columns `names` are subject, predicate and object; the first has number 1."""
+    size, done, row = path.stat().st_size, 0, 1
     with _open(path) as file:
         total = file.metadata.num_rows
         for name in names:
@@ -48,16 +57,17 @@ def parse_parquet(path: Path, names: Sequence[str], advance: Callable[[int], obj
         try:
             for batch in file.iter_batches(_BATCH_ROWS, columns=list(names)):
                 columns = [_as_text(path, name, batch[name]) for name in names]
-                yield facts_of_columns(columns, partial(operator.add, row))
+                yield facts_of_columns(columns, partial(operator.add, row), _NOT_UTF8)
                 row += len(batch)
-                share = size * (row - 2) // total
+                share = size * (row - 1) // total
                 advance(share - done)
                 done = share
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError) as error:
             raise InputError(f"{path} is a corrupt Parquet file ({error}): write it again") from None
 
 
 def _check_type(path: Path, name: str, type_: pa.DataType) -> None:
+    type_ = getattr(type_, "storage_type", type_)
     if pa.types.is_nested(type_) or pa.types.is_interval(type_):
         raise InputError(
             f"column {name} of {path} has values of type {type_}, expected text, numbers, dates or times: "
@@ -70,9 +80,17 @@ def _as_text(path: Path, name: str, column: pa.Array) -> pa.Array:
     type_ = column.type
     if pa.types.is_dictionary(type_):
         column, type_ = column.dictionary_decode(), type_.value_type
+    if isinstance(column, pa.ExtensionArray):  # UUIDs, JSON
+        if type_.extension_name == "arrow.uuid":
+            return pa.array([None if cell is None else str(cell) for cell in column.to_pylist()], pa.large_string())
+        column, type_ = column.storage, type_.storage_type
     if pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
-        return column.cast(pa.large_string())
-    if pa.types.is_binary(type_) or pa.types.is_large_binary(type_) or pa.types.is_fixed_size_binary(type_):
+        column = column.cast(pa.large_binary())
+        try:
+            return column.cast(pa.large_string())  # checks the bytes, which nothing has done so far
+        except pa.ArrowInvalid:
+            type_ = column.type
+    if any(is_bytes(type_) for is_bytes in _ARE_BYTES):
         return pa.array(
             [None if cell is None else mark_invalid_bytes(cell).decode() for cell in column.to_pylist()],
             pa.large_string(),

@@ -2,9 +2,9 @@
 
 A table has columns `subject`, `predicate` and `object`, in any order and in any case. Further columns are ignored;
 `TableForm.ignored` has their names. Cells are text, in Parquet also numbers, dates, times and booleans, which are
-converted to text as people write them. The delimiter of CSV (comma, semicolon, tab or bar) is the one with which the
-header has these columns; a cell in double quotes may contain delimiters, line breaks and doubled quotes. pyarrow reads
-both, a block at a time.
+converted to text as people write them. The delimiter of CSV (comma, semicolon, tab or bar, or another one in a first
+line `sep=` for Excel) is the one with which the header has these columns; a cell in double quotes may contain
+delimiters, line breaks and doubled quotes. pyarrow reads both, a block at a time.
 """
 
 import csv
@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from refactx.errors import InputError
-from refactx.ingest.parsers.parsed import Parsed
-from refactx.ingest.parsers.tables.columns import COLUMNS
+from refactx.fact import visible
+from refactx.ingest.parsers.parsed import Parsed, not_utf8
+from refactx.ingest.parsers.tables.columns import COLUMNS, SEPARATOR, header_advice
 from refactx.ingest.parsers.tables.csv import parse_csv
 from refactx.ingest.parsers.tables.parquet import parquet_names, parse_parquet
 from refactx.ingest.sources.source import Source
@@ -47,33 +48,43 @@ def table_form(source: Source) -> TableForm:
     """Return the form of a table, given by its content: Parquet by its first bytes, otherwise CSV by its header.
 
     Raises:
-        InputError: a column is missing or occurs twice; Parquet is corrupt, compressed as a file, or on standard input;
-            or as `Source.blocks`.
+        InputError: a column is missing or occurs twice; the header is not UTF-8; Parquet is corrupt, compressed as a
+            file, or on standard input; or as `Source.blocks`.
     """
     start = source.first_lines()[:_HEADER_BYTES]
     if start.startswith(b"PAR1"):
         names = parquet_names(source)
         return TableForm(kind="Parquet", names=names, positions=_positions(source, names))
     lines = start.split(b"\n")
-    blank = next((at for at, line in enumerate(lines) if line.strip()), 0)
-    header = lines[blank].decode(errors="replace").strip("\r")
-    read = {delimiter: _cells(header, delimiter) for delimiter in _DELIMITERS}
-    best = max(_DELIMITERS, key=lambda delimiter: len({name.casefold() for name in read[delimiter]} & set(COLUMNS)))
+    filled = (at for at, line in enumerate(lines) if line.strip())
+    at = next(filled, 0)
+    separator = SEPARATOR.fullmatch(lines[at])
+    if separator is not None:
+        at = next(filled, at)
+    try:
+        header = lines[at].decode()
+    except UnicodeDecodeError:
+        raise InputError(f"{source.name}:{at + 1}: {not_utf8(lines[at])}") from None
+    own = () if separator is None else (separator[1].decode(),)
+    read = {delimiter: _cells(header, delimiter) for delimiter in (*own, *_DELIMITERS)}
+    best = max(
+        read, key=lambda one: (len({name.strip().casefold() for name in read[one]} & set(COLUMNS)), len(read[one]))
+    )
     return TableForm(
         kind="CSV",
         names=read[best],
-        positions=_positions(source, read[best]),
+        positions=_positions(source, read[best], best),
         delimiter=best,
-        header_rows=blank + 1,
+        header_rows=at + 1,
     )
 
 
 def parse_table(source: Source, form: TableForm, advance: Callable[[int], object] = lambda _: None) -> Iterator[Parsed]:
     """Yield the rows of a table as rows of `ready`, clean and cut; `lines` counts rows without the header.
 
-    A row whose number of cells is not that of the header, or that is not UTF-8, is malformed; rows are numbered with
-    the header as row 1. A row with an empty subject, predicate or object is dropped as `empty part`, or as `blank` if
-    all three are empty.
+    A row whose number of cells is not that of the header, or that is not UTF-8, is malformed; rows are numbered from 1,
+    in CSV with the header as row 1. A row with an empty subject, predicate or object is dropped as `empty part`, or as
+    `blank` if all three are empty.
 
     Raises:
         InputError: CSV has a quotation mark that is never closed; Parquet is corrupt or has nested values; or as
@@ -90,27 +101,31 @@ def parse_table(source: Source, form: TableForm, advance: Callable[[int], object
         )
     else:
         read = parse_parquet(source.path, [form.names[at] for at in form.positions], advance)
-    empty = True
+    empty, first_fault = True, ""
     if form.ignored:
         columns = f"column {form.ignored[0]} is" if len(form.ignored) == 1 else f"columns {', '.join(form.ignored)} are"
         yield Parsed(lines=0, notes=(f"{columns} ignored: facts come from subject, predicate and object",))
     for parsed in read:
+        if parsed.faults and not first_fault:
+            first_fault = "row {}: {}; ".format(*min(parsed.faults))
         yield parsed
         empty = empty and not parsed.statements
     if empty:
         raise InputError(
-            f"{source.name} has no complete row after its header: expected subject, predicate and object in each row"
+            f"{source.name} has no complete row after its header: {first_fault}expected subject, predicate and object in "
+            "each row"
         )
 
 
-def _positions(source: Source, names: tuple[str, ...]) -> tuple[int, int, int]:
+def _positions(source: Source, names: tuple[str, ...], delimiter: str = "") -> tuple[int, int, int]:
     plain = [name.strip().casefold() for name in names]
-    found = ", ".join(name[:40] for name in names[:10]) + (", …" if len(names) > 10 else "")
+    found = ", ".join(visible(name[:40]) for name in names[:10]) + (", …" if len(names) > 10 else "")
     missing = [column for column in COLUMNS if column not in plain]
     if missing:
+        advice = header_advice(delimiter) if delimiter and len(names) == len(COLUMNS) else ""
         raise InputError(
             f"{source.name} has no column {', '.join(missing)}: its columns are {found}: "
-            "name the columns subject, predicate and object in the first line"
+            f"name the columns subject, predicate and object{advice or ' in the first line'}"
         )
     twice = [column for column in COLUMNS if plain.count(column) > 1]
     if twice:

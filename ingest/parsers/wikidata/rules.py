@@ -22,8 +22,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from refactx.fact import clean_part
-from refactx.ingest.parsers.ntriples import empty_line, parse_line
-from refactx.ingest.parsers.parsed import Parsed, decode_lines, fault
+from refactx.ingest.parsers.ntriples import empty_line, other_syntax, parse_line
+from refactx.ingest.parsers.parsed import Parsed, decode_lines, fault, not_utf8
 from refactx.ingest.parsers.staging import DESCRIPTION, LABEL, OTHER_NAME, TITLE
 from refactx.ingest.parsers.values import format_literal, language_rank, value_kind
 from refactx.ingest.selection import DEFAULT_SELECTION, Selection
@@ -54,6 +54,8 @@ LEFT_OUT = {
     "http://wikiba.se/ontology#GeoShape": "media file",
     "http://wikiba.se/ontology#TabularData": "media file",
 }
+NOT_NTRIPLES = "not N-Triples"
+"""What the description of a line says after the name of the syntax that it is in."""
 TERMS = {"label": LABEL, "description": DESCRIPTION, "other name": OTHER_NAME}
 
 
@@ -68,14 +70,15 @@ def parse_block(block: bytes, first_line: int, selection: Selection = DEFAULT_SE
     dropped, faults, rows = result.dropped, result.faults, _Rows(selection)
     kinds: dict[str, str] = {}
     for number, line in enumerate(lines, first_line):
-        if line is None:
-            faults.append((number, "not UTF-8"))
+        if isinstance(line, bytes):
+            faults.append((number, not_utf8(line)))
             continue
         triple = parse_line(line.removeprefix("\ufeff") if number == 1 else line)
         if triple is None:
             reason = empty_line(line)
             if reason is None:
-                faults.append((number, fault("not a triple", line)))
+                other = other_syntax(line)
+                faults.append((number, fault(f"{other}, {NOT_NTRIPLES}" if other else "not a triple", line)))
             else:
                 dropped[reason] += 1
             continue
@@ -138,7 +141,9 @@ def kind_of(predicate: str, selection: Selection) -> str:
 
 
 def object_reason(iri: str) -> str:
-    """Return why a claim is dropped whose object is this IRI or blank node, and no item or property."""
+    """Return why a claim is dropped whose object is this IRI, blank node or triple term, and no item or property."""
+    if iri.startswith("<<"):
+        return "not a fact"
     if iri.startswith(_UNKNOWN):
         return "unknown value"
     if _MEDIA.match(iri):
@@ -149,7 +154,9 @@ def object_reason(iri: str) -> str:
 
 
 def page_reason(subject: str, kind: str, about_entity: bool) -> str:
-    """Return why a line is dropped whose subject is this IRI or blank node, and no item or property."""
+    """Return why a line is dropped whose subject is this IRI, blank node or triple term, and no item or property."""
+    if subject.startswith("<<"):
+        return "not a fact"
     if kind == "about" and about_entity:
         is_page = "/wiki/" in subject and "/entity/" not in subject and _DATA_PAGE not in subject
         return "other wiki" if is_page else "not a fact"

@@ -32,7 +32,7 @@ _ESCAPE = (
     r"|U000[1-9A-Fa-f][0-9A-Fa-f]{4}|U0010[0-9A-Fa-f]{4})"
 )
 _ESCAPED_TEXT = rf'^"(?:[^"\\\r]|{_ESCAPE})*"$'
-_SUFFIX = re.compile(r"(?:@([a-zA-Z]+(?:-[a-zA-Z0-9]+)*)|\^\^<(http://[A-Za-z0-9:/.#_-]+)>)?")
+_SUFFIX = re.compile(r"(?:@([a-zA-Z]+(?:-[a-zA-Z0-9]+)*)(?:--[a-zA-Z]+)?|\^\^<(http://[A-Za-z0-9:/.#_-]+)>)?")
 _PREDICATE = re.compile(r"<([A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\]*)>")
 
 

@@ -103,6 +103,11 @@ def print_store(report: "StoreReport") -> None:
         f"store of {report.index}: {changed}; it has {counted(report.triples, 'triple')}, {report.size:,} bytes, "
         f"in {report.seconds:.1f} s"
     )
+    if report.odd_dates:
+        are = "is" if report.odd_dates == 1 else "are"
+        click.echo(
+            f"{counted(report.odd_dates, 'date')} {are} no xsd:dateTime ({report.odd_date}): comparisons leave them out"
+        )
     if report.why:
         click.echo(f"it was built anew: {report.why}")
 

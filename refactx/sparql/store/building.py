@@ -17,6 +17,7 @@ from refactx.index import Index, Named
 from refactx.postgres.marks import IndexMark
 from refactx.sparql.store.folder import StoreFolder, folder_of
 from refactx.sparql.store.mark import StoreMark
+from refactx.sparql.store.terms import OddDates
 from refactx.sparql.store.triples import Triples, own_names
 
 BATCH = 8192
@@ -31,7 +32,8 @@ class StoreReport:
     """A store after it was built or updated.
 
     `change`: `built`, `updated`, or `unchanged`; `why`: why it was built anew instead of updated, if so; `added`,
-    `removed`: triples, in an update; `triples`: how many it has; `size`: its bytes on disk; `seconds`: what it took.
+    `removed`: triples, in an update; `triples`: how many it has; `size`: its bytes on disk; `seconds`: what it took;
+    `odd_dates`: how many dates of the new triples are no xsd:dateTime, and `odd_date` one of them.
     """
 
     index: str
@@ -44,6 +46,8 @@ class StoreReport:
     added: int = 0
     removed: int = 0
     why: str = ""
+    odd_dates: int = 0
+    odd_date: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return what the commands print with `--json`."""
@@ -69,9 +73,9 @@ def build_at(path: Path, folder: StoreFolder, index: Index, advance: Advance, wh
     begun = time.monotonic()
     index.refresh()
     while True:
-        mark = index.snapshot.mark
+        mark, odd = index.snapshot.mark, OddDates()
         store = Store(str(path))
-        store.bulk_extend(all_triples(index, advance))
+        store.bulk_extend(odd.watch(all_triples(index, advance)))
         if index.snapshot.mark == mark:
             break
         del store  # the index was compacted, and maybe changed, while it was read
@@ -88,6 +92,8 @@ def build_at(path: Path, folder: StoreFolder, index: Index, advance: Advance, wh
         seconds=time.monotonic() - begun,
         folder=str(folder.path),
         why=why,
+        odd_dates=odd.count,
+        odd_date=odd.example,
     )
 
 

@@ -17,9 +17,12 @@ Literals are those that the dump had, as far as a fact tells (docs/reference/nam
 
 import math
 import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from urllib.parse import quote, unquote
 
-from pyoxigraph import Literal, NamedNode
+from pyoxigraph import Literal, NamedNode, Quad, Store
 
 from refactx.query.sparql import PREFIXES
 from refactx.query.values import parse_coordinates, parse_quantity, parse_time
@@ -36,6 +39,7 @@ _WKT = NamedNode(PREFIXES["geo"] + "wktLiteral")
 _TIME = re.compile(r"(\d+)(?:-(\d\d)(?:-(\d\d)(T[\d:.]+(?:Z|[+-]\d\d:\d\d)?)?)?)?( BCE)?", re.ASCII)
 _GLOBE = re.compile(r"\(([^()]+)\)")
 _GLOBES = {"Mercury": "Q308", "Venus": "Q313", "Moon": "Q405", "Mars": "Q111"}
+_PLAIN_DAY = re.compile(r"-?\d{4,9}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T00:00:00Z", re.ASCII)
 _SIDE = 18
 """Engines have decimals of 18 digits on a side of the point, as pyoxigraph's are."""
 
@@ -141,3 +145,37 @@ def _point(text: str) -> Literal | None:
         return None
     body = f"<{_WD}{name}> " if name else ""
     return Literal(f"{body}Point({place.east:f} {place.north:f})", datatype=_WKT)
+
+
+@dataclass(slots=True)
+class OddDates:
+    """A count of dates that are no xsd:dateTime, as 1942-02-29 and a year without a month are: no comparison in a query
+    holds for them. `example`: the first, with its subject."""
+
+    count: int = 0
+    example: str = ""
+
+    def watch(self, triples: Iterable[Quad]) -> Iterator[Quad]:
+        """Yield triples, and count those whose object is such a date."""
+        for triple in triples:
+            value = triple.object
+            if isinstance(value, Literal) and value.datatype == _DATE_TIME and not _is_date_time(value.value):
+                self.count += 1
+                self.example = self.example or f"{value.value} of {triple.subject}"
+            yield triple
+
+
+def _is_date_time(text: str) -> bool:
+    return _PLAIN_DAY.fullmatch(text) is not None or _has_year(text)
+
+
+@lru_cache(1 << 16)
+def _has_year(date_time: str) -> bool:
+    """Return whether the engine of stores can read a value."""
+    rows = _no_triples().query(f'SELECT (YEAR("{date_time}"^^{_DATE_TIME}) AS ?year) {{}}')
+    return next(iter(rows))[0] is not None  # type: ignore[arg-type]
+
+
+@cache
+def _no_triples() -> Store:
+    return Store()

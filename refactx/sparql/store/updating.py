@@ -7,6 +7,7 @@ become other triples (`refactx.sparql.store.delta`).
 """
 
 import time
+from collections import deque
 from pathlib import Path
 from shutil import rmtree
 
@@ -22,6 +23,7 @@ from refactx.sparql.store.errors import READ_ERRORS, StoreError
 from refactx.sparql.store.folder import StoreFolder, folder_of
 from refactx.sparql.store.mark import read_store_mark
 from refactx.sparql.store.opening import FactStore, open_latest
+from refactx.sparql.store.terms import OddDates
 
 
 def update_store(index: Index, *, advance: Advance = lambda done: None) -> StoreReport:
@@ -65,6 +67,8 @@ def _update_at(path: Path, folder: StoreFolder, store: FactStore, index: Index) 
     change, count = "unchanged", len(store.oxigraph) - 1
     if store.mark.index != snapshot.mark:
         change, count = "updated", _write(path, store, snapshot.mark, index, delta)
+    odd = OddDates()
+    deque(odd.watch(delta.added), maxlen=0)
     return StoreReport(
         index=index.name,
         change=change,
@@ -75,6 +79,8 @@ def _update_at(path: Path, folder: StoreFolder, store: FactStore, index: Index) 
         folder=str(folder.path),
         added=len(delta.added),
         removed=len(delta.removed),
+        odd_dates=odd.count,
+        odd_date=odd.example,
     )
 
 

@@ -33,14 +33,14 @@ def test_a_change_without_the_inverse_that_an_index_was_ingested_with_says_what_
     claim = graph(living, "claim.nt", CLAIMS[:1])
     done = command(living, "forget", claim)
     assert done.exit_code == 0
-    assert "1 facts removed" in done.stdout
+    assert "1 fact removed" in done.stdout
     (said,) = done.stderr.splitlines()
     assert "index 'default' was ingested with --inverse" in said
     assert "the inverse facts of these sources stay" in said
     done = command(living, "forget", claim, "--inverse")
-    assert (done.stderr, "1 facts removed, 1 were not there" in done.stdout) == ("", True)
+    assert (done.stderr, "1 fact removed, 1 was not there" in done.stdout) == ("", True)
     assert "were not added" in command(living, "ingest", claim, "--append", "--json").stderr
-    assert "1 facts appended, 1 were already" in command(living, "ingest", claim, "--append", "--inverse").stdout
+    assert "1 fact appended, 1 was already" in command(living, "ingest", claim, "--append", "--inverse").stdout
     assert command(living, "forget", living.source(["a b c"])).stderr == "", "nobody inverts ready-made facts"
 
 
@@ -173,7 +173,7 @@ def test_the_note_of_a_change_without_the_given_names_says_what_it_left_out(livi
     assert "were not added" in living.append_from(*ready, selection=INVERSE).note
     assert "stay" in living.forget_from(*ready, selection=INVERSE).note
     spouse = graph(living, "spouse.nt", [("claim", "Q1", "P26", "Q2"), ("label", "P26", "spouse", "en")])
-    assert "1 predicates of inverse facts" in living.append_from(spouse, selection=INVERSE).note
+    assert "1 predicate of inverse facts" in living.append_from(spouse, selection=INVERSE).note
     assert living.forget_from(spouse, selection=INVERSE).note == ""
 
 

@@ -166,7 +166,7 @@ def test_a_file_of_names_is_read(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("n.tsv", "P57 director of\n", r"n\.tsv:1: 1 columns, separated by tabs: expected two"),
+        ("n.tsv", "P57 director of\n", r"n\.tsv:1: 1 column, separated by tabs: expected two"),
         ("n.tsv", "P57\ta\tb\n", r"n\.tsv:1: 3 columns"),
         ("n.tsv", "P57\ta\nP57\tb\n", r"n\.tsv:2: P57 has a name already"),
         ("n.tsv", "P57\t \u200b\n", r"n\.tsv:1: a column is empty"),

@@ -61,10 +61,11 @@ def test_the_best_english_label_is_taken_whatever_the_order(tmp_path: Path) -> N
         term("Q1", LABEL, "British", "en-GB"),
         term("Q1", LABEL, "deutsch", "de"),
         term("Q2", LABEL, "first", "mul"),
+        term("Q4", LABEL, "British", "en-GB"),
         term("Q3", LABEL, "b"),
         term("Q3", LABEL, "a"),
     ]
-    expected = {"Q1": "British", "Q2": "first", "Q3": "a"}
+    expected = {"Q1": "mul", "Q2": "first", "Q3": "a", "Q4": "British"}
     assert names_of(tmp_path, lines) == expected
     assert names_of(tmp_path, lines[::-1]) == expected
 

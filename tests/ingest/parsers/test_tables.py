@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from refactx.errors import InputError
 from refactx.fact import MAX_PART_CHARACTERS, written_part
-from refactx.ingest.parsers.parsed import Parsed
+from refactx.ingest.parsers.parsed import NOT_UTF8, Parsed
 from refactx.ingest.parsers.tables.table import parse_table, table_form
 from refactx.ingest.sources.source import Source
 
@@ -95,9 +95,9 @@ def test_every_row_that_gives_no_fact_is_counted_with_its_reason(tmp_path: Path)
     assert parsed.dropped == {"blank": 1, "empty part": 1}
     assert sorted(parsed.faults) == [
         (3, "2 cells instead of 3: Ann,likes"),
-        (6, "not UTF-8: Ann \ufffd Bob"),
+        (6, f"{NOT_UTF8}: Ann ÿ Bob"),
         (8, "4 cells instead of 3: Ann,likes,Bob,Cy"),
-        (9, "2 cells instead of 3: Ann,\ufffd"),
+        (9, "2 cells instead of 3: Ann,ÿ"),
     ]
 
 
@@ -155,7 +155,7 @@ def test_values_of_parquet_are_written_as_people_do(tmp_path: Path, column: pa.A
 def test_bytes_that_are_no_text_are_malformed(tmp_path: Path) -> None:
     parsed = parse(parquet_file(tmp_path, subject=["a", "b", "c"], predicate=["p"] * 3, object=[b"x", b"\xff", b"z"]))
     assert facts_of(parsed) == [("a", "p", "x"), ("c", "p", "z")]
-    assert parsed.faults == [(3, "not UTF-8: b p \ufffd")]
+    assert parsed.faults == [(2, "not UTF-8, perhaps Latin-1: write the column as text in UTF-8: b p ÿ")]
 
 
 @pytest.mark.parametrize(

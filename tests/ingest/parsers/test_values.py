@@ -25,6 +25,8 @@ WKT = "http://www.opengis.net/ont/geosparql#wktLiteral"
         ("12345-06-07T00:00:00Z", "12345-06-07"),
         ("2001-02-03T04:05:06Z", "2001-02-03T04:05:06Z"),
         ("2001-13-03T00:00:00Z", None),
+        ("1942-02-29T00:00:00Z", "1942-02-29"),
+        ("9" * 5000 + "-01-01T00:00:00Z", None),
         ("once", None),
     ],
 )
@@ -58,6 +60,7 @@ def test_days_years_and_months_of_their_own_datatypes(kind: str, text: str, writ
         ("-0.00000100000000000000004", "-0.000001"),
         ("123456789012345678901234567890", "123456789012345678901234567890"),
         ("2.65e+09", "2650000000"),
+        ("1" * 5000 + ".5", "1" * 5000 + ".5"),
         ("one", None),
     ],
 )
@@ -80,6 +83,19 @@ def test_doubles(text: str, written: str | None) -> None:
         ("<http://www.wikidata.org/entity/Q405> Point(1 2)", "2°N, 1°E (Moon)"),
         ("<http://www.wikidata.org/entity/Q999> Point(1 2)", "2°N, 1°E (Q999)"),
         ("Point(1)", None),
+        ("<http://www.opengis.net/def/crs/OGC/1.3/CRS84> Point(13.38 52.51)", "52.51°N, 13.38°E"),
+        ("<https://www.opengis.net/def/crs/OGC/0/CRS84> POINT (13.38 52.51)", "52.51°N, 13.38°E"),
+        ("<urn:ogc:def:crs:OGC:1.3:CRS84> Point(13.38 52.51)", "52.51°N, 13.38°E"),
+        ("<urn:ogc:def:crs:OGC::CRS84> Point(13.38 52.51)", "52.51°N, 13.38°E"),
+        ("<http://www.opengis.net/def/crs/EPSG/0/4326> Point(52.51 13.38)", "52.51°N, 13.38°E"),
+        ("<urn:ogc:def:crs:EPSG::4326> Point(-33.45 -70.5)", "33.45°S, 70.5°W"),
+        ("<http://www.opengis.net/def/crs/EPSG/0/25832> Point(389000 5819000)", None),
+        ("<http://www.opengis.net/def/crs/EPSG/0/3857> Point(1 2)", None),
+        ("<http://example.org/Q405> Point(1 2)", None),
+        ("Point(389000 5819000)", None),
+        ("Point(200.5 -3)", "3°S, 200.5°E"),
+        ("Point(INF 0)", None),
+        (f"Point(1 {'9' * 5000})", None),
     ],
 )
 def test_coordinates_read_latitude_first(text: str, written: str | None) -> None:
@@ -94,12 +110,14 @@ def test_strings_stay_as_they_are_and_unknown_datatypes_are_not_guessed() -> Non
 @pytest.mark.parametrize(
     ("languages", "ranks"),
     [
-        (("en", "mul"), [0, 0, 1, 1, 2, None, None, None, None]),
-        (("en-gb", "en", "fr"), [2, 2, 0, 3, None, 4, 5, None, None]),
+        (("en", "mul"), [0, 0, 2, 2, 1, None, None, None, None]),
+        (("en",), [0, 0, 2, 2, 1, None, None, None, None]),
+        (("en-gb", "en", "fr"), [1, 1, 0, 5, 3, 2, 6, None, None]),
+        (("mul", "en"), [1, 1, 3, 3, 0, None, None, None, None]),
         (("mul",), [None, None, None, None, 0, None, None, None, None]),
     ],
 )
-def test_a_language_comes_before_its_variants_and_those_before_the_next(
+def test_languages_come_first_then_the_one_for_all_then_their_variants(
     languages: tuple[str, ...], ranks: list[int | None]
 ) -> None:
     tags = ("en", "En", "en-GB", "en-CA", "mul", "fr", "fr-x-old", "enm", "e")

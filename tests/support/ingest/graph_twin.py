@@ -222,9 +222,11 @@ def _follow(entity: str, redirects: dict[str, str], names: dict[str, str], hops:
     return _follow(redirects[entity], redirects, names, hops - 1)
 
 
-def _rank(tag: str, languages: Sequence[str]) -> tuple[int, bool] | None:
-    ranks = [(at, tag != one) for at, one in enumerate(languages) if tag == one or tag.startswith(one + "-")]
-    return min(ranks, key=lambda rank: (rank[1], rank[0])) if ranks else None
+def _rank(tag: str, languages: Sequence[str]) -> tuple[bool, int] | None:
+    order = [*languages, "mul"]
+    return min(
+        ((tag != one, at) for at, one in enumerate(order) if tag == one or tag.startswith(one + "-")), default=None
+    )
 
 
 def _best(rows: Sequence[Sequence[str]], languages: Sequence[str]) -> dict[str, str]:
