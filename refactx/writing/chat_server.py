@@ -52,9 +52,9 @@ class ChatServer:
     ) -> None:
         try:
             parts = urlsplit(url)
-            host = parts.hostname
-        except ValueError:  # such as `http://[`
-            host = None
+            host, port = parts.hostname, parts.port
+        except ValueError:  # such as `http://[`, or a port of 99999
+            host = port = None
         if not host or parts.scheme not in ("http", "https"):
             shown = url.rpartition("@")[2]
             raise InputError(f"{shown!r} is not the URL of a server: give one such as http://127.0.0.1:8000/v1")
@@ -64,7 +64,7 @@ class ChatServer:
         self._model, self._role = model, role
         self._parameters = {"max_tokens": "max_tokens", "temperature": "temperature"}
         """The names that the model has for what requests set; what it does not know is left out."""
-        self._port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._port = port or (443 if parts.scheme == "https" else 80)
         self._local = host if is_local(host) else None
         self.shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
         """The URL without what may be secret."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from refactx.errors import ModelError
+from refactx.errors import InputError, ModelError
 from refactx.writing.chat_server import ChatServer, ServerRole
 
 ROLE = ServerRole(name="the model", option="--model-url", key="REFACTX_MODEL_KEY", extra="sparql")
@@ -90,6 +90,12 @@ def test_another_refusal_is_final(said: str) -> None:
         with pytest.raises(ModelError, match=said[:20]):
             ChatServer("m", url, ROLE).generate(ASKED, 5)
         assert len(requests) == 1
+
+
+@pytest.mark.parametrize("url", ["http://[", "http://127.0.0.1:99999/v1", "ftp://a/v1", "a/v1", ""])
+def test_what_is_no_url(url: str) -> None:
+    with pytest.raises(InputError, match="is not the URL of a server"):
+        ChatServer("m", url, ROLE)
 
 
 def test_a_server_that_does_not_run_on_this_machine_is_told_at_once() -> None:
