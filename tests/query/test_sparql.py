@@ -52,6 +52,34 @@ def test_values_have_no_way_back_in_sparql_as_in_facts() -> None:
     assert from_sparql(sparql, SetFacts(claims)) == query
     other = sparql.replace("^", "").replace("isIRI", "isLITERAL")
     assert from_sparql(other, SetFacts(claims)) is None
+    assert from_sparql(sparql.replace("FILTER(isIRI(?x))", ""), SetFacts(claims), exact=True) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("list <A> <m> which <m of>* is <A>", {"B"}),
+        ("list <A> <m> which <m of>* <m of> <A>", {"B"}),
+        ("list <A> <m> which <m of>* <m> <B>", {"B"}),
+        ("list <A> <m> which <m> <m of> <B>", set()),
+        ("list <A> <m> which <m of>* over <7>", {"30"}),
+        ("list <A> <m> <m of>*", {"A", "B", "30"}),
+        ("list <C> <m> <m of>*", {"7.5"}),
+        ("list <C> <m> <m of>* <m>", set()),
+        ("list <A> <p> which <m> <m of> <A>", set()),
+        ("ask <D> <m> <m of> <A>", set()),
+    ],
+)
+def test_values_lead_at_most_to_themselves_in_sparql_as_in_facts(line: str, expected: set[str]) -> None:
+    claims: Graph = frozenset(
+        {("A", "m", "30"), ("A", "m", "B"), ("B", "m", "7"), ("C", "m", "7.5"), ("A", "p", "D"), ("D", "m", "30")}
+    )
+    query, facts = read_line(line), SetFacts(claims)
+    found = rows(sparql := to_sparql(query, facts), store_of(claims), facts)
+    assert members(with_inverse(claims), query) == expected
+    assert found == bool(expected) if query.head == "ask" else sorted(found) == sorted(expected)  # type: ignore[arg-type]
+    read = from_sparql(sparql, facts)
+    assert read is None or members(with_inverse(claims), read) == expected
 
 
 @settings(max_examples=400)

@@ -37,6 +37,11 @@ class Edge:
     object: Term
     position: int
 
+    @property
+    def may_be_empty(self) -> bool:
+        """Whether it leads from values to themselves, too."""
+        return not (self.subject.id or self.object.id) and all(step.closure == "*" for step in self.steps)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
@@ -68,14 +73,14 @@ class Order:
 class Patterns:
     """A query. `asked`: the variable that is asked for; `counts`: its number of values is asked for; `distinct`: each
     of them counts, or is a row, once; `has_labels`: labels are asked for; `iris`: variables that
-    are said to be IRIs."""
+    are said to be IRIs, each with the variable that it may be equal to instead, if any."""
 
     ask: bool = False
     asked: str | None = None
     counts: bool = False
     distinct: bool = False
     has_labels: bool = False
-    iris: list[str] = field(default_factory=list)
+    iris: list[tuple[str, str | None]] = field(default_factory=list)
     order: Order | None = None
     limit: int | None = None
     edges: list[Edge] = field(default_factory=list)
@@ -83,10 +88,17 @@ class Patterns:
 
     @property
     def says_no_more_of_iris(self) -> bool:
-        """Whether variables that are said to be IRIs are so by a walk: they have a second fact, and values have none."""
-        return all(
-            sum(name in (edge.subject.variable, edge.object.variable) for edge in self.edges) > 1 for name in self.iris
-        )
+        """Whether variables that are said to be IRIs are so by a walk: they have a second fact, and values have none.
+
+        Over a path of no steps a value leads to itself, so there it may be equal to the end.
+        """
+        for name, same in self.iris:
+            edges = [edge for edge in self.edges if name in (edge.subject.variable, edge.object.variable)]
+            facts = [edge for edge in edges if not edge.may_be_empty]
+            ends = {term.variable for edge in edges if edge.may_be_empty for term in (edge.subject, edge.object)}
+            if len(edges) < 2 or (not facts if same is None else same not in ends):
+                return False
+        return True
 
     @property
     def has_rows_of_members(self) -> bool:

@@ -113,7 +113,9 @@ class _Reader:
         elif name == "Builtin_LANGMATCHES" and name_of(bare(expression.arg1)) == "Builtin_LANG":
             self._language(bare(expression.arg1).arg, bare(expression.arg2))
         elif name == "Builtin_isIRI" and isinstance(bare(expression.arg), Variable):
-            self.patterns.iris.append(str(bare(expression.arg)))
+            self.patterns.iris.append((str(bare(expression.arg)), None))
+        elif name == "ConditionalOrExpression":
+            self.patterns.iris.append(_iri_or_same([bare(expression.expr), *map(bare, expression.other)]))
         else:
             raise OtherPart
 
@@ -208,3 +210,13 @@ class _Reader:
             raise OtherPart
         is_descending = tree.orderby.condition[0].order == "DESC"
         return Order(counted or str(key), is_descending, counted is not None, is_distinct(key))
+
+
+def _iri_or_same(parts: Sequence[Any]) -> tuple[str, str]:
+    """Return the variables of `isIRI(?x) || sameTerm(?x, ?y)`."""
+    if [name_of(part) for part in parts] != ["Builtin_isIRI", "Builtin_sameTerm"]:
+        raise OtherPart
+    terms = [bare(parts[0].arg), bare(parts[1].arg1), bare(parts[1].arg2)]
+    if terms[0] != terms[1] or not all(isinstance(term, Variable) for term in terms):
+        raise OtherPart
+    return str(terms[0]), str(terms[2])

@@ -15,7 +15,7 @@ from refactx.query.fact_set import FactSet
 from refactx.query.sparql.patterns import Condition, Edge, Patterns, Step, Term
 from refactx.query.sparql.predicates import Names, NotAWalk
 from refactx.query.sparql.values import filters_of_days
-from refactx.query.sparql.writer import PREFIXES
+from refactx.query.sparql.writer import PREFIXES, leaves_values_backwards
 from refactx.query.walk import By, Head, Hop, Operator, Query, QueryError, Which
 
 _CLASSES = (PREFIXES["wdt"] + "P31", PREFIXES["wdt"] + "P279")
@@ -30,7 +30,8 @@ def from_sparql(text: str, facts: FactSet, *, exact: bool = False) -> Query | No
     * a predicate has the facts of inverse properties too, if the index joins them (P1696): `<Germany> <capital>` leads to
       what is said to be the capital of Germany, too;
     * members are distinct, where rows that are counted or limited may be equal; a limit without an order is dropped;
-    * text is compared without the case of letters, and labels as the names that the index has.
+    * text is compared without the case of letters, and labels as the names that the index has;
+    * a value leads nowhere, where a query may go backwards from it to all that have it.
 
     With `exact`, a query to which one of these applies is None too.
 
@@ -49,7 +50,8 @@ def from_sparql(text: str, facts: FactSet, *, exact: bool = False) -> Query | No
         return None
     for names in [Names(facts, exact=True), *([] if exact else [Names(facts, exact=False)])]:
         with suppress(NotAWalk, QueryError):
-            return _ask(patterns, names) if patterns.ask else _select(patterns, names)
+            walk = _ask(patterns, names) if patterns.ask else _select(patterns, names)
+            return None if exact and leaves_values_backwards(walk, facts) else walk
     return None
 
 

@@ -12,7 +12,7 @@ The rows are those that the walk means on the claims that the index was built of
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, pairwise
 
 from pyoxigraph import Literal
 
@@ -73,6 +73,16 @@ def to_sparql(query: Query, facts: FactSet, *, with_labels: bool = False, langua
     return "".join(used) + text
 
 
+def leaves_values_backwards(query: Query, facts: FactSet) -> bool:
+    """Return whether hops go backwards from where values may be: there SPARQL has more rows, unless a condition says no."""
+    body = _Body(_Names(query, facts, False, "en"))
+    member = body.walk(query.start, query.hops)
+    for which in query.which:
+        if which.hops:
+            body.connect(member, which.hops, "?value")
+    return any(line.startswith("FILTER(isIRI(") for line in body.lines)
+
+
 @dataclass(frozen=True, slots=True)
 class _Step:
     """A predicate in SPARQL: its path, whether it leads from object to subject, and the kind of what it leads to."""
@@ -80,6 +90,11 @@ class _Step:
     path: str
     inverse: bool
     kind: ValueKind
+
+    @property
+    def is_back(self) -> bool:
+        """Whether facts are read backwards, at least some."""
+        return self.inverse or "^" in self.path
 
     def element(self, closure: str) -> str:
         if closure == "+" and self.path[0] == "(":  # where pyoxigraph takes minutes for `(a|^b)+`, this takes no time
@@ -154,7 +169,7 @@ class _Body:
     def walk(self, start: str, hops: Sequence[Hop]) -> _Member:
         """Write the hops from a start, with a variable each, and return the member that they lead to."""
         if hops and hops[0].predicate == ALIAS_OF:
-            member = _Member(str(Literal(start.removesuffix(ALIAS), language=self._names.language)), "entity")
+            member = _Member(str(Literal(start.removesuffix(ALIAS), language=self._names.language)), "text")
         else:
             member = _Member(self._names.entity(start), "entity")
         for number, hop in enumerate(hops, 1):
@@ -166,20 +181,34 @@ class _Body:
     def connect(self, member: _Member, hops: Sequence[Hop], object_: str) -> None:
         """Write a path from a member to a term, and the language of the text that it leads to.
 
-        Backwards, SPARQL leads from values too, but facts lead from entities alone.
+        Backwards, SPARQL leads from values too, but facts lead from entities alone. So a place on the way where values
+        may be, and from which a hop goes backwards, gets a variable.
         """
-        subject = member.term
-        steps = [self._names.step(hop.predicate) for hop in hops]
-        if len(steps) == 1 and steps[0].inverse:
-            self.lines.append(f"{object_} {steps[0].path}{hops[0].closure} {subject} .")
-        else:
-            path = "/".join(step.element(hop.closure) for step, hop in zip(steps, hops, strict=True))
-            self.lines.append(f"{subject} {path} {object_} .")
-        is_back = steps[0].inverse or "^" in steps[0].path
-        if is_back and member.kind != "entity" and hops[0].closure != "*" and hops[0].predicate != ALIAS_OF:
-            self._where(f"isIRI({subject})")
+        kinds = [member.kind]
+        for hop in hops:
+            kinds.append(self._kind_after([hop], kinds[-1]))
+        cuts = [
+            at for at in range(1, len(hops)) if kinds[at] != "entity" and self._names.step(hops[at].predicate).is_back
+        ]
+        term = member.term
+        for first, after in pairwise([0, *cuts, len(hops)]):
+            end = object_ if after == len(hops) else f"?v{next(self._numbers)}"
+            self._path(_Member(term, kinds[first]), hops[first:after], end)
+            term = end
         if hops[-1].predicate in DESCRIPTIONS:
             self._where(f'LANG({object_}) = "{self._names.language}"')
+
+    def _path(self, member: _Member, hops: Sequence[Hop], end: str) -> None:
+        """Write a path. From a value it leads at most to the value itself: if no hop has to be made."""
+        term, steps = member.term, [self._names.step(hop.predicate) for hop in hops]
+        if len(steps) == 1 and steps[0].inverse:
+            self.lines.append(f"{end} {steps[0].path}{hops[0].closure} {term} .")
+        else:
+            path = "/".join(step.element(hop.closure) for step, hop in zip(steps, hops, strict=True))
+            self.lines.append(f"{term} {path} {end} .")
+        if steps[0].is_back and member.kind != "entity" and _is_variable(term):
+            may_stay = _is_variable(end) and all(hop.closure == "*" for hop in hops)
+            self._where(f"isIRI({term}) || sameTerm({term}, {end})" if may_stay else f"isIRI({term})")
 
     def filter(self, member: _Member, which: Which) -> None:
         """Write a filter of a member."""
@@ -228,3 +257,7 @@ class _Body:
 
     def _where(self, condition: str) -> None:
         self.lines.append(f"FILTER({condition})")
+
+
+def _is_variable(term: str) -> bool:
+    return term.startswith("?")

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from refactx.query import from_sparql, write_line
+from refactx.query import Query, from_sparql, write_line
 from refactx.query.fact_set import FactSet
 from refactx.query.pgmr.uris import PREFIXES
+from refactx.query.sparql.writer import leaves_values_backwards
 from refactx.sparql.store.terms import OWN, name_of_own
 from refactx.sparql.syntax.check import Checked
 from refactx.sparql.syntax.reader import shape_of
@@ -39,11 +40,11 @@ def _reason(query: str, checked: Checked, facts: FactSet) -> str:
         return f"{', '.join(unknown)} {'has' if len(unknown) == 1 else 'have'} no name in the index"
     walk = from_sparql(query, facts)
     if walk is not None:
-        return f"{_difference(query)} (see `refactx query '{write_line(walk)}'`)"
+        return f"{_difference(query, walk, facts)} (see `refactx query '{write_line(walk)}'`)"
     return "the patterns of this query are no chains of triples from an entity to one variable"
 
 
-def _difference(query: str) -> str:
+def _difference(query: str, walk: Query, facts: FactSet) -> str:
     """Return how the rows of a query may be other ones than those of its walk."""
     from refactx.query.sparql.reader import read_patterns
 
@@ -54,6 +55,8 @@ def _difference(query: str) -> str:
         return "this query has LIMIT without ORDER BY"
     if patterns is not None and not (patterns.ask or patterns.distinct or patterns.has_one_row_each()):
         return "this query may have equal rows, which a walk has not: write DISTINCT"
+    if leaves_values_backwards(walk, facts):
+        return "this query may go backwards from a value, which has no facts in walks"
     return "a property of this query has an inverse property (P1696), whose facts a walk has too"
 
 

@@ -33,7 +33,7 @@ DENSE = st.builds(
 )
 CLAIMS = st.one_of(SPARSE, DENSE, DENSE, DENSE)
 PREDICATES = (*KINDS, "p of", "q of", "m of")
-LINKS = ("p", "q", "p of", "q of", "m of")
+LINKS = ("p", "q", "m", "p of", "q of", "m of")
 
 
 def objects_as(predicate: str) -> str:
