@@ -12,7 +12,7 @@ import click
 
 from refactx.asking.prompt import Example
 from refactx.cli.views import View
-from refactx.errors import RefactxError, without_password
+from refactx.errors import InputError, RefactxError, without_password
 
 HELP = "/new begins a new conversation, /quit or Ctrl-D ends it; Ctrl-C ends an answer"
 _PROMPT = "> "
@@ -65,6 +65,8 @@ def _read() -> str | None:
                 return input(_PROMPT)
             click.echo(_PROMPT, nl=False, err=True)
             return input()
+        except UnicodeDecodeError as error:
+            raise InputError(f"standard input is not text in UTF-8: {error}") from None
         except EOFError:
             if sys.stdin.isatty():
                 click.echo(err=True)

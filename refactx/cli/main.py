@@ -9,12 +9,13 @@ import gc
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from typing import NoReturn
 
 import click
 
 from refactx.cli.help import LazyGroup
-from refactx.errors import RefactxError, without_password
+from refactx.errors import InputError, RefactxError, without_password
 from refactx.fact import visible
 
 FIRST_STEPS = """\
@@ -74,7 +75,9 @@ def main() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     atexit.register(_freeze_all)
     logging.getLogger("psycopg").setLevel(logging.ERROR)  # refactx reports lost connections itself
+    logging.getLogger("rdflib").setLevel(logging.ERROR)  # it warns of dates that are none, with a traceback
     try:
+        _check_arguments(sys.argv[1:])
         sys.exit(cli(standalone_mode=False))
     except RefactxError as error:
         _complain(str(error))
@@ -83,6 +86,14 @@ def main() -> None:
         _complain(f"{error.format_message()} (see `{context.command_path if context else 'refactx'} --help`)")
     except click.Abort:
         sys.exit(130)  # Ctrl-C
+
+
+def _check_arguments(arguments: Sequence[str]) -> None:
+    """Raise InputError if an argument has bytes that are no UTF-8, which Python reads as halves of characters."""
+    for text in arguments:
+        written = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        if written != text and not os.path.lexists(text):  # the name of a file may have any bytes
+            raise InputError(f"the argument '{written[:80]}' is not text in UTF-8: set the terminal to UTF-8")
 
 
 def _freeze_all() -> None:

@@ -1,16 +1,48 @@
-"""An answer as plain lines.
+"""Plain text: what is read from standard input and arguments, and an answer as lines.
 
 Text from a model or a knowledge base must not control the terminal: control characters and marks of writing direction
 are removed from everything that is printed.
 """
 
 import re
+import sys
+from collections.abc import Iterator
+from io import TextIOWrapper
+from pathlib import Path
 
 from refactx.asking.answer import Answer
+from refactx.errors import InputError
 from refactx.fact import Link, LinkedFact, counted, line, visible
 
+QUERY = "SELECT ?x { wd:Q797 wdt:P36 ?x }"
 SHOWN = 6
 """The most facts that are shown as the proof of a query."""
+
+
+def standard_input() -> Iterator[str]:
+    """Yield the lines of standard input. Raises InputError if it is no text in UTF-8."""
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors="strict")  # some locales would pass any byte on
+    try:
+        for number, text in enumerate(sys.stdin):
+            yield text if number else text.removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise InputError(f"standard input is not text in UTF-8: {error}") from None
+
+
+def query_text(query: str) -> str:
+    """Return the query of an argument: a query, a file with one, or - for standard input. Raises InputError."""
+    if query == "-":
+        return "".join(standard_input())
+    if "{" in query or len(query.split()) != 1:
+        return query
+    try:
+        return Path(query).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = "it is not text in UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror
+        raise InputError(
+            f"{query} is no query, and no file that can be read ({reason}): expected one such as {QUERY!r}, a file, or -"
+        ) from None
 
 
 def plain(answer: Answer) -> str:

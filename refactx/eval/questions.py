@@ -99,7 +99,7 @@ def read_texts(path: Path) -> list[str]:
     """
     from refactx.eval.formats import questions_of
 
-    content = sys.stdin.read() if str(path) == "-" else _content(path)
+    content = _standard_input() if str(path) == "-" else _content(path)
     if content.lstrip()[:1] not in ("{", "["):
         texts = [line.strip() for line in content.splitlines() if line.strip()]
     else:
@@ -117,6 +117,13 @@ def _questions(path: Path) -> list[Question]:
     from refactx.eval.formats import questions_of
 
     return questions_of(_documents(_content(path), path), path)
+
+
+def _standard_input() -> str:
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"standard input is not text in UTF-8: {error}") from error
 
 
 def _content(path: Path) -> str:

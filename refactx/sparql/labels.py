@@ -18,7 +18,18 @@ from refactx.query.pgmr.uris import PREFIXES
 from refactx.query.resolve import COMPARED, Resolved
 from refactx.sparql.names import Names
 from refactx.sparql.store.terms import own
-from refactx.sparql.syntax import Shape, Span, Token, Triple, check_query, line_and_column, shape_of, text_of, tokens_of
+from refactx.sparql.syntax import (
+    Shape,
+    Span,
+    Token,
+    Triple,
+    check_query,
+    line_and_column,
+    read_query,
+    shape_of,
+    text_of,
+    tokens_of,
+)
 
 CLEARLY = 2
 """So many times the facts of the next one make an entity the one that a label means."""
@@ -73,6 +84,7 @@ def with_iris(text: str, names: Names, *, likeliest: bool = False) -> Labelled:
     Raises LabelError, with line, column and the nearest names, if a label has no meaning; SparqlSyntaxError or
     QueryRefusedError if the text is no query; and as `Index.children` does.
     """
+    text = read_query(text)
     tokens = tokens_of(text)
     if not any(token.kind == "label" for token in tokens):
         return Labelled(tuple(tokens), {})

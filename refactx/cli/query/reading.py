@@ -1,11 +1,11 @@
 """The lines of `refactx query`: from a pipe, or typed on a terminal with Tab completing names."""
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import click
 
+from refactx.cli.plain import standard_input
 from refactx.cli.query.completion import Completer, LineCompleter
 from refactx.index.index import Index
 
@@ -15,7 +15,7 @@ _PROMPT = "query> "
 
 def read_piped() -> Iterator[str]:
     """Yield the lines of standard input that are not empty."""
-    for text in sys.stdin:
+    for text in standard_input():
         if text.strip():
             yield text.strip()
 

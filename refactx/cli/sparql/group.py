@@ -68,9 +68,9 @@ class QueryGroup(OrderedGroup):
 def sparql(context: click.Context, /, as_json: bool, form: str | None, **given: Any) -> None:
     """Run a SPARQL query, or convert SPARQL to text with names in place of URIs.
 
-    A QUERY is a SELECT or ASK with ids (wd:Q797 wdt:P36 ?x) or with labels in angle brackets (<Alaska> <capital> ?x).
-    Wikidata's prefixes need no declaration. Without QUERY, queries are read from the terminal, where Tab completes
-    names; with - or from a pipe, all of standard input is one query.
+    A QUERY is a SELECT or ASK with ids (wd:Q797 wdt:P36 ?x) or with labels in angle brackets (<Alaska> <capital> ?x),
+    or a file with one. Wikidata's prefixes need no declaration. Without QUERY, queries are read from the terminal, where
+    Tab completes names; with - or from a pipe, all of standard input is one query.
     """
     if context.invoked_subcommand is not None:
         return

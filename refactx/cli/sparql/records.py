@@ -32,7 +32,7 @@ def file_options(source: str, target: str) -> Callable[[Callable[..., Any]], Cal
     `source`, `target`: defaults of the fields of JSON lines.
     """
     options = (
-        click.argument("file", type=click.File(encoding="utf-8"), default="-"),
+        click.argument("file", type=click.File(encoding="utf-8-sig"), default="-"),
         click.option("--whole", is_flag=True, help="FILE is one query with several lines."),
         click.option(
             "--from", "source", default=source, show_default=True, metavar="FIELD", help="Field of JSON lines to read."

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import click
 
+from refactx.cli.plain import query_text
 from refactx.cli.sparql.table import print_table
 from refactx.errors import InputError, RefactxError, without_password
 from refactx.fact import visible
@@ -20,7 +21,7 @@ from refactx.sparql.entity_labels import labels_at
 from refactx.sparql.labels import Labelled, has_labels, with_iris
 from refactx.sparql.names import Names
 from refactx.sparql.results import Format, written
-from refactx.sparql.syntax import check_query, tokens_of
+from refactx.sparql.syntax import check_query, read_query, tokens_of
 
 SHOWN = 50
 """The most rows of a table by default."""
@@ -48,19 +49,10 @@ def run_queries(arguments: Sequence[str], settings: Settings) -> None:
         raise InputError(f"there are {len(arguments)} arguments, expected one query: put it in quotes, as '{EXAMPLE}'")
     with ExitStack() as stack:
         session = _Session(settings, stack)
-        if arguments and arguments[0] != "-":
-            return session.run(arguments[0])
         if arguments or not sys.stdin.isatty():
-            return session.run(_read_all())
+            return session.run(query_text(arguments[0] if arguments else "-"))
         _run_typed(session)
     return None
-
-
-def _read_all() -> str:
-    try:
-        return sys.stdin.read()
-    except UnicodeDecodeError as error:
-        raise InputError(f"standard input is not text in UTF-8: {error}") from None
 
 
 def _run_typed(session: "_Session") -> None:
@@ -83,9 +75,9 @@ class _Session:
 
     def run(self, text: str) -> None:
         """Run a query and print its result. Raises RefactxError."""
-        settings = self._settings
+        settings, text = self._settings, read_query(text)
         if "_engine" not in self.__dict__:  # before a database is opened; engines check queries themselves
-            check_query(text)
+            check_query(text, settings.timeout)
         query = with_iris(text, self.names) if has_labels(text) else Labelled(tuple(tokens_of(text)), {})
         limit = settings.limit or (SHOWN if settings.form == "table" else None)
         begun = time.monotonic()

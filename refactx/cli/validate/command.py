@@ -1,14 +1,13 @@
 """The command `refactx validate`."""
 
-import sys
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from refactx.cli.help import GroupedCommand
 from refactx.cli.options import DB, INDEX, JSON, print_json
+from refactx.cli.plain import query_text
 from refactx.errors import InputError
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def validate(
     pack = load_pack(pack_name)
     with ExitStack() as stack:
         engine = None if run_on is None else _engine(run_on, pack, index, db, stack)
-        report = checked(_text(query), pack, engine, rows=rows, seconds=timeout)
+        report = checked(query_text(query), pack, engine, rows=rows, seconds=timeout)
     if as_json:
         print_json(report.to_json())
     if report.failure:
@@ -68,19 +67,6 @@ def validate(
     if not as_json:
         _print(report)
     context.exit(0 if report.ok else 1)
-
-
-def _text(query: str) -> str:
-    if query == "-":
-        return sys.stdin.read()
-    if "{" in query or "\n" in query:
-        return query
-    try:
-        return Path(query).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{query} is no query, and no file that can be read ({error}): expected SELECT ... {{ ... }}, a file, or -"
-        ) from None
 
 
 def _engine(where: str, pack: "Pack", index: str, db: str | None, stack: ExitStack) -> "SparqlEngine":

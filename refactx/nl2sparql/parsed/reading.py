@@ -17,7 +17,7 @@ from refactx.query.pgmr.uris import PREFIXES
 from refactx.query.sparql.parser import on_a_deep_stack, parse_text
 from refactx.query.walk import QueryError
 from refactx.sparql.engines import QueryRefusedError, SparqlSyntaxError
-from refactx.sparql.syntax.check import check_depth
+from refactx.sparql.syntax.check import read_query
 
 _KINDS: dict[str, GroupKind] = {
     "OptionalGraphPattern": "optional", "MinusGraphPattern": "minus", "GraphGraphPattern": "graph",
@@ -40,7 +40,7 @@ def parse(sparql: str) -> ParsedQuery:
     Raises SparqlSyntaxError if the text is not SPARQL, and QueryRefusedError if it is neither SELECT nor ASK, or nested
     too deeply.
     """
-    check_depth(sparql)
+    sparql = read_query(sparql)
     try:
         return on_a_deep_stack(lambda: _Reader(*parse_text(sparql)).read())
     except QueryError as error:

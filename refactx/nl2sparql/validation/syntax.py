@@ -7,7 +7,7 @@ from itertools import pairwise
 from refactx.nl2sparql.pack import Pack
 from refactx.nl2sparql.validation.report import Problem
 from refactx.sparql.engines import QueryRefusedError, SparqlSyntaxError, UnknownFunctionError
-from refactx.sparql.syntax import Token, check_query, line_and_column, tokens_of
+from refactx.sparql.syntax import Token, check_query, line_and_column, read_query, tokens_of
 
 _FUNCTIONS = (
     "COUNT",
@@ -31,6 +31,13 @@ _EXAMPLE = re.compile(r": expected (as in|one such as) .*")
 
 def syntax_problems(sparql: str, pack: Pack) -> tuple[list[Problem], str]:
     """Return what is wrong, and the query with declarations of the pack's prefixes that it lacks."""
+    try:
+        sparql = read_query(sparql)
+    except SparqlSyntaxError as error:
+        return [Problem("L1", "syntax", str(error), "write the query again")], sparql
+    except QueryRefusedError as error:
+        text, _, hint = str(error).partition(": ")
+        return [Problem("L1", "size", text, hint)], sparql
     tokens = tokens_of(sparql)
     found = [*_labels(sparql, tokens)]
     missing = _undeclared(tokens)
@@ -97,6 +104,8 @@ def _placed(message: str, shift: int) -> str:
 def _hint(message: str, tokens: list[Token]) -> str:
     if (bare := _bare_call(tokens)) is not None:
         return f"write brackets around it and its name: SELECT ({bare}(?x) AS ?name)"
+    if " has U+" in message:
+        return message.rpartition(": ")[2]
     if _UNBOUND in message:
         return "add each selected variable to GROUP BY, or select SAMPLE of it: (SAMPLE(?x) AS ?name)"
     return "write the query again, as one whole SELECT or ASK with all brackets closed"

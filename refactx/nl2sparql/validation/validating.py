@@ -12,6 +12,7 @@ from refactx.nl2sparql.validation.running import run
 from refactx.nl2sparql.validation.scoping import scoping_problems
 from refactx.nl2sparql.validation.syntax import syntax_problems
 from refactx.sparql.engines import QueryRefusedError, SparqlEngine, SparqlSyntaxError
+from refactx.sparql.engines.worker import within
 
 ROWS, SECONDS = 10, 30.0
 
@@ -23,7 +24,7 @@ def validate(
 
     L1: pyoxigraph's parser, and prefixes that are not declared. L2: the rules of the pack, whether its names, graphs and
     services exist, whether variables have values, and texts where resources are expected. L3, if L1 and L2 find nothing
-    and there is an engine: at most `rows` rows, within `seconds`.
+    and there is an engine: at most `rows` rows. L1 and L2 take at most `seconds` together, and so does L3.
 
     >>> from refactx.nl2sparql.pack import load_pack
     >>> query = "PREFIX elita: <http://w3id.org/elita/> SELECT ?e { ?e elita:HasEmotion elita:Joy }"
@@ -31,12 +32,21 @@ def validate(
     >>> report.ok, report.problems[0].text
     (False, 'elita:Joy is unknown: liita has no such name')
     """
-    problems, whole = syntax_problems(sparql, pack)
-    if all(problem.code == "prefix" for problem in problems):
-        problems += _second_level(whole, pack)
+    try:
+        problems = within(seconds, lambda: _first_levels(sparql, pack))
+    except TimeoutError:
+        text = f"the check of the query takes more than {seconds:g} s"
+        return Report(problems=(Problem("L1", "time", text, "write it with fewer patterns and values"),))
     if problems or engine is None:
         return Report(problems=tuple(dict.fromkeys(problems)))
     return run(sparql, engine, rows, seconds)
+
+
+def _first_levels(sparql: str, pack: Pack) -> list[Problem]:
+    problems, whole = syntax_problems(sparql, pack)
+    if all(problem.code == "prefix" for problem in problems):
+        problems += _second_level(whole, pack)
+    return problems
 
 
 def _second_level(sparql: str, pack: Pack) -> Iterator[Problem]:

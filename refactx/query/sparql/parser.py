@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from pyparsing import ParseBaseException
 from rdflib.plugins.sparql.parser import parseQuery
 
-from refactx.query.sparql.tokens import Lexer, Token
+from refactx.query.sparql.tokens import Lexer, Token, plain_query
 from refactx.query.walk import QueryError
 
 Value = TypeVar("Value")
@@ -28,6 +28,7 @@ def parse_text(text: str) -> Any:
 
     Raises QueryError, with line and column, if the text is not SPARQL.
     """
+    text = plain_query(text)
     tokens = list(_readable(_LEXER.tokens(text)))
     written = "".join(token.text for token in tokens)
     try:

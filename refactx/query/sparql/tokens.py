@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-PREFIX = r"(?:[^\W\d_](?:[\w.-]*[\w-])?)?:"
+PREFIX = r"(?:[^\W\d_](?:[\w.-]{0,99}[\w-])?)?:"
 """The pattern of a prefix with its colon."""
 _ESCAPE = r"%[0-9A-Fa-f]{2}|\\[_~.\-!$&'()*+,;=/?#@%]"
 _LOCAL = rf"(?:(?:[\w:]|{_ESCAPE})(?:(?:[\w:.-]|{_ESCAPE})*(?:[\w:-]|{_ESCAPE}))?)?"
@@ -19,10 +19,11 @@ _KINDS = rf"""(?P<iri><[^<>"{{}}|^`\\\x00-\x20]*>)
     |(?P<name>{PREFIX}{_LOCAL})
     |(?P<word>\w+)
     |(?P<other>.)"""
-_SPACES = r"""(?P<space>\s+)
-    |(?P<comment>\#[^\n\r]*)
-    |(?P<string>\"{3}(?:\"{0,2}(?:[^\"\\]|\\.))*\"{3}|'{3}(?:'{0,2}(?:[^'\\]|\\.))*'{3}
+_STRING = r"""(?P<string>\"{3}(?:\"{0,2}(?:[^\"\\]|\\.))*\"{3}|'{3}(?:'{0,2}(?:[^'\\]|\\.))*'{3}
         |"(?:[^"\\\n\r]|\\.)*"|'(?:[^'\\\n\r]|\\.)*')"""
+_SPACES = rf"(?P<space>\s+)|(?P<comment>\#[^\n\r]*)|{_STRING}"
+_ESCAPED = re.compile(rf"{_STRING}|\\(?:u([0-9A-Fa-f]{{4}})|U([0-9A-Fa-f]{{8}}))", re.VERBOSE | re.DOTALL)
+_MARK = re.compile("^\ufeff", re.MULTILINE)
 _LINE_ENDS = str.maketrans({"\n": r"\n", "\r": r"\r"})
 
 
@@ -38,6 +39,25 @@ class Token:
     def is_space(self) -> bool:
         """Whether it is white space or a comment."""
         return self.kind in ("space", "comment")
+
+
+def plain_query(text: str) -> str:
+    r"""Return a query without byte order marks, which begin files, and with characters in place of their escapes.
+
+    Escapes (SPARQL 1.1, 19.2) within strings stay: parsers read them with the string.
+
+    >>> plain_query(r"ASK \u007B wd:Q1 rdfs:label '\u0041' }")
+    "ASK { wd:Q1 rdfs:label '\\u0041' }"
+    """
+    if "\ufeff" in text:
+        text = _MARK.sub("", text)
+    return _ESCAPED.sub(_character, text) if "\\u" in text or "\\U" in text else text
+
+
+def _character(match: re.Match[str]) -> str:
+    digits = match[2] or match[3]
+    code = 0xD800 if digits is None else int(digits, 16)
+    return match[0] if 0xD800 <= code < 0xE000 or code > 0x10FFFF else chr(code)  # no half of a character
 
 
 class Lexer:

@@ -19,8 +19,6 @@ from refactx.query.sparql.values import DATES, NUMBERS, XSD, lexical_day, number
 from refactx.query.sparql.writer import PREFIXES
 from refactx.query.walk import Closure, QueryError
 
-_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
-
 
 class OtherPart(Exception):  # noqa: N818  # the reason for None, within this package
     """A part of SPARQL that patterns do not have."""
@@ -28,14 +26,16 @@ class OtherPart(Exception):  # noqa: N818  # the reason for None, within this pa
 
 def parse_sparql(text: str) -> Any:
     """Return rdflib's tree of a query, with prefixes and paths resolved."""
+    from refactx.query.pgmr.uris import PREFIXES as KNOWN  # which imports this package
+
     parsed = parse_text(text)
-    prefixes = {**PREFIXES, "rdf": _RDF}
     try:
-        prologue = algebra.translatePrologue(parsed[0], None, prefixes)
+        prologue = algebra.translatePrologue(parsed[0], None, KNOWN)
         resolve = functools.partial(algebra.translatePName, prologue=prologue)
         return algebra.traverse(algebra.traverse(parsed[1], visitPost=resolve), visitPost=algebra.translatePath)
     except Exception as error:  # rdflib raises no class of its own
-        raise QueryError(f"this is not SPARQL: {error}: declare it with PREFIX") from None
+        todo = "declare it with PREFIX" if "prefix" in str(error) else "write it in another way"
+        raise QueryError(f"this is not SPARQL: {' '.join(str(error).split())}: {todo}") from None
 
 
 def name_of(node: Any) -> str | None:

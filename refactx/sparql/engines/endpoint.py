@@ -14,7 +14,7 @@ from refactx.sparql.engines.address import read_address
 from refactx.sparql.engines.engine import EngineError, EngineTimeoutError, Result
 from refactx.sparql.engines.pace import pace_of
 from refactx.sparql.engines.replies import ACCEPTED, Reply, TryAgain
-from refactx.sparql.syntax.check import check_query
+from refactx.sparql.syntax.check import check_query, read_query
 from refactx.sparql.syntax.limit import with_limit
 
 if TYPE_CHECKING:
@@ -77,11 +77,12 @@ class EndpointEngine:
         """
         import tenacity
 
-        checked = check_query(query)
+        query, seconds = read_query(query), SECONDS if seconds is None else seconds
+        end = time.monotonic() + seconds
+        checked = check_query(query, seconds)
         if limit is not None and not checked.is_ask:
             query = with_limit(query, limit + 1)
-        text, seconds = with_declarations(query), SECONDS if seconds is None else seconds
-        end = time.monotonic() + seconds
+        text = with_declarations(query)
         retrying = tenacity.Retrying(
             sleep=self._sleep,
             stop=tenacity.stop_after_attempt(ATTEMPTS) | tenacity.stop_before_delay(seconds),

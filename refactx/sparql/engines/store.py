@@ -8,8 +8,7 @@ from pyoxigraph import QueryBoolean, QuerySolutions, Store
 from refactx.query.pgmr.uris import PREFIXES
 from refactx.sparql.engines.engine import EngineError, EngineTimeoutError, QueryRefusedError, Result, Rows, Term
 from refactx.sparql.engines.worker import Worker
-from refactx.sparql.syntax.check import check_depth, check_query
-from refactx.sparql.syntax.tokens import tokens_of
+from refactx.sparql.syntax.check import check_alone, check_query, read_query
 
 _AT_ONCE = 1024
 
@@ -30,11 +29,8 @@ class StoreEngine:
 
     def run(self, query: str, *, limit: int | None = None, seconds: float | None = None) -> Result:
         """Run a SELECT or ASK, as `refactx.sparql.engines.SparqlEngine` says. SERVICE is refused."""
-        check_depth(query)
-        if "SERVICE" in query.upper() and any(token.upper == "SERVICE" for token in tokens_of(query)):
-            raise QueryRefusedError(
-                "SERVICE asks other servers, and the store of an index is alone: run the query at an endpoint (--endpoint)"
-            )
+        query = read_query(query)
+        check_alone(query)
         try:
             if seconds is None:
                 return self._run(query, limit, lambda: None)
@@ -43,15 +39,16 @@ class StoreEngine:
             raise EngineTimeoutError(
                 f"the query takes more than {seconds:g} seconds on the store: give it more time (--timeout), or bind more"
             ) from None
-        except SyntaxError as error:
-            check_query(query)
-            raise EngineError(f"the store cannot run this query: {error}") from None
         except (OSError, RuntimeError, ValueError) as error:
             raise EngineError(f"the store cannot run this query: {' '.join(str(error).split())}") from None
 
     def _run(self, query: str, limit: int | None, check: Callable[[], object]) -> Result:
         used = {prefix: iri for prefix, iri in PREFIXES.items() if f"{prefix}:" in query}  # each takes 1 µs
-        found = self._store.query(query, prefixes=used)
+        try:
+            found = self._store.query(query, prefixes=used)
+        except SyntaxError as error:
+            check_query(query)
+            raise EngineError(f"the store cannot run this query: {error}") from None
         if isinstance(found, QueryBoolean):
             return bool(found)
         if not isinstance(found, QuerySolutions):

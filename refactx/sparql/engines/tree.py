@@ -4,6 +4,7 @@ A walk is answered without a store: `SELECT ?x { wd:Q1588 wdt:P1449 ?x }` is `li
 those that the store of the index gives, or the query is refused: one whose rows may be there twice has to have DISTINCT.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -18,9 +19,10 @@ from refactx.query.denote import denote
 from refactx.query.tree_facts import TreeFacts
 from refactx.sparql.engines.engine import EngineTimeoutError, QueryRefusedError, Result, Rows, Term
 from refactx.sparql.engines.no_walk import reason_against
+from refactx.sparql.engines.worker import within
 from refactx.sparql.store.building import triples_of
 from refactx.sparql.store.terms import entity, own
-from refactx.sparql.syntax.check import Checked, check_query
+from refactx.sparql.syntax.check import Checked, check_alone, check_query, read_query
 
 SECONDS = 60.0
 """The most time of a query, if none is given."""
@@ -53,11 +55,16 @@ class TreeEngine:
 
         Raises InputError if rdflib is not installed, and as `Index.children` does.
         """
-        checked = check_query(query)
-        walk = from_sparql(query, self._facts, exact=True)
-        if walk is None or not (checked.is_ask or (len(checked.variables) == 1 and _has_distinct_rows(query, walk))):
-            raise QueryRefusedError(f"{reason_against(query, checked, self._facts)}: {self._advice}")
-        limits = replace(_LIMITS, seconds=SECONDS if seconds is None else seconds)
+        query, begun = read_query(query), time.monotonic()
+        check_alone(query)
+        seconds = SECONDS if seconds is None else seconds
+        try:
+            checked, walk = within(seconds, lambda: self._read(query))
+        except TimeoutError:
+            raise EngineTimeoutError(
+                f"to read the query takes more than {seconds:g} s: write less, or give it more time (--timeout)"
+            ) from None
+        limits = replace(_LIMITS, seconds=max(0.0, begun + seconds - time.monotonic()))
         answer = self._answer(walk, limits)
         if not answer.is_complete and walk.head != "list":
             raise EngineTimeoutError(
@@ -69,6 +76,14 @@ class TreeEngine:
 
     def close(self) -> None:
         """Do nothing: the index stays open."""
+
+    def _read(self, query: str) -> tuple[Checked, Query]:
+        """Return the walk that a query is, or raise QueryRefusedError."""
+        checked = check_query(query)
+        walk = from_sparql(query, self._facts, exact=True)
+        if walk is None or not (checked.is_ask or (len(checked.variables) == 1 and _has_distinct_rows(query, walk))):
+            raise QueryRefusedError(f"{reason_against(query, checked, self._facts)}: {self._advice}")
+        return checked, walk
 
     def _answer(self, walk: Query, limits: Limits) -> Answer:
         try:

@@ -32,7 +32,7 @@ class Call:
 class Worker:
     """A thread for calls. Several threads may use it: their calls wait for each other.
 
-    >>> Worker().run(lambda call: 1 + 1, seconds=60)
+    >>> within(60, lambda: 1 + 1)
     2
     """
 
@@ -69,6 +69,15 @@ class Worker:
             if self._calls is not None:
                 self._calls.put(None)
                 self._calls = None
+
+
+def within(seconds: float, function: Callable[[], Value]) -> Value:
+    """Return what a function returns that runs in a thread of its own. Raises as `Worker.run` does."""
+    worker = Worker()
+    try:
+        return worker.run(lambda call: function(), seconds)
+    finally:
+        worker.close()
 
 
 def _work(calls: "SimpleQueue[Call | None]") -> None:

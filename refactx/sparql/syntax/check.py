@@ -5,6 +5,8 @@ come from the tokens (a prefix that is not declared, a bracket that is not close
 """
 
 import re
+import unicodedata
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import pairwise
@@ -12,8 +14,17 @@ from itertools import pairwise
 from pyoxigraph import QueryBoolean, QuerySolutions, Store
 
 from refactx.query.pgmr.uris import PREFIXES
+from refactx.query.sparql.tokens import plain_query
 from refactx.query.walk import QueryError
-from refactx.sparql.engines.engine import QueryRefusedError, SparqlSyntaxError, UnknownFunctionError
+from refactx.sparql.engines.engine import (
+    EngineTimeoutError,
+    QueryRefusedError,
+    SparqlSyntaxError,
+    UnknownFunctionError,
+)
+from refactx.sparql.engines.worker import within
+from refactx.sparql.syntax.reader import FORMS, ShapeReader
+from refactx.sparql.syntax.shape import ShapeError
 from refactx.sparql.syntax.tokens import Token, line_and_column, tokens_of
 
 EXAMPLE = "SELECT ?x { wd:Q1588 wdt:P1449 ?x }"
@@ -24,6 +35,17 @@ _PLACE = re.compile(r"line (\d+), column (\d+)")
 _SHOWN = 40
 _DEEPEST = 200
 """More open brackets within each other end the process: pyoxigraph's parser recurses, and the stack has an end."""
+LONGEST, MOST_PATTERNS, MOST_SIGNS = 100_000, 100, 1_000
+"""Characters; triple patterns, and keywords and signs, beyond which pyoxigraph takes too long: 4 s for 100 patterns of
+one subject, 19 s for 150; 5 s for 1,000 parts joined by OPTIONAL, UNION or ||. With 3,000, the stack ends."""
+_PLAIN = ("space", "other")
+_UNCOUNTED = frozenset({"(", ")", ","})
+_LABEL_SERVICE = ("wikibase:label", "<http://wikiba.se/ontology#label>")
+_HINTS = ("hint:", "<http://www.bigdata.com/queryHints#")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_ODD = re.compile(r"[^\t\n\r -~]")
+_REPAIRS = {"Zs": "write a space", "Pd": "write -", "Pi": 'write "', "Pf": 'write "', "Cf": "leave it out"}
+"""What to write in place of a character, by its category in Unicode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +56,69 @@ class Checked:
     variables: tuple[str, ...] = ()
 
 
-def check_query(text: str) -> Checked:
+def read_query(text: str) -> str:
+    """Return a query as it is read everywhere: without a byte order mark or escapes of characters outside of strings.
+
+    Raises SparqlSyntaxError if it has bytes that are no UTF-8, and QueryRefusedError if it is too large: the time to parse
+    and plan it would grow with its size to the power of 2 to 4, and deep ones would end the process.
+    """
+    text = plain_query(text)
+    if not text.isascii() and (byte := _SURROGATE.search(text)) is not None:
+        raise _odd_character(text, byte.start())
+    if len(text) > LONGEST:
+        raise QueryRefusedError(f"the query has {len(text):,} characters: write it with at most {LONGEST:,}")
+    if len(text) > 2 * MOST_PATTERNS:  # shorter ones have no room for that many terms
+        _check_size(tokens_of(text))
+    return text
+
+
+def _check_size(tokens: list[Token]) -> None:
+    depth = deepest = signs = 0
+    for token in tokens:
+        if token.kind == "other":
+            depth += (token.text in _CLOSING) - (token.text in _CLOSING.values())
+            deepest = max(deepest, depth)
+        signs += token.kind in ("word", "other") and token.text not in _UNCOUNTED
+    if deepest > _DEEPEST:
+        raise QueryRefusedError(f"the query has {deepest} brackets within each other: write it with at most {_DEEPEST}")
+    if signs > MOST_SIGNS:
+        raise QueryRefusedError(
+            f"the query has {signs:,} keywords and signs: write it with at most {MOST_SIGNS:,}, and many values with VALUES "
+            "or IN"
+        )
+    reader = ShapeReader(tokens)
+    with suppress(ShapeError):
+        reader.read()
+    patterns = len(reader.shape.triples) + reader.shape.listed + sum(token.text == "/" for token in tokens)
+    if patterns > MOST_PATTERNS:
+        raise QueryRefusedError(
+            f"the query has {patterns} triple patterns and steps of paths: write it with at most {MOST_PATTERNS}, in several "
+            "queries, or with + or * in place of many steps"
+        )
+
+
+def check_query(text: str, seconds: float | None = None) -> Checked:
     """Return what a query is. It may have labels in angle brackets, and need not declare the prefixes of Wikidata.
 
     >>> check_query("SELECT ?x ?y { <New York> <capital> ?x . ?x rdfs:label ?y }").variables
     ('x', 'y')
 
     Raises SparqlSyntaxError, with line and column, if it is not SPARQL, and QueryRefusedError if it is an update,
-    neither SELECT nor ASK, or has a function that is unknown.
+    neither SELECT nor ASK, too large, or has a function that is unknown; EngineTimeoutError after some seconds, if given.
     """
-    check_depth(text)
+    text = read_query(text)
+    if seconds is None:
+        return _checked(text)
+    try:
+        return within(seconds, lambda: _checked(text))
+    except TimeoutError:
+        raise EngineTimeoutError(
+            f"the check of the query takes more than {seconds:g} s: write it with fewer patterns, or give it more time "
+            "(--timeout)"
+        ) from None
+
+
+def _checked(text: str) -> Checked:
     tokens = tokens_of(text)
     try:
         result = Store().query(_harmless(tokens), base_iri=_BASE, prefixes=PREFIXES)
@@ -60,17 +135,23 @@ def check_query(text: str) -> Checked:
     )
 
 
-def check_depth(text: str) -> None:
-    """Raise QueryRefusedError if a query has so many brackets within each other that it cannot be parsed."""
-    if text.count("{") + text.count("(") + text.count("[") <= _DEEPEST:
+def check_alone(query: str) -> None:
+    """Raise QueryRefusedError if a query has what is for an endpoint: SERVICE, or hints to Wikidata's planner."""
+    if not re.search("SERVICE|queryHints#|hint:", query, re.IGNORECASE):
         return
-    depth = deepest = 0
-    for token in tokens_of(text):
-        if token.kind == "other":
-            depth += (token.text in _CLOSING) - (token.text in _CLOSING.values())
-            deepest = max(deepest, depth)
-    if deepest > _DEEPEST:
-        raise QueryRefusedError(f"the query has {deepest} brackets within each other: write it with at most {_DEEPEST}")
+    words = [token for token in tokens_of(query) if not token.is_space]
+    for at, token in enumerate(words):
+        if token.upper == "SERVICE":
+            if any(one.text in _LABEL_SERVICE for one in words[at + 1 : at + 3]):
+                raise QueryRefusedError(
+                    "SERVICE wikibase:label is a part of Wikidata's own service: leave it out, and its variables such as "
+                    "?xLabel, since tables show names without it; rdfs:label has them as text"
+                )
+            raise QueryRefusedError(
+                "SERVICE asks other servers, and the engines of an index are alone: run the query at an endpoint (--endpoint)"
+            )
+        if token.text.startswith(_HINTS) and token.kind in ("name", "iri") and words[at - 1].upper != "PREFIX":
+            raise QueryRefusedError(f"{token.text} is a hint to Wikidata's own service: leave its line out")
 
 
 def fault(text: str, tokens: list[Token], found: str) -> SparqlSyntaxError | QueryRefusedError:
@@ -82,6 +163,11 @@ def fault(text: str, tokens: list[Token], found: str) -> SparqlSyntaxError | Que
         return QueryRefusedError(
             f"this is a SPARQL update ({form}), which was not run: queries only read, so write SELECT or ASK"
         )
+    odd = (
+        match.start() + token.start for token in tokens if token.kind in _PLAIN and (match := _ODD.search(token.text))
+    )
+    if any(token.upper in FORMS for token in tokens) and (position := next(odd, None)) is not None:
+        return _odd_character(text, position)
     for position, reason in (_undeclared(tokens), _bracket(text, tokens), _by_rdflib(text, tokens)):
         if reason:
             return _error(text, position, reason)
@@ -91,6 +177,17 @@ def fault(text: str, tokens: list[Token], found: str) -> SparqlSyntaxError | Que
     if line.isdecimal() and column.isdecimal() and not reason:
         return SparqlSyntaxError(f"this is not SPARQL: line {line}, before column {column}: expected as in {EXAMPLE}")
     return SparqlSyntaxError(f"this is not SPARQL: {reason or found}")
+
+
+def _odd_character(text: str, position: int) -> SparqlSyntaxError:
+    """Return the error for a character that SPARQL has only within strings, names and comments."""
+    character, (line, column) = text[position], line_and_column(text, position)
+    if _SURROGATE.match(character):
+        byte = f"a byte that is no UTF-8 (0x{ord(character) & 0xFF:02X}): save or send the query as UTF-8"
+        return SparqlSyntaxError(f"this is not SPARQL: line {line}, column {column} has {byte}")
+    what = f"U+{ord(character):04X} ({unicodedata.name(character, 'a control character')})"
+    repair = _REPAIRS.get(unicodedata.category(character), "leave it out, or write it in quotes")
+    return SparqlSyntaxError(f"this is not SPARQL: line {line}, column {column} has {what}: {repair}")
 
 
 def _masked(tokens: list[Token]) -> str:

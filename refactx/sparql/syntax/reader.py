@@ -227,6 +227,7 @@ class ShapeReader:
             self._next()
             while not self._is(")"):
                 self._term()
+                self.shape.listed += 1
             self._next()
         else:
             self._constant()

@@ -60,7 +60,8 @@ class Values:
 @dataclass(slots=True)
 class Shape:
     """A query. `form`: `SELECT`, `ASK`, ...; `prologue`: its declarations; `where`: its patterns; `modifiers`: the
-    tokens after them. `triples`, `values`: all that it has, also within expressions and groups."""
+    tokens after them. `triples`, `values`: all that it has, also within expressions and groups; `listed`: how many terms
+    its collections have, which are triples too."""
 
     form: str = ""
     prologue: Span = (0, 0)
@@ -68,6 +69,7 @@ class Shape:
     modifiers: Span = (0, 0)
     triples: list[Triple] = field(default_factory=list)
     values: list[Values] = field(default_factory=list)
+    listed: int = 0
 
 
 @dataclass(slots=True)

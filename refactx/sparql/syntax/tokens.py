@@ -21,7 +21,7 @@ TokenKind = Literal[
     "space", "comment", "string", "iri", "label", "name", "variable", "blank", "language", "number", "word", "other"
 ]
 
-_PREFIX = r"(?:[^\W\d_](?:[\w.-]*[\w-])?)?:"
+_PREFIX = r"(?:[^\W\d_](?:[\w.-]{0,99}[\w-])?)?:"
 _ESCAPE = r"%[0-9A-Fa-f]{2}|\\[_~.\-!$&'()*+,;=/?#@%]"
 _LOCAL = rf"(?:(?:[\w:]|{_ESCAPE})(?:(?:[\w:.-]|{_ESCAPE})*(?:[\w:-]|{_ESCAPE}))?)?"
 _TOKEN = re.compile(
@@ -33,7 +33,7 @@ _TOKEN = re.compile(
     |(?P<blank>_:\w(?:[\w.-]*[\w-])?)
     |(?P<language>@[A-Za-z]+(?:-[A-Za-z0-9]+)*)
     |(?P<name>{_PREFIX}{_LOCAL})
-    |(?P<number>(?:\d+\.?\d*|\.\d+)[eE][+-]?\d+|\d*\.\d+|\d+(?!\w))
+    |(?P<number>(?:\d++\.?\d*+|\.\d++)[eE][+-]?\d++|\d*+\.\d++|\d++(?!\w))
     |(?P<word>\w+)
     |(?P<other>\^\^|&&|\|\||!=|<=|>=|.)""",
     re.VERBOSE | re.DOTALL,
