@@ -1,11 +1,14 @@
-"""The folder of ReFactX's own data, `$REFACTX_HOME` or by default the user's data folder; and paths of index files.
+"""The folder of ReFactX's own data, `$REFACTX_HOME` or by default the user's data folder; and paths of index files;
+and how files of settings are read.
 
 For root the default is `/var/lib/refactx`, because root's database server runs as another user, who cannot enter
 `/root`. Missing folders are made; an existing folder is never changed.
 """
 
 import os
+import tomllib
 from pathlib import Path
+from typing import Any
 
 from refactx.errors import InputError
 
@@ -13,6 +16,18 @@ ROOT_HOME = Path("/var/lib/refactx")
 
 INDEX_FILE = ".refactx"
 """The end of the names of index files. No index in a database has such a name."""
+
+
+def read_toml(text: str) -> dict[str, Any]:
+    """Return a document of TOML. Raises ValueError, with a message of one line, also where Python's reader fails otherwise."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("it has too many brackets within each other") from None
+    except ValueError as error:
+        if "integer string conversion" in str(error):
+            raise ValueError("it has a number of too many digits") from None
+        raise
 
 
 def refactx_home() -> Path:

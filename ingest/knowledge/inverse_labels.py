@@ -18,13 +18,13 @@ languages other than English get ` (inverse)`.
 """
 
 import re
-import tomllib
 from pathlib import Path
 
 from refactx.errors import InputError
 from refactx.fact import counted
 from refactx.fact import clean_part
 from refactx.ingest.selection import read_text
+from refactx.paths import read_toml
 
 
 def _words(text: str) -> frozenset[str]:
@@ -117,8 +117,8 @@ def _line_entries(path: Path) -> list[tuple[str, str, str]]:
 def _toml_entries(path: Path) -> list[tuple[str, str, str]]:
     text = read_text(path)
     try:
-        table = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # also for a number too long for Python, and tables nested too deeply
+        table = read_toml(text)
+    except ValueError as error:
         raise InputError(f'{path} is not TOML ({error}): expected lines such as P57 = "director of"') from None
     for key, name in table.items():
         if not isinstance(name, str):

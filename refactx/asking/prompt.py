@@ -6,7 +6,6 @@ removed from it (`refactx.writing.conversation`).
 """
 
 import math
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -17,6 +16,7 @@ from refactx.choosing.queries.answering import TELLS
 from refactx.choosing.queries.words import QueryWords
 from refactx.errors import InputError
 from refactx.fact import clean_part
+from refactx.paths import read_toml
 from refactx.writing.conversation import Message, conversation_ids, without_control
 
 
@@ -89,13 +89,13 @@ def load_prompt(name: str = "wikidata") -> Prompt:
     """
     source = Path(name) if name.endswith(".toml") else files("refactx.prompts") / f"{name}.toml"
     try:
-        fields = tomllib.loads(source.read_text(encoding="utf-8"))
+        fields = read_toml(source.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(
             f"there is no prompt {name}: give the name of a built-in prompt, such as wikidata, or the path of a .toml "
             "file"
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise InputError(f"the prompt {name} is not TOML: {error}") from error
     try:
         examples = tuple(Example(**example) for example in fields.pop("example", []))

@@ -7,7 +7,6 @@ counts as wrong.
 """
 
 import json
-import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -21,6 +20,7 @@ from tqdm import tqdm
 from refactx.asking.prompt import Prompt
 from refactx.errors import InputError
 from refactx.eval.logs import AnswerLog, write_atomically
+from refactx.paths import read_toml
 from refactx.writing.chat_server import RETRIES, ChatServer, ServerRole
 from refactx.writing.conversation import without_thoughts
 
@@ -74,12 +74,12 @@ def load_judge_prompt(path: Path | None = None) -> JudgePrompt:
     """Return the judge's prompt, from a TOML file or the built-in one. Raise InputError if it is not valid."""
     source = path or files("refactx.prompts") / "judge.toml"
     try:
-        prompt = JudgePrompt(**tomllib.loads(source.read_text(encoding="utf-8")))
+        prompt = JudgePrompt(**read_toml(source.read_text(encoding="utf-8")))
         for text in (prompt.system, prompt.right, prompt.wrong):
             if not isinstance(text, str) or not text.strip():
                 raise ValueError("system, right and wrong must be texts")
         prompt.message("question", ["gold"], "answer")
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError, TypeError, ValueError, KeyError) as error:
+    except (OSError, TypeError, ValueError, KeyError) as error:
         raise InputError(
             f"{source} is not a judge's prompt ({error}): it needs the texts system, user, right and wrong, and user "
             "needs $question, $gold and $answer"

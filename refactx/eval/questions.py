@@ -101,7 +101,7 @@ def read_texts(path: Path) -> list[str]:
 
     content = _standard_input() if str(path) == "-" else _content(path)
     if content.lstrip()[:1] not in ("{", "["):
-        texts = [line.strip() for line in content.splitlines() if line.strip()]
+        texts: list[Any] = [line.strip() for line in content.splitlines() if line.strip()]
     else:
         document = _documents(content, path)
         records = [document] if isinstance(document, dict) else document

@@ -18,6 +18,7 @@ from refactx.query.walk import HEADS, OPERATORS, By, Closure, Head, Hop, Operato
 TERMINATOR = " ."
 _TOKEN = re.compile(r"\s*(?:<([^<>]*)>([+*]?)|(starts\s+with|[A-Za-z]+|\d+|\.)(?=\s|<|$))")
 _BEGINS = re.compile(rf"\s*(?:{'|'.join(HEADS)})(?:\s+\d+)?\s*<")
+LONGEST, _DIGITS, _SHOWN = 10_000, 9, 200
 _EXAMPLE = "count <Louisiana> <nickname> ."
 
 
@@ -62,6 +63,8 @@ def read_line(text: str) -> Query:
         which=(Which(hops=(Hop(predicate='continent', closure=''),), operator='is', value='Africa'),),
         by=By(predicate='length', counted=False), limit=3)
     """
+    if len(text) > LONGEST:
+        raise QueryError(f"the query has {len(text):,} characters: write it with at most {LONGEST:,}")
     return _Reader(text).query()
 
 
@@ -79,7 +82,9 @@ class _Reader:
         head = self._word(HEADS)
         if head is None:
             raise self._error(f"one of {', '.join(HEADS)}")
-        limit = int(self._tokens[self._at][0]) if self._is_number() else None
+        limit = int(self._tokens[self._at][0][: _DIGITS + 1]) if self._is_number() else None
+        if limit is not None and limit >= 10**_DIGITS:
+            raise QueryError(f"a number of members has at most {_DIGITS} digits")
         self._at += limit is not None
         units = self._units()
         if not units:
@@ -144,7 +149,9 @@ class _Reader:
 
     def _error(self, expected: str) -> QueryError:
         found = "the end" if self._at >= len(self._tokens) else repr(self._tokens[self._at][0])
-        return QueryError(f"the query {self._text!r} has {found} in place of {expected}: write as in {_EXAMPLE!r}")
+        return QueryError(
+            f"the query {self._text[:_SHOWN]!r} has {found} in place of {expected}: write as in {_EXAMPLE!r}"
+        )
 
 
 def _tokens(text: str) -> Iterator[tuple[str, Hop | None]]:
@@ -153,14 +160,14 @@ def _tokens(text: str) -> Iterator[tuple[str, Hop | None]]:
     while text[at:].strip():
         match = _TOKEN.match(text, at)
         if match is None:
-            raise QueryError(f"the query {text.strip()!r} cannot be read from {text[at:].strip()[:40]!r} on")
+            raise QueryError(f"the query {text.strip()[:_SHOWN]!r} cannot be read from {text[at:].strip()[:40]!r} on")
         name, closure, word = match.groups()
         if word is not None:
             yield " ".join(word.split()), None
         else:
             part = written_part(name)
             if not part:
-                raise QueryError(f"the query {text.strip()!r} has a name without visible text")
+                raise QueryError(f"the query {text.strip()[:_SHOWN]!r} has a name without visible text")
             yield f"<{part}>", Hop(part, _closure(closure))
         at = match.end()
 

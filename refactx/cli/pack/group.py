@@ -11,6 +11,7 @@ from refactx.cli.help import OrderedGroup
 from refactx.cli.options import JSON, print_json
 from refactx.cli.pack.views import print_check, print_made, print_pack, print_retrieved
 from refactx.errors import InputError
+from refactx.fact import counted
 
 if TYPE_CHECKING:
     from refactx.sparql.engines import SparqlEngine
@@ -45,7 +46,7 @@ def list_(as_json: bool) -> None:
     if as_json:
         return print_json([{"name": one.name, "title": one.title, "examples": len(one.examples)} for one in packs])
     for one in packs:
-        click.echo(f"{one.name:<12} {one.title} ({len(one.examples)} examples)")
+        click.echo(f"{one.name:<12} {one.title} ({counted(len(one.examples), 'example')})")
     return None
 
 

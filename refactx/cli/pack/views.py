@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from refactx.cli.options import print_json
-from refactx.fact import line, visible
+from refactx.fact import counted, line, visible
 
 if TYPE_CHECKING:
     from refactx.nl2sparql.checking import PackCheck
@@ -62,8 +62,8 @@ def print_check(pack: "Pack", found: "PackCheck", ran: bool, as_json: bool) -> N
     for note in found.notes:
         click.echo(f"note: {line(note)}")
     rows = f", {found.ran} of them with rows" if ran else ""
-    wrong = f"{len(found.problems)} problem{'s' if len(found.problems) != 1 else ''}"
-    click.echo(f"pack {pack.name}: {len(pack.examples)} examples{rows}, {wrong}")
+    wrong = counted(len(found.problems), "problem")
+    click.echo(f"pack {pack.name}: {counted(len(pack.examples), 'example')}{rows}, {wrong}")
     return None
 
 
@@ -138,8 +138,9 @@ def print_made(made: "MadePack", as_json: bool) -> None:
     for note in made.notes:
         click.echo(f"note: {line(note)}", err=True)
     counts = (
-        f"{len(pack.schema)} classes and properties, {len(pack.graphs)} graphs, {len(pack.patterns)} patterns, "
-        f"{len(pack.rules)} rules, {len(pack.examples)} examples"
+        f"{len(pack.schema):,} classes and properties, {counted(len(pack.graphs), 'graph')}, "
+        f"{counted(len(pack.patterns), 'pattern')}, {counted(len(pack.rules), 'rule')}, "
+        f"{counted(len(pack.examples), 'example')}"
     )
     click.echo(f"pack {pack.name} in {pack.folder} (by {made.by}): {counts}")
     click.echo(f"Edit its files, and check them with `refactx pack check {pack.folder}`.", err=True)

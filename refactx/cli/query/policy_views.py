@@ -62,7 +62,7 @@ def _lines(reply: PolicyReply, rows: Sequence[Sequence[Cell]], shown: int, expla
         yield f"Made up: {id_}, which the index does not have"
     for row in rows[:shown]:
         yield f"Row: {'  '.join(filter(None, map(_cell, row)))}"
-    yield from more(len(rows), shown, "rows")
+    yield from more(len(rows), shown, "row")
     if isinstance(reply.result, Rows) and reply.result.truncated and len(rows) <= shown:
         yield f"({line(reply.result.reason) or 'there are more rows: see --limit'})"
 

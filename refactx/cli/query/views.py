@@ -7,7 +7,7 @@ import click
 
 from refactx.asking.replies import Reply
 from refactx.cli.options import print_json
-from refactx.fact import Link, LinkedFact, line, visible
+from refactx.fact import Link, LinkedFact, counted, line, visible
 from refactx.query import AnsweredQuery, write_line
 from refactx.query.denote import DEFAULT_LIMITS
 from refactx.query.values import bare_name
@@ -74,19 +74,19 @@ def _rows(answered: AnsweredQuery, shown: int) -> Iterator[str]:
     for row, by in list(zip(answered.rows, sorted_by, strict=True))[:shown]:
         parts = [_label(row), by, (isinstance(row, Link) and row.url) or ""]
         yield f"Row: {'  '.join(line(part) for part in parts if part)}"
-    yield from more(len(answered.rows), shown, "rows")
+    yield from more(len(answered.rows), shown, "row")
 
 
 def more(count: int, shown: int, what: str) -> Iterator[str]:
-    """Yield how many of some things are not shown."""
+    """Yield how many of some things are not shown. `what`: one of them."""
     if count > shown:
-        yield f"(and {count - shown:,} more {what}: see --limit)"
+        yield f"(and {counted(count - shown, f'more {what}')}: see --limit)"
 
 
 def _more_facts(answered: AnsweredQuery, shown: int) -> Iterator[str]:
     """Yield how many facts are not shown: there may be more than were asked for."""
     if len(answered.facts) < DEFAULT_LIMITS.facts:
-        yield from more(len(answered.facts), shown, "facts")
+        yield from more(len(answered.facts), shown, "fact")
     elif len(answered.facts) >= shown:
         yield "(there may be more facts: see --limit)"
 
@@ -105,7 +105,7 @@ def _explanation(reply: Reply, shown: int) -> Iterator[str]:
     for candidate in choice.candidates[:shown]:
         told = choice.told(candidate)
         yield f"Candidate: {candidate.score:8.2f} (told {told:6.2f})  {line(write_line(candidate.query))}"
-    yield from more(len(choice.candidates), shown, "candidates")
+    yield from more(len(choice.candidates), shown, "candidate")
 
 
 def fact_line(fact: LinkedFact) -> str:

@@ -89,6 +89,8 @@ class _Session:
         if settings.explain:
             _note(f"{self._engine.name} answered in {seconds:.3f} s: {' '.join(visible(query.sparql).split())}")
         self._print(result)
+        if not isinstance(result, bool) and result.note:
+            _note(result.note)
         if settings.explain or (settings.endpoint is None and not isinstance(result, bool) and not result.rows):
             self._explain(query, result)
 

@@ -104,10 +104,8 @@ def print_store(report: "StoreReport") -> None:
         f"in {report.seconds:.1f} s"
     )
     if report.odd_dates:
-        are = "is" if report.odd_dates == 1 else "are"
-        click.echo(
-            f"{counted(report.odd_dates, 'date')} {are} no xsd:dateTime ({report.odd_date}): comparisons leave them out"
-        )
+        predicate, date = next(iter(report.odd_dates.items()))
+        click.echo(f"dates such as {date} of <{predicate}> are no xsd:dateTime: comparisons leave them out")
     if report.why:
         click.echo(f"it was built anew: {report.why}")
 

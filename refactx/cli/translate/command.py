@@ -15,6 +15,7 @@ from refactx.cli.translate.options import (
     open_translator,
     translator_options,
 )
+from refactx.fact import counted
 
 if TYPE_CHECKING:
     from refactx.nl2sparql import Event, Translation
@@ -80,7 +81,7 @@ def _line_of(event: "Event") -> str:
             return " ".join((detail.get("sparql") or "no query").split())
         case "execute":
             found = "; ".join(detail.get("problems", ()))
-            return found or ("right" if detail.get("rows") is None else f"right, {detail['rows']} rows")
+            return found or ("right" if detail.get("rows") is None else f"right, {counted(detail['rows'], 'row')}")
         case "verify":
             return detail.get("doubt") or "it asks what the question asks"
         case "explore":
@@ -97,7 +98,7 @@ def _print_translation(found: "Translation", as_json: bool) -> None:
         click.echo(f"no query: {found.reason or 'the model wrote none'}")
         return
     click.echo(found.sparql)
-    rows = "" if found.rows is None else f", {found.rows:,} row{'s' if found.rows != 1 else ''}"
+    rows = "" if found.rows is None else f", {counted(found.rows, 'row')}"
     sure = "" if found.confidence is None else f", confidence {found.confidence:.2f}"
     tried = f", {len(found.attempts)} attempts" if len(found.attempts) > 1 else ""
     click.echo(f"# {'valid' if found.valid else 'not valid'}{rows}{sure}{tried}")

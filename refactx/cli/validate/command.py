@@ -9,6 +9,7 @@ from refactx.cli.help import GroupedCommand
 from refactx.cli.options import DB, INDEX, JSON, print_json
 from refactx.cli.plain import query_text
 from refactx.errors import InputError
+from refactx.fact import counted
 
 if TYPE_CHECKING:
     from refactx.nl2sparql.pack import Pack
@@ -101,6 +102,6 @@ def _print(report: "Report") -> None:
         click.echo("valid")
     else:
         more = "at least " if report.truncated else ""
-        click.echo(f"valid: {more}{report.count} row{'s' if report.count != 1 else ''}")
+        click.echo(f"valid: {more}{counted(report.count, 'row')}")
         for row in report.rows:
             click.echo("  " + "  ".join("" if term is None else str(term) for term in row))

@@ -4,7 +4,6 @@ is read."""
 import hashlib
 import json
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -14,6 +13,7 @@ from refactx.errors import InputError
 from refactx.extras import require
 from refactx.nl2sparql.pack.pack import THRESHOLD, Example, Pack, Pattern, SchemaTerm, TermKind
 from refactx.nl2sparql.pack.table import Table
+from refactx.paths import read_toml
 
 if TYPE_CHECKING:
     from refactx.nl2sparql.rules import Rule
@@ -115,10 +115,10 @@ def read_pack(folder: Path) -> Pack:
 
 def _toml(path: Path) -> Table:
     try:
-        return Table(str(path), tomllib.loads(path.read_text(encoding="utf-8")))
+        return Table(str(path), read_toml(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}): expected a TOML file") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise InputError(f"{path} is not TOML: {error}") from error
 
 
@@ -143,14 +143,17 @@ def _lines(path: Path) -> Iterator[Table]:
             raise InputError(
                 f"{path}, line {error.lineno} is not JSON ({reason}): expected one object a line"
             ) from error
-        except RecursionError:
-            raise InputError(f"{path}, line {number} has too many brackets: expected one object a line") from None
+        except (RecursionError, ValueError) as error:
+            what = "brackets" if isinstance(error, RecursionError) else "digits"
+            raise InputError(f"{path}, line {number} has too many {what}: expected one object a line") from None
         if not isinstance(values, dict):
             raise InputError(f"{path}, line {number} is a {type(values).__name__}: expected an object")
         yield Table(f"{path}, line {number}", values)
 
 
 def _patterns(folder: Path) -> tuple[float, dict[str, Pattern]]:
+    from refactx.nl2sparql.patterns.wording import fault_of  # its package needs packs
+
     path = folder / PATTERNS
     if not path.is_file():
         return THRESHOLD, {}
@@ -172,10 +175,22 @@ def _patterns(folder: Path) -> tuple[float, dict[str, Pattern]]:
             phrases=one.mapping("phrases", Table.texts),
             implies=one.mapping("implies", Table.number),
         )
+        for some in (found[name].words, found[name].hints, found[name].unless):
+            for word in (word for words in some.values() for word in words):
+                if fault := fault_of(word):
+                    line = _line_of(path, name, word)
+                    raise InputError(f"{path}, line {line}, pattern {number} ({name}) has the word {word!r}: {fault}")
     for pattern in found.values():
         if unknown := sorted(pattern.implies.keys() - found.keys()):
             raise InputError(f"{path}: {pattern.name} implies {unknown[0]}, which is no pattern of this file")
     return table.number("threshold", THRESHOLD), found
+
+
+def _line_of(path: Path, name: str, word: str) -> int:
+    """Return the number of the line with a word of a pattern; of the pattern's name, if the word is written otherwise."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    begin = next((at for at, line in enumerate(lines) if name in line), 0)
+    return 1 + next((at for at, line in enumerate(lines) if at >= begin and word in line), begin)
 
 
 def _examples(folder: Path, patterns: dict[str, Pattern]) -> tuple[Example, ...]:

@@ -196,9 +196,11 @@ class _Reader:
 
     def _order(self, tree: Any, names: dict[str, Any]) -> Order | None:
         clause = tree.limitoffset
-        if clause and clause.offset and int(clause.offset):
+        if clause and clause.offset is not None and integer_of(clause.offset) != 0:
             raise OtherPart
-        self.patterns.limit = int(clause.limit) if clause and clause.limit is not None else None
+        self.patterns.limit = integer_of(clause.limit) if clause and clause.limit is not None else None
+        if clause and clause.limit is not None and self.patterns.limit is None:
+            raise OtherPart
         if not tree.orderby:
             return None
         if len(tree.orderby.condition) != 1 or not self.patterns.limit:

@@ -15,7 +15,7 @@ from rdflib.plugins.sparql import algebra
 
 from refactx.query.sparql.parser import parse_text
 from refactx.query.sparql.patterns import Step, Term
-from refactx.query.sparql.values import DATES, NUMBERS, XSD, lexical_day, number_text
+from refactx.query.sparql.values import DATES, NUMBERS, XSD, date_text, number_text
 from refactx.query.sparql.writer import PREFIXES
 from refactx.query.walk import Closure, QueryError
 
@@ -77,8 +77,7 @@ def _text_of(literal: Literal) -> str:
     lexical, datatype = str(literal), str(literal.datatype or "")
     text: str | None = lexical
     if datatype in DATES:
-        day = lexical_day(lexical)
-        text = f"{day[0]:04}-{day[1]:02}-{day[2]:02}" if day and day[0] > 0 else None
+        text = date_text(lexical)
     elif datatype in NUMBERS:
         text = number_text(lexical)
     elif (literal.language or "en") != "en" or datatype not in ("", XSD + "string"):
@@ -124,7 +123,8 @@ def _step_of_several(paths: Sequence[Any], closure: Closure) -> Step:
 
 
 def integer_of(node: Any) -> int | None:
-    return int(node) if isinstance(node, Literal) and re.fullmatch(r"-?\d+", str(node)) else None
+    """Return the whole number that a literal is; None if it is another, or has more digits than any that is meant."""
+    return int(node) if isinstance(node, Literal) and re.fullmatch(r"-?\d{1,18}", str(node)) else None
 
 
 def counted_variable(node: Any) -> str | None:

@@ -89,6 +89,20 @@ def lexical_day(lexical: str) -> Day | None:
     return day if day and 1 <= day[1] <= 12 and 1 <= day[2] <= _last(day[0], day[1]) else None
 
 
+def date_text(lexical: str) -> str | None:
+    """Return the fact that an xsd:dateTime or xsd:date is written for, which need be no day of the calendar; None for other
+    times and for those before the common era.
+
+    >>> [date_text(f"{day}T00:00:00Z") for day in ("1956-10-20", "1942-02-29", "1956-00-00", "-0043-03-15")]
+    ['1956-10-20', '1942-02-29', '1956', None]
+    """
+    match = _LEXICAL_DATE.fullmatch(lexical)
+    if match is None or int(match[1]) <= 0:
+        return None
+    year, month, day = int(match[1]), match[2], match[3]
+    return f"{year:04}-{month}-{day}" if day != "00" else f"{year:04}-{month}" if month != "00" else str(year)
+
+
 def filters_of_days(bounds: Sequence[tuple[str, Day]]) -> list[tuple[Operator, str]]:
     """Return operators and dates of facts for the comparisons (`=`, `<`, `<=`, `>`, `>=`) of one variable with days.
 

@@ -22,12 +22,14 @@ class Rows:
     `variables`: the names of the columns, without `?`; `rows`: a term for each column, None for a variable without a
     value, in the order of the engine, with duplicates; `truncated`: whether there are more rows, which the limit left
     out. An engine may also be unable to tell that all were found: then `reason` says why, and `truncated` is true.
+    `note`: what else is to be known of them.
     """
 
     variables: tuple[str, ...]
     rows: Sequence[tuple[Term | None, ...]]
     truncated: bool = False
     reason: str = ""
+    note: str = ""
 
 
 Result: TypeAlias = Rows | bool

@@ -26,4 +26,4 @@ def open_engine(index: Index, name: EngineName = "auto") -> SparqlEngine:
         if name == "store":
             raise
         return TreeEngine(index, str(error))
-    return StoreEngine(store.oxigraph, store.close)
+    return StoreEngine(store.oxigraph, store.close, store.mark.odd_dates)

@@ -1,6 +1,7 @@
 """The engine on a pyoxigraph store, such as the one that is derived from an index."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from itertools import islice
 
 from pyoxigraph import QueryBoolean, QuerySolutions, Store
@@ -8,9 +9,11 @@ from pyoxigraph import QueryBoolean, QuerySolutions, Store
 from refactx.query.pgmr.uris import PREFIXES
 from refactx.sparql.engines.engine import EngineError, EngineTimeoutError, QueryRefusedError, Result, Rows, Term
 from refactx.sparql.engines.worker import Worker
+from refactx.sparql.store.terms import not_compared
 from refactx.sparql.syntax.check import check_alone, check_query, read_query
 
 _AT_ONCE = 1024
+_OF_DATES = re.compile(r"\bFILTER\b.*(?:dateTime|\b(?:YEAR|MONTH|DAY|NOW)\s*\()", re.IGNORECASE | re.DOTALL)
 
 
 class StoreEngine:
@@ -22,9 +25,11 @@ class StoreEngine:
 
     name = "store"
 
-    def __init__(self, store: Store, on_close: Callable[[], object] = lambda: None) -> None:
-        """`on_close`: called by `close`."""
-        self._store, self._on_close = store, on_close
+    def __init__(
+        self, store: Store, on_close: Callable[[], object] = lambda: None, odd_dates: Mapping[str, str] | None = None
+    ) -> None:
+        """`on_close`: called by `close`; `odd_dates`: dates that are not compared, one for each IRI of a predicate."""
+        self._store, self._on_close, self._odd_dates = store, on_close, odd_dates or {}
         self._worker = Worker()
 
     def run(self, query: str, *, limit: int | None = None, seconds: float | None = None) -> Result:
@@ -62,7 +67,19 @@ class StoreEngine:
         ]:
             rows += some
             check()
-        return Rows(variables, rows[:limit], truncated=limit is not None and len(rows) > limit)
+        is_cut = limit is not None and len(rows) > limit
+        return Rows(variables, rows[:limit], truncated=is_cut, note=self._note_on(query))
+
+    def _note_on(self, query: str) -> str:
+        """Return what is to be said of dates if a query compares some that do not compare."""
+        if not self._odd_dates or not _OF_DATES.search(query):
+            return ""
+        found = list[str]()
+        for iri, text in self._odd_dates.items():
+            name = iri.replace(PREFIXES["wdt"], "wdt:")
+            if iri in query or re.search(rf"{re.escape(name)}\b", query):
+                found.append(not_compared(name, text))
+        return "; ".join(found)
 
     def close(self) -> None:
         """Release the store."""

@@ -5,7 +5,7 @@ those that the store of the index gives, or the query is refused: one whose rows
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from pyoxigraph import Literal, NamedNode
@@ -17,11 +17,12 @@ from refactx.query import Result as Answer
 from refactx.query.budget import Limits
 from refactx.query.denote import denote
 from refactx.query.tree_facts import TreeFacts
+from refactx.query.values import parse_quantity, parse_time
 from refactx.sparql.engines.engine import EngineTimeoutError, QueryRefusedError, Result, Rows, Term
 from refactx.sparql.engines.no_walk import reason_against
 from refactx.sparql.engines.worker import within
 from refactx.sparql.store.building import triples_of
-from refactx.sparql.store.terms import entity, own
+from refactx.sparql.store.terms import entity, is_compared, not_compared, own
 from refactx.sparql.syntax.check import Checked, check_alone, check_query, read_query
 
 SECONDS = 60.0
@@ -39,6 +40,31 @@ def _has_distinct_rows(query: str, walk: Query) -> bool:
 
     patterns = read_patterns(query)
     return patterns is not None and (patterns.distinct or patterns.has_one_row_each())
+
+
+class _ComparedFacts(TreeFacts):
+    """Facts without dates that SPARQL does not compare, where a walk compares them."""
+
+    def __init__(self, facts: TreeFacts, walk: Query) -> None:
+        self.__dict__.update(vars(facts))
+        last = [(which.hops or walk.hops)[-1:] for which in walk.which if which.operator in ("equals", "over", "under")]
+        found = facts.describe([hop.predicate for hops in last for hop in hops])
+        kinds = {name: one.kind for name, one in found.items() if one.kind in ("time", "literal", "mixed")}
+        self._compared = {name: kind == "time" for name, kind in kinds.items()}  # 1942 may else be a number
+        self._left_out = dict[str, str]()
+
+    @property
+    def note(self) -> str:
+        """What is to be said of the dates that were left out."""
+        return "; ".join(not_compared(f"<{name}>", text) for name, text in self._left_out.items())
+
+    def objects(self, subjects: Sequence[str], predicate: str) -> Iterator[tuple[str, str]]:
+        for subject, value in super().objects(subjects, predicate):
+            is_time = predicate in self._compared and parse_time(value) is not None
+            if not is_time or is_compared(value) or not (self._compared[predicate] or parse_quantity(value) is None):
+                yield subject, value
+            else:
+                self._left_out.setdefault(predicate, value)
 
 
 class TreeEngine:
@@ -65,14 +91,15 @@ class TreeEngine:
                 f"to read the query takes more than {seconds:g} s: write less, or give it more time (--timeout)"
             ) from None
         limits = replace(_LIMITS, seconds=max(0.0, begun + seconds - time.monotonic()))
-        answer = self._answer(walk, limits)
+        facts = _ComparedFacts(self._facts, walk)
+        answer = self._answer(walk, facts, limits)
         if not answer.is_complete and walk.head != "list":
             raise EngineTimeoutError(
                 f"the fact tree cannot answer this query: {answer.reason}: give it more time (--timeout)"
             )
         if walk.head == "ask":
             return bool(answer.truth)
-        return self._rows(walk, answer, checked, limit)
+        return replace(self._rows(walk, answer, checked, limit), note=facts.note)
 
     def close(self) -> None:
         """Do nothing: the index stays open."""
@@ -85,9 +112,9 @@ class TreeEngine:
             raise QueryRefusedError(f"{reason_against(query, checked, self._facts)}: {self._advice}")
         return checked, walk
 
-    def _answer(self, walk: Query, limits: Limits) -> Answer:
+    def _answer(self, walk: Query, facts: TreeFacts, limits: Limits) -> Answer:
         try:
-            return denote(walk, self._facts, limits)
+            return denote(walk, facts, limits)
         except QueryError as error:
             if walk.head in ("list", "most", "least") and self._is_empty(walk, limits):
                 return Answer()

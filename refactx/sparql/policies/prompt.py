@@ -5,7 +5,6 @@ words that name nothing by themselves. An example is written once, with ids and 
 ids or as PGMR text.
 """
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -15,6 +14,7 @@ from typing import Any, Literal, get_args
 
 from refactx.errors import InputError
 from refactx.fact import clean_part
+from refactx.paths import read_toml
 from refactx.query.pgmr import Mention, to_pgmr
 from refactx.query.pgmr.inline import tokens_of
 from refactx.query.pgmr.mentions import kind_of
@@ -115,10 +115,10 @@ def load_sparql_prompt(name: str = "sparql") -> SparqlPrompt:
     """
     source = Path(name) if name.endswith(".toml") else files("refactx.prompts") / f"{name}.toml"
     try:
-        fields = tomllib.loads(source.read_text(encoding="utf-8"))
+        fields = read_toml(source.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"there is no prompt {name} for SPARQL: give `sparql`, or the path of a .toml file") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise InputError(f"the prompt {name} is not TOML: {error}") from error
     try:
         examples = tuple(_example(number, table) for number, table in enumerate(fields.pop("example", ()), 1))

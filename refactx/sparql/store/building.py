@@ -2,8 +2,8 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -17,7 +17,6 @@ from refactx.index import Index, Named
 from refactx.postgres.marks import IndexMark
 from refactx.sparql.store.folder import StoreFolder, folder_of
 from refactx.sparql.store.mark import StoreMark
-from refactx.sparql.store.terms import OddDates
 from refactx.sparql.store.triples import Triples, own_names
 
 BATCH = 8192
@@ -33,7 +32,7 @@ class StoreReport:
 
     `change`: `built`, `updated`, or `unchanged`; `why`: why it was built anew instead of updated, if so; `added`,
     `removed`: triples, in an update; `triples`: how many it has; `size`: its bytes on disk; `seconds`: what it took;
-    `odd_dates`: how many dates of the new triples are no xsd:dateTime, and `odd_date` one of them.
+    `odd_dates`: by the IRI of the predicate, a date of its triples that is no xsd:dateTime.
     """
 
     index: str
@@ -46,8 +45,7 @@ class StoreReport:
     added: int = 0
     removed: int = 0
     why: str = ""
-    odd_dates: int = 0
-    odd_date: str = ""
+    odd_dates: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return what the commands print with `--json`."""
@@ -73,15 +71,15 @@ def build_at(path: Path, folder: StoreFolder, index: Index, advance: Advance, wh
     begun = time.monotonic()
     index.refresh()
     while True:
-        mark, odd = index.snapshot.mark, OddDates()
+        mark, odd_dates = index.snapshot.mark, dict[str, str]()
         store = Store(str(path))
-        store.bulk_extend(odd.watch(all_triples(index, advance)))
+        store.bulk_extend(all_triples(index, advance, odd_dates))
         if index.snapshot.mark == mark:
             break
         del store  # the index was compacted, and maybe changed, while it was read
         rmtree(path)
-    finish(store, mark, index)
-    count = len(store) - 1
+    finish(store, path, mark, index, odd_dates)
+    count = len(store)
     del store  # closes it
     return StoreReport(
         index=index.name,
@@ -92,17 +90,15 @@ def build_at(path: Path, folder: StoreFolder, index: Index, advance: Advance, wh
         seconds=time.monotonic() - begun,
         folder=str(folder.path),
         why=why,
-        odd_dates=odd.count,
-        odd_date=odd.example,
+        odd_dates=odd_dates,
     )
 
 
-def finish(store: Store, mark: IndexMark, index: Index, added: set[Quad] | None = None) -> None:
-    """Add the last triples and the mark to a store, in one transaction, and have all of it on disk."""
+def finish(store: Store, path: Path, mark: IndexMark, index: Index, odd_dates: Mapping[str, str]) -> None:
+    """Have a store with its mark on disk."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    named = StoreMark(index.name, index.database.shown, mark, index.facts, now)
-    store.extend([*(added or ()), named.to_quad()])
     store.flush()
+    StoreMark(index.name, index.database.shown, mark, index.facts, now, odd_dates).write(path)
 
 
 def triples_of(index: Index, find: Callable[[set[str]], dict[str, Named]]) -> Triples:
@@ -112,10 +108,14 @@ def triples_of(index: Index, find: Callable[[set[str]], dict[str, Named]]) -> Tr
     return Triples(find, languages[0], described=selection.get("descriptions", True))
 
 
-def all_triples(index: Index, advance: Advance) -> Iterator[Quad]:
-    """Yield the triples of all facts of an index and of all its names; labels of names without ids are repeated."""
+def all_triples(index: Index, advance: Advance, odd_dates: dict[str, str]) -> Iterator[Quad]:
+    """Yield the triples of all facts of an index and of all its names; labels of names without ids are repeated.
+
+    `odd_dates`: gets those of the triples.
+    """
     named = all_names(index)
     triples = triples_of(index, lambda names: {name: named[name] for name in names if name in named})
+    triples.odd_dates = odd_dates
     described: defaultdict[str, list[str]] = defaultdict(list)
     labelled: set[str] = set()
     facts = index.all_facts()

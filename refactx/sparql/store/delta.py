@@ -35,10 +35,11 @@ class CannotFollowError(Exception):
 
 @dataclass(slots=True)
 class Delta:
-    """Triples to add to a store, and triples to remove from it."""
+    """Triples to add to a store, and triples to remove from it; and the odd dates of those (`Triples.odd_dates`)."""
 
     added: set[Quad] = field(default_factory=set)
     removed: set[Quad] = field(default_factory=set)
+    odd_dates: dict[str, str] = field(default_factory=dict)
 
 
 def delta_since(before: IndexMark, index: Index, store: Store) -> Delta:
@@ -77,7 +78,11 @@ class _Differences:
         delta.removed -= delta.added
         delta.removed |= set(self._unused_labels(delta))
         self._label(new, described, delta)
-        return Delta({t for t in delta.added if t not in self._store}, {t for t in delta.removed if t in self._store})
+        return Delta(
+            {triple for triple in delta.added if triple not in self._store},
+            {triple for triple in delta.removed if triple in self._store},
+            self._triples.odd_dates,
+        )
 
     # --- Names
 

@@ -97,15 +97,17 @@ def open_latest(folder: StoreFolder, name: str) -> FactStore:
             raise StoreError(f"the store of index {name!r} is not complete, since its build was stopped: run {command}")
         raise StoreError(f"index {name!r} has no store: run {command}")
     try:
+        mark = read_store_mark(version.path)
         opened = Store.read_only(str(version.path))
-        mark = read_store_mark(opened)
     except READ_ERRORS as error:
         version.release()
         reason = " ".join(str(error).split())
         raise StoreError(f"the store of index {name!r} is damaged ({reason}): run {command}") from None
     if mark is None:
         version.release()
-        raise StoreError(f"the store of index {name!r} is damaged (it has no mark): run {command}")
+        raise StoreError(
+            f"the store of index {name!r} is damaged (it has no mark, as one of an earlier refactx): run {command}"
+        )
     if mark.format != FORMAT:
         version.release()
         raise StoreError(
@@ -142,7 +144,7 @@ def describe_store(index: Index) -> dict[str, Any]:
             "index": index.name,
             "current": is_current,
             "problem": None if is_current else difference(store.mark, index),
-            "triples": len(store.oxigraph) - 1,
+            "triples": len(store.oxigraph),
             "facts": store.mark.facts,
             "bytes": folder.bytes(store.path),
             "updated": store.mark.updated,

@@ -17,12 +17,10 @@ Literals are those that the dump had, as far as a fact tells (docs/reference/nam
 
 import math
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import cache, lru_cache
+from calendar import monthrange
 from urllib.parse import quote, unquote
 
-from pyoxigraph import Literal, NamedNode, Quad, Store
+from pyoxigraph import Literal, NamedNode
 
 from refactx.query.sparql import PREFIXES
 from refactx.query.values import parse_coordinates, parse_quantity, parse_time
@@ -34,12 +32,11 @@ OWN = "urn:refactx:"
 """The beginning of the IRIs of names that have no id."""
 
 _WD, _WDT = PREFIXES["wd"], PREFIXES["wdt"]
-_DATE_TIME, _DECIMAL, _DOUBLE = (NamedNode(PREFIXES["xsd"] + name) for name in ("dateTime", "decimal", "double"))
+DATE_TIME, _DECIMAL, _DOUBLE = (NamedNode(PREFIXES["xsd"] + name) for name in ("dateTime", "decimal", "double"))
 _WKT = NamedNode(PREFIXES["geo"] + "wktLiteral")
 _TIME = re.compile(r"(\d+)(?:-(\d\d)(?:-(\d\d)(T[\d:.]+(?:Z|[+-]\d\d:\d\d)?)?)?)?( BCE)?", re.ASCII)
 _GLOBE = re.compile(r"\(([^()]+)\)")
 _GLOBES = {"Mercury": "Q308", "Venus": "Q313", "Moon": "Q405", "Mars": "Q111"}
-_PLAIN_DAY = re.compile(r"-?\d{4,9}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T00:00:00Z", re.ASCII)
 _SIDE = 18
 """Engines have decimals of 18 digits on a side of the point, as pyoxigraph's are."""
 
@@ -109,6 +106,24 @@ def value_literal(text: str, kind: str | None) -> Literal | None:
     return found
 
 
+def is_compared(text: str) -> bool:
+    """Return whether a time of a fact is a day of the calendar: engines compare no others, and no years or months alone.
+
+    >>> [is_compared(text) for text in ("1944-02-29", "1942-02-29", "1944-02", "44 BCE")]
+    [True, False, False, True]
+    """
+    match = _TIME.fullmatch(text)
+    if match is None or match[2] is None or match[3] is None:
+        return match is not None and match[2] is None and match[5] is not None
+    year = 1 - int(match[1]) if match[5] else int(match[1])
+    return 1 <= int(match[2]) <= 12 and 1 <= int(match[3]) <= monthrange(2000 + year % 400, int(match[2]))[1]
+
+
+def not_compared(name: str, text: str) -> str:
+    """Return the note that dates of a predicate, such as one, were left out of a comparison."""
+    return f"dates of {name} such as {text} are no xsd:dateTime (no day of the calendar): they are not compared"
+
+
 def _time(text: str) -> Literal | None:
     match = _TIME.fullmatch(text)
     if match is None:
@@ -120,7 +135,7 @@ def _time(text: str) -> Literal | None:
     if before and month is None:  # the dump's 1 January is what made it a year
         month = day = "01"
     lexical = f"{'-' if year < 0 else ''}{abs(year):04}-{month or '00'}-{day or '00'}{clock or 'T00:00:00Z'}"
-    return Literal(lexical, datatype=_DATE_TIME)
+    return Literal(lexical, datatype=DATE_TIME)
 
 
 def _quantity(text: str) -> Literal | None:
@@ -145,37 +160,3 @@ def _point(text: str) -> Literal | None:
         return None
     body = f"<{_WD}{name}> " if name else ""
     return Literal(f"{body}Point({place.east:f} {place.north:f})", datatype=_WKT)
-
-
-@dataclass(slots=True)
-class OddDates:
-    """A count of dates that are no xsd:dateTime, as 1942-02-29 and a year without a month are: no comparison in a query
-    holds for them. `example`: the first, with its subject."""
-
-    count: int = 0
-    example: str = ""
-
-    def watch(self, triples: Iterable[Quad]) -> Iterator[Quad]:
-        """Yield triples, and count those whose object is such a date."""
-        for triple in triples:
-            value = triple.object
-            if isinstance(value, Literal) and value.datatype == _DATE_TIME and not _is_date_time(value.value):
-                self.count += 1
-                self.example = self.example or f"{value.value} of {triple.subject}"
-            yield triple
-
-
-def _is_date_time(text: str) -> bool:
-    return _PLAIN_DAY.fullmatch(text) is not None or _has_year(text)
-
-
-@lru_cache(1 << 16)
-def _has_year(date_time: str) -> bool:
-    """Return whether the engine of stores can read a value."""
-    rows = _no_triples().query(f'SELECT (YEAR("{date_time}"^^{_DATE_TIME}) AS ?year) {{}}')
-    return next(iter(rows))[0] is not None  # type: ignore[arg-type]
-
-
-@cache
-def _no_triples() -> Store:
-    return Store()

@@ -13,9 +13,11 @@ from refactx.index import Named
 from refactx.query.values import bare_name
 from refactx.sparql.store.terms import (
     ALT_LABEL,
+    DATE_TIME,
     DESCRIPTION,
     LABEL,
     entity,
+    is_compared,
     literal,
     name_of_own,
     own,
@@ -31,10 +33,12 @@ class Triples:
     """The triples of facts and of names. `find` looks names up.
 
     `language`: the tag of labels, descriptions and aliases. `described`: whether the facts have descriptions.
+    `odd_dates`: for the IRIs of predicates whose triples have dates that engines do not compare, one of them.
     """
 
     def __init__(self, find: FindNames, language: str = "en", described: bool = True) -> None:
         self._find, self._language, self._described = find, language, described
+        self.odd_dates: dict[str, str] = {}
 
     def of(self, facts: Sequence[Fact]) -> list[Quad | None]:
         """Return the triple of each fact; None for an inverse fact. `find` is called twice, for any number of facts."""
@@ -56,13 +60,19 @@ class Triples:
         if predicate is None:
             if fact.predicate in DESCRIPTIONS:
                 return Quad(subject, DESCRIPTION, self._text(fact.object))
-            return Quad(subject, own(fact.predicate), value_literal(fact.object, None) or _node(fact.object, objects))
+            value = value_literal(fact.object, None)
+            return self._valued(subject, own(fact.predicate), fact.object, value or _node(fact.object, objects))
         kind = predicate.object_kind
         if kind == "inverse":
             return None
         if kind in ("entity", "mixed") and (kind == "entity" or fact.object in objects):
             return Quad(subject, property_(predicate.id), _node(fact.object, objects))
-        return Quad(subject, property_(predicate.id), literal(fact.object, kind))
+        return self._valued(subject, property_(predicate.id), fact.object, literal(fact.object, kind))
+
+    def _valued(self, subject: NamedNode, predicate: NamedNode, text: str, value: Literal | NamedNode) -> Quad:
+        if isinstance(value, Literal) and value.datatype == DATE_TIME and not is_compared(text):
+            self.odd_dates.setdefault(predicate.value, text)
+        return Quad(subject, predicate, value)
 
     def _text(self, text: str) -> Literal:
         return Literal(text, language=self._language)

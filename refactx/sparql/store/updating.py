@@ -7,7 +7,6 @@ become other triples (`refactx.sparql.store.delta`).
 """
 
 import time
-from collections import deque
 from pathlib import Path
 from shutil import rmtree
 
@@ -21,9 +20,7 @@ from refactx.sparql.store.building import Advance, StoreReport, build_at, finish
 from refactx.sparql.store.delta import CannotFollowError, Delta, delta_since
 from refactx.sparql.store.errors import READ_ERRORS, StoreError
 from refactx.sparql.store.folder import StoreFolder, folder_of
-from refactx.sparql.store.mark import read_store_mark
 from refactx.sparql.store.opening import FactStore, open_latest
-from refactx.sparql.store.terms import OddDates
 
 
 def update_store(index: Index, *, advance: Advance = lambda done: None) -> StoreReport:
@@ -64,11 +61,9 @@ def _update_at(path: Path, folder: StoreFolder, store: FactStore, index: Index) 
             continue
         if index.snapshot.mark == snapshot.mark:
             break
-    change, count = "unchanged", len(store.oxigraph) - 1
+    change, count = "unchanged", len(store.oxigraph)
     if store.mark.index != snapshot.mark:
         change, count = "updated", _write(path, store, snapshot.mark, index, delta)
-    odd = OddDates()
-    deque(odd.watch(delta.added), maxlen=0)
     return StoreReport(
         index=index.name,
         change=change,
@@ -79,8 +74,7 @@ def _update_at(path: Path, folder: StoreFolder, store: FactStore, index: Index) 
         folder=str(folder.path),
         added=len(delta.added),
         removed=len(delta.removed),
-        odd_dates=odd.count,
-        odd_date=odd.example,
+        odd_dates=delta.odd_dates,
     )
 
 
@@ -109,10 +103,8 @@ def _write(path: Path, store: FactStore, mark: IndexMark, index: Index, delta: D
         rmtree(path)
     store.oxigraph.backup(str(path))  # hard links to files that do not change
     opened = Store(str(path))
-    old = read_store_mark(opened)
     for triple in delta.removed:
         opened.remove(triple)
-    if old is not None:
-        opened.remove(old.to_quad())
-    finish(opened, mark, index, delta.added)
-    return len(opened) - 1
+    opened.extend(delta.added)
+    finish(opened, path, mark, index, {**delta.odd_dates, **store.mark.odd_dates})
+    return len(opened)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from pyoxigraph import Store
 from support.command import complains, run_refactx
 from support.ingest.living_index import FIRST, MORE, LivingIndex
 from support.sparql.stores import triples_anew, triples_in
@@ -14,7 +13,6 @@ from refactx.errors import InputError
 from refactx.index import Index
 from refactx.sparql.store import StoreError, build_store, describe_store, open_store, update_store
 from refactx.sparql.store.folder import folder_of
-from refactx.sparql.store.mark import read_store_mark
 
 
 @pytest.fixture
@@ -61,13 +59,6 @@ def remove(pattern: str) -> Callable[[Index], None]:
     return lambda index: [path.unlink() for path in files(index, pattern)] and None
 
 
-def remove_mark(index: Index) -> None:
-    store = Store(str(folder_of(index).path / "1"))
-    mark = read_store_mark(store)
-    assert mark is not None
-    store.remove(mark.to_quad())
-
-
 DAMAGES = {
     "tables cut": cut_tables,
     "tables overwritten": overwrite_tables,
@@ -75,7 +66,8 @@ DAMAGES = {
     "no table": remove("*.sst"),
     "no manifest": remove("MANIFEST*"),
     "no file": remove("*"),
-    "no mark": remove_mark,
+    "no mark": remove("refactx.json"),
+    "no such mark": lambda index: [path.write_text("[[" * 5000) for path in files(index, "refactx.json")] and None,
 }
 
 

@@ -15,5 +15,5 @@ def triples_in(store: FactStore) -> set[Quad]:
 def triples_anew(index: Index) -> set[Quad]:
     """Return the triples of a store of an index that is built now, as a store gives them back."""
     store = Store()
-    store.extend(all_triples(index, lambda done: None))
+    store.extend(all_triples(index, lambda done: None, {}))
     return set(store)
