@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from refactx.errors import InputError
-from refactx.writing.chat_server import is_local
 
 EXAMPLE = "https://query.wikidata.org/sparql"
 
@@ -18,11 +17,6 @@ class Address:
     host: str
     shown: str
     user: tuple[str, str] | None = None
-
-    @property
-    def is_local(self) -> bool:
-        """Whether it is on this machine."""
-        return is_local(self.host)
 
     def __repr__(self) -> str:
         return f"Address({self.shown!r})"

@@ -1,6 +1,5 @@
 """The engine at a URL: any SPARQL 1.1 endpoint, asked over HTTP."""
 
-import logging
 import time
 from collections.abc import Callable
 from importlib.metadata import version
@@ -8,7 +7,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from refactx.extras import require
-from refactx.fact import visible
 from refactx.query.pgmr import with_declarations
 from refactx.sparql.engines.address import read_address
 from refactx.sparql.engines.engine import EngineError, EngineTimeoutError, Result
@@ -18,7 +16,6 @@ from refactx.sparql.syntax.check import check_query, read_query
 from refactx.sparql.syntax.limit import with_limit
 
 if TYPE_CHECKING:
-    import httpx2
     from tenacity import RetryCallState
 
 SECONDS = 60.0
@@ -29,11 +26,6 @@ LONGEST_URL = 2_000
 CONNECT_SECONDS = 10.0
 FIRST_WAIT, LONGEST_WAIT = 1.0, 30.0
 """Seconds before the second attempt, and the most before a later one, unless the endpoint asks for more."""
-LARGEST_REPLY = 256 << 20
-"""Bytes, decompressed: some million rows."""
-REDIRECTS = 5
-
-_log = logging.getLogger(__name__)
 
 
 class EndpointEngine:
@@ -43,9 +35,7 @@ class EndpointEngine:
         engine.run("SELECT ?x { wd:Q1588 wdt:P1449 ?x }")
 
     A reply that says that the endpoint is busy (429, 502, 503, 504), and a connection that fails, is tried again after a
-    growing time, or the time that the endpoint asks for, as long as the time limit lasts; each attempt is logged as a
-    warning. A connection that this machine itself refuses is not tried again. A redirect is followed on the same server,
-    with the query.
+    growing time, or the time that the endpoint asks for, as long as the time limit lasts.
     """
 
     def __init__(self, url: str, *, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -62,7 +52,7 @@ class EndpointEngine:
         self._client = httpx2.Client(
             auth=self._address.user,
             headers={"Accept": ACCEPTED, "User-Agent": user_agent()},
-            follow_redirects=False,  # the client would leave out the query, or take it elsewhere
+            follow_redirects=True,
         )
 
     @property
@@ -73,7 +63,7 @@ class EndpointEngine:
     def run(self, query: str, *, limit: int | None = None, seconds: float | None = None) -> Result:
         """Run a SELECT or ASK, as `refactx.sparql.engines.SparqlEngine` says. SERVICE is passed on.
 
-        What is no query is refused before anything is sent. `limit` is sent as LIMIT, if the query has no lower one.
+        What is no query is refused before anything is sent. `limit` is sent as LIMIT, if the query has none.
         """
         import tenacity
 
@@ -88,7 +78,6 @@ class EndpointEngine:
             stop=tenacity.stop_after_attempt(ATTEMPTS) | tenacity.stop_before_delay(seconds),
             wait=_wait,
             retry=tenacity.retry_if_exception_type(TryAgain),
-            before_sleep=_tell,
             reraise=True,
         )
         try:
@@ -105,21 +94,29 @@ class EndpointEngine:
         """Send a query, and return the reply. Raises EngineTimeoutError at a moment, TryAgain if a connection fails."""
         import httpx2
 
+        left = max(0.1, end - time.monotonic())
+        parameters = {"query": query}
+        is_short = len(urlencode(parameters)) <= LONGEST_URL
+        request = self._client.build_request(
+            "GET" if is_short else "POST",
+            httpx2.URL(self._address.url).copy_merge_params(parameters if is_short else {}),
+            data=None if is_short else parameters,
+            timeout=httpx2.Timeout(left, connect=min(left, CONNECT_SECONDS)),
+        )
         late = EngineTimeoutError(
             f"{self.name} did not answer within {seconds:g} seconds: give it more time (--timeout), or ask for less"
         )
-        address = httpx2.URL(self._address.url)
         try:
-            for _ in range(REDIRECTS):
-                response, body = self._send(query, address, end, late)
-                if not response.has_redirect_location:
-                    kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-                    return Reply(self.name, response.status_code, kind, body, response.headers.get("Retry-After", ""))
-                address = self._same_server(address, address.join(response.headers["Location"]))
-        except httpx2.ConnectError as error:
-            failed = EngineError(f"{self.name} cannot be reached: {_reason(error)}")
-            raise (failed if self._address.is_local else TryAgain(failed)) from None
-        except httpx2.ConnectTimeout as error:
+            response = self._client.send(request, stream=True)
+            try:
+                body = bytearray()
+                for part in response.iter_bytes():
+                    body += part
+                    if time.monotonic() > end:
+                        raise late
+            finally:
+                response.close()
+        except (httpx2.ConnectTimeout, httpx2.ConnectError) as error:
             raise TryAgain(EngineError(f"{self.name} cannot be reached: {_reason(error)}")) from None
         except httpx2.TimeoutException:
             raise late from None
@@ -129,59 +126,13 @@ class EndpointEngine:
             ) from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:  # the latter from a redirect
             raise EngineError(f"{self.name} cannot be asked: {_reason(error)}") from None
-        raise EngineError(f"{self.name} redirects more than {REDIRECTS} times: give the address that it leads to")
-
-    def _send(
-        self, query: str, address: "httpx2.URL", end: float, late: EngineTimeoutError
-    ) -> "tuple[httpx2.Response, bytes]":
-        """Send a query to an address. Return the response and its body, decompressed."""
-        import httpx2
-
-        left = max(0.1, end - time.monotonic())
-        parameters = {"query": query}
-        is_short = len(urlencode(parameters)) <= LONGEST_URL
-        request = self._client.build_request(
-            "GET" if is_short else "POST",
-            address.copy_merge_params(parameters if is_short else {}),
-            data=None if is_short else parameters,
-            timeout=httpx2.Timeout(left, connect=min(left, CONNECT_SECONDS)),
-        )
-        response, body = self._client.send(request, stream=True), bytearray()
-        try:
-            for part in response.iter_bytes():
-                body += part
-                if time.monotonic() > end:
-                    raise late
-                if len(body) > LARGEST_REPLY:
-                    raise EngineError(
-                        f"{self.name} sent more than {LARGEST_REPLY >> 20} MiB: ask for less, for example with LIMIT"
-                    )
-        finally:
-            response.close()
-        return response, bytes(body)
-
-    def _same_server(self, before: "httpx2.URL", after: "httpx2.URL") -> "httpx2.URL":
-        """Return the address that a redirect leads to. Raises EngineError if it is another server's: neither query nor
-        password are for that."""
-        is_secured = (before.scheme, after.scheme) == ("http", "https") and before.port is after.port is None
-        if after.host != before.host or not (is_secured or (before.scheme, before.port) == (after.scheme, after.port)):
-            shown = visible(str(after.copy_with(query=None, fragment=None, userinfo=b"")))[:200]
-            raise EngineError(f"{self.name} redirects to another server, {shown}: give that address if you trust it")
-        return after
+        kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        return Reply(self.name, response.status_code, kind, bytes(body), response.headers.get("Retry-After", ""))
 
 
 def user_agent() -> str:
     """Return what requests call this program, in the form that Wikimedia's policy asks for: name, contact, library."""
-    return f"refactx/{version('refactx')} (https://arxiv.org/abs/2508.16983) httpx2/{version('httpx2')}"
-
-
-def _tell(state: "RetryCallState") -> None:
-    """Log that an attempt has failed, and when the next one is."""
-    failed = state.outcome.exception() if state.outcome is not None else None
-    if isinstance(failed, TryAgain):
-        _log.warning(
-            "%s (trying again in %.0f s, %d of %d)", failed, state.upcoming_sleep, state.attempt_number + 1, ATTEMPTS
-        )
+    return f"refactx/{version('refactx')} (https://github.com/rpo19/ReFactX) httpx2/{version('httpx2')}"
 
 
 def _wait(state: "RetryCallState") -> float:

@@ -1,14 +1,11 @@
 """What endpoints reply: results, or the reason why there are none."""
 
-import json
 import re
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from itertools import islice
-from typing import Any
 
 from pyoxigraph import QueryBoolean, QueryResultsFormat, parse_query_results
 
@@ -61,18 +58,16 @@ class Reply:
                 f"{EXAMPLE}?"
             )
         try:
-            return self._read(self.body, form, limit)
+            return self._read(form, limit)
         except (SyntaxError, ValueError, OSError) as error:
-            with suppress(SyntaxError, ValueError, OSError, RecursionError, AttributeError, TypeError):
-                return self._read(corrected(self.body, form), form, limit)
             if b"TimeoutException" in self.body[-100_000:]:  # Blazegraph's, in the middle of results
                 raise EngineTimeoutError(f"{self.name} ended the query, which takes too long there") from None
             raise EngineError(
                 f"the results of {self.name} cannot be read: {_line(str(error))}: run the query again"
             ) from None
 
-    def _read(self, body: bytes, form: QueryResultsFormat, limit: int | None) -> Result:
-        found = parse_query_results(body, format=form)
+    def _read(self, form: QueryResultsFormat, limit: int | None) -> Result:
+        found = parse_query_results(self.body, format=form)
         if isinstance(found, QueryBoolean):
             return bool(found)
         rows: list[tuple[Term | None, ...]] = [
@@ -122,56 +117,6 @@ class Reply:
         lines = [line.strip() for line in self.body[:20_000].decode("utf-8", "replace").splitlines() if line.strip()]
         best = next((line for line in lines if "Exception: " in line), lines[0] if lines else "")
         return _line(best.rpartition("Exception: ")[2])
-
-
-_TYPES = {"iri": "uri", "typed-literal": "literal"}
-_NO_NAME = re.compile(r"[^0-9A-Za-z]+")
-
-
-def corrected(body: bytes, form: QueryResultsFormat) -> bytes:
-    """Return results as the W3C writes them, for those in JSON or XML of endpoints that depart from it.
-
-    Virtuoso's blank nodes are `nodeID://b1`. In JSON, a language or datatype may be null or empty, a value a number, a
-    truth a text, a binding null, and the list of variables missing.
-
-    >>> corrected(b'{"boolean": "true"}', QueryResultsFormat.JSON)
-    b'{"head": {"vars": []}, "boolean": true}'
-    >>> corrected(b"<bnode>nodeID://b1</bnode>", QueryResultsFormat.XML)
-    b'<bnode>nodeID_3a_2f_2fb1</bnode>'
-
-    Raises an error of any kind for what it cannot read.
-    """
-    if form != QueryResultsFormat.JSON:
-        return re.sub(rb"(?<=<bnode>)[^<]*", lambda found: _name(found[0].decode()).encode(), body)
-    document = json.loads(body)
-    if not isinstance(document, dict):
-        raise ValueError("results must be a JSON object")
-    if "boolean" in document:
-        said = document["boolean"]
-        return json.dumps({"head": {"vars": []}, "boolean": {"true": True, "false": False}.get(said, said)}).encode()
-    given = (document.get("results") or {}).get("bindings") or []
-    rows = [{name: _term(term) for name, term in row.items() if term is not None} for row in given]
-    variables = (document.get("head") or {}).get("vars") or list(dict.fromkeys(name for row in rows for name in row))
-    return json.dumps({"head": {"vars": variables}, "results": {"bindings": rows}}).encode()
-
-
-def _name(text: str) -> str:
-    """Return a name for a blank node that no other text has."""
-    return _NO_NAME.sub(lambda found: "".join(f"_{ord(letter):x}" for letter in found[0]), text)
-
-
-def _term(term: Any) -> Any:
-    if not isinstance(term, dict) or term["type"] == "triple":
-        return term
-    kind, value = _TYPES.get(term["type"], term["type"]), term["value"]
-    text = value if isinstance(value, str) else json.dumps(value)
-    found = {"type": kind, "value": _name(text) if kind == "bnode" else text}
-    language, datatype = term.get("xml:lang") or term.get("lang"), term.get("datatype")
-    if language and kind == "literal":
-        found["xml:lang"] = language
-    elif datatype and kind == "literal":
-        found["datatype"] = datatype
-    return found
 
 
 def seconds_of(retry_after: str) -> float:

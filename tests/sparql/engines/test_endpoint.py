@@ -1,17 +1,14 @@
 """Endpoints, by real HTTP on this machine: what is sent, what comes back, and what goes wrong."""
 
 import base64
-import gzip
-import re
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import pytest
-from pyoxigraph import BlankNode, Literal, NamedNode, Quad, QueryResultsFormat, Store
+from pyoxigraph import Literal, NamedNode, Quad, QueryResultsFormat, Store
 from support.sparql.endpoint import HTML, Canned, Endpoint, running
 
 from refactx.errors import InputError
@@ -81,7 +78,7 @@ class TestRequests:
         (request,) = endpoint.requests
         assert request.method == "GET"
         assert request.headers["user-agent"].startswith("refactx/")
-        assert "arxiv.org/abs/2508.16983" in request.headers["user-agent"]
+        assert "github.com/rpo19/ReFactX" in request.headers["user-agent"]
         assert request.headers["accept"].startswith("application/sparql-results+json")
         assert f"PREFIX wdt: <{WDT}>" in request.query  # for engines that do not know Wikidata's prefixes
 
@@ -99,8 +96,7 @@ class TestRequests:
         result = engine.run(QUERY, limit=3)
         assert isinstance(result, Rows)
         assert (len(result.rows), result.truncated) == (3, False)
-        result = engine.run(f"{QUERY} LIMIT 3", limit=1)  # lowered
-        assert endpoint.requests[-1].query.endswith(" LIMIT 2")
+        result = engine.run(f"{QUERY} LIMIT 3", limit=1)  # one's own limit stays, and more than asked for are cut off
         assert isinstance(result, Rows)
         assert (len(result.rows), result.truncated) == (1, True)
 
@@ -141,6 +137,13 @@ class TestPasswords:
             assert "cret" not in text
             assert "me" not in text.replace("name", "")
 
+    def test_another_server_does_not_get_it(self, endpoint: Endpoint, store: Store) -> None:
+        with running(store) as other:
+            location = other.url.replace("127.0.0.1", "localhost")
+            endpoint.always = Canned(307, "text/plain", headers={"Location": f"{location}?query=ASK{{}}"})
+            assert EndpointEngine(endpoint.url_of("me:secret")).run(QUERY) is True
+            assert "authorization" not in other.requests[0].headers
+
     @pytest.mark.parametrize(
         "url", ["ftp://me:secret@host/x", "me:secret@host", "http://", "http://me:secret@[bad/", "x"]
     )
@@ -156,104 +159,22 @@ class TestPasswords:
                 engine.run(QUERY)
             assert "secret" not in str(caught.value)
 
-    @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-    @pytest.mark.parametrize("query", [QUERY, f"{QUERY} # {'long ' * 500}"])
-    def test_a_redirect_on_the_same_server_is_followed_with_the_query(
-        self, endpoint: Endpoint, status: int, query: str
-    ) -> None:
-        endpoint.replies = [Canned(status, "text/plain", headers={"Location": "/new"})]
-        with closing(EndpointEngine(endpoint.url_of("me:secret"))) as engine:
-            assert rows_of(engine.run(query)) == set(THREE)
-        first, second = endpoint.requests
-        assert (second.method, second.query) == (first.method, first.query)
-        assert second.path.startswith("/new")
-        assert second.headers["authorization"] == first.headers["authorization"]
-
-    @pytest.mark.parametrize(
-        "place", ["http://127.0.0.1:{port}/in?key=1", "http://localhost:{own}/in", "https://127.0.0.1/in"]
-    )
-    def test_a_redirect_to_another_server_is_not(self, endpoint: Endpoint, store: Store, place: str) -> None:
-        with running(store) as other, closing(EndpointEngine(endpoint.url_of("me:secret"))) as engine:
-            location = place.format(port=other.port, own=endpoint.port)
-            endpoint.replies = [Canned(302, "text/plain", headers={"Location": location})]
-            with pytest.raises(EngineError, match=f"redirects to another server, {location.partition('?')[0]}: give"):
-                engine.run(QUERY)
-            assert other.requests == []
-        assert len(endpoint.requests) == 1
-
-
-TERMS = {  # as endpoints write them, and what is meant
-    '{"type": "typed-literal", "value": "5", "datatype": "http://www.w3.org/2001/XMLSchema#integer"}': Literal(5),
-    '{"type": "literal", "value": "5", "datatype": null}': Literal("5"),
-    '{"type": "literal", "value": "cinq", "xml:lang": null}': Literal("cinq"),
-    '{"type": "literal", "value": "cinq", "xml:lang": ""}': Literal("cinq"),
-    '{"type": "literal", "value": "cinq", "lang": "fr"}': Literal("cinq", language="fr"),
-    '{"type": "literal", "value": 5}': Literal("5"),
-    '{"type": "iri", "value": "http://a"}': NamedNode("http://a"),
-    '{"type": "bnode", "value": "nodeID://b1"}': BlankNode("nodeID_3a_2f_2fb1"),
-    "null": None,
-}
-
-
-class TestOddReplies:
-    @pytest.mark.parametrize("term", TERMS)
-    @pytest.mark.parametrize("head", ['"head": {"vars": ["x"]}, ', ""])
-    def test_terms_that_the_standard_has_otherwise(
-        self, endpoint: Endpoint, engine: EndpointEngine, term: str, head: str
-    ) -> None:
-        endpoint.always = Canned(body=f'{{{head}"results": {{"bindings": [{{"x": {term}}}]}}}}'.encode())
-        result = engine.run(QUERY)
-        assert isinstance(result, Rows)
-        assert [*result.rows] == ([(TERMS[term],)] if head or TERMS[term] else [()])
-
-    def test_truths_as_texts_and_blank_nodes_of_virtuoso_in_xml(
-        self, endpoint: Endpoint, engine: EndpointEngine
-    ) -> None:
-        endpoint.always = Canned(body=b'{"head": {}, "boolean": "true"}')
-        assert engine.run("ASK { ?x ?y ?z }") is True
-        node = '<result><binding name="x"><bnode>nodeID://b1</bnode></binding></result>'
-        head = '<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head><variable name="x"/></head>'
-        body = f"{head}<results>{node}</results></sparql>".encode()
-        endpoint.always = Canned(kind="application/sparql-results+xml", body=body)
-        assert rows_of(engine.run(QUERY)) == {(BlankNode("nodeID_3a_2f_2fb1"),)}
-
-    @pytest.mark.parametrize(
-        "body", [b"[" * 1_000_000, b'{"results": {"bindings": [[1]]}}', b'{"head": 1}', b'{"boolean": 7}', b"7"]
-    )
-    def test_what_is_no_result(self, endpoint: Endpoint, engine: EndpointEngine, body: bytes) -> None:
-        endpoint.always = Canned(body=body)
-        with pytest.raises(EngineError, match="cannot be read"):
-            engine.run(QUERY)
-
-    def test_a_reply_without_end_ends(
-        self, endpoint: Endpoint, engine: EndpointEngine, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("refactx.sparql.engines.endpoint.LARGEST_REPLY", 1 << 20)
-        packed = gzip.compress(b" " * (5 << 20))
-        for reply in (Canned(body=b" " * (5 << 20)), Canned(body=packed, headers={"Content-Encoding": "gzip"})):
-            endpoint.always = reply
-            with pytest.raises(EngineError, match="sent more than 1 MiB: ask for less"):
-                engine.run(QUERY)
-
 
 class TestFailures:
     def test_an_endpoint_that_is_down(self, waits: list[float]) -> None:
         with socket.socket() as bound:
-            bound.bind(("127.0.0.1", 0))  # it does not listen, and waiting would not change that
+            bound.bind(("127.0.0.1", 0))  # it does not listen
             engine = EndpointEngine(f"http://me:secret@127.0.0.1:{bound.getsockname()[1]}/sparql", sleep=waits.append)
             with pytest.raises(EngineError, match=r"http://127\.0\.0\.1:\d+/sparql cannot be reached: ") as caught:
                 engine.run(QUERY)
         assert "secret" not in str(caught.value)
-        assert waits == []
+        assert len(waits) == 4
+        assert waits[0] >= 1.0
+        assert waits[3] > waits[0]
 
-    def test_each_attempt_at_another_machine_is_told(
-        self, waits: list[float], caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_a_host_that_does_not_exist(self, waits: list[float]) -> None:
         with pytest.raises(EngineError, match="cannot be reached"):
             EndpointEngine("http://no-such-host.invalid/sparql", sleep=waits.append).run(QUERY)
-        assert len(waits) == len(caplog.messages) == 4
-        assert waits[3] > waits[0] >= 1.0
-        assert re.search(r"cannot be reached: .* \(trying again in \d+ s, 5 of 5\)$", caplog.messages[-1])
 
     @pytest.mark.parametrize("status", [429, 502, 503, 504])
     def test_a_busy_endpoint_is_asked_again(
