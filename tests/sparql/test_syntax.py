@@ -128,4 +128,6 @@ def test_a_limit_is_added_where_it_belongs(query: str) -> None:
 def test_the_limit_of_a_query_within_is_another() -> None:
     inner = "SELECT ?x { { SELECT ?x { ?x ?y ?z } LIMIT 5 } }"
     assert with_limit(inner, 3) == f"{inner}\nLIMIT 3"
-    assert with_limit(f"{inner} limit 4", 3) == f"{inner} limit 4"
+    assert with_limit(f"{inner} limit 4", 3) == f"{inner} limit 3"
+    assert with_limit(f"{inner} LIMIT # all\n 2 OFFSET 9", 3) == f"{inner} LIMIT # all\n 2 OFFSET 9"
+    assert with_limit(f"{inner} OFFSET 9 LIMIT # all\n 4", 3) == f"{inner} OFFSET 9 LIMIT # all\n 3"

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from refactx.errors import InputError
-from refactx.sparql.engines.engine import EngineError, Rows, SparqlEngine, Term
+from refactx.sparql.engines.engine import EngineError, Rows, SparqlEngine, Term, UnreachableError
 
 
 class BoundedQueries:
-    """Runs queries that may fail: then there are no rows, and a note says why.
+    """Runs queries that may fail: then there are no rows, and a note says why. UnreachableError is raised.
 
     `queries`: the most that are run; `seconds`: the most time of each. `notes`: what failed, in order, each once.
     """
@@ -25,6 +25,8 @@ class BoundedQueries:
         self.left -= 1
         try:
             found = self._engine.run(query, limit=limit, seconds=self._seconds)
+        except UnreachableError:
+            raise
         except (EngineError, InputError) as error:
             self._note(str(error))
             return None
@@ -37,6 +39,8 @@ class BoundedQueries:
         self.left -= 1
         try:
             found = self._engine.run(query, seconds=self._seconds)
+        except UnreachableError:
+            raise
         except (EngineError, InputError) as error:
             self._note(str(error))
             return None

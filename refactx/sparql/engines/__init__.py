@@ -16,6 +16,7 @@ from refactx.sparql.engines.engine import (
     SparqlSyntaxError,
     Term,
     UnknownFunctionError,
+    UnreachableError,
 )
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EndpointEngine", "EngineError", "EngineName", "EngineTimeoutError", "QueryRefusedError", "Result", "Rows"]
 __all__ += ["SparqlEngine", "SparqlSyntaxError", "StoreEngine", "Term", "TreeEngine", "UnknownFunctionError"]
-__all__ += ["open_engine"]
+__all__ += ["UnreachableError", "open_engine"]
 __getattr__ = lazy_exports(
     __name__,
     {

@@ -1,6 +1,7 @@
 """The address of an endpoint: what requests are sent to, and what messages show of it."""
 
 from dataclasses import dataclass
+from ipaddress import ip_address
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from refactx.errors import InputError
@@ -20,6 +21,30 @@ class Address:
 
     def __repr__(self) -> str:
         return f"Address({self.shown!r})"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the host is this machine, by its name: `localhost`, 127.0.0.1, ::1 and the like."""
+        try:
+            found = ip_address(self.host)
+        except ValueError:
+            return self.host.removesuffix(".").rpartition(".")[2] == "localhost"
+        return found.is_loopback or found.is_unspecified
+
+    def may_redirect_to(self, other: "Address") -> bool:
+        """Return whether requests, with their password, may be sent on to another address: of the same host and port,
+        or from http to https at the same port or the usual ones.
+
+        >>> old = read_address("http://kb.example/sparql")
+        >>> [old.may_redirect_to(read_address(f"{start}/new")) for start in ("https://kb.example", "http://kb.example:81")]
+        [True, False]
+        """
+        usual = {"http": 80, "https": 443}
+        (old, old_port), (new, new_port) = (
+            (parts.scheme, parts.port or usual[parts.scheme]) for parts in map(urlsplit, (self.url, other.url))
+        )
+        is_upgrade = (old, new) == ("http", "https") and new_port in (old_port, 443 if old_port == 80 else old_port)
+        return self.host == other.host and ((old, old_port) == (new, new_port) or is_upgrade)
 
 
 def read_address(url: str) -> Address:

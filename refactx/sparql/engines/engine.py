@@ -74,5 +74,9 @@ class EngineError(RefactxError):
     """An engine that cannot answer now: an endpoint that is down or refuses, a store that is damaged."""
 
 
+class UnreachableError(EngineError):
+    """An endpoint to which no connection can be made."""
+
+
 class EngineTimeoutError(EngineError):
     """A query that takes longer than it may."""

@@ -1,6 +1,9 @@
 """Endpoints, by real HTTP on this machine: what is sent, what comes back, and what goes wrong."""
 
 import base64
+import contextlib
+import gzip
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -8,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import pytest
-from pyoxigraph import Literal, NamedNode, Quad, QueryResultsFormat, Store
+from pyoxigraph import BlankNode, Literal, NamedNode, Quad, QueryResultsFormat, Store, Triple
 from support.sparql.endpoint import HTML, Canned, Endpoint, running
 
 from refactx.errors import InputError
@@ -19,7 +22,9 @@ from refactx.sparql.engines import (
     QueryRefusedError,
     Rows,
     SparqlSyntaxError,
+    UnreachableError,
 )
+from refactx.sparql.engines.address import read_address
 from refactx.sparql.engines.endpoint import LONGEST_URL
 from refactx.sparql.engines.pace import INTERVAL, Pace, pace_of
 
@@ -78,7 +83,7 @@ class TestRequests:
         (request,) = endpoint.requests
         assert request.method == "GET"
         assert request.headers["user-agent"].startswith("refactx/")
-        assert "github.com/rpo19/ReFactX" in request.headers["user-agent"]
+        assert "arxiv.org/abs/2508.16983" in request.headers["user-agent"]
         assert request.headers["accept"].startswith("application/sparql-results+json")
         assert f"PREFIX wdt: <{WDT}>" in request.query  # for engines that do not know Wikidata's prefixes
 
@@ -96,9 +101,14 @@ class TestRequests:
         result = engine.run(QUERY, limit=3)
         assert isinstance(result, Rows)
         assert (len(result.rows), result.truncated) == (3, False)
-        result = engine.run(f"{QUERY} LIMIT 3", limit=1)  # one's own limit stays, and more than asked for are cut off
+        result = engine.run(f"{QUERY} LIMIT 3", limit=1)
         assert isinstance(result, Rows)
         assert (len(result.rows), result.truncated) == (1, True)
+        assert endpoint.requests[-1].query.endswith("LIMIT 2")  # one row more, to know that there is one
+        endpoint.always = Canned(body=ODD["head"].replace(b"[{", b"[{},{},{"))  # an endpoint that heeds no limit
+        result = engine.run(QUERY, limit=2)
+        assert isinstance(result, Rows)
+        assert (len(result.rows), result.truncated) == (2, True)
 
     def test_parameters_of_the_address_are_kept(self, endpoint: Endpoint) -> None:
         engine = EndpointEngine(f"{endpoint.url}?default-graph-uri=urn%3Ag&key=k")
@@ -137,13 +147,6 @@ class TestPasswords:
             assert "cret" not in text
             assert "me" not in text.replace("name", "")
 
-    def test_another_server_does_not_get_it(self, endpoint: Endpoint, store: Store) -> None:
-        with running(store) as other:
-            location = other.url.replace("127.0.0.1", "localhost")
-            endpoint.always = Canned(307, "text/plain", headers={"Location": f"{location}?query=ASK{{}}"})
-            assert EndpointEngine(endpoint.url_of("me:secret")).run(QUERY) is True
-            assert "authorization" not in other.requests[0].headers
-
     @pytest.mark.parametrize(
         "url", ["ftp://me:secret@host/x", "me:secret@host", "http://", "http://me:secret@[bad/", "x"]
     )
@@ -152,25 +155,253 @@ class TestPasswords:
             EndpointEngine(url)
         assert "secret" not in str(caught.value)
 
-    def test_a_redirect_to_nowhere(self, endpoint: Endpoint, engine: EndpointEngine) -> None:
-        for location in ("ftp://me:secret@host/", "http://[bad", endpoint.url):
-            endpoint.always = Canned(302, "text/plain", headers={"Location": location})
-            with pytest.raises(EngineError) as caught:
+
+class TestRedirects:
+    @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+    @pytest.mark.parametrize("length", [0, LONGEST_URL])
+    def test_the_query_is_asked_at_the_new_address(
+        self, endpoint: Endpoint, engine: EndpointEngine, status: int, length: int
+    ) -> None:
+        endpoint.replies = [Canned(status, "text/plain", headers={"Location": "/new?key=k&query=ASK{}"})]
+        assert rows_of(engine.run(f"{QUERY}#{'é' * length}")) == set(THREE)
+        old, new = endpoint.requests
+        assert (new.method, new.query) == (old.method, old.query)
+        assert new.path.startswith("/new?key=k&query=")
+
+    def test_a_password_stays_with_the_server(self, endpoint: Endpoint, store: Store) -> None:
+        engine = EndpointEngine(endpoint.url_of("me:secret"))
+        endpoint.replies = [
+            Canned(
+                302,
+                "text/plain",
+                headers={"Location": "//you:other@HOST/new".replace("HOST", endpoint.url.split("/")[2])},
+            )
+        ]
+        assert rows_of(engine.run(QUERY)) == set(THREE)
+        assert endpoint.requests[1].headers["authorization"] == endpoint.requests[0].headers["authorization"]
+        with running(store) as other:
+            for url in (other.url, endpoint.url.replace("127.0.0.1", "localhost"), "https://kb.example/new"):
+                location = url.replace("://", "://you:hidden@") + "?token=hidden"
+                endpoint.always = Canned(307, "text/plain", headers={"Location": location})
+                with pytest.raises(
+                    EngineError, match=f"redirects to another server, {re.escape(url)}, which"
+                ) as caught:
+                    engine.run(QUERY)
+                assert "hidden" not in str(caught.value)
+                assert "secret" not in str(caught.value)
+            assert other.requests == []
+
+    def test_where_a_redirect_may_lead(self) -> None:
+        def allowed(old: str, new: str) -> bool:
+            return read_address(f"{old}/sparql").may_redirect_to(read_address(f"{new}/x"))
+
+        assert allowed("http://kb.example", "https://KB.example:443")
+        assert allowed("http://kb.example:8080", "https://kb.example:8080")
+        assert allowed("http://kb.example:80", "http://kb.example")
+        assert not allowed("https://kb.example", "http://kb.example")
+        assert not allowed("http://kb.example:8080", "https://kb.example")
+        assert not allowed("https://kb.example", "https://kb.example:8443")
+        assert not allowed("https://kb.example", "https://www.kb.example")
+
+    def test_what_is_refused_there(self, endpoint: Endpoint, engine: EndpointEngine) -> None:
+        endpoint.replies = [Canned(301, headers={"Location": "/new"}), Canned(400, "text/plain", b"no")]
+        with pytest.raises(
+            SparqlSyntaxError, match=r"/sparql \(redirected to http://[\d.:]+/new\) refused the query: no$"
+        ):
+            engine.run(QUERY)
+
+    @pytest.mark.parametrize(
+        ("location", "said"),
+        [
+            ("ftp://me:secret@host/", "which is no address of an endpoint"),
+            ("http://[bad", "which is no address of an endpoint"),
+            ("/sparql", "redirects more than 5 times: give the address of the endpoint itself"),
+        ],
+    )
+    def test_a_redirect_to_nowhere(self, endpoint: Endpoint, engine: EndpointEngine, location: str, said: str) -> None:
+        endpoint.always = Canned(302, "text/plain", headers={"Location": location})
+        with pytest.raises(EngineError, match=said) as caught:
+            engine.run(QUERY)
+        assert "secret" not in str(caught.value)
+        endpoint.always = Canned(302, "text/plain")
+        with pytest.raises(EngineError, match="answered HTTP 302 Found"):
+            engine.run(QUERY)
+
+
+class TestBounds:
+    @pytest.fixture
+    def engine(self, endpoint: Endpoint) -> EndpointEngine:
+        return EndpointEngine(endpoint.url, most_bytes=100_000)
+
+    def test_a_reply_is_read_up_to_a_limit(self, endpoint: Endpoint, engine: EndpointEngine) -> None:
+        said = r"answered with more than 0.09537 MiB, the most that is read: ask for less, with a LIMIT"
+        for status in (200, 400):
+            endpoint.always = Canned(status, body=b" " * 100_001)
+            with pytest.raises(EngineError, match=said):
                 engine.run(QUERY)
-            assert "secret" not in str(caught.value)
+        endpoint.always = Canned(body=gzip.compress(b" " * (64 << 20)), headers={"Content-Encoding": "gzip"})
+        with pytest.raises(EngineError, match=said):
+            engine.run(QUERY)
+
+    def test_a_compressed_reply(self, endpoint: Endpoint, engine: EndpointEngine) -> None:
+        body = ODD["head"].ljust(100_000)
+        endpoint.always = Canned(body=gzip.compress(body), headers={"Content-Encoding": "gzip"})
+        assert rows_of(engine.run(QUERY)) == {(Literal("a"),)}
+        assert endpoint.requests[0].headers["accept-encoding"] == "gzip"
+        for coding, said in (("zstd", "compressed its answer as 'zstd'"), ("gzip", "is no gzip"), ("gzip, gzip", "as")):
+            endpoint.always = Canned(body=body, headers={"Content-Encoding": coding})
+            with pytest.raises(EngineError, match=said):
+                engine.run(QUERY)
+
+    def test_a_reply_that_dribbles(self, store: Store) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            done = threading.Event()
+
+            def dribble() -> None:  # a header without end, each byte well within the time limit
+                with server.accept()[0] as connection, contextlib.suppress(OSError):
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+                    while not done.wait(0.05):
+                        connection.sendall(b"x")
+
+            thread = threading.Thread(target=dribble)
+            thread.start()
+            try:
+                engine = EndpointEngine(f"http://127.0.0.1:{server.getsockname()[1]}/sparql")
+                with pytest.raises(EngineTimeoutError, match=r"did not answer within 0\.3 seconds"):
+                    engine.run(QUERY, seconds=0.3)
+            finally:
+                done.set()
+                thread.join()
+
+    @pytest.mark.parametrize("word", [b"triple", b"\\u0074riple"])
+    def test_deep_documents(self, endpoint: Endpoint, word: bytes) -> None:
+        """pyoxigraph alone would end the process."""
+        part = b'{"type":"%s","value":{"subject":{"type":"uri","value":"a:}}"},"object":' % word
+        body = b'{"head":{"vars":["x"]},"results":{"bindings":[{"x":%s%s}]}}' % (part * 20_000, b"{}" + b"}}" * 20_000)
+        endpoint.always = Canned(body=body)
+        with pytest.raises(EngineError, match="nested more than 256 deep"):
+            EndpointEngine(endpoint.url).run(QUERY)
+        xml = (
+            b'<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head><variable name="x"/></head><results><result>'
+            b'<binding name="x">%s<literal>c</literal>%s</binding></result></results></sparql>'
+        )
+        start = b"<triple><subject><uri>a:</uri></subject><predicate><uri>b:</uri></predicate><object>"
+        xml %= (start * 20_000, b"</object></triple>" * 20_000)
+        endpoint.always = Canned(kind="application/sparql-results+xml", body=xml)
+        with pytest.raises(EngineError, match="nested more than 256 deep"):
+            EndpointEngine(endpoint.url).run(QUERY)
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            b"[" * 1_000_000,
+            b'{"head":{"vars":["x"]},"x":' + b"[" * 100_000,
+            b'<!DOCTYPE s [<!ENTITY a "b">]><sparql>&a;',
+        ],
+    )
+    def test_bombs(self, endpoint: Endpoint, body: bytes) -> None:
+        kind = "application/sparql-results+xml" if body.startswith(b"<") else "application/json"
+        endpoint.always = Canned(kind=kind, body=body)
+        with pytest.raises(EngineError, match=r"the results of .* cannot be read") as caught:
+            EndpointEngine(endpoint.url).run(QUERY)
+        assert len(str(caught.value).splitlines()) == 1
+
+
+XSD = "http://www.w3.org/2001/XMLSchema#"
+ODD = {
+    "head": b'{"head":{"vars":["x"]},"results":{"bindings":[{"x":{"type":"literal","value":"a"}}]}}',
+    "no head": b'{"results":{"bindings":[{"x":{"type":"literal","value":"a"}}]}}',
+    "sign": b'{"head":{"vars":["?x","?x"]},"results":{"bindings":[{"?x":{"type":"literal","value":"a"}}]}}',
+    "error": b'{"head":{"vars":["x"]},"results":{"bindings":[{"x":{"type":"literal","value":"a"}}]},"meta":{}}',
+}
+TERMS = {
+    f'"typed-literal","datatype":"{XSD}integer","value":"5"': Literal(5),
+    '"literal","datatype":null,"value":"5"': Literal("5"),
+    '"literal","datatype":"","xml:lang":null,"value":""': Literal(""),
+    '"literal","xml:lang":"","value":"v"': Literal("v"),
+    '"literal","lang":"fr","value":"v"': Literal("v", language="fr"),
+    '"literal","xml:lang":"en_US","value":"v"': Literal("v", language="en-US"),
+    f'"literal","xml:lang":"fr","datatype":"{XSD}string","value":"v"': Literal("v", language="fr"),
+    '"literal","value":5': Literal(5),
+    '"literal","value":5.10': Literal("5.10", datatype=NamedNode(f"{XSD}decimal")),
+    f'"literal","value":5,"datatype":"{XSD}decimal"': Literal("5", datatype=NamedNode(f"{XSD}decimal")),
+    '"literal","value":1e3': Literal("1e3", datatype=NamedNode(f"{XSD}double")),
+    '"literal","value":true': Literal(True),
+    '"iri","value":"http://a"': NamedNode("http://a"),
+    '"uri","value":"http://a/b c%|é"': NamedNode("http://a/b%20c%25%7Cé"),
+    '"bnode","value":"nodeID://b10012"': BlankNode("b0"),
+    '"triple","value":{"s":{"type":"iri","value":"a:"},"p":{"type":"uri","value":"b:"},"o":{"type":"literal","value":1}}':
+        Triple(NamedNode("a:"), NamedNode("b:"), Literal(1)),
+    '"literal","value":null': None,
+}  # fmt: skip
+
+
+class TestOddDocuments:
+    @pytest.mark.parametrize("body", ODD.values(), ids=ODD)
+    def test_documents(self, endpoint: Endpoint, engine: EndpointEngine, body: bytes) -> None:
+        endpoint.always = Canned(body=body)
+        assert engine.run(QUERY) == Rows(("x",), [(Literal("a"),)])
+
+    @pytest.mark.parametrize(("term", "meant"), TERMS.items(), ids=list(TERMS))
+    def test_terms(self, endpoint: Endpoint, engine: EndpointEngine, term: str, meant: object) -> None:
+        body = ODD["head"].replace(b'{"type":"literal","value":"a"}', b'{"type":%s}' % term.encode())
+        endpoint.always = Canned(body=body)
+        assert engine.run(QUERY) == Rows(("x",), [(meant,)])
+
+    def test_blank_nodes_stay_apart(self, endpoint: Endpoint, engine: EndpointEngine) -> None:
+        names = ["nodeID://b1", "b1", "b0", "nodeID://b1", "nodeID___b1"]
+        rows = ",".join(f'{{"x":{{"type":"bnode","value":"{name}"}}}}' for name in names)
+        endpoint.always = Canned(body=f'{{"head":{{"vars":["x"]}},"results":{{"bindings":[{rows}]}}}}'.encode())
+        result = engine.run(QUERY)
+        assert isinstance(result, Rows)
+        assert [str(term) for (term,) in result.rows] == ["_:b0", "_:b1", "_:b2", "_:b0", "_:b3"]
+
+    @pytest.mark.parametrize(
+        "body", [b'{"head":{},"boolean":"true"}', b'{"head":{"vars":null},"boolean":true}', b'{"boolean":true}']
+    )
+    def test_truths(self, endpoint: Endpoint, engine: EndpointEngine, body: bytes) -> None:
+        endpoint.always = Canned(body=body)
+        assert engine.run("ASK {}") is True
+        with pytest.raises(EngineError, match="answered a SELECT with true or false"):
+            engine.run(QUERY)
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            b'{"head":{},"boolean":"perhaps"}',
+            b'{"head":{"vars":["x"]},"results":{}}',
+            b'{"head":{"vars":["x"]},"results":{"bindings":[3]}}',
+            b'{"head":{"vars":[1]},"results":{"bindings":[{}]}}',
+            b'{"head":{"vars":["x"]},"results":{"bindings":[{"x":"a"}]}}',
+            b'{"head":{"vars":["x"]},"results":{"bindings":[{"x":{"type":"file","value":"a"}}]}}',
+            b'{"head":{"vars":["x"]},"results":{"bindings":[{"x":{"type":"uri","value":"a"}}]}}',
+            b'{"head":{"vars":["x"]},"results":{"bindings":[{"x":{"type":"triple","value":{"s":3}}}]}}',
+            b"[]",
+            b"",
+        ],
+    )
+    def test_what_has_no_plain_meaning(self, endpoint: Endpoint, engine: EndpointEngine, body: bytes) -> None:
+        endpoint.always = Canned(body=body)
+        with pytest.raises(EngineError, match=r"^the results of .* cannot be read: .*$"):
+            engine.run(QUERY)
 
 
 class TestFailures:
-    def test_an_endpoint_that_is_down(self, waits: list[float]) -> None:
+    @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "127.1"])  # of the last one, it does not know
+    def test_an_endpoint_that_is_down(self, waits: list[float], host: str, caplog: pytest.LogCaptureFixture) -> None:
         with socket.socket() as bound:
             bound.bind(("127.0.0.1", 0))  # it does not listen
-            engine = EndpointEngine(f"http://me:secret@127.0.0.1:{bound.getsockname()[1]}/sparql", sleep=waits.append)
-            with pytest.raises(EngineError, match=r"http://127\.0\.0\.1:\d+/sparql cannot be reached: ") as caught:
+            engine = EndpointEngine(f"http://me:secret@{host}:{bound.getsockname()[1]}/sparql", sleep=waits.append)
+            with pytest.raises(
+                UnreachableError, match=rf"http://{re.escape(host)}:\d+/sparql cannot be reached"
+            ) as caught:
                 engine.run(QUERY)
-        assert "secret" not in str(caught.value)
-        assert len(waits) == 4
-        assert waits[0] >= 1.0
-        assert waits[3] > waits[0]
+        assert "secret" not in str(caught.value) + caplog.text
+        assert len(waits) == (4 if host == "127.1" else 0)
+        assert waits == sorted(waits)
+        for at, (wait, said) in enumerate(zip(waits, caplog.messages, strict=True), 2):
+            assert said.endswith(f" (attempt {at} of 5 in {wait:.0f} s)")
+            assert "cannot be reached" in said
 
     def test_a_host_that_does_not_exist(self, waits: list[float]) -> None:
         with pytest.raises(EngineError, match="cannot be reached"):
