@@ -1,27 +1,34 @@
-"""A language model on a server with an OpenAI-compatible API of chat completions."""
+"""A language model on a server with an OpenAI-compatible API of chat completions.
 
-import contextlib
+Servers and models refuse different parameters: newer models of OpenAI want `max_completion_tokens` in place of
+`max_tokens` and no `temperature`, some have no system role. A request that is refused is sent again without what the
+server names in its refusal, or with the other name, and later requests begin like that.
+"""
+
 import os
 import re
-import socket
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from ipaddress import ip_address
+from typing import Any
 from urllib.parse import urlsplit
 
 from refactx.errors import InputError, ModelError
 from refactx.extras import require
-from refactx.writing.conversation import Message
+from refactx.writing.conversation import Message, folded
 
 SECONDS = 120.0
 """The most time of a request."""
 RETRIES = 4
+_LIMITS = ("max_tokens", "max_completion_tokens")
+"""The names of the most tokens of a reply, the one that most servers know first."""
 _UNSUPPORTED = re.compile(
-    r"unsupported|not support|unrecogni[sz]ed|unknown|unexpected|not (?:allowed|permitted)|extra |deprecated|only the default",
+    r"unsupported|n[o']t (?:be )?(?:support|accept|permit|allow|recogni[sz]ed|available|valid|used)|deprecated|extra"
+    r"|un(?:recogni[sz]ed|known|expected)|\binstead\b|\buse\W+max_",
     re.IGNORECASE,
 )
-_INSTEAD = {"max_tokens": "max_completion_tokens"}
-"""The names that newer models have for parameters."""
+"""What tells that a parameter is refused, and not that its value is too large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +49,8 @@ class ChatServer:
     """A model on a server, such as http://127.0.0.1:8000/v1. Threads may share it.
 
     `key`: by default that of the environment. Requests that fail temporarily (no connection, time-out, 429, 5xx) are
-    sent again, at most `retries` times, at growing intervals; one with a parameter that the model does not know, without
-    it or under its newer name, as all later ones. Raises InputError if `url` is not one, or if the client is not
-    installed.
+    sent again, at most `retries` times, at growing intervals. Raises InputError if `url` is not one, or if the client is
+    not installed.
     """
 
     def __init__(
@@ -52,9 +58,9 @@ class ChatServer:
     ) -> None:
         try:
             parts = urlsplit(url)
-            host, port = parts.hostname, parts.port
-        except ValueError:  # such as `http://[`, or a port of 99999
-            host = port = None
+            host = None if parts.port == 0 or re.search(r"\s", url) else parts.hostname
+        except ValueError:  # such as `http://[`, or port 99999
+            host = None
         if not host or parts.scheme not in ("http", "https"):
             shown = url.rpartition("@")[2]
             raise InputError(f"{shown!r} is not the URL of a server: give one such as http://127.0.0.1:8000/v1")
@@ -62,76 +68,131 @@ class ChatServer:
         import openai  # takes a second
 
         self._model, self._role = model, role
-        self._parameters = {"max_tokens": "max_tokens", "temperature": "temperature"}
-        """The names that the model has for what requests set; what it does not know is left out."""
-        self._port = port or (443 if parts.scheme == "https" else 80)
-        self._local = host if is_local(host) else None
         self.shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
         """The URL without what may be secret."""
+        self._refused = set[str]()
+        """What the server does not take: names of parameters, and `system` for that role."""
         # The client needs some key; a server without keys accepts any.
         given = key or os.environ.get(role.key) or "none"
-        self._client = openai.OpenAI(api_key=given, base_url=url, timeout=SECONDS, max_retries=retries)
+        client = _client(f"{role.name} at {self.shown}", retries + 1, is_here=_is_here(host))
+        self._client = openai.OpenAI(
+            api_key=given, base_url=url, timeout=SECONDS, max_retries=retries, http_client=client
+        )
 
     def generate(self, messages: Sequence[Message], max_new_tokens: int) -> str:
-        """Return the reply to a conversation, greedily, of at most `max_new_tokens` tokens.
+        """Return the reply to a conversation, greedily if the model can, of at most `max_new_tokens` tokens.
 
         Raises ModelError if the server cannot be reached, refuses the request, or replies with something else.
         """
         import openai
 
-        role, said = self._role, cast(Any, [dict(message) for message in messages])
-        values = {"max_tokens": max_new_tokens, "temperature": 0}
+        role = self._role
         try:
-            self._check_port()
             while True:
-                names = self._parameters
-                options: dict[str, Any] = {name: values[meant] for meant, name in names.items()}
+                request = self._request(messages, max_new_tokens)
                 try:
-                    completion = self._client.chat.completions.create(model=self._model, messages=said, **options)
+                    completion = self._client.chat.completions.create(**request)
                     return completion.choices[0].message.content or ""
-                except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-                    self._parameters = _without(names, error)  # or it raises the error
+                except openai.APIStatusError as error:
+                    refused = _refused_of(request, error.param, _words(error))
+                    if not refused:
+                        raise
+                    if "temperature" in refused - self._refused:
+                        print(f"refactx: {self._model} takes no temperature: its replies may vary", file=sys.stderr)
+                    self._refused |= refused
         except openai.APITimeoutError as error:
             raise ModelError(
                 f"{role.name} at {self.shown} did not answer within {SECONDS:g} seconds: check {role.option} and its load"
             ) from error
-        except (openai.APIConnectionError, OSError) as error:
+        except openai.APIConnectionError as error:
             raise ModelError(
-                f"{role.name} at {self.shown} cannot be reached: check {role.option} and that it runs"
+                f"{role.name} at {self.shown} cannot be reached ({_reason(error)}): check {role.option} and that it runs"
             ) from error
         except openai.AuthenticationError as error:
             raise ModelError(f"{role.name} at {self.shown} did not accept the key: set {role.key}") from error
         except openai.APIStatusError as error:
-            reason = " ".join(str(error.message).split())[:200]
             raise ModelError(
-                f"{role.name} at {self.shown} refused the request for model {self._model!r}: {reason}"
+                f"{role.name} at {self.shown} refused the request for model {self._model!r}: {_words(error)[:200]}"
             ) from error
         except (openai.OpenAIError, AttributeError, IndexError, TypeError, ValueError) as error:
             raise ModelError(
                 f"the reply of {role.name} at {self.shown} is not a chat completion ({error}): check {role.option}"
             ) from error
 
-    def _check_port(self) -> None:
-        """Raise OSError if nothing listens there on this machine, where trying again does not help."""
-        if self._local is not None:
-            with contextlib.suppress(TimeoutError), socket.create_connection((self._local, self._port), timeout=5):
-                pass
+    def _request(self, messages: Sequence[Message], max_new_tokens: int) -> dict[str, Any]:
+        said = [dict(message) for message in messages]
+        if "system" in self._refused:
+            said = folded(said)
+        request: dict[str, Any] = {"model": self._model, "messages": said}
+        limit = next((name for name in _LIMITS if name not in self._refused), None)
+        if limit is not None:
+            request[limit] = max_new_tokens
+        if "temperature" not in self._refused:
+            request["temperature"] = 0
+        return request
 
 
-def is_local(host: str) -> bool:
-    """Return whether a host is this machine, where a refused connection is final."""
-    return host in ("localhost", "::1") or host.startswith("127.")
+def _refused_of(request: Mapping[str, Any], parameter: str | None, reason: str) -> set[str]:
+    """Return what of a request a server does not take. `parameter`: the one that it names, if it names one by itself."""
+    sent = {*_LIMITS, "temperature"} & set(request)
+    named = {parameter} & sent or {name for name in sent if re.search(rf"\b{name}\b", reason)}
+    if not _UNSUPPORTED.search(reason):
+        named -= set(_LIMITS)
+    if request["messages"][0]["role"] == "system" and re.search(
+        r"(?is)\bsystem\b.*\brole|\brole\b.*\bsystem\b", reason
+    ):
+        named.add("system")
+    return {name for name in named if name is not None}
 
 
-def _without(names: Mapping[str, str], error: Any) -> dict[str, str]:
-    """Return the names of parameters without the one that a model has refused, or with its newer name.
+def _words(error: Any) -> str:
+    """Return why a server refused a request, in its words: in the form of OpenAI's errors, or another one."""
+    words = str(error.message)
+    if words == f"Error code: {error.status_code}":
+        words += f" - {error.response.text}"
+    return " ".join(words.split())
 
-    Raises `error` if it is about something else.
-    """
-    said = f"{error.param or ''} {error.message}"
-    refused = next((meant for meant, name in names.items() if re.search(rf"\b{name}\b", said)), None)
-    if refused is None or not _UNSUPPORTED.search(f"{error.code or ''} {error.message}"):
-        raise error
-    newer = _INSTEAD.get(names[refused])
-    left = {meant: name for meant, name in names.items() if meant != refused}
-    return left if newer is None else {**left, refused: newer}
+
+def _is_here(host: str) -> bool:
+    """Return whether a host is this machine, where a refused connection means that nothing listens."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+    return address.is_loopback or address.is_unspecified
+
+
+def _client(who: str, attempts: int, *, is_here: bool) -> Any:
+    """Return an HTTP client for openai's that tells of each attempt that fails, and makes no other one in vain."""
+    import openai
+
+    class Client(openai.DefaultHttpxClient):
+        def send(self, *given: Any, **options: Any) -> Any:
+            request = given[0]
+            try:
+                response = super().send(*given, **options)
+            except Exception as error:
+                if is_here and isinstance(_origin(error), ConnectionRefusedError):
+                    raise openai.APIConnectionError(request=request) from error  # openai passes its own on at once
+                self._tell(request, _reason(error))
+                raise
+            if response.status_code in (408, 409, 429) or response.status_code >= 500:
+                self._tell(request, f"status {response.status_code}")
+            return response
+
+        def _tell(self, request: Any, reason: str) -> None:
+            number = int(request.headers.get("x-stainless-retry-count", 0)) + 1
+            print(f"refactx: {who}: attempt {number} of {attempts} failed ({reason})", file=sys.stderr)
+
+    return Client()
+
+
+def _origin(error: BaseException) -> BaseException:
+    while (before := error.__cause__ or error.__context__) is not None:
+        error = before
+    return error
+
+
+def _reason(error: BaseException) -> str:
+    origin = _origin(error)
+    return getattr(origin, "strerror", None) or " ".join(str(origin).split()) or type(origin).__name__

@@ -23,7 +23,7 @@ def conversation_ids(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
     options = {"add_generation_prompt": True, "enable_thinking": False}  # templates ignore unknown options
     messages = list(messages)
     if messages[0]["content"].strip() and not _writes(tokenizer, messages, options):
-        messages = _folded(messages)
+        messages = folded(messages)
     try:
         encoded = tokenizer.apply_chat_template(messages, return_dict=False, **options)
     except Exception as error:  # a template may raise anything, in Jinja or by raise_exception
@@ -47,9 +47,14 @@ def without_control(tokenizer: Any, text: str) -> str:
     return text
 
 
-_THOUGHT = r"(?:think|thinking|thoughts?|reasoning|reflection|analysis|scratchpad)"
-_OPENED = rf"^[ \t]*(?:<{_THOUGHT}>|\[{_THOUGHT}\]|<\|begin_of_thought\|>|◁think▷)"
-_CLOSED = rf"(?:</{_THOUGHT}>|\[/{_THOUGHT}\]|<\|end_of_thought\|>|◁/think▷)"
+_THOUGHT = r"(?:\w+:)?(?:think|thinking|thoughts?|reasoning|reflection|analysis|scratchpad)"
+_OPENED = (
+    rf"^[ \t]*(?:<{_THOUGHT}(?:\s[^<>]*)?>|\[{_THOUGHT}\]|◁think▷|<\|(?:begin_of_thought|start_thinking)\|>"
+    r"|<\|channel>\s*thought\b|\A(?-i:analysis(?=[A-Z<])))"
+)
+_CLOSED = (
+    rf"(?:</{_THOUGHT}\s*>|\[/{_THOUGHT}\]|◁/think▷|<\|end_(?:of_thought|thinking)\|>|<channel\|>|(?-i:assistantfinal))"
+)
 _WHOLE = re.compile(rf"{_OPENED}.*?{_CLOSED}", re.IGNORECASE | re.DOTALL | re.MULTILINE)
 _REST = re.compile(rf"\A.*{_CLOSED}|{_OPENED}.*\Z", re.IGNORECASE | re.DOTALL | re.MULTILINE)
 _CHANNEL = re.compile(
@@ -81,7 +86,7 @@ def _writes(tokenizer: Any, messages: list[Message], options: Mapping[str, Any])
         return False
 
 
-def _folded(messages: list[Message]) -> list[Message]:
+def folded(messages: list[Message]) -> list[Message]:
     """Return the conversation with the system message at the beginning of the first user turn."""
     system, first, *rest = messages
     return [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *rest]

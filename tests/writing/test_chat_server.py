@@ -1,105 +1,120 @@
-"""A model on a server that does not know a parameter: it is asked again without it, or under its newer name."""
+"""A model on a server: parameters that it refuses, and attempts that fail."""
 
-import json
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 
 import pytest
 
 from refactx.errors import InputError, ModelError
 from refactx.writing.chat_server import ChatServer, ServerRole
+from tests.support.sparql.text_models import ChatStub, chat_stub
 
 ROLE = ServerRole(name="the model", option="--model-url", key="REFACTX_MODEL_KEY", extra="sparql")
-ASKED = [{"role": "user", "content": "Hi"}]
+SAID = [{"role": "system", "content": "Write SPARQL."}, {"role": "user", "content": "Who?"}]
 
 
-def unsupported(name: str, text: str) -> dict[str, Any]:
-    return {"message": text, "type": "invalid_request_error", "param": name, "code": "unsupported_parameter"}
+@pytest.fixture
+def server() -> Iterator[ChatStub]:
+    with chat_stub() as running:
+        running.reply = lambda message: f"reply to {message}"
+        yield running
 
 
-NEWER = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
-REFUSALS = {  # by the parameter, as servers say it
-    "max_tokens": unsupported("max_tokens", NEWER),
-    "max_completion_tokens": {"message": "Unknown parameter: 'max_completion_tokens'.", "param": None},
-    "temperature": unsupported(
-        "temperature", "'temperature' does not support 0 with this model. Only the default (1)."
-    ),
-}
+def new_model(request: dict[str, Any]) -> str | dict[str, Any] | None:
+    """Refuse what OpenAI's newer models refuse, in its words."""
+    if "max_tokens" in request:
+        says = (
+            "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+        )
+        return {"error": {"message": says, "param": "max_tokens", "code": "unsupported_parameter"}}
+    if request.get("temperature", 1) != 1:
+        says = "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) is supported."
+        return {"error": {"message": says, "param": "temperature", "code": "unsupported_value"}}
+    return None
 
 
-@contextmanager
-def server(refused: set[str], failure: str = "") -> Iterator[tuple[str, list[set[str]]]]:
-    """A server that refuses parameters, or everything. Yields its URL and the parameters of each request."""
-    requests: list[set[str]] = []
+def sent(request: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in request.items() if name not in ("messages", "model")}
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            requests.append(body.keys() - {"model", "messages"})
-            error = (
-                {"message": failure}
-                if failure
-                else next((REFUSALS[n] for n in REFUSALS if n in refused & body.keys()), None)
-            )
-            choice = {"index": 0, "message": {"role": "assistant", "content": "Bern"}, "finish_reason": "stop"}
-            reply = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
-            sent = json.dumps({"error": error} if error else reply).encode()
-            self.send_response(400 if error else 200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(sent)))
-            self.end_headers()
-            self.wfile.write(sent)
 
-        def log_message(self, *arguments: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
-        Thread(target=listening.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{listening.server_port}/v1", requests
-        listening.shutdown()
+def test_a_parameter_that_is_refused_is_sent_no_more(server: ChatStub, capsys: pytest.CaptureFixture[str]) -> None:
+    server.refuses = new_model
+    model = ChatServer("m", server.url, ROLE)
+    assert model.generate(SAID, 7) == "reply to Who?"
+    assert [sent(request) for request in server.requests] == [
+        {"max_tokens": 7, "temperature": 0},
+        {"max_completion_tokens": 7, "temperature": 0},
+        {"max_completion_tokens": 7},
+    ]
+    model.generate(SAID, 8)
+    assert [sent(request) for request in server.requests[3:]] == [{"max_completion_tokens": 8}]
+    assert capsys.readouterr().err == "refactx: m takes no temperature: its replies may vary\n"
 
 
 @pytest.mark.parametrize(
-    ("refused", "left"),
+    ("name", "reason"),
     [
-        (set(), {"max_tokens", "temperature"}),
-        ({"max_tokens"}, {"max_completion_tokens", "temperature"}),
-        ({"temperature"}, {"max_tokens"}),
-        ({"max_tokens", "temperature"}, {"max_completion_tokens"}),
-        ({"max_tokens", "max_completion_tokens", "temperature"}, set()),
+        ("temperature", "litellm.UnsupportedParamsError: gpt-5 models don't support temperature=0.0."),
+        ("temperature", "invalid temperature: only 1 is allowed for this model"),
+        ("temperature", "`temperature` is deprecated for this model."),
+        ("temperature", {"detail": [{"loc": ["body", "temperature"], "msg": "Extra inputs are not permitted"}]}),
+        ("max_tokens", {"detail": [{"loc": ["body", "max_tokens"], "msg": "Extra inputs are not permitted"}]}),
+        ("max_tokens", "Unrecognized request argument supplied: max_tokens"),
     ],
 )
-def test_what_a_model_does_not_know_is_left_out_of_all_later_requests(refused: set[str], left: set[str]) -> None:
-    with server(refused) as (url, requests):
-        model = ChatServer("m", url, ROLE)
-        assert model.generate(ASKED, 5) == "Bern"
-        assert requests[-1] == left
-        before = len(requests)
-        assert model.generate(ASKED, 5) == "Bern"
-        assert requests[before:] == [left]
+def test_refusals_of_many_servers(server: ChatStub, name: str, reason: str | dict[str, Any]) -> None:
+    server.refuses = lambda request: reason if name in request else None
+    assert ChatServer("m", server.url, ROLE).generate(SAID, 7) == "reply to Who?"
+    assert len(server.requests) == 2
+
+
+def test_a_model_without_a_system_role_is_told_all_by_the_user(server: ChatStub) -> None:
+    server.refuses = lambda request: "System role not supported" if request["messages"][0]["role"] == "system" else None
+    assert ChatServer("m", server.url, ROLE).generate(SAID, 7) == "reply to Write SPARQL.\n\nWho?"
 
 
 @pytest.mark.parametrize(
-    "said", ["Your messages break our rules.", "max_tokens is too large: the context has 4096 tokens."]
+    ("reason", "requests"),
+    [
+        ("max_tokens is too large: 7. This model supports at most 5 completion tokens.", 1),
+        ("Unsupported parameters: max_tokens, max_completion_tokens, temperature", 3),
+        ("Unsupported parameter: model", 1),
+    ],
 )
-def test_another_refusal_is_final(said: str) -> None:
-    with server(set(), said) as (url, requests):
-        with pytest.raises(ModelError, match=said[:20]):
-            ChatServer("m", url, ROLE).generate(ASKED, 5)
-        assert len(requests) == 1
+def test_what_is_refused_whatever_is_sent_ends_with_the_servers_words(
+    server: ChatStub, reason: str, requests: int
+) -> None:
+    server.refuses = lambda _: reason
+    with pytest.raises(ModelError, match=f"refused the request for model 'm': .*{reason[:20]}"):
+        ChatServer("m", server.url, ROLE).generate(SAID, 7)
+    assert len(server.requests) == requests
 
 
-@pytest.mark.parametrize("url", ["http://[", "http://127.0.0.1:99999/v1", "ftp://a/v1", "a/v1", ""])
-def test_what_is_no_url(url: str) -> None:
-    with pytest.raises(InputError, match="is not the URL of a server"):
+def test_each_attempt_that_fails_is_told(server: ChatStub, capsys: pytest.CaptureFixture[str]) -> None:
+    server.status = 503
+    with pytest.raises(ModelError):
+        ChatServer("m", server.url, ROLE, retries=1).generate(SAID, 7)
+    assert capsys.readouterr().err.splitlines() == [
+        f"refactx: the model at {server.url}: attempt {number} of 2 failed (status 503)" for number in (1, 2)
+    ]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0"])
+def test_a_port_of_this_machine_where_nothing_listens_is_told_at_once(
+    host: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        model = ChatServer("m", f"http://{host}:{closed.getsockname()[1]}/v1", ROLE, retries=1000)
+        with pytest.raises(ModelError, match=r"cannot be reached \(Connection refused\): check --model-url"):
+            model.generate(SAID, 7)
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "url", ["m", "ftp://a/v1", "http://[", "http://", "http://a:99999/v1", "http://a:x/v1", "http://a b/v1"]
+)
+def test_what_is_no_url_is_told(url: str) -> None:
+    with pytest.raises(InputError, match="not the URL of a server"):
         ChatServer("m", url, ROLE)
-
-
-def test_a_server_that_does_not_run_on_this_machine_is_told_at_once() -> None:
-    with server(set()) as (url, _):
-        pass
-    with pytest.raises(ModelError, match="cannot be reached: check --model-url and that it runs"):
-        ChatServer("m", url, ROLE, retries=1000).generate(ASKED, 5)

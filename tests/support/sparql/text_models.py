@@ -24,12 +24,13 @@ class Scripted:
 class ChatStub:
     """A server of chat completions. `requests`: their bodies; `keys`: their keys; `reply`: to the last message.
 
-    `status`: of all replies; `body`: in place of a completion.
+    `status`: of all replies; `body`: in place of a completion; `refuses`: returns why a request is refused, or nothing.
     """
 
     def __init__(self) -> None:
         self.requests, self.keys = list[dict[str, Any]](), list[str | None]()
         self.reply: Callable[[str], str] = lambda _: ""
+        self.refuses: Callable[[dict[str, Any]], str | dict[str, Any] | None] = lambda _: None
         self.status, self.body = 200, b""
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), lambda *given: _Handler(self, *given))
         self._server.daemon_threads = True
@@ -40,15 +41,18 @@ class ChatStub:
         self._server.shutdown()
         self._server.server_close()
 
-    def answer(self, request: dict[str, Any], key: str | None) -> bytes:
+    def answer(self, request: dict[str, Any], key: str | None) -> tuple[int, bytes]:
         self.requests.append(request)
         self.keys.append(key)
         if self.status != 200:
-            return json.dumps({"error": {"message": "no such model"}}).encode()
+            return self.status, json.dumps({"error": {"message": "no such model"}}).encode()
+        if reason := self.refuses(request):
+            document = {"error": {"message": reason}} if isinstance(reason, str) else reason
+            return 400, json.dumps(document).encode()
         message = {"role": "assistant", "content": self.reply(request["messages"][-1]["content"])}
         choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
-        document = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": choices}
-        return self.body or json.dumps(document).encode()
+        completion = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": choices}
+        return 200, self.body or json.dumps(completion).encode()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -58,8 +62,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        body = self._stub.answer(request, self.headers["Authorization"])
-        self.send_response(self._stub.status)
+        status, body = self._stub.answer(request, self.headers["Authorization"])
+        self.send_response(status)
+        self.send_header("Retry-After-Ms", "1")
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
