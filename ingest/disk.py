@@ -40,7 +40,9 @@ def check_disk(folder: Path, needed: int, report: bool) -> None:
 def _format_size(size: int) -> str:
     """Return a number of bytes as text.
 
-    >>> _format_size(2_500_000_000), _format_size(300_000)
-    ('2.5 GB', '0.3 MB')
+    >>> _format_size(2_500_000_000), _format_size(300_000), _format_size(700)
+    ('2.5 GB', '0.3 MB', '0.7 kB')
     """
+    if size < 100_000:
+        return f"{size / 1e3:,.1f} kB"
     return f"{size / 1e9:,.1f} GB" if size >= 100_000_000 else f"{size / 1e6:,.1f} MB"

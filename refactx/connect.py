@@ -36,7 +36,7 @@ def connect(db: str | None = None, limits: Limits | None = None) -> "tuple[Datab
         # After a server process was killed, whoever misses it starts it again. That use is closed at once, since
         # this one keeps the server running.
         url = without_environment(server.url)
-        return Database(url, limits, lambda: embedded.start().close()), server.close
+        return Database(url, limits, lambda: embedded.start().close(), server.diagnosis), server.close
     except BaseException:
         server.close()
         raise

@@ -12,6 +12,7 @@ from refactx.cli.options import DB, JSON, NAME, print_json
 from refactx.cli.share import export, import_
 from refactx.cli.sources import machine_options, work_dir_of
 from refactx.cli.store.following import drop_store, print_with_store
+from refactx.errors import DatabaseError, IndexNotFoundError
 from refactx.fact import counted, line
 
 if TYPE_CHECKING:
@@ -89,8 +90,13 @@ def verify(name: str, db: str | None, as_json: bool) -> None:
 
     with open_index(name, db) as opened:
         total = sum(tree.facts for _, tree in opened.segments)
-        with tqdm(total=total, unit=" facts", unit_scale=True, disable=None) as bar:
-            verdict = walk(opened, bar.update)
+        try:
+            with tqdm(total=total, unit=" facts", unit_scale=True, disable=None) as bar:
+                verdict = walk(opened, bar.update)
+        except (DatabaseError, IndexNotFoundError) as error:  # of a reader, who would open the index again
+            raise DatabaseError(
+                f"index {name} was not checked to its end, so nothing is known about it ({error}): run the command again"
+            ) from error
     if as_json:
         print_json(
             {

@@ -5,6 +5,7 @@ code 2. A command is imported when it is run, and imports what it needs then, si
 """
 
 import atexit
+import errno
 import gc
 import logging
 import os
@@ -84,6 +85,13 @@ def main() -> None:
     except click.ClickException as error:  # a wrong option, for example
         context = getattr(error, "ctx", None)
         _complain(f"{error.format_message()} (see `{context.command_path if context else 'refactx'} --help`)")
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        _complain(
+            f"cannot write {error.filename or 'the output'} ({error.strerror}): free disk space where the output goes, in "
+            "the folder of temporary files, and in REFACTX_HOME"
+        )
     except click.Abort:
         sys.exit(130)  # Ctrl-C
 

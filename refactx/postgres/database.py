@@ -21,7 +21,7 @@ from typing import TypeVar
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from refactx.errors import DatabaseError
+from refactx.errors import DatabaseError, without_password
 from refactx.postgres.bounded import BoundedConnection
 from refactx.postgres.errors import is_gone, read_error
 from refactx.postgres.limits import Limits, limits_of_environment
@@ -55,12 +55,19 @@ class Database:
     """A pool of connections to one database. `url` is a libpq URL or connection string.
 
     `limits`: by default those of the environment. `revive` is called before each attempt to reach a database that went
-    away. Raises DatabaseError if the database cannot be reached, InputError if the address cannot be read.
+    away; `diagnosis` returns what else is known of an error of the server. Raises DatabaseError if the database cannot
+    be reached, InputError if the address cannot be read.
     """
 
-    def __init__(self, url: str, limits: Limits | None = None, revive: Callable[[], object] = lambda: None) -> None:
+    def __init__(
+        self,
+        url: str,
+        limits: Limits | None = None,
+        revive: Callable[[], object] = lambda: None,
+        diagnosis: Callable[[], str] = lambda: "",
+    ) -> None:
         check_address(url)
-        self.url = url
+        self.url, self._diagnosis = url, diagnosis
         self._limits = limits_of_environment() if limits is None else limits
         self._revive = revive
         self._lock = threading.Lock()
@@ -134,7 +141,9 @@ class Database:
                 pool = self._own_pool()
                 with pool.connection() as connection:
                     if server is not None and connection.server != server:
-                        raise ServerChangedError(f"another server answers than the one of {index!r}: open it again")
+                        raise ServerChangedError(
+                            f"the server of index {index!r} was started again, or another answers: open the index again"
+                        )
                     return action(connection)
             except psycopg.Error as error:
                 if not is_gone(error):
@@ -237,8 +246,18 @@ class Database:
             self._pool = None
         pool.close()
 
+    def reason(self, error: Exception) -> str:
+        """Return the text of an error on one line, with what to do about a full disk of the server."""
+        text = without_password(" ".join(str(error).split())).rstrip(".?!")
+        if not isinstance(error, psycopg.errors.DiskFull) and not (isinstance(error, psycopg.Error) and is_gone(error)):
+            return text
+        known = self._diagnosis()
+        if known or not isinstance(error, psycopg.errors.DiskFull):
+            return f"{text}{known}"
+        return f"{text}; free disk space on the database server, in the folder of its data"
+
     def _unreachable(self, error: Exception, waited: bool = False) -> DatabaseError:
-        address, reason = self.shown, " ".join(str(error).split()).rstrip(".?!")
+        address, reason = self.shown, self.reason(error)
         if waited:
             return DatabaseError(
                 f"the database {address} went away and was not back within {self._limits.outage:g} s: {reason}. "

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psycopg
 
-from refactx.errors import DatabaseError, RefactxError, without_password
+from refactx.errors import DatabaseError, RefactxError
 from refactx.postgres.catalogue import check_catalogue
 from refactx.postgres.database import Database
 from refactx.postgres.locks import Connection
@@ -26,9 +26,8 @@ def writing(database: Database, index: str, work: Path) -> Iterator[Connection]:
             check_catalogue(connection)
             yield connection
     except psycopg.Error as error:
-        reason = without_password(" ".join(str(error).split()))
         raise DatabaseError(
-            f"PostgreSQL could not store index {index!r}: {reason.rstrip('.')}. Readers see no "
+            f"PostgreSQL could not store index {index!r}: {database.reason(error)}. Readers see no "
             "incomplete change: run the same command again"
         ) from error
     except OSError as error:

@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from refactx.errors import DatabaseError, IndexNotFoundError, RefactxError, without_password
+from refactx.errors import DatabaseError, IndexNotFoundError, RefactxError
 from refactx.index.file.header import Member, SharedRows, SharedSegment, ShareHeader
 from refactx.postgres.catalogue import find_index, list_indexes
 from refactx.postgres.database import Database
@@ -52,9 +52,8 @@ def open_source(database: Database, name: str) -> Iterator[tuple[Connection, Exp
     except psycopg.errors.InsufficientPrivilege as error:
         raise read_error(error, name, 0.0) from error
     except psycopg.Error as error:
-        reason = without_password(" ".join(str(error).split()))
         raise DatabaseError(
-            f"PostgreSQL could not read index {name!r}: {reason}. Run the same command again"
+            f"PostgreSQL could not read index {name!r}: {database.reason(error)}. Run the same command again"
         ) from error
 
 

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import psycopg
 from psycopg.types.json import Jsonb
 
-from refactx.errors import DatabaseError, InputError, without_password
+from refactx.errors import DatabaseError, InputError
 from refactx.index.file.blocks import TruncatedFileError
 from refactx.index.file.header import ROWS, Member
 from refactx.index.file.tokenizer import read_tokenizer
@@ -127,9 +127,9 @@ def import_stream(
     except TruncatedFileError as error:
         raise TruncatedFileError(f"{error}. What was stored stays: run the same command with the whole file") from None
     except psycopg.Error as error:
-        reason = without_password(" ".join(str(error).split()))
         raise DatabaseError(
-            f"PostgreSQL could not store index {name!r}: {reason}. The same command continues after what was stored"
+            f"PostgreSQL could not store index {name!r}: {database.reason(error)}. The same command continues "
+            "after what was stored"
         ) from error
 
 

@@ -70,3 +70,13 @@ def test_a_closed_pipe_ends_it_without_an_error(sample_url: str, options: list[s
 def test_prefix_and_all_exclude_each_other(sample_url: str) -> None:
     assert "both PREFIX and --all were given" in complains("facts", "<", "--all", "--db", sample_url)
     assert "neither PREFIX nor --all was given" in complains("facts", "--db", sample_url)
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_full_disk_is_one_line(sample_url: str, options: list[str]) -> None:
+    command = [sys.executable, "-m", "refactx", "facts", "--all", "--db", sample_url, *options]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "No space left on device" in line

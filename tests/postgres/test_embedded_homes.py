@@ -31,6 +31,7 @@ from refactx.postgres.embedded import locks as embedded_locks
 from refactx.postgres.embedded.account import account_for
 from refactx.postgres.embedded.cluster import Cluster, processes_in
 from refactx.postgres.embedded.server import start, wait_until_stopped
+from refactx.postgres.writer import writing
 
 
 def test_a_home_gets_a_database_that_is_utf8_in_byte_order_and_durable(home: Path) -> None:
@@ -204,3 +205,15 @@ def test_importing_the_package_loads_neither_a_database_driver_nor_a_model_libra
 def test_each_test_gets_an_empty_database(db_url: str) -> None:
     assert select(db_url, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == 0
     execute(db_url, "CREATE TABLE mine ()")
+
+
+def test_a_full_disk_is_named_with_its_folder(home: Path, db_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REFACTX_HOME", str(home))
+    for db, folder in ((None, str(home / "embedded")), (db_url, "the database server, in the folder of its data")):
+        with database(db) as opened, pytest.raises(DatabaseError) as caught:
+            with (Cluster(home / "embedded").log).open("a") as log:
+                log.write("PANIC:  could not write to file: No space left on device\n")
+            with writing(opened, "x", home) as connection:
+                connection.execute("DO $$ BEGIN RAISE 'No space left on device' USING ERRCODE = '53100'; END $$")
+        assert folder in str(caught.value)
+        assert "free disk space" in str(caught.value)

@@ -139,7 +139,7 @@ class Cluster:
             self.initdb(programs, account, folder)
             # A server for one session, without a socket: no other process sees a cluster without its database.
             single: list[str | Path] = [programs / "postgres", "--single", "-D", folder, "-c", "log_checkpoints=off"]
-            _run(account, [*single, "postgres"], stdin=f"CREATE DATABASE {DATABASE};\n")
+            _run(account, [*single, "postgres"], folder=folder, stdin=f"CREATE DATABASE {DATABASE};\n")
             folder.rename(self.data)
 
     def clear_leftovers(self) -> None:
@@ -169,11 +169,12 @@ class Cluster:
         """Make an empty cluster in an empty folder."""
         initdb: list[str | Path] = [programs / "initdb", "-D", folder, f"--username={DATABASE}", "--encoding=UTF8"]
         auth = ["--auth-local=trust", "--auth-host=reject"]
-        _run(account, [*initdb, "--locale=C", *auth, "--no-instructions", *options])
+        _run(account, [*initdb, "--locale=C", *auth, "--no-instructions", *options], folder=folder)
 
     def stop(self, programs: Path, account: Account) -> None:
         """Stop the server after a checkpoint (mode `fast`)."""
-        _run(account, [programs / "pg_ctl", "stop", "-D", self.data, "-m", "fast", "-w", "-t", str(_START_SECONDS)])
+        stop: list[str | Path] = [programs / "pg_ctl", "stop", "-D", self.data, "-m", "fast", "-w"]
+        _run(account, [*stop, "-t", str(_START_SECONDS)], folder=self.data)
 
     def stop_orphan(self, programs: Path, account: Account) -> None:
         """Stop the server of this data folder that a killed pg_upgrade left, even if it is only starting."""
@@ -210,7 +211,7 @@ class Cluster:
                 break
         raise DatabaseError(
             f"the database server in {self.data} does not start: "
-            f"{reason(self._log_text() or done.stdout)} (log: {self.log})"
+            f"{reason(self._log_text() or done.stdout)} (log: {self.log}{self.diagnosis()})"
         )
 
     @contextlib.contextmanager
@@ -267,6 +268,10 @@ class Cluster:
             "shorter path in both, with which the socket is in that folder"
         )
 
+    def diagnosis(self) -> str:
+        """Return `; free disk space in FOLDER ...` if the end of the server's log says that this is needed."""
+        return _full_disk("\n".join(self._log_text().splitlines()[-20:]), self.folder)
+
     def _log_text(self) -> str:
         try:
             return self.log.read_text(errors="replace")
@@ -299,17 +304,29 @@ def _pid_in(lock: Path) -> int | None:
     return None
 
 
-def _run(account: Account, command: list[str | Path], stdin: str = "") -> None:
+def _run(account: Account, command: list[str | Path], folder: Path, stdin: str = "") -> None:
+    """Run a program to its end. `folder`: where it writes."""
     done = account.run(command, stdin)
     if done.returncode != 0:
         raise DatabaseError(
-            f"cannot make a database: {reason(done.stdout)}; correct that, or give a running server with --db or "
-            "REFACTX_DB"
+            f"cannot make a database: {reason(done.stdout)}; correct that{_full_disk(done.stdout, folder.parent)}, or "
+            "give a running server with --db or REFACTX_DB"
         )
 
 
+def _full_disk(text: str, folder: Path) -> str:
+    """Return what to do if a text says that a disk is full, else an empty string."""
+    if not re.search("No space left on device|Disk quota exceeded", text):
+        return ""
+    return f"; free disk space in {folder}, or set REFACTX_HOME to a folder on a larger disk"
+
+
 def reason(text: str) -> str:
-    """Return the last four lines of a log with a PostgreSQL message, or the last four lines if there is none."""
+    """Return the four lines of a log around the first error of PostgreSQL, or the last four messages, or lines."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     messages = [line for line in lines if re.search(r"(LOG|FATAL|PANIC|ERROR|DETAIL|HINT): |: (error|hint): ", line)]
-    return " | ".join((messages or lines)[-4:]) or "it wrote no log"
+    failed = [
+        at for at, line in enumerate(messages) if re.search("(?:FATAL|PANIC|ERROR): +(?!the database system)", line)
+    ]
+    end = failed[0] + 3 if failed else None
+    return " | ".join((messages or lines)[:end][-4:]) or "it wrote no log"

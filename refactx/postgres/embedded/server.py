@@ -40,9 +40,11 @@ _log = logging.getLogger(__name__)
 class EmbeddedServer:
     """A use of the embedded server, until it is closed. Closing is idempotent, and ends only this use."""
 
-    def __init__(self, url: str, users: int) -> None:
-        self.url = url
+    def __init__(self, cluster: Cluster, users: int) -> None:
+        self.url = cluster.url
         """The libpq URL of its database `refactx`, over a Unix socket and without a password."""
+        self.diagnosis = cluster.diagnosis
+        """What the server's log says to do, for an error; mostly empty."""
         self._users: int | None = users
         self._closing = threading.Lock()
 
@@ -87,7 +89,7 @@ def start(home: Path | None = None) -> EmbeddedServer:
             f"cannot run the database server in {home} ({error}): set REFACTX_HOME to another folder or give a server "
             "with --db or REFACTX_DB"
         ) from None
-    return EmbeddedServer(cluster.url, users)
+    return EmbeddedServer(cluster, users)
 
 
 def wait_until_stopped(home: Path | None = None) -> None:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import psycopg
 
-from refactx.errors import DatabaseError, IndexNotFoundError, without_password
+from refactx.errors import DatabaseError, IndexNotFoundError
 from refactx.postgres.database import Database
 from refactx.postgres.locks import Connection
 from refactx.postgres.rights import check_rights
@@ -27,8 +27,7 @@ def memory_session(database: Database, index: str) -> Iterator[Connection]:
             f"index {index!r}, or its memory, was dropped meanwhile: run the command again"
         ) from error
     except psycopg.Error as error:
-        reason = without_password(" ".join(str(error).split()))
         raise DatabaseError(
-            f"PostgreSQL could not store a memory of index {index!r}: {reason.rstrip('.')}. What is stored stays: run the "
+            f"PostgreSQL could not store a memory of index {index!r}: {database.reason(error)}. What is stored stays: run the "
             "same command again"
         ) from error
