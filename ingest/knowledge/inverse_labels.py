@@ -21,8 +21,7 @@ import re
 from pathlib import Path
 
 from refactx.errors import InputError
-from refactx.fact import counted
-from refactx.fact import clean_part
+from refactx.fact import clean_part, counted
 from refactx.ingest.selection import read_text
 from refactx.paths import read_toml
 

@@ -199,7 +199,7 @@ def _report(
         dropped={reason: dropped[reason] for reason in sorted(dropped) if dropped[reason]},
         cut=lines.cut + joined.cut,
         malformed=tuple(lines.faults),
-        notes=(*lines.notes, *naming.notes, *joined.notes),
+        notes=(*lines.notes, *naming.notes, *(joined.notes if needs_facts else ())),
         entities=joined.entities,
         names=joined.names,
         collisions=naming.collisions,

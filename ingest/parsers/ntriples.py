@@ -14,13 +14,17 @@ _LITERAL = (
     rf'"([^"\\\n\r]*(?:{_ESCAPE}[^"\\\n\r]*)*)"'
     rf"(?:@([a-zA-Z]+(?:-[a-zA-Z0-9]+)*)(?:--[a-zA-Z]+)?|[ \t]*\^\^[ \t]*{_IRI})?"
 )
-_TRIPLE_TERM = r"(<<.*>>)"  # RDF 1.2 has it as object, <<( ... )>>, RDF-star also as subject, << ... >>
-_SUBJECT = rf"(?:{_IRI}|{_BLANK}|{_TRIPLE_TERM})"
-_START = rf"[ \t]*{_SUBJECT}[ \t]*{_IRI}[ \t]*(?:{_IRI}|{_BLANK}|{_TRIPLE_TERM}|{_LITERAL})[ \t]*"
+_START = rf"[ \t]*(?:{_IRI}|{_BLANK})[ \t]*{_IRI}[ \t]*(?:{_IRI}|{_BLANK}|{_LITERAL})[ \t]*"
+_TERM = re.compile(rf"<<\(?{_START}\)?>>")  # RDF 1.2 has <<( ... )>> as object, RDF-star also << ... >> as subject
+_NESTED_TERMS = 8
+TRIPLE_TERM = "refactx:triple-term"
+"""What stands for a triple term in a triple, as an IRI."""
 _TRIPLE = re.compile(rf"{_START}\.[ \t]*(?:#.*)?\r?")
 _EMPTY = re.compile(r"[ \t\r\ufeff]*")
 _VERSION = re.compile(r"""[ \t\ufeff]*VERSION[ \t]*(?:"[^"]*"|'[^']*')[ \t]*(?:#.*)?\r?""")
-_TURTLE_LINE = re.compile(rf"{_START}[;,].*|[ \t\ufeff]*(?:@(?:prefix|base|version)|(?i:PREFIX|BASE)[ \t].*<).*")
+_TURTLE_LINE = re.compile(
+    rf"{_START}[;,].*|[ \t\ufeff]*(?:@(?:prefix|base|version)|(?i:PREFIX[ \t]+[^ \t<]*:|BASE)[ \t]*<).*"
+)
 _NODE = rb'[ \t]*(?:<[^<>"\s]*>|_:[^\s<>"]+)'
 _VALUE = rb'[ \t]*(?:<<.*>>|"(?:[^"\\\n]|\\.)*"(?:@[\w-]+|[ \t]*\^\^%b)?)' % _NODE
 _QUAD = re.compile(
@@ -34,8 +38,8 @@ class Triple(NamedTuple):
     """One triple.
 
     `subject` is an IRI or a blank node (`_:b1`); `predicate` an IRI. The object is either `node` (an IRI or a blank
-    node) or `text`, a literal, with its `language` tag or its `datatype` IRI, or neither. A triple term stands in
-    `subject` or `node` as it is written (`<<( ... )>>`).
+    node) or `text`, a literal, with its `language` tag or its `datatype` IRI, or neither. `TRIPLE_TERM` stands for a
+    triple term in `subject` or `node`.
     """
 
     subject: str
@@ -55,9 +59,11 @@ def parse_line(line: str) -> Triple | None:
     True
     """
     match = _TRIPLE.fullmatch(line)
+    if match is None and "<<" in line:
+        match = _TRIPLE.fullmatch(_without_terms(line))
     if match is None:
         return None
-    subject, blank_subject, subject_term, predicate, node, blank_node, term, text, language, datatype = match.groups()
+    subject, blank_subject, predicate, node, blank_node, text, language, datatype = match.groups()
     if "\\" in line:
         try:
             subject, predicate, node, text, datatype = (
@@ -65,9 +71,7 @@ def parse_line(line: str) -> Triple | None:
             )
         except (ValueError, OverflowError):
             return None
-    return Triple(
-        subject or blank_subject or subject_term, predicate, node or blank_node or term, text, language, datatype
-    )
+    return Triple(subject or blank_subject, predicate, node or blank_node, text, language, datatype)
 
 
 def empty_line(line: str) -> str | None:
@@ -87,9 +91,19 @@ def other_syntax(line: str) -> str | None:
     >>> other_syntax("<x:s> <x:p> <x:o> ;"), other_syntax("<x:s> <x:p> <x:o> <x:g> ."), other_syntax("junk ;")
     ('Turtle', 'N-Quads', None)
     """
-    if _TURTLE_LINE.fullmatch(line):
+    if _TURTLE_LINE.fullmatch(_without_terms(line)):
         return "Turtle"
     return "N-Quads" if _QUAD.match(line.encode()) else None
+
+
+def _without_terms(line: str) -> str:
+    """Return a line with `TRIPLE_TERM` for each triple term, from the innermost on."""
+    for _ in range(_NESTED_TERMS):
+        shorter = _TERM.sub(f"<{TRIPLE_TERM}>", line) if "<<" in line else line
+        if shorter == line:
+            break
+        line = shorter
+    return line
 
 
 def without_graphs(block: bytes) -> bytes:

@@ -85,7 +85,7 @@ def ingest(
 
     \b
         .nt                  N-Triples: Wikidata's truthy dump, or its vocabulary
-        .ttl .rdf            the same in Turtle or RDF/XML
+        .ttl .rdf .jsonld    the same in another syntax of RDF
         .txt                 facts, one a line: <subject> <predicate> <object> .
         .csv .tsv .parquet   tables with columns subject, predicate, object
         -                    standard input: any of these except Parquet

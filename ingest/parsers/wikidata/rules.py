@@ -22,7 +22,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from refactx.fact import clean_part
-from refactx.ingest.parsers.ntriples import empty_line, other_syntax, parse_line
+from refactx.ingest.parsers.ntriples import TRIPLE_TERM, empty_line, other_syntax, parse_line
 from refactx.ingest.parsers.parsed import Parsed, decode_lines, fault, not_utf8
 from refactx.ingest.parsers.staging import DESCRIPTION, LABEL, OTHER_NAME, TITLE
 from refactx.ingest.parsers.values import format_literal, language_rank, value_kind
@@ -142,7 +142,7 @@ def kind_of(predicate: str, selection: Selection) -> str:
 
 def object_reason(iri: str) -> str:
     """Return why a claim is dropped whose object is this IRI, blank node or triple term, and no item or property."""
-    if iri.startswith("<<"):
+    if iri == TRIPLE_TERM:
         return "not a fact"
     if iri.startswith(_UNKNOWN):
         return "unknown value"
@@ -155,7 +155,7 @@ def object_reason(iri: str) -> str:
 
 def page_reason(subject: str, kind: str, about_entity: bool) -> str:
     """Return why a line is dropped whose subject is this IRI, blank node or triple term, and no item or property."""
-    if subject.startswith("<<"):
+    if subject == TRIPLE_TERM:
         return "not a fact"
     if kind == "about" and about_entity:
         is_page = "/wiki/" in subject and "/entity/" not in subject and _DATA_PAGE not in subject

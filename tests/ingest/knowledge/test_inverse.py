@@ -173,12 +173,41 @@ def test_a_file_of_names_is_read(tmp_path: Path, name: str) -> None:
         ("n.tsv", "# nothing\n", "holds no names"),
         ("n.toml", "P57 = director\n", "is not TOML"),
         ("n.toml", "P57 = 3\n", "P57 is not a string"),
+        ("n.toml", f"P57 = {'9' * 5000}\n", "is not TOML"),
+        ("n.toml", f"P57 = {'[' * 5000}{']' * 5000}\n", "is not TOML"),
     ],
 )
 def test_a_bad_file_of_names_is_an_error(tmp_path: Path, name: str, content: str, message: str) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(InputError, match=message):
         read_inverse_names(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("names", "derived", "notes"),
+    [
+        ((), 0, ["only by the predicates that --inverse-names FILE names: give a file with lines such as born<TAB>"]),
+        (
+            (("led", "led by"), ("x", "y")),
+            0,
+            ["FILE names (led, x), and no fact has one of these: give a file with lines"],
+        ),
+        (
+            (("born", "birth of"), ("led", "led by"), ("P22", "z")),
+            1,
+            ["--inverse-names: no fact has the predicate led"],
+        ),
+        ((("born", "birth of"),), 1, []),
+    ],
+)
+def test_a_note_says_why_tables_have_no_inverse_facts(
+    tmp_path: Path, names: tuple[tuple[str, str], ...], derived: int, notes: list[str]
+) -> None:
+    lines: list[Line] = [("ready", "Ann", "born", "Graz"), ("ready", "Ann", "job", "poet")]
+    report = build(tmp_path, lines, Selection(inverse=True, inverse_names=names)).report
+    assert report.derived == derived
+    assert len(report.notes) == len(notes)
+    assert all(part in note for part, note in zip(notes, report.notes, strict=True))
 
 
 ITEMS, PROPERTIES = ["Q1", "Q2", "Q3", "Q4"], ["P1", "P2", "P3"]

@@ -2,7 +2,15 @@
 
 import pytest
 
-from refactx.ingest.parsers.ntriples import Triple, empty_line, parse_line, unescape
+from refactx.ingest.parsers.ntriples import (
+    TRIPLE_TERM,
+    Triple,
+    empty_line,
+    other_syntax,
+    parse_line,
+    unescape,
+    without_graphs,
+)
 from refactx.ingest.parsers.parsed import decode_lines
 
 OBJECTS = [
@@ -11,6 +19,9 @@ OBJECTS = [
     ('"plain"', Triple("http://e/s", "http://e/p", text="plain")),
     ('""', Triple("http://e/s", "http://e/p", text="")),
     ('"colour"@en-GB', Triple("http://e/s", "http://e/p", text="colour", language="en-GB")),
+    ('"colour"@en-GB--ltr', Triple("http://e/s", "http://e/p", text="colour", language="en-GB")),
+    ('<<( <x:s> <x:p> "o" )>>', Triple("http://e/s", "http://e/p", node=TRIPLE_TERM)),
+    ("<<( _:s <x:p> <<(<x:s> <x:p> _:o)>> )>>", Triple("http://e/s", "http://e/p", node=TRIPLE_TERM)),
     ('"1"^^<http://t/int>', Triple("http://e/s", "http://e/p", text="1", datatype="http://t/int")),
     (r'"a \"quoted\" word"@en', Triple("http://e/s", "http://e/p", text='a "quoted" word', language="en")),
     (r'"two\nlines\\"', Triple("http://e/s", "http://e/p", text="two\nlines\\")),
@@ -29,6 +40,7 @@ def test_every_kind_of_object_is_read_in_any_white_space(form: str, written: str
 
 def test_a_subject_may_be_a_blank_node() -> None:
     assert parse_line("_:s <x:p> <x:o> .") == Triple("_:s", "x:p", "x:o")
+    assert parse_line("<< <x:s> <x:p> <x:o> >> <x:p> <x:o> .") == Triple(TRIPLE_TERM, "x:p", "x:o")
 
 
 @pytest.mark.parametrize(
@@ -41,8 +53,11 @@ def test_a_subject_may_be_a_blank_node() -> None:
         r'<x:s> <x:p> "wrong \x escape" .',
         r'<x:s> <x:p> "beyond \U00110000" .',
         r'<x:s> <x:p> "half \uD83D a pair" .',
+        r'<x:s> <x:p> "far beyond \UFFFFFFFF" .',
         "<x:s> <x:p> <with space> .",
         '<x:s> "p" <x:o> .',
+        "<x:s> <x:p> <<( <x:o> )>> .",
+        "<<" + ">> <x:p> <<" * 10_000,
         "<x:s> <x:p> <x:o> <x:graph> .",
         '<x:s> <x:p> "1"@ .',
         "<x:s> <x:p> <x:o> . <x:s> <x:p> <x:o> .",
@@ -71,6 +86,42 @@ def test_blank_lines_and_comments_are_distinguished() -> None:
         "comment",
         "blank",
     ]
+    assert [empty_line(line) for line in ('VERSION "1.2"', "VERSION '1.2' # x\r", "VERSION 1.2")] == [
+        "comment",
+        "comment",
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "syntax"),
+    [
+        ("<x:s> <x:p> <x:o> ;", "Turtle"),
+        ('<x:s> <x:p> "a; b"@en--ltr , "c" .', "Turtle"),
+        ("@prefix x: <x:> .", "Turtle"),
+        ("base <x:>", "Turtle"),
+        ('@version "1.2" .', "Turtle"),
+        ("<x:s> <x:p> <x:o> <x:g> .", "N-Quads"),
+        (r'_:b <x:p> "a \" b"^^<x:t> _:g . # c', "N-Quads"),
+        ("<x:s> <x:p> <<( <x:s> <x:p> <x:o> )>> <x:g>.", "N-Quads"),
+        ("<x:s> <x:p> <x:o>", None),
+        ("base of <x>", None),
+        ("nonsense ;", None),
+    ],
+)
+def test_a_line_of_another_syntax_is_known(line: str, syntax: str | None) -> None:
+    assert other_syntax(line) == syntax
+
+
+def test_a_quad_is_a_triple_without_its_graph() -> None:
+    lines = [
+        "<x:s> <x:p> <x:o> <x:g> .",
+        '<x:s> <x:p> "<a> <b> ."@en _:g .',
+        "<x:s> <x:p> <x:o> .",
+        "# <a> <b> <c> <d> .",
+    ]
+    triples = ["<x:s> <x:p> <x:o> .", '<x:s> <x:p> "<a> <b> ."@en .', *lines[2:]]
+    assert without_graphs("\n".join(lines).encode()).decode() == "\n".join(triples)
 
 
 def test_only_line_feeds_end_a_line() -> None:

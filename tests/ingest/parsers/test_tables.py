@@ -63,6 +63,10 @@ def parquet_file(folder: Path, **columns: Any) -> Path:
         ("\ufeffObject;SUBJECT; predicate;since\r\nBob;Ann;likes;1990\r\n", ";", ("since",)),
         ("id\tsubject\tpredicate\tobject\n1\tAnn\tlikes\tBob", "\t", ("id",)),
         ('\n\n"object"|"predicate"|"subject"\n"Bob"|likes|Ann\n', "|", ()),
+        ("\ufeffsep=;\r\nsubject;predicate;object\r\nAnn;likes;Bob\r\n", ";", ()),
+        ('"sep=\t"\n\nsubject\tpredicate\tobject\nAnn\tlikes\tBob\n', "\t", ()),
+        ("SEP=^\nsubject^predicate^object\nAnn^likes^Bob\n", "^", ()),
+        ("sep=;\nsubject,predicate,object\nAnn,likes,Bob\n", ",", ()),
         ('subject,predicate,object,"a;b;c"\nAnn,likes,Bob,"x\ny"\n', ",", ("a;b;c",)),
     ],
 )
@@ -101,10 +105,45 @@ def test_every_row_that_gives_no_fact_is_counted_with_its_reason(tmp_path: Path)
     ]
 
 
+@pytest.mark.parametrize(
+    ("cells", "fact"),
+    [
+        (r'Ann,says,"a \"quote\""', ("Ann", "says", 'a "quote"')),
+        (r'"12\"",size of,"7\" or \"x, y\""', ('12"', "size of", '7" or "x, y"')),
+        (r'"a \\ \"b\"",p,"C:\new \"c\""', ('a \\ "b"', "p", r'C:\new "c"')),
+        ('"two\nlines \\"x\\"\nmore",p,o', ('two lines "x" more', "p", "o")),
+        (r'"C:\","D:\",5\" wide', ("C:\\", "D:\\", r"5\" wide")),
+        (r'"a ""b\""c"" \n",p,"\\server"', (r'a "b\"c" \n', "p", r"\\server")),
+    ],
+)
+@pytest.mark.parametrize("delimiter", [",", "\t", "|"])
+def test_backslashes_before_quotes_are_escapes_where_nothing_else_can_be_meant(
+    tmp_path: Path, cells: str, fact: tuple[str, ...], delimiter: str
+) -> None:
+    content = (HEADER + cells + "\nCy,p,o\n").replace(",", delimiter)
+    fact = tuple(written_part(part.replace(",", delimiter)) for part in fact)
+    assert facts_of(parse(text_file(tmp_path, content))) == [fact, ("Cy", "p", "o")]
+
+
 def test_parts_are_clean_and_cut(tmp_path: Path) -> None:
     parsed = parse(text_file(tmp_path, HEADER + f'"  a <b>\n c",p,{"x" * 2000}\ne\u0301,p,o\n'))
     assert facts_of(parsed) == [("a ‹b› c", "p", "x" * (MAX_PART_CHARACTERS - 1) + "…"), ("é", "p", "o")]
     assert parsed.cut == 1
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.parquet"])
+def test_no_cell_keeps_a_character_that_ends_a_line_or_that_nobody_sees(tmp_path: Path, name: str) -> None:
+    steering = [chr(code) for code in (*range(32), *range(0x7F, 0xA0), 0x2028, 0x2029)]
+    unseen = list("\u00ad\u180e\u200b\u202e\u2066\u2067\ufeff\ufff9\U0001d173\U000e0049\U000e007f")
+    cells = [f"a{letter}b" for letter in (*steering, *unseen)]
+    columns = {"subject": cells, "predicate": ["p"] * len(cells), "object": cells}
+    if name == "table.csv":
+        with (tmp_path / name).open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, quoting=csv.QUOTE_ALL).writerows([columns, *zip(*columns.values(), strict=True)])
+    else:
+        parquet_file(tmp_path, **columns)
+    expected = [("a b", "p", "a b")] * len(steering) + [("ab", "p", "ab")] * len(unseen)
+    assert facts_of(parse(tmp_path / name)) == expected
 
 
 def test_an_archive_is_read_in_blocks_and_quotes_in_a_cell_are_text(tmp_path: Path) -> None:
@@ -158,9 +197,62 @@ def test_bytes_that_are_no_text_are_malformed(tmp_path: Path) -> None:
     assert parsed.faults == [(2, "not UTF-8, perhaps Latin-1: write the column as text in UTF-8: b p ÿ")]
 
 
+def invalid(type_: pa.DataType) -> pa.Array:
+    """Return a column of text whose second cell is not UTF-8, as Parquet files may have it."""
+    cells = pa.array([b"x", b"caf\xe9", b"z"], pa.large_binary() if type_ == pa.large_string() else pa.binary())
+    return pa.Array.from_buffers(type_, 3, cells.buffers())
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        invalid(pa.string()),
+        invalid(pa.large_string()),
+        pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.int32()), invalid(pa.string())),
+        pa.array([b"x", b"caf\xe9", b"z"]).dictionary_encode(),
+        pa.array([b"x", b"caf\xe9", b"z"], pa.binary_view()),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("name", ["subject", "object"])
+def test_text_of_parquet_that_is_not_utf8_is_malformed(tmp_path: Path, name: str, column: pa.Array) -> None:
+    parsed = parse(
+        parquet_file(
+            tmp_path, **{"subject": ["a", "b", "c"], "predicate": ["p"] * 3, "object": ["d"] * 3} | {name: column}
+        )
+    )
+    assert [fact[0 if name == "subject" else 2] for fact in facts_of(parsed)] == ["x", "z"]
+    assert [(row, what.partition(",")[0]) for row, what in parsed.faults] == [(2, "not UTF-8")]
+
+
+@pytest.mark.parametrize(
+    ("column", "written"),
+    [
+        (pa.array(["a"], pa.string_view()), "a"),
+        (pa.array([Decimal("-1.50")], pa.decimal256(60, 5)), "-1.5"),
+        (pa.array([datetime.date(2020, 1, 2)], pa.date64()), "2020-01-02"),
+        (pa.array([1]).dictionary_encode(), "1"),
+        (
+            pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16)], pa.binary(16))),
+            "-".join("0" * n for n in (8, 4, 4, 4, 12)),
+        ),
+        (pa.ExtensionArray.from_storage(pa.json_(), pa.array(["[1]"])), "[1]"),
+    ],
+)
+def test_rare_types_of_parquet_are_read(tmp_path: Path, column: pa.Array, written: str) -> None:
+    assert facts_of(parse(parquet_file(tmp_path, subject=["a"], predicate=["p"], object=column))) == [
+        ("a", "p", written)
+    ]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        (
+            "head\trelation\ttail\na\tb\tc\n",
+            "write subject<TAB>predicate<TAB>object in place of the first line, or before it",
+        ),
+        (HEADER.encode() + b"M\xfcller,lives in,K\xf6ln\n", "row 2: not UTF-8, perhaps Latin-1"),
         (
             "Ann,likes,Bob\n",
             "has no column subject, predicate, object: its columns are Ann, likes, Bob: name the columns",

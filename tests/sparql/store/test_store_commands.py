@@ -113,3 +113,15 @@ def test_the_change_is_reported_even_if_the_store_cannot_follow(typed: Typed) ->
     (folder / "lock").rmdir()
     typed("store", "update", "default")
     typed.check()
+
+
+def test_dates_that_are_none_are_named(typed: Typed, tmp_path: Path, smollm2_folder: Path) -> None:
+    days = ["1942-02-29", "1940-02-29", "1956", "44-03-15 BCE", "1956-10-20"]
+    table, more = tmp_path / "table.csv", tmp_path / "more.txt"
+    table.write_text("subject,predicate,object\n" + "".join(f"a,born,{day}\n" for day in days))
+    more.write_text("<b> <born> <1585-02-30> .\n")
+    built = typed("ingest", table, "--tokenizer", smollm2_folder, "--store")
+    assert "dates such as 1942-02-29 of <urn:refactx:born> are no xsd:dateTime: comparisons leave them out\n" in built
+    appended = typed("ingest", more, "--append")
+    assert "dates such as 1585-02-30 of <urn:refactx:born> are no xsd:dateTime" in appended
+    assert typed.json("store", "build", "default")["odd_dates"] == {"urn:refactx:born": "1942-02-29"}
