@@ -97,8 +97,10 @@ def _patterns(survey: Survey, languages: Sequence[str]) -> str:
         about = _text(f"instances of {one.iri}")
         lines = ["[[pattern]]", f"name = {_text(name)}", f"about = {about}", "weight = 0.8", "[pattern.words]"]
         for language in languages:
-            noun = " ".join(fold(label_of(one, language)).split())
-            stem = f"{noun[:-1]}*" if len(noun) > 3 else noun
+            noun = " ".join(
+                re.sub(r"\*|\.{3}", " ", fold(label_of(one, language))).split()
+            )  # patterns have signs for more
+            stem = f"{noun[:-1]}*" if len(noun) > 3 and noun[-2] != " " else noun
             words = dict.fromkeys([noun, plural(noun)] if language == "en" else [stem])
             lines.append(f"{_key(language)} = {_texts(words if noun else ())}")
         parts.append("\n".join(lines))
