@@ -68,6 +68,8 @@ def test_lines_as_people_write_them(line: str) -> None:
         ("list <a> <b> . list", "the end, ` .`"),
         ("list <a> <b", "cannot be read from '<b'"),
         ("list <a> < >", "without visible text"),
+        (f"most {5000 * '9'} <a> <b> by <c>", "at most 9 digits"),
+        (f"list <a> {100_000 * '<b> '}", "the query has 400,009 characters: write it with at most 10,000"),
     ],
 )
 def test_what_is_no_query_is_refused_with_what_was_expected(line: str, complaint: str) -> None:

@@ -1,8 +1,11 @@
 """`refactx sparql`, as a user types it."""
 
 import json
+import os
 import re
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -108,6 +111,14 @@ class TestResults:
         assert shown(stored, text=text) == shown(stored, "-", text=text) == shown(stored, text)
         assert "the query is empty" in refused(stored, text=" \n")
 
+    def test_a_query_in_a_file(self, stored: LivingIndex, tmp_path: Path) -> None:
+        path = tmp_path / "q.rq"
+        path.write_text(f"\ufeff{CHILDREN}", encoding="utf-8")
+        assert shown(stored, path) == shown(stored, CHILDREN) == shown(stored, "-", text=f"\ufeff{CHILDREN}")
+        assert "nofile.rq is no query, and no file that can be read" in refused(stored, "nofile.rq")
+        path.write_bytes(b"caf\xe9")
+        assert "it is not text in UTF-8" in refused(stored, path)
+
     def test_a_function_that_no_engine_has(self, stored: LivingIndex) -> None:
         assert "use a function of SPARQL 1.1" in refused(stored, "SELECT (<http://e.org/f>(1) AS ?x) {}")
 
@@ -160,10 +171,26 @@ class TestMistakes:
             (["SELECT ?x", "{ ?x ?y ?z }"], "there are 2 arguments, expected one query: put it in quotes"),
             (["ASK { }", "--endpoint", "http://x/", "--engine", "tree"], "--endpoint and --engine exclude each other"),
             (["ASK { SERVICE <http://a> { } }"], "SERVICE asks other servers"),
+            (["SELECT ?x ?xLabel { wd:Q1 wdt:P3 ?x SERVICE wikibase:label { bd:serviceParam wikibase:language 'en' } }"],
+             "SERVICE wikibase:label is a part of Wikidata's own service: leave it out"),
+            (["SELECT ?x { wd:Q1 wdt:P3 ?x . hint:Query hint:optimizer 'None' }"],
+             "hint:Query is a hint to Wikidata's own service: leave its line out"),
         ],
     )  # fmt: skip
     def test_one_line(self, stored: LivingIndex, arguments: list[str], error: str) -> None:
         assert error in refused(stored, *arguments)
+        if "SERVICE" in arguments[0] or "hint" in arguments[0]:
+            assert error in refused(stored, *arguments, "--engine", "tree")
+
+    @pytest.mark.parametrize("arguments", [["-"], ["ASK { ?x ?y 'caf\udce9' }"], ["to-pgmr", "-"], ["from-pgmr"]])
+    def test_bytes_that_are_no_text(self, stored: LivingIndex, arguments: list[str]) -> None:
+        done = subprocess.run(
+            [Path(sys.executable).with_name("refactx"), "sparql", *arguments, "--db", stored.url, "--index", "stored"],
+            input=b"ASK { ?x ?y 'caf\xe9' }", capture_output=True, check=False, env={**os.environ, "LC_ALL": "C"},
+        )  # fmt: skip
+        assert (done.returncode, done.stdout) == (2, b""), done.stderr
+        (line,) = done.stderr.decode().splitlines()
+        assert "is not text in UTF-8" in line
 
     def test_as_a_user_types_them(self, stored: LivingIndex) -> None:
         given = ("--db", stored.url, "--index", "stored")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pyoxigraph import Store
 from support.sparql.endpoint import running
 
-from refactx.sparql.engines import QueryRefusedError, SparqlSyntaxError
+from refactx.sparql.engines import EngineTimeoutError, QueryRefusedError, SparqlSyntaxError
 from refactx.sparql.syntax import check_query, shape_of, text_of, tokens_of
 from refactx.sparql.syntax.limit import with_limit
 
@@ -75,6 +75,69 @@ def test_the_place_of_an_error(text: str, line: int, column: int, reason: str) -
         check_query(text)
     assert f"this is not SPARQL: line {line}, column {column}, at " in str(caught.value)
     assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("ASK {\n wd:Q1 wdt:P1\u00a0?x }", "line 2, column 14 has U+00A0 (NO-BREAK SPACE): write a space"),
+        ("ASK { ?x rdfs:label “Ann”@en }", 'line 1, column 21 has U+201C (LEFT DOUBLE QUOTATION MARK): write "'),
+        ("“ASK { ?x ?y 1 }”", "line 1, column 1 has U+201C"),
+        ("ASK { ?x ?y ?z FILTER(?z > −1) }", "line 1, column 28 has U+2212 (MINUS SIGN)"),
+        ("ASK { ?x\u200b ?y ?z }", "line 1, column 9 has U+200B (ZERO WIDTH SPACE): leave it out"),
+        ("ASK { ?x ?y 'caf\udce9' }", "line 1, column 17 has a byte that is no UTF-8 (0xE9)"),
+    ],
+)
+def test_an_odd_character_is_named_with_its_place(text: str, said: str) -> None:
+    with pytest.raises(SparqlSyntaxError) as caught:
+        check_query(text)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ufeffSELECT ?x { wd:Q1 wdt:P1 ?x }",
+        "PREFIX a: <http://a#>\n\ufeffSELECT ?x { wd:Q1 a:b ?x }",
+        r"SELECT ?x \u0057HERE { wd:Q1 wdt:P1 ?x }",
+        r'SELECT ?x \U00000057HERE { <http://a\u0062> ?y "it\u2019s", ?x }',
+        "SELECT ?x { ?x rdfs:label '\u00a0“”', <New\u00a0York> } # “”",
+    ],
+)
+def test_marks_escapes_and_characters_that_are_legal(text: str) -> None:
+    assert check_query(text).variables == ("x",)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"ASK {{ ?x {'wdt:P1/' * 400}wdt:P1 ?y }}", "the query has 401 triple patterns and steps of paths"),
+        (f"ASK {{ ?x wdt:P1 {', '.join(f'?v{n}' for n in range(200))} }}", "the query has 200 triple patterns"),
+        (f"ASK {{ ?x wdt:P1 ({' 1' * 300}) }}", "the query has 301 triple patterns"),
+        (f"ASK {{ {'OPTIONAL { } ' * 3000} }}", "the query has 9,003 keywords and signs"),
+        (f"ASK {{ FILTER({'1 || ' * 5000} 1) }}", "the query has 5,004 keywords and signs"),
+        (f"ASK {{ FILTER({'(' * 10_000}1{')' * 10_000}) }}", "10002 brackets within each other"),
+        (f"ASK {{ ?x ?y '{'a' * 100_000}' }}", "the query has 100,016 characters"),
+        (f"ASK {{ ?x ?y {'a-' * 40_000} }}", "the query has 80,0"),
+    ],
+)
+def test_a_query_that_would_take_too_long_to_check_is_refused_by_its_size(text: str, said: str) -> None:
+    with pytest.raises(QueryRefusedError) as caught:
+        check_query(text)
+    assert said in str(caught.value)
+
+
+def test_many_values_are_no_large_query() -> None:
+    check_query(f"ASK {{ VALUES ?x {{ {' '.join(f'wd:Q{n}' for n in range(1, 5000))} }} ?x ?y ?z }}")
+    check_query(f"ASK {{ ?x ?y ?z FILTER(?z IN ({', '.join(map(str, range(5000)))})) }}")
+
+
+def test_the_check_has_the_time_of_the_run() -> None:
+    star = f"ASK {{ ?x {' ; '.join(f'wdt:P1 ?v{n}' for n in range(100))} }}"
+    with pytest.raises(
+        EngineTimeoutError, match=r"the check of the query takes more than 0\.001 s: write it with fewer"
+    ):
+        check_query(star, 0.001)
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "# nothing", "PREFIX a: <http://a>"])

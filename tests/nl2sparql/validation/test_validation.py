@@ -66,6 +66,15 @@ def test_the_first_level_finds(query: str, code: str, hint: str) -> None:
     assert "Q1588" not in first.text
 
 
+def test_what_is_too_large_and_odd_characters_are_found_by_the_first_level() -> None:
+    (problem,) = validate(f"ASK {{ ?x {'wdt:P1/' * 400}wdt:P1 ?y }}", LIITA).problems
+    assert (problem.level, problem.code) == ("L1", "size")
+    assert "at most 100" in problem.hint
+    (problem,) = validate("ASK { ?x\u00a0?y ?z }", LIITA).problems
+    assert (problem.code, problem.hint) == ("syntax", "write a space")
+    assert "line 1, column 9 has U+00A0" in problem.text
+
+
 def test_columns_are_those_of_the_query_although_declarations_are_added() -> None:
     report = validate("SELECT ?x { ?x lila:hasPOS ?y ) }", LIITA)
     assert [one.code for one in report.problems[:2]] == ["prefix", "syntax"]

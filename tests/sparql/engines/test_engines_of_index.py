@@ -3,10 +3,12 @@
 import random
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from pyoxigraph import NamedNode, Quad, QueryBoolean, Store
+from support.ingest.graph_twin import Line
 from support.ingest.living_index import LivingIndex
 from support.sparql.endpoint import running
 from support.sparql.small_graph import EVERY, FIXED, Queries, ingest_graph
@@ -36,6 +38,58 @@ def alone(store: Store, query: str) -> object:
 
 def comparable(result: Result) -> object:
     return result if isinstance(result, bool) else Counter(result.rows)
+
+
+GRAPHS = (
+    "SELECT * { GRAPH ?g { ?s ?p ?o } }", "ASK { GRAPH <urn:refactx:> { ?s ?p ?o } }", "SELECT ?g { GRAPH ?g { } }",
+    "SELECT ?s ?p ?o FROM <urn:refactx:> { ?s ?p ?o }", "SELECT ?o FROM NAMED <urn:refactx:> { GRAPH ?g { ?s ?p ?o } }",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("query", GRAPHS)
+def test_a_store_has_no_graphs_but_its_facts(stored: LivingIndex, query: str) -> None:
+    with stored.open() as index, closing(open_engine(index, "store")) as engine:
+        found = engine.run(query)
+        assert found is False or (isinstance(found, Rows) and not found.rows)
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("?d > '1900-01-01T00:00:00Z'^^xsd:dateTime", {"Q3"}),
+        ("?d < '1900-01-01T00:00:00Z'^^xsd:dateTime", {"Q4"}),
+        ("YEAR(?d) = 1942", set()),
+        ("YEAR(?d) = 1582", {"Q4"}),
+    ],
+)
+def test_dates_that_are_none_and_years_alone_are_not_compared_and_named(
+    dated: LivingIndex, condition: str, expected: set[str]
+) -> None:
+    query = f"SELECT DISTINCT ?x {{ ?x wdt:P1 wd:Q6 ; wdt:P6 ?d FILTER({condition}) }}"
+    with dated.open() as index:
+        for name in ("store", "tree"):
+            with closing(open_engine(index, name)) as engine:
+                found = engine.run(query)
+                assert isinstance(found, Rows)
+                assert {row[0].value.rpartition("/")[2] for row in found.rows} == expected, name  # type: ignore[union-attr]
+                assert " such as 19" in found.note or " such as 18" in found.note
+                assert found.note.endswith("are no xsd:dateTime (no day of the calendar): they are not compared")
+                plain = engine.run("SELECT DISTINCT ?d { wd:Q1 wdt:P6 ?d }")
+                assert isinstance(plain, Rows)
+                assert (len(plain.rows), plain.note) == (1, "")
+                assert engine.run("ASK { wd:Q1 wdt:P6 '1942-02-29T00:00:00Z'^^xsd:dateTime }") is True
+
+
+@pytest.fixture(scope="module")
+def dated(people: LivingIndex) -> LivingIndex:
+    """An index of dates of which two are none, and one is a month."""
+    days = {"Q1": "1942-02-29", "Q2": "1858-06-31", "Q3": "1990-01-01", "Q4": "1582-10-10", "Q5": "1942-05-00"}
+    claims: list[Line] = [("claim", one, "P1", "Q6") for one in days]
+    claims += [("literal", one, "P6", f"{day}T00:00:00Z", "^^dateTime") for one, day in days.items()]
+    living = ingest_graph(people.url, people.folder, claims, "dated")
+    with living.open() as index:
+        build_store(index)
+    return living
 
 
 @pytest.mark.parametrize("seed", range(3))
