@@ -28,6 +28,8 @@ from refactx.fact import counted
 
 FLOOR = 0.0
 """The threshold of the run: an answer below it makes the question less likely than no fact does."""
+FEW = 100
+"""With fewer questions, the 95% interval of a share is wider than 20 points."""
 
 
 @click.command(cls=GroupedCommand, groups={"Database and machine": MACHINE_GROUP})
@@ -75,6 +77,7 @@ def calibrate(
         raise InputError("give either a file of questions or --run with the folder of a run of refactx eval")
     folder = run if run is not None else _ask(questions, **given)
     found = find(folder, precision)
+    _warn_of_few(found.point.of, "question")
     if as_json:
         return print_document({"run": str(folder), **found.to_json()})
     auc = f"{found.auc.value:.2f} ({found.auc.low:.2f} to {found.auc.high:.2f})" if found.auc.value is not None else "–"
@@ -99,6 +102,11 @@ def calibrate(
     return None
 
 
+def _warn_of_few(number: int, what: str) -> None:
+    if number < FEW:
+        click.echo(f"refactx: figures from {counted(number, what)} are not reliable: give at least {FEW}", err=True)
+
+
 def _calibrate_pack(name: str, run: Path | None, mode: str | None, as_json: bool) -> None:
     from refactx.eval.packs.calibration import calibrate_pack
     from refactx.nl2sparql import load_pack
@@ -110,6 +118,7 @@ def _calibrate_pack(name: str, run: Path | None, mode: str | None, as_json: bool
         )
     found = calibrate_pack(run, load_pack(name), mode)
     path, made = save(found.calibration), found.calibration
+    _warn_of_few(made.translations, "translation")
     coefficients = dict(zip(FEATURES, made.coefficients, strict=True))
     if as_json:
         return print_document(
@@ -125,7 +134,9 @@ def _calibrate_pack(name: str, run: Path | None, mode: str | None, as_json: bool
                 "file": str(path),
             }
         )
-    click.echo(f"{made.translations} translations by {made.model} ({found.mode}); AUC {_number(found.auc.value)}")
+    click.echo(
+        f"{counted(made.translations, 'translation')} by {made.model} ({found.mode}); AUC {_number(found.auc.value)}"
+    )
     click.echo(f"Brier score on those left out {found.brier:.3f}, of a constant {found.constant:.3f}")
     for feature, value in coefficients.items():
         click.echo(f"{feature:>14} {value:7.2f}")

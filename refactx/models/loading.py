@@ -5,12 +5,14 @@ imported only if it is needed. Every failure is a ModelError of one sentence.
 """
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refactx.errors import ModelError
+from refactx.fact import counted
 from refactx.models import demo
 from refactx.tokenizer import FactTokenizer
 
@@ -196,6 +198,9 @@ def _source(path: Path) -> tuple[str, dict[str, Any]]:
 def _auto_tokenizer(source: str, options: dict[str, Any]) -> Any:
     from transformers import AutoTokenizer  # seconds
 
+    if "gguf_file" in options:
+        file = Path(source, options["gguf_file"])
+        print(f"reading the tokenizer of {file}: about a quarter of a minute", file=sys.stderr, flush=True)
     return AutoTokenizer.from_pretrained(source, **options)
 
 
@@ -210,7 +215,13 @@ def _auto_model(source: str, options: dict[str, Any], device: str, dtype: "torch
     first = dtype
     if dtype == AUTO and (packed or not on_cpu):  # Transformers' "auto" for a GGUF is float32, for models of any size
         first = torch.bfloat16
-    model: Any = AutoModelForCausalLM.from_pretrained(source, dtype=first, **options)
+    model: Any
+    model, loaded = AutoModelForCausalLM.from_pretrained(source, dtype=first, output_loading_info=True, **options)
+    if missing := sorted(loaded["missing_keys"]):  # Transformers would take random numbers for them
+        raise ModelError(
+            f"the weights in {source} lack {counted(len(missing), 'tensor')} of the model that its config.json describes, "
+            f"such as {missing[0]}: download it again"
+        )
     if packed:  # after dequantisation, it is an unquantised model
         model.config.__dict__.pop("quantization_config", None)
         model.is_quantized, model.hf_quantizer = False, None
@@ -257,8 +268,21 @@ def _sentence(name: str, path: Path | None, error: Exception) -> str:
             f"there is no folder {name} on this machine, and Hugging Face cannot be reached to find a model {name}: "
             "check the network, or give a folder, a .gguf file or demo"
         )
+    if "ignore_mismatched_sizes" in said:
+        return f"cannot load {name}: its weights have other sizes than its config.json says: download both again"
     said = said if len(said) <= 200 else said[:200] + "..."
-    return f"cannot load {name}: {said or type(error).__name__}"
+    damaged = None if path is None else next(filter(_is_no_json, sorted(path.glob("*.json"))), None)
+    if damaged is not None:
+        return f"cannot load {name}: {damaged.name} in it is not JSON, so it may be incomplete: download it again"
+    hint = "" if path is None else "; if a file of it is incomplete, download it again"
+    return f"cannot load {name}: {said.rstrip('.') or type(error).__name__}{hint}"
+
+
+def _is_no_json(file: Path) -> bool:
+    try:
+        return not isinstance(json.loads(file.read_bytes()), dict)
+    except (OSError, ValueError):
+        return True
 
 
 @contextmanager

@@ -145,6 +145,46 @@ def test_loading_writes_nothing(model_folder: Path, capfd: pytest.CaptureFixture
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("config.json", None, "model_type"),
+        ("config.json", b"{garbage", "config.json in it is not JSON, so it may be incomplete: download it again"),
+        ("config.json", {"num_hidden_layers": 3}, "lack 9 tensors .* such as model.layers.2.input_layernorm.weight"),
+        ("config.json", {"vocab_size": 2000}, "its weights have other sizes than its config.json says"),
+        ("tokenizer.json", 500, "tokenizer.json in it is not JSON"),
+        ("tokenizer_config.json", b"", "tokenizer_config.json in it is not JSON"),
+        ("model.safetensors", 500, "if a file of it is incomplete, download it again"),
+        ("model.safetensors", b"version https://git-lfs.github.com/spec/v1", "if a file of it is incomplete"),
+        ("model.safetensors", None, "model.safetensors"),
+    ],
+)
+def test_a_broken_file_of_a_model_is_reported_in_one_line(
+    model_folder: Path, file: str, content: bytes | int | dict[str, int] | None, message: str
+) -> None:
+    """`content`: the file's, how many bytes are left of it, changes to it, or None if it is not there."""
+    (model_folder / "chat_template.jinja").write_text(CHAT_TEMPLATE, encoding="utf-8")
+    path = model_folder / file
+    whole = path.read_bytes()
+    path.unlink()
+    if content is not None:
+        changed = json.dumps({**json.loads(whole), **content}).encode() if isinstance(content, dict) else content
+        path.write_bytes(whole[:changed] if isinstance(changed, int) else changed)
+    with pytest.raises(ModelError, match=message) as raised:
+        load_model(str(model_folder))
+    assert "\n" not in str(raised.value)
+
+
+def test_help_of_the_demo_model_downloads_nothing(tmp_path: Path) -> None:
+    for arguments, code in (("--help", 0), ("--what", 2), ("now", 2)):
+        command = [sys.executable, "-m", "refactx.models", arguments]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+        )
+        assert done.returncode == code and "usage: python -m refactx.models" in done.stdout + done.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_model_without_a_chat_template_is_refused(model_folder: Path) -> None:
     with pytest.raises(ModelError, match="has no chat template: choose an instruct model"):
         load_model(str(model_folder))
