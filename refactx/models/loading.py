@@ -215,8 +215,8 @@ def _auto_model(source: str, options: dict[str, Any], device: str, dtype: "torch
     first = dtype
     if dtype == AUTO and (packed or not on_cpu):  # Transformers' "auto" for a GGUF is float32, for models of any size
         first = torch.bfloat16
-    model: Any
-    model, loaded = AutoModelForCausalLM.from_pretrained(source, dtype=first, output_loading_info=True, **options)
+    read: Any = AutoModelForCausalLM.from_pretrained(source, dtype=first, output_loading_info=True, **options)
+    model, loaded = read
     if missing := sorted(loaded["missing_keys"]):  # Transformers would take random numbers for them
         raise ModelError(
             f"the weights in {source} lack {counted(len(missing), 'tensor')} of the model that its config.json describes, "

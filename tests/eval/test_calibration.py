@@ -77,7 +77,7 @@ def test_the_command(run: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "3 right and 1 wrong answers, precision 0.75" in done.stdout
     assert "`refactx ask --tells 4`" in done.stdout
-    assert "figures from 5 questions are not reliable: give at least 100" in done.stderr
+    assert "figures from 9 questions are not reliable: give at least 100" in done.stderr
     assert json.loads(run_refactx("calibrate", "--run", run, "--precision", 0.9, "--json").stdout)["tells"] == 8.0
     assert "give either a file of questions or --run" in complains("calibrate")
     assert "give --model" in complains("calibrate", run / "q.jsonl")

@@ -60,7 +60,9 @@ def _highest(tokenizer: Any) -> int:
     added: Any = tokenizer.added_tokens_decoder
     plain: int = max(number for number in tokenizer.get_vocab().values() if number not in added)
     try:
-        sample = tokenizer.apply_chat_template([{"role": "user", "content": "a"}], tokenize=True, return_dict=False)
+        sample: list[int] = tokenizer.apply_chat_template(
+            [{"role": "user", "content": "a"}], tokenize=True, return_dict=False
+        )
     except Exception:  # a template may raise anything: `refactx.writing.conversation` reports it
         return plain
     highest: int = max([plain, *sample])
