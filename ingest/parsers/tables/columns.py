@@ -21,7 +21,7 @@ INVALID = "\ufdd0"
 def header_advice(delimiter: str) -> str:
     """Return what to do with a table of three columns that are not named, as the end of a sentence.
 
-    >>> header_advice("\t")
+    >>> header_advice("\\t")
     ': write subject<TAB>predicate<TAB>object in place of the first line, or before it if it is a fact'
     """
     header = ("<TAB>" if delimiter == "\t" else delimiter).join(COLUMNS)
