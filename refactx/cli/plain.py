@@ -6,7 +6,7 @@ are removed from everything that is printed.
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import TextIOWrapper
 from pathlib import Path
 
@@ -43,6 +43,11 @@ def query_text(query: str) -> str:
         raise InputError(
             f"{query} is no query, and no file that can be read ({reason}): expected one such as {QUERY!r}, a file, or -"
         ) from None
+
+
+def row_of(row: Iterable[object]) -> str:
+    """Return a row of a SPARQL result on one line: its terms as N-Triples has them."""
+    return "  ".join("" if term is None else line(str(term)) for term in row)
 
 
 def plain(answer: Answer) -> str:

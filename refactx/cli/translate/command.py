@@ -7,6 +7,7 @@ import click
 
 from refactx.cli.help import GroupedCommand
 from refactx.cli.options import DB, JSON, engine_options, engine_options_of, print_json
+from refactx.cli.plain import row_of
 from refactx.cli.translate.options import (
     RUNNING,
     WRITING,
@@ -20,6 +21,8 @@ from refactx.fact import counted
 if TYPE_CHECKING:
     from refactx.nl2sparql import Event, Translation
 
+SHOWN = 10
+"""The most rows that are printed below a query."""
 MACHINE = ("db", "engine", "dtype", "device", "gpu_layers", "threads", "context")
 
 
@@ -103,6 +106,13 @@ def _print_translation(found: "Translation", as_json: bool) -> None:
     tried = f", {len(found.attempts)} attempts" if len(found.attempts) > 1 else ""
     click.echo(f"# {'valid' if found.valid else 'not valid'}{rows}{sure}{tried}")
     best = next((one for one in found.attempts if one.sparql == found.sparql), None)
+    report = None if best is None else best.report
+    if report is not None and report.answer is not None:
+        click.echo(f"#   {'yes' if report.answer else 'no'}")
+    for row in () if report is None else report.rows[:SHOWN]:
+        click.echo(f"#   {row_of(row)}")
+    if report is not None and len(report.rows) > SHOWN:
+        click.echo("#   ...")
     for problem in () if best is None else best.problems:
         click.echo(f"# {problem}")
     if found.reason:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,7 +28,7 @@ RUNNING = ("run_on", "attempts", "steps", "tokens", "seconds")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslatorOptions:
     """What a translator is made of. `model`, `model_url`, `fast_model`: what writes; `policy`: `text` of a model, or
-    `strict`, walks of an `index`; `run_on`: an endpoint's URL, `store`, `tree`, `frozen`, None for the pack's endpoint;
+    `strict`, walks of an `index`; `run_on`: a URL, a file of RDF, `store`, `tree`, `frozen`, None for the pack's endpoint;
     `runs`: whether queries are run; `encoder`: of examples, None for none; the others as `TranslateOptions` has them."""
 
     model: str | None
@@ -80,7 +81,9 @@ def translator_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--examples", default=5, show_default=True, type=click.IntRange(0), metavar="N", help="Show N examples."
         ),
         click.option("--encoder", metavar="MODEL", help="Compare questions by embeddings too, such as minilm."),
-        click.option("--run-on", metavar="WHERE", help="URL, store, tree or frozen; default: the pack's endpoint."),
+        click.option(
+            "--run-on", metavar="WHERE", help="URL, RDF file, store, tree or frozen; default: the pack's endpoint."
+        ),
         click.option(
             "--attempts",
             default=4,
@@ -188,15 +191,24 @@ def _engine(pack: "Pack", options: TranslatorOptions, index: Any, stack: ExitSta
         from refactx.nl2sparql.frozen import frozen_engine
 
         engine = frozen_engine(pack)
+    elif where is not None and "://" not in where:
+        engine = file_engine(where)
     else:
-        if where is not None and "://" not in where:
-            raise InputError(f"--run-on {where} is no engine: give the URL of an endpoint, store, tree or frozen")
         address = where or pack.endpoint
         if address is None:
             return None
         engine = EndpointEngine(address)
     stack.callback(engine.close)
     return engine
+
+
+def file_engine(where: str) -> "SparqlEngine":
+    """Return the engine on a file of RDF that `--run-on` names. Raises InputError if it names none."""
+    from refactx.nl2sparql.making import open_file
+
+    if not Path(where).is_file():
+        raise InputError(f"--run-on {where} is no engine: expected a URL, a file of RDF, store, tree or frozen")
+    return open_file(Path(where))
 
 
 def _writer(

@@ -7,7 +7,8 @@ import click
 
 from refactx.cli.help import GroupedCommand
 from refactx.cli.options import DB, INDEX, JSON, print_json
-from refactx.cli.plain import query_text
+from refactx.cli.plain import query_text, row_of
+from refactx.cli.translate.options import file_engine
 from refactx.errors import InputError
 from refactx.fact import counted
 
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
     from refactx.nl2sparql.validation import Report
     from refactx.sparql.engines import SparqlEngine
 
-_PLACES = ("endpoint", "store", "tree", "frozen")
-
 
 @click.command(cls=GroupedCommand, groups={"Running": ("run_on", "timeout", "rows", "index", "db")})
 @click.argument("query", metavar="QUERY")
 @click.option("--pack", "pack_name", required=True, metavar="PACK", help="liita, wikidata, or a folder.")
-@click.option("--run-on", metavar="WHERE", help="URL, endpoint (the pack's), store, tree or frozen; default: nowhere.")
+@click.option(
+    "--run-on", metavar="WHERE", help="URL, endpoint (the pack's), RDF file, store, tree or frozen; default: nowhere."
+)
 @click.option(
     "--timeout",
     default=30.0,
@@ -82,9 +83,9 @@ def _engine(where: str, pack: "Pack", index: str, db: str | None, stack: ExitSta
 
         engine = frozen_engine(pack)
     elif where == "endpoint" and pack.endpoint is None:
-        raise InputError(f"the pack {pack.name} has no endpoint: give its URL, {', '.join(_PLACES[1:])}")
+        raise InputError(f"the pack {pack.name} has no endpoint: give its URL, a file of RDF, store, tree or frozen")
     elif where != "endpoint" and "://" not in where:
-        raise InputError(f"--run-on {where} is no engine: expected a URL, {', '.join(_PLACES)}")
+        engine = file_engine(where)
     else:
         engine = EndpointEngine(where if where != "endpoint" else pack.endpoint or "")
     stack.callback(engine.close)
@@ -104,4 +105,4 @@ def _print(report: "Report") -> None:
         more = "at least " if report.truncated else ""
         click.echo(f"valid: {more}{counted(report.count, 'row')}")
         for row in report.rows:
-            click.echo("  " + "  ".join("" if term is None else str(term) for term in row))
+            click.echo(f"  {row_of(row)}")

@@ -1,7 +1,8 @@
 """The machine of translation: nodes that each do one thing, and say which comes next."""
 
+import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,12 +11,15 @@ from refactx.nl2sparql.agent.metered import Meter, TokensSpentError
 from refactx.nl2sparql.agent.questions import Questions
 from refactx.nl2sparql.agent.state import EDGES, Bounds, Complexity, Event, Node, State
 from refactx.nl2sparql.attempt import Attempt, Translation, best_of
-from refactx.nl2sparql.pack import Pack
+from refactx.nl2sparql.pack import Example, Pack
 from refactx.nl2sparql.prompting import Task
 from refactx.nl2sparql.retrieval import Retrieved
 from refactx.nl2sparql.validation import Report
 from refactx.sparql.engines import SparqlEngine
+from refactx.sparql.syntax import tokens_of
 
+_SHORTEST_NAME = 3
+"""Letters of a name, at least: shorter texts are flags and languages."""
 Written = tuple[str, str | None]
 """What a model wrote, and the query in it, None if there is none."""
 
@@ -155,7 +159,9 @@ class Machine:
     def _verify(self) -> tuple[Node, Mapping[str, Any]]:
         state, ask = self._state, self._parts.ask
         attempt = state.attempts[-1]
-        doubt = "" if ask is None or attempt.rows is None else ask.doubt(state.question, attempt, self._meter)
+        doubt = copied_name(attempt.sparql or "", state.question, [one.example for one in state.examples])
+        if not doubt and ask is not None and attempt.rows is not None:
+            doubt = ask.doubt(state.question, attempt, self._meter)
         if not doubt:
             return "output", {"right": True}
         self._replace(Attempt(text=attempt.text, sparql=attempt.sparql, report=attempt.report, doubt=doubt))
@@ -220,3 +226,19 @@ def complexity_of(patterns: int) -> Complexity:
     """
     kinds: tuple[Complexity, ...] = ("simple", "simple", "moderate", "complex")
     return kinds[min(patterns, 3)]
+
+
+def copied_name(sparql: str, question: str, examples: Sequence[Example]) -> str:
+    """Return a doubt about a query with a text of an example's question that the question itself has not; else nothing.
+
+    Small models copy an example with its name. A text that a translation of the example's question has not is a word that
+    the data has in one language, and may be right for a question in another.
+    """
+    for token in tokens_of(sparql):
+        text = token.text.strip("\"'")
+        if token.kind != "string" or len(text) < _SHORTEST_NAME:
+            continue
+        name = re.compile(rf"(?<!\w){re.escape(text)}(?!\w)", re.IGNORECASE)
+        if not name.search(question) and any(all(map(name.search, one.questions)) for one in examples):
+            return f"{token.text} is a name of an example, and the question does not have it: use the question's names"
+    return ""

@@ -38,16 +38,43 @@ def served(folder: Path) -> Iterator[str]:
         server.communicate()
 
 
-@pytest.mark.skipif(not SERVER.exists(), reason="oxigraph is not installed")
-def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
     (tmp_path / "company.ttl").write_text(blocks(PAGE, "turtle")[0], encoding="utf-8")
-    first, second = [block for block in blocks(PAGE, "") if "$ refactx pack" in block]
-    with served(tmp_path) as address:
-        follow(first.replace(ADDRESS, address), tmp_path)
-        with (tmp_path / "company" / "examples.jsonl").open("a", encoding="utf-8") as file:
-            file.write(blocks(PAGE, "json")[0])
-        shown = follow(second, tmp_path)
+    return tmp_path
+
+
+def steps() -> tuple[str, str, str, str]:
+    """Return the page's blocks: a pack of the endpoint, or of the file; the check of one's example; a question."""
+    making, from_file, checking, asking = [block for block in blocks(PAGE, "") if "$ refactx" in block]
+    return making, from_file, checking, asking
+
+
+def add_example(folder: Path) -> None:
+    with (folder / "company" / "examples.jsonl").open("a", encoding="utf-8") as file:
+        file.write(blocks(PAGE, "json")[0])
+
+
+@pytest.mark.skipif(not SERVER.exists(), reason="oxigraph is not installed")
+def test_the_tutorial_with_a_server_does_what_it_says(folder: Path, smollm2_folder: Path) -> None:
+    making, _, checking, asking = steps()
+    with served(folder) as address:
+        follow(making.replace(ADDRESS, address), folder)
+        add_example(folder)
+        shown = follow(checking, folder)
+        follow(asking.replace("--model demo", f"--model {smollm2_folder}"), folder)
     assert re.search(r"^0\.\d+ .* boss: Who is Bo Lind's boss\?$", shown.splitlines()[2])
+
+
+def test_the_tutorial_without_a_server_does_what_it_says(folder: Path, smollm2_folder: Path) -> None:
+    _, making, checking, asking = steps()
+    follow(making, folder)
+    add_example(folder)
+    page = PAGE.read_text(encoding="utf-8")
+    for option in ("--file company.ttl", "--run-on company.ttl"):
+        assert f"`{option}`" in page
+    follow(checking.replace("--endpoint pack", "--file company.ttl"), folder)
+    follow(asking.replace("--model demo", f"--model {smollm2_folder} --run-on company.ttl"), folder)
 
 
 def follow(block: str, folder: Path) -> str:

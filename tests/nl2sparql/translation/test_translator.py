@@ -7,8 +7,9 @@ import pytest
 from support.nl2sparql.kennel import CATS, DOGS, KENNEL, NONE, Down, Scripted, kennel_engine
 
 from refactx.errors import InputError
-from refactx.nl2sparql import Bounds, TranslateOptions, Translation, Translator
+from refactx.nl2sparql import Bounds, Example, TranslateOptions, Translation, Translator
 from refactx.nl2sparql.agent import EDGES
+from refactx.nl2sparql.agent.machine import copied_name
 
 
 def translator(model: Scripted, *, agent: bool = False, fast: Scripted | None = None, **bounds: float) -> Translator:
@@ -154,3 +155,28 @@ def test_every_step_follows_the_graph() -> None:
     assert all(event.translation is None for event in events[:-1])
     assert isinstance(events[-1].translation, Translation)
     assert nodes[-1] == "output"
+
+
+def test_the_name_of_an_example_is_doubted() -> None:
+    old = "SELECT ?age {{ ?dog rdfs:label '{}' ; ex:age ?age }}"
+    model = Scripted([old.format("Rex"), old.format("Lassie")])
+    found = translator(model).translate("How old is Lassie?")
+    assert "'Rex' is a name of an example, and the question does not have it" in found.attempts[0].problems[0]
+    assert found.sparql is not None
+    assert "'Lassie'" in found.sparql
+    assert (found.valid, found.rows, found.reason) == (True, 1, "")
+    found = translator(Scripted([old.format("Rex")])).translate("How old is Lassie?")
+    assert found.valid
+    assert found.attempts[-1].problems != ()  # it is told, and stays what it is: a query that runs
+
+
+def test_whose_names_are_doubted() -> None:
+    sad = Example(
+        id="1", question="Which words are 'sad'?", sparql="", variants={"it": ("Quali parole sono 'tristi'?",)}
+    )
+    both = Example(id="2", question="Has 'banco' senses?", sparql="", variants={"it": ("Ha 'banco' dei sensi?",)})
+    asked = "SELECT ?x {{ ?x rdfs:label {} }}"
+    assert copied_name(asked.format('"banco"@it'), "Has 'casa' senses?", [sad, both])
+    assert not copied_name(asked.format('"banco"@it'), "Has Banco senses?", [sad, both])
+    assert not copied_name(asked.format('"ban"'), "Has 'casa' senses?", [sad, both])
+    assert not copied_name(asked.format('"sad"'), "Quali parole esprimono tristezza?", [sad, both])  # another language
