@@ -106,7 +106,7 @@ class ChatServer:
             ) from error
         except openai.APIConnectionError as error:
             raise ModelError(
-                f"{role.name} at {self.shown} cannot be reached ({_reason(error)}): check {role.option} and that it runs"
+                f"{role.name} at {self.shown} cannot be reached: check {role.option} and that it runs ({_reason(error)})"
             ) from error
         except openai.AuthenticationError as error:
             raise ModelError(f"{role.name} at {self.shown} did not accept the key: set {role.key}") from error

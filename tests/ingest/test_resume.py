@@ -223,7 +223,7 @@ def test_a_disk_that_is_too_small_is_an_error_before_anything_is_read(
 ) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10, 9, 1))
-    with pytest.raises(InputError, match=r"needs about 0\.\d MB in .*, where 0\.0 MB are free"):
+    with pytest.raises(InputError, match=r"needs about [\d.]+ kB in .*, where 0\.0 kB are free"):
         knowledge_of(tmp_path / "work", facts, Ran())
     assert disk.expected_bytes([Source(facts)]) == round(facts.stat().st_size * disk.BYTES_PER_TEXT_BYTE)
 

@@ -107,7 +107,9 @@ def test_a_port_of_this_machine_where_nothing_listens_is_told_at_once(
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         model = ChatServer("m", f"http://{host}:{closed.getsockname()[1]}/v1", ROLE, retries=1000)
-        with pytest.raises(ModelError, match=r"cannot be reached \(Connection refused\): check --model-url"):
+        with pytest.raises(
+            ModelError, match=r"cannot be reached: check --model-url and that it runs \(Connection refused\)"
+        ):
             model.generate(SAID, 7)
     assert not capsys.readouterr().err
 

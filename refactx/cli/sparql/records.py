@@ -85,7 +85,8 @@ def convert_file(file: TextIO, convert: Convert, *, whole: bool, source: str, ta
 
 def _read(file: TextIO, whole: bool, source: str, target: str) -> list[_Record]:
     """Return the queries of a file. It has JSON lines if it begins with a brace, with which no SPARQL begins."""
-    name = "standard input" if file.name == "<stdin>" else file.name
+    name = getattr(file, "name", "<stdin>")  # a wrapper of a stream may have none
+    name = "standard input" if name == "<stdin>" else name
     try:
         text = file.read()
     except UnicodeDecodeError as error:
