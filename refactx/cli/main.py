@@ -87,7 +87,9 @@ def main() -> None:
         _complain(f"{error.format_message()} (see `{context.command_path if context else 'refactx'} --help`)")
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
+            if error.filename is None:
+                raise
+            _complain(f"cannot use {error.filename!r}: {error.strerror}")
         _complain(
             f"cannot write {error.filename or 'the output'} ({error.strerror}): free disk space where the output goes, in "
             "the folder of temporary files, and in REFACTX_HOME"
