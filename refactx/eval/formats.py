@@ -15,8 +15,9 @@
 Gold answers are English labels if the set has them, else ids, for which `refactx.eval.questions.with_names` adds names.
 WebQSP's are the union over all parses. The answer to a count in Mintaka is the number (`answerNum`), not the entities
 that are counted. LC-QuAD has gold queries, and no answers; so have test sets of QALD, and lines with `sparql` alone, such
-as those of WDQL and SPINACH. In lines of our own form, `answer` may be a text in place of `answers`, and the number of the
-record is its id if it has none. The file `id_aliases.json` of 2WikiMultiHopQA, with
+as those of WDQL and SPINACH. In records of our own form, the question, its id, its query and its answers may have the names
+that ComplexWebQuestions, RuBQ, WikiWebQuestions, DBLP-QuAD and others give them, and the number of the record is its id if
+it has none. The file `id_aliases.json` of 2WikiMultiHopQA, with
 other names of answers, is read if it is in the same folder.
 """
 
@@ -36,6 +37,12 @@ _EXPECTED = (
     "expected Mintaka, 2WikiMultiHopQA, WebQSP, GrailQA, KQA Pro, QALD, Text2SPARQL, LC-QuAD, or one object a line with "
     "question and answers or sparql"
 )
+_IDS = ("ID", "_id", "uid", "qid", "QuestionId", "id")
+"""Names of an id: the last is there always, see `questions_of`."""
+_TEXTS = ("question", "question_eng", "utterance", "RawQuestion", "paraphrased_question", "question_text", "Query")
+_QUERIES = ("sparql", "sparql_query", "query")
+_ANSWERS = ("entity_name", "answer", "label", "name", "text", "value", "answer_argument")
+"""Names of the text of an answer that is an object."""
 _ENTITY = re.compile(r"https?://www\.wikidata\.org/entity/([QPL]\d+)")
 _RESOURCE = re.compile(r"https?://(?:[a-z]+\.)?dbpedia\.org/resource/(.+)")
 _NO_QUESTION = ("", "n/a", "na", "none")
@@ -57,7 +64,9 @@ def questions_of(document: Any, path: Path) -> list[Question]:
     questions = []
     for number, record in enumerate(records, 1):
         try:
-            questions.append(reader({"id": number, **record} if isinstance(record, dict) else record, path))
+            if not isinstance(record, dict):
+                raise TypeError(f"expected an object, found {str(record)[:80]!r}")
+            questions.append(reader({"id": number, **record}, path))
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             what = f"it has no {error}" if isinstance(error, KeyError) else str(error)
             name = reader.__name__.removeprefix("_")
@@ -82,31 +91,71 @@ def _recognised(document: Any, path: Path) -> tuple[Callable[[Any, Path], Questi
     """Return the reader of a document's format, and its records. Raise InputError if the format is unknown."""
     if isinstance(document, dict):
         for field, of_set in (("Questions", _webqsp), ("questions", _qald)):
-            if isinstance(document.get(field), list):
-                return of_set, document[field]
+            records = document.get(field)
+            if isinstance(records, list) and not (records and _is_own(records[0])):
+                return of_set, records
+            if isinstance(records, list):
+                return _own, records
         document = [document]
     first = document[0] if isinstance(document, list) and document else None
     if isinstance(first, dict):
         for field, reader in _BY_FIELD.items():
             if field in first:
                 return reader, document
-        if "_id" in first:
+        if "_id" in first and "type" in first:
             aliases = _aliases(path.with_name("id_aliases.json"))
             return _with_aliases(aliases), document
-        if isinstance(first.get("question"), str) and first.keys() & {"answers", "answer", "sparql"}:
+        if _is_own(first):
             return _own, document
         raise InputError(f"{path} has records with the fields {', '.join(sorted(map(str, first))[:8])}: {_EXPECTED}")
     raise InputError(f"{path} has no questions: {_EXPECTED}")
 
 
+def _is_own(record: Any) -> bool:
+    """Return whether a record has a question under one of its names, and answers or a query, but not in QALD's form."""
+    if not isinstance(record, dict) or "Parses" in record or isinstance(record.get("question"), list):
+        return False
+    return bool(record.keys() & set(_TEXTS)) and bool(record.keys() & {"answers", "answer", *_QUERIES})
+
+
+def _text_of(record: Any) -> Any:
+    """Return the English question of a record: a text, `{"en": text}` or `{"string": text}`."""
+    texts = [record[field] for field in _TEXTS if record.get(field)]
+    if not texts:
+        raise KeyError("question")
+    if isinstance(texts[0], dict):
+        english = texts[0].get("en") or texts[0].get("string")
+        if not english:
+            raise ValueError(f"it has no English question, only {', '.join(sorted(texts[0]))}")
+        return english
+    return texts[0]
+
+
+def _query_of(record: Any) -> str:
+    query = next((record[field] for field in _QUERIES if record.get(field)), "")
+    return _text((query.get("sparql") if isinstance(query, dict) else query) or "")
+
+
+def _gold(answer: Any) -> Gold:
+    if isinstance(answer, bool):
+        return Gold("yes" if answer else "no")
+    if not isinstance(answer, dict):
+        return Gold(_text(answer))
+    names = [_text(answer[field]) for field in _ANSWERS if answer.get(field)]
+    if not names:
+        raise ValueError(f"expected an answer, found {str(answer)[:80]}")
+    ids, aliases = [match[1] for name in names if (match := _ENTITY.fullmatch(name))], answer.get("aliases")
+    return Gold(_qald_gold(names[0]).text, next(iter(ids), None), tuple(map(_text, aliases or ())))
+
+
 def _own(record: Any, path: Path) -> Question:
-    given, sparql = record.get("answers", record.get("answer")), _text(record.get("sparql") or "")
+    given, sparql = record.get("answers", record.get("answer")), _query_of(record)
     answers = given if isinstance(given, list) else [] if given is None else [given]
     return Question(
-        id=_text(record["id"]),
+        id=_text(next(record[field] for field in _IDS if record.get(field) is not None)),
         source=_text(record.get("source") or path.stem),
-        text=_question(record["question"]),
-        answers=_golds(Gold(_text(answer)) for answer in answers),
+        text=_question(_text_of(record)),
+        answers=_golds(map(_gold, answers)),
         kind=_text(record.get("kind") or (kind_of(sparql) if given is None else "all")),
         answer_ids=tuple(_text(number) for number in record.get("answer_ids") or ()),
         sparql=sparql,
@@ -178,7 +227,7 @@ def _aliases(path: Path) -> dict[str, tuple[str, ...]]:
         with path.open(encoding="utf-8") as lines:
             records = [json.loads(line) for line in lines if line.strip()]
         return {record["Q_id"]: (*record["aliases"], *record.get("demonyms", ())) for record in records}
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
+    except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
         raise InputError(
             f"{path} is not 2WikiMultiHopQA's file of aliases ({error}): repair it or move it away"
         ) from error
@@ -212,12 +261,13 @@ def _qald(record: Any, path: Path) -> Question:
     if not texts.get("en"):
         raise ValueError(f"it has no English question, only {', '.join(sorted(texts))}")
     golds = []
-    for result in record.get("answers") or ():  # test sets have none
+    answers = record.get("answers") or ()  # test sets have none
+    for result in [answers] if isinstance(answers, dict) else answers:
         if "boolean" in result:
             golds.append(Gold("yes" if result["boolean"] else "no"))
         for binding in result.get("results", {}).get("bindings", ()):
             golds += [_qald_gold(_text(term["value"])) for term in binding.values()]
-    sparql = _text((record.get("query") or {}).get("sparql") or "")
+    sparql = _query_of(record)
     return Question(
         id=_text(record["id"]),
         source="qald",
@@ -302,7 +352,7 @@ def _golds(golds: Iterable[Gold]) -> tuple[Gold, ...]:
 def _text(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise TypeError(f"expected a text, found {value!r}")
-    return str(value)
+    return str(value).encode("utf-8", "replace").decode()  # JSON may have half a pair of surrogates
 
 
 def _question(value: Any) -> str:

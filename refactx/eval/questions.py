@@ -7,6 +7,7 @@ half.
 """
 
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -20,6 +21,14 @@ from refactx.eval.question import Question, Split, assign_keys, half_of, hash_of
 
 MAX_BYTES = 2 << 30
 """More than any published set has: 2WikiMultiHopQA's training file, with its paragraphs, has some 700 MB."""
+
+_TABLES = {
+    "a table of SimpleQuestions": re.compile(r"(?:www|fb)[.:][^\t\n]*\t[^\t\n]*\t[^\t\n]*\t|Q\d+\t[PR]\d+\tQ\d+\t"),
+    "a table of MetaQA": re.compile(r"[^\t\n]*\[[^\]\n]+\][^\t\n]*\t[^\t\n]+\n"),
+    "YAML": re.compile(r"(?:---\s*\n|- |[A-Za-z_]+:\s*(?:\n|$))"),
+    "a table (CSV or TSV)": re.compile(r"[^\n{}\[\]]*[,;\t][^\n{}\[\]]*\n"),
+}
+"""What a file that is no JSON is, by its first line."""
 
 
 def choose_questions(
@@ -71,9 +80,9 @@ def read_questions(path: Path) -> list[Question]:
     questions = _questions(path)
     asked = [question for question in questions if question.answers]
     if not asked:
-        raise InputError(
-            f"{path} has {len(questions)} questions but no gold answers: give a train or dev file, which has them"
-        )
+        has_queries = any(question.sparql.strip() for question in questions)
+        advice = "score its gold queries with --sparql" if has_queries else "give a train or dev file, which has them"
+        raise InputError(f"{path} has {len(questions)} questions but no gold answers: {advice}")
     return assign_keys(asked)
 
 
@@ -150,6 +159,11 @@ def _documents(text: str, path: Path) -> Any:
                 if line.strip():
                     lines.append(json.loads(line))
             except (ValueError, RecursionError) as error:
+                table = next((name for name, first in _TABLES.items() if not lines and first.match(text[:500])), None)
+                if table:
+                    raise InputError(
+                        f"{path} is {table}, not JSON: write one JSON object a line, with question and answers or sparql"
+                    ) from error
                 where = f"line {number}" if lines else str(whole)
                 raise InputError(
                     f"{path} is neither JSON nor one JSON object a line ({where}): give a file of questions"

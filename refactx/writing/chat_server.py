@@ -59,7 +59,8 @@ class ChatServer:
         try:
             parts = urlsplit(url)
             host = None if parts.port == 0 or re.search(r"\s", url) else parts.hostname
-        except ValueError:  # such as `http://[`, or port 99999
+            (host or "").encode("idna")
+        except ValueError:  # such as `http://[`, port 99999, or a host with two dots
             host = None
         if not host or parts.scheme not in ("http", "https"):
             shown = url.rpartition("@")[2]

@@ -111,6 +111,12 @@ def test_our_own_format_and_an_id_that_occurs_twice() -> None:
         ('[{"_id": "1", "type": "comparison", "question": "Q?", "context": []}]', "no gold answer"),
         ('{"id": "1", "question": "Q?", "answers": ["a"]}\n' * 2, "1 ids occur twice, such as '"),
         ("[" * 100_000, "neither JSON"),
+        ('[{"question": "Q?", "sparql": "ASK {}"}, 7]', "record 2 .*: expected an object, found '7'"),
+        ('{"id": 1, "question": "Q?", "sparql": "ASK {}"}', "no gold answers: score its gold queries with --sparql"),
+        ("www.freebase.com/m/0\twww.freebase.com/x\twww.freebase.com/m/1\twhat\n", "a table of SimpleQuestions"),
+        ("what does [Ann] act in\tx|y\n", "a table of MetaQA"),
+        ("dataset:\n  id: x\n", "is YAML"),
+        ("id,question\n1,Who?\n", "is a table"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_reported(tmp_path: Path, content: str, expected: str) -> None:
@@ -118,6 +124,34 @@ def test_a_file_that_cannot_be_used_is_reported(tmp_path: Path, content: str, ex
     file.write_text(content)
     with pytest.raises(InputError, match=expected):
         read_questions(file)
+
+
+OTHERS = {
+    "cwq": {"ID": "7", "question": "Who?", "sparql": "ASK {}",
+            "answers": [{"answer_id": "m.0", "answer": "Ann", "aliases": ["A."]}]},
+    "rubq": {"uid": 7, "question_text": "Кто?", "question_eng": "Who?", "query": "ASK {}",
+             "answers": [{"type": "uri", "label": "Ann", "value": "http://www.wikidata.org/entity/Q3"}]},
+    "wikiwebquestions": {"id": "7", "utterance": "Who?", "sparql": "ASK {}"},
+    "dblp": {"id": "7", "question": {"string": "Who?"}, "query": {"sparql": "ASK {}"}},
+    "simple": {"QuestionId": "7", "question": {"en": "Who?"}, "sparql_query": "ASK {}", "answer": {"name": "Ann"}},
+}  # fmt: skip
+OTHER_GOLD = {"cwq": (Gold("Ann", None, ("A.",)),), "rubq": (Gold("Ann", "Q3"),), "simple": (Gold("Ann"),)}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("form", ["list", "lines", "questions"])
+def test_other_sets_call_the_same_things_by_other_names(tmp_path: Path, name: str, form: str) -> None:
+    record = json.dumps(OTHERS[name])
+    text = {"list": f"[{record}]", "lines": f"\ufeff{record}\r\n", "questions": f'{{"questions": [{record}]}}'}[form]
+    (path := tmp_path / f"{name}.json").write_text(text, encoding="utf-8")
+    (found,) = read_queries(path)
+    assert (found.id, found.text, found.sparql, found.answers) == ("7", "Who?", "ASK {}", OTHER_GOLD.get(name, ()))
+
+
+def test_half_a_pair_of_surrogates_is_a_question_mark(tmp_path: Path) -> None:
+    (path := tmp_path / "q.json").write_text('{"id": "\\ud800", "question": "Who\\udc00", "answers": ["a"]}')
+    (found,) = read_questions(path)
+    assert (found.id, found.text) == ("?", "Who?")
 
 
 def test_missing_files_and_files_without_text(tmp_path: Path) -> None:

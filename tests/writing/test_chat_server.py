@@ -115,7 +115,8 @@ def test_a_port_of_this_machine_where_nothing_listens_is_told_at_once(
 
 
 @pytest.mark.parametrize(
-    "url", ["m", "ftp://a/v1", "http://[", "http://", "http://a:99999/v1", "http://a:x/v1", "http://a b/v1"]
+    "url",
+    ["m", "ftp://a/v1", "http://[", "http://", "http://a:99999/v1", "http://a:x/v1", "http://a b/v1", "http://a..b/v1"],
 )
 def test_what_is_no_url_is_told(url: str) -> None:
     with pytest.raises(InputError, match="not the URL of a server"):

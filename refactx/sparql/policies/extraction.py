@@ -1,5 +1,6 @@
 """The query within what a model wrote: in a fence of Markdown, or bare, with words before and after it."""
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -30,7 +31,7 @@ def query_in(text: str) -> str | None:
     >>> query_in("A draft: ASK { ?x ?p 1 }\\nFinal: ASK { ?x ?p 2 }")
     'ASK { ?x ?p 2 }'
     """
-    parts = _FENCE.split(without_thoughts(text))
+    parts = _FENCE.split(_reply(text))
     found = _last([query for part in parts for _, query in _queries(part)])
     return None if found is None else found.text
 
@@ -43,7 +44,7 @@ def pgmr_in(text: str) -> str | None:
     >>> pgmr_in("ASK { wd:entity1 wdt:relation1 1 }\\nwhere relation1 = [REL] size [/REL]\\nentity1 = [ENT] Ann [/ENT] a girl")
     'ASK { wd:entity1 wdt:relation1 1 }\\nrelation1 = [REL] size [/REL]\\nentity1 = [ENT] Ann [/ENT] a girl'
     """
-    text = _FENCE.sub("", without_thoughts(text))
+    text = _FENCE.sub("", _reply(text))
     found = list(_queries(text))
     last = _last([query for _, query in found])
     if last is None:
@@ -59,6 +60,16 @@ def pgmr_in(text: str) -> str | None:
         if head[1].lower() in used
     ]
     return "\n".join([query, *mappings])
+
+
+def _reply(text: str) -> str:
+    """Return a reply without what the model thinks; of a JSON object, such as `{"sparql": "SELECT ..."}`, its texts."""
+    text = without_thoughts(text)
+    try:
+        document = json.loads(_FENCE.sub("", text))
+    except (ValueError, RecursionError):
+        return text
+    return "\n".join(map(str, document.values())) if isinstance(document, dict) else text
 
 
 class _Query(NamedTuple):
@@ -91,12 +102,16 @@ def _last(queries: Sequence[_Query]) -> _Query | None:
 
 def _query(text: str) -> _Query:
     """Return the query with which a text begins: up to its last bracket, and modifiers after that."""
-    depth, end, is_whole = 0, len(text), False
+    depth, end, is_whole, signs = 0, len(text), False, ""
     for token in tokens_of(text):
+        signs += token.text if token.kind == "other" else " "
         if token.kind == "other" and token.text in "{}":
             depth += 1 if token.text == "{" else -1
             if depth <= 0:
-                end, is_whole = token.start + 1, depth == 0
+                end, is_whole = (
+                    token.start + 1,
+                    depth == 0 and "..." not in signs,
+                )  # dots stand for what a form leaves out
                 break
     query, rest = text[:end], text[end:].split("\n")
     for number, line in enumerate(rest):

@@ -95,3 +95,10 @@ def test_there_is_no_query_in_a_thought_that_does_not_end(begin: str) -> None:
 
 def test_a_name_in_a_query_is_no_thought() -> None:
     assert query_in("SELECT ?x { ?y <reasoning> ?x }") == "SELECT ?x { ?y <reasoning> ?x }"
+
+
+def test_a_form_with_dots_is_no_query_and_the_texts_of_an_object_are_read() -> None:
+    query = "SELECT ?x { wd:Q797 wdt:P36 ?x }"
+    assert query_in(f"{query}\nIt has the form SELECT ?x {{ ... }}.") == query
+    assert query_in('```json\n{"sparql": "SELECT ?x {\\u0020wd:Q797 wdt:P36 ?x }"}\n```') == query
+    assert query_in('SELECT ?x { ?x rdfs:label "Goodbye..." }') == 'SELECT ?x { ?x rdfs:label "Goodbye..." }'
