@@ -65,6 +65,15 @@ class ModelError(RefactxError):
     """A model or tokenizer cannot be loaded or used."""
 
 
+def text_for_clients(error: RefactxError) -> str:
+    """Return what clients of a server may read of an error: nothing of where its database is, which the log has."""
+    if isinstance(error, IndexNotFoundError):
+        return "the index of this server was replaced or removed: ask again in some seconds"
+    if isinstance(error, DatabaseError):
+        return "the database does not answer: ask again in some seconds"
+    return " ".join(without_password(str(error)).split())
+
+
 _SECRET = re.compile(
     r"(?<=://)([^:/@\s]*):\S*@|(\b\w*(?:password|secret|scram_\w+_key)\s*=\s*)('(?:[^'\\]|\\.)*'|\S+)", re.IGNORECASE
 )

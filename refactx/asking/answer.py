@@ -89,11 +89,17 @@ def _link_json(link: Link) -> dict[str, str | None]:
     return {"label": link.label, "id": link.id, "url": link.url}
 
 
-def final_answer(text: str, marker: str, facts: Sequence[Fact] = (), trigger: str = "") -> str:
-    """Return the text after the last `marker` that begins a line, up to the end of the line; empty if there is none.
+_UNFINISHED = r"\s*(?:<[^<>]*>\s*){0,2}<[^<>]*>?\s*\Z"
+MARKUP = " \t*_#>-"
+"""What may stand before a marker in its line: chat models write `**Answer:**`, `# Answer:` and `- Answer:`."""
 
-    A marker inside one of `facts` does not count, nor one inside the fact that a text with a `trigger` ends in. Asterisks
-    around the marker and the answer are removed, since chat models write them, and so are repetitions in a list.
+
+def final_answer(text: str, marker: str, facts: Sequence[Fact] = (), trigger: str = "") -> str:
+    """Return the text after the last `marker`, up to the end of the line; empty if there is none.
+
+    A marker counts at the beginning of a line, after the last of `facts`, and not inside a fact that is not finished, in
+    which a text with a `trigger` may end. Asterisks around the marker and the answer are removed, since chat models write
+    them, and so are repetitions in a list.
 
     >>> final_answer("Answer: no\\n**Answer:** Bern. Answer: x\\nThe Answer: no", "Answer:")
     'Bern. Answer: x'
@@ -102,50 +108,32 @@ def final_answer(text: str, marker: str, facts: Sequence[Fact] = (), trigger: st
     >>> final_answer("Answer: Rome, Oslo, Oslo, Oslo,", "Answer:")
     'Rome, Oslo'
     """
-    own = _without_facts(text, facts, trigger)
-    at = marker_start(own, marker)
+    end = 0
+    for fact in facts:
+        start = text.find(fact.text, end)
+        end = end if start < 0 else start + len(fact.text)
+    unfinished = re.compile(re.escape(trigger) + _UNFINISHED).search(text, end) if trigger else None
+    at = marker_start(text, marker, end, unfinished.start() if unfinished else len(text))
     if at is None:
         return ""
-    rest = own[at + len(marker) :].replace(_IN_FACT, "")
-    line = once(rest.lstrip(" \t*").partition("\n")[0].strip().rstrip("*").rstrip())
+    line = once(text[at + len(marker) :].lstrip(" \t*").partition("\n")[0].strip().rstrip("*").rstrip())
     named = [name.strip() for name in line.split(SEPARATOR)]
     return (
         line if len(set(named)) == len(named) else f"{SEPARATOR} ".join(name for name in dict.fromkeys(named) if name)
     )
 
 
-_IN_FACT = "\0"
-_UNFINISHED = r"\s*(?:<[^<>]*>\s*){0,2}<[^<>]*>?\s*\Z"
-
-
-def _without_facts(text: str, facts: Sequence[Fact], trigger: str) -> str:
-    """Return the text with `_IN_FACT` in place of each character of a fact: an index may have labels with line ends."""
-    own, end = text, 0
-    for fact in facts:
-        start = own.find(fact.text, end)
-        if start >= 0:
-            end = start + len(fact.text)
-            own = own[:start] + _IN_FACT * len(fact.text) + own[end:]
-    unfinished = re.compile(re.escape(trigger) + _UNFINISHED).search(own, end) if trigger else None
-    return own[: unfinished.start()] if unfinished else own
-
-
-MARKUP = " \t*_#>-"
-"""What may stand before a marker in its line: chat models write `**Answer:**`, `# Answer:` and `- Answer:`."""
-
-
-def marker_start(text: str, marker: str, spans: Sequence[tuple[int, int]] = ()) -> int | None:
-    """Return where the last `marker` begins that begins a line, apart from `MARKUP`, outside of `spans`; else None.
+def marker_start(text: str, marker: str, begin: int = 0, end: int | None = None) -> int | None:
+    """Return where the last `marker` is in `text[begin:end]` that begins a line, apart from `MARKUP`; None if none does.
 
     >>> marker_start("Answer: a\\n**Answer:** b", "Answer:"), marker_start("so Answer: a", "Answer:")
     (12, None)
     """
-    at = text.rfind(marker)
+    at = text.rfind(marker, begin, end)
     while at >= 0:
-        is_own = not any(start <= at < stop for start, stop in spans)
-        if is_own and not text[text.rfind("\n", 0, at) + 1 : at].strip(MARKUP):
+        if not text[text.rfind("\n", 0, at) + 1 : at].strip(MARKUP):
             return at
-        at = text.rfind(marker, 0, at + len(marker) - 1)
+        at = text.rfind(marker, begin, at + len(marker) - 1)
     return None
 
 

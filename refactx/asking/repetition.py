@@ -36,8 +36,11 @@ def loops(text: str) -> bool:
     >>> loops("So:\\n" + "Bonn is a city.\\nIt is old.\\n" * 3), loops("Bonn is a city.\\nIt is old.\\n" * 2)
     (True, False)
     """
-    for size in range(SHORTEST, len(text) // TIMES + 1):
+    tail = text[-SHORTEST:]
+    at = text.rfind(tail, 0, -SHORTEST)  # a passage is as long as its end is away from the same end before
+    while at >= 0 and TIMES * (size := len(text) - SHORTEST - at) <= len(text):
         passage = text[-size:]
         if text.endswith(passage * TIMES) and len(set(re.findall(r"\w+", passage))) > 1:
             return True
+        at = text.rfind(tail, 0, at + SHORTEST - 1)
     return False

@@ -75,7 +75,7 @@ class ChatServer:
         """What the server does not take: names of parameters, and `system` for that role."""
         # The client needs some key; a server without keys accepts any.
         given = key or os.environ.get(role.key) or "none"
-        client = _client(f"{role.name} at {self.shown}", retries + 1, is_here=_is_here(host))
+        client = _client(f"{role.name} at {self.shown}", retries + 1, is_here=is_here(host))
         self._client = openai.OpenAI(
             api_key=given, base_url=url, timeout=SECONDS, max_retries=retries, http_client=client
         )
@@ -154,12 +154,16 @@ def _words(error: Any) -> str:
     return " ".join(words.split())
 
 
-def _is_here(host: str) -> bool:
-    """Return whether a host is this machine, where a refused connection means that nothing listens."""
+def is_here(host: str) -> bool:
+    """Return whether a host is this machine by its name, where a refused connection means that nothing listens.
+
+    >>> is_here("localhost"), is_here("127.0.0.2"), is_here("::1"), is_here("kb.example")
+    (True, True, True, False)
+    """
     try:
         address = ip_address(host)
     except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
+        return host.removesuffix(".").rpartition(".")[2].lower() == "localhost"
     return address.is_loopback or address.is_unspecified
 
 

@@ -138,18 +138,20 @@ def test_the_final_answer_is_the_text_after_the_last_marker_that_begins_a_line()
     assert final_answer("so Answer: a", "Answer:") == ""
     assert final_answer("Answer: a. Answer: b\n<c> Answer: d", "Answer:") == "a. Answer: b"
     assert final_answer("no marker", "Answer:") == ""
-    assert final_answer(f"Answer: a\nFact: {fact.text}", "Answer:", [fact]) == "a"
+    assert final_answer(f"Answer: a\nFact: {fact.text}", "Answer:", [fact]) == "", "a fact followed"
     assert final_answer("Answer:\nnext line", "Answer:") == ""
 
 
 @pytest.mark.parametrize("end", ["> .", "> .\nFact: <x> <y> <z\nAnswer: b> .\n", "> .\nSo", ">", ""])
 def test_no_part_of_a_fact_is_the_answer(end: str) -> None:
-    """The label has a line end, as in an index that no ingest wrote; without ` .` the fact is the unfinished end."""
+    """The label has a line end, as in an index that no ingest wrote; without ` .` the fact is the unfinished end.
+
+    An answer counts after the last fact."""
     texts = "<a> <b> <line\nAnswer: x> .", "<x> <y> <z\nAnswer: b> ."
     whole = f"Fact: {texts[0].removesuffix('> .')}{end}"
     facts = [Fact("", "", "", text, (0, 1)) for text in texts if text in whole]
-    for before, answer in (("", ""), ("Answer: mine\n", "mine")):
-        assert final_answer(before + whole, "Answer:", facts, "Fact:") == answer
+    assert final_answer(whole, "Answer:", facts, "Fact:") == ""
+    assert final_answer(f"Answer: mine\n{whole}", "Answer:", facts, "Fact:") == ("" if facts else "mine")
     if facts:
         assert final_answer(f"{whole}\nAnswer: mine", "Answer:", facts, "Fact:") == "mine"
 

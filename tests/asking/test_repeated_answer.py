@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from support.tiny_model import MemoryIndex, one_thread, tiny_fact_tokenizer, tiny_model, tiny_tokenizer  # noqa: F401
 from transformers import PreTrainedTokenizerFast
 
@@ -12,6 +14,7 @@ from refactx.asking.answer import unlinked
 from refactx.asking.asker import Asker
 from refactx.asking.endings import RepeatedAnswer
 from refactx.asking.prompt import Prompt
+from refactx.asking.repetition import SHORTEST, TIMES, loops
 from refactx.grounded.criteria import RowEnd
 
 PROMPT = "Answer: a; a; a;"
@@ -97,3 +100,15 @@ def test_an_answer_of_the_asker_ends_at_a_repetition(
     looped, other = asker.ask_all(["who is b!", "who:"], max_new_tokens=60, batch_size=2, **options)
     assert (looped.text, looped.finish_reason) == ("Answer: b; b; b;", "stop")
     assert (other.text[:8], other.finish_reason) == ("b; b; b;", "length")
+
+
+@given(
+    before=st.text("ab \n", max_size=12),
+    passage=st.text("ab ", min_size=1, max_size=14),
+    times=st.integers(1, 5),
+    after=st.text("ab ", max_size=2),
+)
+def test_a_passage_of_any_length_is_found(before: str, passage: str, times: int, after: str) -> None:
+    text = before + passage * times + after
+    ends = (text[-size:] for size in range(SHORTEST, len(text) // TIMES + 1))
+    assert loops(text) == any(text.endswith(end * TIMES) and len(set(end.split())) > 1 for end in ends)

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.sparql.text_models import ChatStub, chat_stub
 
 from refactx.errors import InputError, ModelError
 from refactx.writing.chat_server import ChatServer, ServerRole
-from tests.support.sparql.text_models import ChatStub, chat_stub
 
 ROLE = ServerRole(name="the model", option="--model-url", key="REFACTX_MODEL_KEY", extra="sparql")
 SAID = [{"role": "system", "content": "Write SPARQL."}, {"role": "user", "content": "Who?"}]

@@ -3,7 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from refactx.errors import DatabaseError, IndexChangedError, IndexNotFoundError, InputError, without_password
+from refactx.errors import (
+    DatabaseError,
+    IndexChangedError,
+    IndexNotFoundError,
+    InputError,
+    text_for_clients,
+    without_password,
+)
 
 RETRY_SECONDS = 2
 """After how many seconds a client should ask again if the database is away."""
@@ -56,19 +63,15 @@ def away(message: str, reason: str = "") -> ApiError:
 def api_error(error: BaseException) -> ApiError:
     """Return the error that a client gets for one of refactx, or of a bug.
 
-    This alone decides what of an error's text a client sees: nothing about the database and the machine of the server.
+    Its text has nothing about the database and the machine of the server, see `text_for_clients`.
     """
     if isinstance(error, ApiError):
         return error
     message = str(error)
     if isinstance(error, InputError):
         return bad_request(message)
-    if isinstance(error, IndexChangedError):
-        return away(message)
-    if isinstance(error, IndexNotFoundError):
-        return away("the index of this server was replaced or removed: ask again in some seconds", message)
-    if isinstance(error, DatabaseError):
-        return away("the database does not answer: ask again in some seconds", message)
+    if isinstance(error, DatabaseError | IndexNotFoundError | IndexChangedError):
+        return away(text_for_clients(error), message)
     failed = "the server failed at this request: its log has the reason"
     return ApiError(500, failed, code="internal_error", reason=f"{type(error).__name__}: {message}")
 

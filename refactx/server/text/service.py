@@ -218,7 +218,7 @@ class TextService:
         stream: CountedStream,
     ) -> Finished:
         text, marker, unknown = transcript.text, self.prompt.marker, self.prompt.unknown
-        start = marker_start(text, marker, transcript.facts)
+        start = marker_start(text, marker, *transcript.after_facts)
         answer, reason = written.answer, written.reason
         if transcript.is_stopped:
             answer = (

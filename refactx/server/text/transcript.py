@@ -46,12 +46,12 @@ class Transcript:
         """What was passed on; whether a stop text has ended it."""
         self._held = ""
         self._begin: int | None = None  # where the fact that is being written begins
-        self._facts: list[tuple[int, int]] = []
+        self._fact_end = 0
 
     @property
-    def facts(self) -> list[tuple[int, int]]:
-        """Where facts begin and end in the text, an unfinished one at its end among them."""
-        return self._facts if self._begin is None else [*self._facts, (self._begin, len(self.text))]
+    def after_facts(self) -> tuple[int, int]:
+        """Where the text after the last fact begins, and where it ends: at a fact that is not finished, if there is one."""
+        return self._fact_end, len(self.text) if self._begin is None else self._begin
 
     def add(self, piece: TextPiece) -> list[Passed]:
         """Take the next piece of the generation."""
@@ -95,8 +95,7 @@ class Transcript:
         if piece.fact is None:
             return [*passed, Passed(text, in_fact=True)]
         span = Span(piece.fact, self._begin, len(self.text))
-        self._facts.append((span.start, span.stop))
-        self._begin = None
+        self._begin, self._fact_end = None, span.stop
         return [*passed, Passed(text, in_fact=True, span=span)]
 
     def _passed(self, text: str) -> list[Passed]:

@@ -1,10 +1,10 @@
 """The address of an endpoint: what requests are sent to, and what messages show of it."""
 
 from dataclasses import dataclass
-from ipaddress import ip_address
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from refactx.errors import InputError
+from refactx.writing.chat_server import is_here
 
 EXAMPLE = "https://query.wikidata.org/sparql"
 
@@ -24,12 +24,8 @@ class Address:
 
     @property
     def is_local(self) -> bool:
-        """Whether the host is this machine, by its name: `localhost`, 127.0.0.1, ::1 and the like."""
-        try:
-            found = ip_address(self.host)
-        except ValueError:
-            return self.host.removesuffix(".").rpartition(".")[2] == "localhost"
-        return found.is_loopback or found.is_unspecified
+        """Whether the host is this machine, by its name."""
+        return is_here(self.host)
 
     def may_redirect_to(self, other: "Address") -> bool:
         """Return whether requests, with their password, may be sent on to another address: of the same host and port,
