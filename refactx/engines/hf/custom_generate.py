@@ -18,6 +18,7 @@ from transformers.generation.stopping_criteria import (
     EosTokenCriteria,
     MaxLengthCriteria,
     MaxTimeCriteria,
+    StoppingCriteriaList,
     StopStringCriteria,
 )
 
@@ -250,8 +251,7 @@ def check_ends(machine: Machine, ends: Any) -> None:
 
 def _is_done(row: Row, criteria: Any) -> bool:
     if isinstance(row.state, InFact | InTerminator | InQuery):  # an id that ends texts may be part of a fact
-        criteria = [each for each in criteria if not isinstance(each, EosTokenCriteria)]
-        return any(bool(each(torch.from_numpy(row.written)[None], None).item()) for each in criteria)
+        criteria = StoppingCriteriaList(each for each in criteria if not isinstance(each, EosTokenCriteria))
     return bool(criteria(torch.from_numpy(row.written)[None], None).item())
 
 
