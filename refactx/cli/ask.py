@@ -80,7 +80,7 @@ def ask(
         opened = None if free else stack.enter_context(open_index(index, db))
         notes = check_prompt(template, opened) if opened else []
         from refactx.asking.asker import Asker
-        from refactx.cli.chat import chat as converse
+        from refactx.cli.chat import converse
         from refactx.cli.views import Asking, ask_many, view_of
         from refactx.engines.loading import load_language_model
 

@@ -18,7 +18,7 @@ HELP = "/new begins a new conversation, /quit or Ctrl-D ends it; Ctrl-C ends an 
 _PROMPT = "> "
 
 
-def chat(view: View, questions: Sequence[str] = ()) -> None:
+def converse(view: View, questions: Sequence[str] = ()) -> None:
     """Ask `questions`, then those on standard input, each after the earlier turns."""
     with suppress(ImportError):
         import readline  # noqa: F401  (gives input() a history and editing keys)

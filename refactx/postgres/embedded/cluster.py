@@ -25,7 +25,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from refactx.errors import DatabaseError, InputError
-from refactx.postgres.embedded import locks as embedded_locks
+from refactx.postgres.embedded.locks import claim, release
 from refactx.postgres.embedded.account import Account, user_name
 
 DATABASE = "refactx"
@@ -232,18 +232,18 @@ class Cluster:
                     file.unlink()
             yield replace(account, lock=lock)
         finally:
-            embedded_locks.release(lock)
+            release(lock)
 
     def _claim(self) -> int | None:
         """Wait for the processes of an earlier server to end, or for the server of a killed starter to be ready."""
         began = time.monotonic()
         while True:
-            lock = embedded_locks.claim(self.folder / "server.lock")
+            lock = claim(self.folder / "server.lock")
             alive = processes_in(self.data)  # also of a server without the lock, which an earlier version has started
             if lock is not None and not alive:
                 return lock
             if lock is not None:
-                embedded_locks.release(lock)
+                release(lock)
             if self.is_ready():
                 return None
             self._check_patience(alive, time.monotonic() - began)
