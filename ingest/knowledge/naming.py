@@ -24,7 +24,7 @@ there keeps it, with or without a label in the input. A new one gets its id if i
 from dataclasses import dataclass
 
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, MAX_PART_CHARACTERS, written_part
-from refactx.ingest.knowledge import aliases
+from refactx.ingest.knowledge.aliases import NAMES
 from refactx.ingest.knowledge.inverse import name_inverses
 from refactx.ingest.knowledge.known_names import NamesBefore, no_known_names
 from refactx.ingest.knowledge.tables import Tables
@@ -145,7 +145,7 @@ def name_entities(database: Tables, selection: Selection, known: NamesBefore | N
         notes = name_inverses(database, selection, BY_INVERSE, {} if known is None else known.inverses)
     if known is not None:
         database.table("named", _WITH_KNOWN_INVERSE_NAMES.format(**values))
-        known.load_taken(f"{_CANDIDATES.format(**values)} UNION ALL {aliases.NAMES}")
+        known.load_taken(f"{_CANDIDATES.format(**values)} UNION ALL {NAMES}")
     database.table("colliding", _COLLIDING.format(**values, reserved=(*DESCRIPTIONS, ALIAS_OF)))
     collisions = database.number("SELECT count(DISTINCT name) FROM colliding")
     while database.number("SELECT count(*) FROM colliding"):

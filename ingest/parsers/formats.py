@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from refactx.ingest.parsers import ready_made
 from refactx.ingest.parsers.ntriples import without_graphs
 from refactx.ingest.parsers.parsed import Parsed
 from refactx.ingest.parsers.rdf import RDF_EXAMPLES, parse_rdf
+from refactx.ingest.parsers.ready_made import parse_ready_made
 from refactx.ingest.parsers.tables.table import parse_table, table_form
-from refactx.ingest.parsers.wikidata import blocks as wikidata_blocks
+from refactx.ingest.parsers.wikidata.blocks import parse_block
 from refactx.ingest.selection import Selection
 from refactx.ingest.sources.source import Format, Source
 
@@ -57,9 +57,9 @@ def reader_of(parse: BlockParser) -> Reader:
 
 
 BLOCK_PARSERS: Mapping[Format, BlockParser] = {
-    "N-Triples": wikidata_blocks.parse_block,
-    "N-Quads": lambda block, line, selection: wikidata_blocks.parse_block(without_graphs(block), line, selection),
-    "ready-made facts": lambda block, line, _: ready_made.parse_block(block, line),
+    "N-Triples": parse_block,
+    "N-Quads": lambda block, line, selection: parse_block(without_graphs(block), line, selection),
+    "ready-made facts": lambda block, line, _: parse_ready_made(block, line),
 }
 """The formats of which any block of whole lines can be parsed by itself."""
 

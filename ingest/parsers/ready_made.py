@@ -19,7 +19,7 @@ _EXACT_FACT = f"^<{PLAIN_TEXT}> <{PLAIN_TEXT}> <{PLAIN_TEXT}> \\.$"
 _BOUNDARY = re.compile(r">\s+<")
 
 
-def parse_block(block: bytes, first_line: int) -> Parsed:
+def parse_ready_made(block: bytes, first_line: int) -> Parsed:
     """Return a block of ready-made facts as rows of `ready` (`subject, predicate, object`, clean and cut).
 
     `first_line` is the number of the block's first line in its file.

@@ -19,7 +19,6 @@ from refactx.ingest.parsers.parsed import Parsed
 from refactx.ingest.parsers.staging import SCHEMAS, TITLE, cast_rows
 from refactx.ingest.parsers.text import clean_texts
 from refactx.ingest.parsers.values import DATES, DECIMALS, format_literal, language_rank, value_kind
-from refactx.ingest.parsers.wikidata import rules as wikidata
 from refactx.ingest.parsers.wikidata.rules import (
     LEFT_OUT,
     NO_VALUE,
@@ -28,6 +27,7 @@ from refactx.ingest.parsers.wikidata.rules import (
     object_reason,
     other_reason,
     page_reason,
+    parse_exactly,
     title_of,
 )
 from refactx.ingest.parsers.wikidata.statements import (
@@ -56,7 +56,7 @@ def parse_block(block: bytes, first_line: int, selection: Selection = DEFAULT_SE
         block += b"\n"
     lines = find_lines(block)
     if not _is_utf8(block):
-        return wikidata.parse_block(block, first_line, selection)
+        return parse_exactly(block, first_line, selection)
     statements = common_statements(lines)
     common = _Columns(statements, lines.buffer, selection)
     result = Parsed(lines=len(lines.starts), statements=len(statements.line))
@@ -70,7 +70,7 @@ def parse_block(block: bytes, first_line: int, selection: Selection = DEFAULT_SE
 
 def _add_others(result: Parsed, block: bytes, numbers: Positions, selection: Selection) -> None:
     """Add to a result the outcome of lines of any form, which have these numbers in their file."""
-    parsed = wikidata.parse_block(block, 1, selection)
+    parsed = parse_exactly(block, 1, selection)
     result.statements += parsed.statements
     result.dropped += parsed.dropped
     result.faults += [(int(numbers[line - 1]), what) for line, what in parsed.faults]

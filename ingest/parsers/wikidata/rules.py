@@ -59,7 +59,7 @@ NOT_NTRIPLES = "not N-Triples"
 TERMS = {"label": LABEL, "description": DESCRIPTION, "other name": OTHER_NAME}
 
 
-def parse_block(block: bytes, first_line: int, selection: Selection = DEFAULT_SELECTION) -> Parsed:
+def parse_exactly(block: bytes, first_line: int, selection: Selection = DEFAULT_SELECTION) -> Parsed:
     """Return a block of N-Triples lines as rows of `claims`, `terms`, `redirects` and `left_out`.
 
     `first_line` is the number of the block's first line in its file. The tables are those of

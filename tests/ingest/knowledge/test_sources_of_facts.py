@@ -71,7 +71,7 @@ def test_odd_ready_made_lines_are_facts_or_dropped_for_a_reason(tmp_path: Path) 
 
 def test_plain_characters_are_those_that_cleaning_leaves_alone_in_any_company() -> None:
     letters = [chr(code) for code in range(0x11000) if not 0xD800 <= code < 0xE000 and chr(code) not in "\n<>"]
-    parsed = ready_made.parse_block("".join(f"<{c}> <{c}x> <x {c}> .\n" for c in letters).encode(), 1)
+    parsed = ready_made.parse_ready_made("".join(f"<{c}> <{c}x> <x {c}> .\n" for c in letters).encode(), 1)
     expected = Counter((clean_part(c), clean_part(c + "x"), clean_part("x " + c)) for c in letters if clean_part(c))
     assert Counter(zip(*parsed.tables["ready"].to_pydict().values(), strict=True)) == expected
 

@@ -245,7 +245,7 @@ def test_lines_in_common_form_give_what_the_grammar_gives(lines: list[str], ende
     block = ("\n".join(lines) + "\n" * ended).encode()
     if not block:
         return
-    quick, exact = (read.parse_block(block, 5, selection) for read in (wikidata_blocks, wikidata))
+    quick, exact = (parse(block, 5, selection) for parse in (wikidata_blocks.parse_block, wikidata.parse_exactly))
     assert quick.lines == exact.lines
     assert quick.statements == exact.statements
     assert quick.faults == exact.faults
