@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from bench import data, decoding, ingest, knowledge_base, living, share, walks
-from refactx.connect import database, open_index
+from refactx.index.open import database, open_index
 from refactx.models.loading import load_model
 
 TOKENS = 400

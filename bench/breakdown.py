@@ -15,16 +15,16 @@ import click
 import psycopg
 
 from bench.walks import choose_keys, microseconds, random_facts, select_row, walk_fact
-from refactx.connect import database
-from refactx.index.database_source import DatabaseSource
+from refactx.index.database import DatabaseSource
 from refactx.index.index import Index
+from refactx.index.open import database
 from refactx.postgres.catalogue import find_index
-from refactx.postgres.catalogue_entry import CatalogueEntry
 from refactx.postgres.database import Database
+from refactx.postgres.entry import CatalogueEntry
 from refactx.postgres.segments import SegmentRows
-from refactx.tree import piece_members
+from refactx.tree import piece as piece_members
 from refactx.tree import stored as stored_tree
-from refactx.tree.codec import RowCodec
+from refactx.tree.codes import RowCodec
 
 STEPS = (
     (SegmentRows, "fetch"),

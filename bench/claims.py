@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from refactx.ingest.sources.source import Source
+from refactx.ingest.sources import Source
 
 _ENTITY = r"<http://www\.wikidata\.org/entity/([PQ]\d+)>"
 _LINE = re.compile(f"{_ENTITY} <([^>]*)>(?: {_ENTITY})?".encode())

@@ -16,13 +16,13 @@ import torch
 from transformers import LogitsProcessorList
 
 from bench.throughput import TriggerForcer, throughput
-from refactx.asking.asker import Asker
-from refactx.connect import open_index
+from refactx.ask.asker import Asker
+from refactx.ask.grounded import ground
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact
-from refactx.engines.hf.processor import FactLogitsProcessor
+from refactx.engines.transformers.processor import FactLogitsProcessor
 from refactx.eval.questions import choose_questions, read_questions
-from refactx.grounded import ground
+from refactx.index.open import open_index
 from refactx.models.loading import load_model
 
 PROMPT = "Here are facts, one a line.\nFact:"

@@ -14,23 +14,18 @@ from typing import Any
 import click
 
 from bench.__main__ import show
-from refactx.asking.answer import Answer
-from refactx.asking.asker import Asker
-from refactx.choosing.free import FREE, FreeChooser, FreeGrammar
-from refactx.choosing.plain import PlainChooser
-from refactx.connect import open_index
+from refactx.ask.answer import Answer
+from refactx.ask.asker import Asker
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Free, State
-from refactx.engines.engine import Engine
-from refactx.engines.job import Job
-from refactx.engines.language_model import LanguageModel
+from refactx.engines.engine import Engine, LanguageModel, Steps
 from refactx.engines.loading import EngineOptions, load_language_model
-from refactx.engines.requests import Steps
-from refactx.engines.row import Abilities, Hooks, Row, RowWriter
-from refactx.engines.sampling import GREEDY_SAMPLING, Sampler
-from refactx.engines.scheduler import CHUNK_IDS, Scheduler, run_jobs
+from refactx.engines.scheduler import CHUNK_IDS, Job, Scheduler, run_jobs
+from refactx.engines.writer import GREEDY_SAMPLING, Abilities, Hooks, Row, RowWriter, Sampler
 from refactx.eval.questions import choose_questions, read_questions
-from refactx.tree.children import OFF_TREE
+from refactx.index.open import open_index
+from refactx.selection.plain import FREE, FreeChooser, FreeGrammar, PlainChooser
+from refactx.tree.tree import OFF_TREE
 
 PROMPT = "Here are facts, one a line.\nFact:"
 AT_ONCE = 16

@@ -12,8 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from refactx.connect import open_index
 from refactx.index.index import Index
+from refactx.index.open import open_index
 from refactx.models.loading import load_tokenizer
 from refactx.tokenizer import FactTokenizer
 

@@ -23,13 +23,13 @@ import click
 from bench import data
 from bench.claims import claims_slice
 from bench.walks import random_facts
-from refactx.connect import database, open_index
 from refactx.index.index import Index
+from refactx.index.open import database, open_index
 from refactx.ingest import Resources, append, compact, forget, ingest
 from refactx.models.loading import load_tokenizer
 from refactx.postgres.database import Database
-from refactx.postgres.removal import drop
-from refactx.tree.children import FactTree
+from refactx.postgres.writing import drop
+from refactx.tree.tree import FactTree
 
 QUIET = Resources(progress=False)
 NAME, BUILT = "bench-living", "bench-living-again"

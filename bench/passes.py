@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from refactx.engines.engine import Feed
-from refactx.engines.hf.rows import engine_of
+from refactx.engines.transformers.rows import engine_of
 from refactx.models.loading import load_model
 
 TEXT = 310

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import click
 
-from refactx.asking.asker import Asker
-from refactx.asking.options import Generation
-from refactx.asking.prompt import load_prompt
-from refactx.cli.terminal import print_answer, print_question, terminal
-from refactx.connect import open_index
+from refactx.ask.asker import Asker
+from refactx.ask.prompt import Generation, load_prompt
+from refactx.cli.views import print_answer, print_question, terminal
+from refactx.index.open import open_index
 from refactx.models.loading import load_model
 
 WIDTH = 100

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from statistics import quantiles
 
-from refactx.connect import open_index
+from refactx.index.open import open_index
 
 CACHE_BYTES = 2 << 20
 """So small that rows are read repeatedly."""

@@ -14,7 +14,7 @@ import click
 
 from bench import data
 from bench.ingest import run_ingest, tree_memory
-from refactx.connect import database
+from refactx.index.open import database
 
 
 def main() -> None:

@@ -13,16 +13,13 @@ import numpy as np
 
 from bench import data
 from refactx.ingest import Resources
-from refactx.ingest.encoding.encode import encode_facts
-from refactx.ingest.encoding.encoded import SortedFacts
+from refactx.ingest.encoding import SortedFacts, encode_facts
 from refactx.ingest.knowledge.knowledge_base import build_knowledge_base
 from refactx.ingest.segment.builder import SegmentBuilder
-from refactx.ingest.segment.learn import learn
-from refactx.ingest.segment.packing import DEFAULT_SHAPE, Packing, Shape
+from refactx.ingest.segment.cutting import DEFAULT_SHAPE, Packing, Shape, learn
 from refactx.models.loading import load_tokenizer
-from refactx.tree.codec import RowCodec
-from refactx.tree.piece_members import from_members
-from refactx.tree.token_codes import TokenCodes
+from refactx.tree.codes import RowCodec, TokenCodes
+from refactx.tree.piece import from_members
 
 
 def main() -> None:

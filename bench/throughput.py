@@ -18,14 +18,14 @@ import click
 import torch
 from transformers import LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
 
-from refactx.connect import open_index
+from refactx.ask.grounded import ground
 from refactx.decoding.states import FactSource
-from refactx.engines.hf.processor import check_tokenizer
+from refactx.engines.transformers.processor import check_tokenizer
 from refactx.errors import InputError
 from refactx.eval.logs import write_atomically
 from refactx.eval.plots import standalone, throughput_plot
 from refactx.eval.run import LABELS
-from refactx.grounded import ground
+from refactx.index.open import open_index
 from refactx.models.loading import load_model
 
 PROMPT = "Here are facts, one a line."

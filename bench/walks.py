@@ -9,11 +9,11 @@ from typing import Any
 
 import psycopg
 
-from refactx.index.database_source import DatabaseSource
+from refactx.index.database import DatabaseSource
 from refactx.index.index import Index
 from refactx.postgres.catalogue import find_index
 from refactx.postgres.database import Database
-from refactx.tree.children import FactTree
+from refactx.tree.tree import FactTree
 
 FACTS = 300
 """How many facts are walked: enough for a steady median, few enough for a minute."""

@@ -8,7 +8,7 @@ DuckDB, pyarrow and psycopg are imported when a function is first used.
 
 from typing import TYPE_CHECKING
 
-from refactx.exports import lazy_exports
+from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from refactx.ingest.change import ChangeResult, append, forget
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from refactx.ingest.new_index import ingest
     from refactx.ingest.publish import IngestResult
     from refactx.ingest.report import Report
-    from refactx.ingest.resources import Resources
     from refactx.ingest.retokenisation import retokenise
     from refactx.ingest.selection import Selection
+    from refactx.ingest.work import Resources
 
 __all__ = ["ChangeResult", "CompactResult", "IngestResult", "Report", "Resources", "Selection"]
 __all__ += ["append", "compact", "forget", "ingest", "retokenise"]
@@ -31,7 +31,7 @@ __getattr__ = lazy_exports(
         "new_index": "ingest",
         "publish": "IngestResult",
         "report": "Report",
-        "resources": "Resources",
+        "work": "Resources",
         "retokenisation": "retokenise",
         "selection": "Selection",
     },

@@ -10,35 +10,90 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+from pyarrow import compute
+
 from refactx.errors import TokenizerMismatchError
-from refactx.index.database_source import DatabaseSource
+from refactx.fact import counted
+from refactx.index.database import DatabaseSource
 from refactx.index.index import Index
-from refactx.ingest.change_note import note_on_left_out
-from refactx.ingest.encoding.encoded import WholeFacts
-from refactx.ingest.encoding.sums import select_by_sum
-from refactx.ingest.hubs import count_facts_of
-from refactx.ingest.knowledge.inverse_pairs import add_inverse_properties, inverse_properties
+from refactx.ingest.encoding import BATCH, SortedFacts, WholeFacts, decode_texts, select_by_sum
+from refactx.ingest.knowledge.inverse import add_inverse_properties, inverse_properties
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
-from refactx.ingest.knowledge.known_names import KnownNames
-from refactx.ingest.pipeline import IngestSteps
-from refactx.ingest.progress import Clock, ProgressBars, timings
+from refactx.ingest.knowledge.names import KnownNames
+from refactx.ingest.new_index import IngestSteps
 from refactx.ingest.publish import has_names, name_rows
-from refactx.ingest.report import Report
-from refactx.ingest.resources import DEFAULT_RESOURCES, Resources
-from refactx.ingest.segment.load import Learned, load_segment
-from refactx.ingest.segment.packing import DEFAULT_SHAPE, Shape
+from refactx.ingest.report import Clock, ProgressBars, Report, timings
+from refactx.ingest.segment.builder import Learned, load_segment
+from refactx.ingest.segment.cutting import DEFAULT_SHAPE, Shape
 from refactx.ingest.selection import DEFAULT_SELECTION, NO_INVERSE_LIMIT, Selection
-from refactx.ingest.sources.inputs import Inputs, inputs_of
-from refactx.ingest.work_folder import names_of, work_folder
-from refactx.postgres.building import add_name_table, add_segment, show_names, show_segment
-from refactx.postgres.catalogue_entry import CatalogueEntry
-from refactx.postgres.changes import changing, name_tables, note_change, remove_unfinished
+from refactx.ingest.sources import Inputs, inputs_of
+from refactx.ingest.work import DEFAULT_RESOURCES, Resources, names_of, work_folder
+from refactx.postgres.catalogue import Hub, change_hubs, copy_rows, knows_hubs, read_hubs
 from refactx.postgres.database import Database
-from refactx.postgres.hubs import Hub, change_hubs, knows_hubs, read_hubs
+from refactx.postgres.entry import CatalogueEntry
 from refactx.postgres.locks import Connection
-from refactx.postgres.tables import copy_rows
-from refactx.postgres.writer import writing
+from refactx.postgres.writing import (
+    add_name_table,
+    add_segment,
+    changing,
+    name_tables,
+    note_change,
+    remove_unfinished,
+    show_names,
+    show_segment,
+    writing,
+)
 from refactx.tokenizer import FactTokenizer
+
+
+def note_on_left_out(entry: CatalogueEntry, action: str, selection: Selection, report: Report) -> str:
+    """Return which facts a change left out that the index's ingest would have made, and what to do; "" if none."""
+    own = entry.report.get("selection", {})
+    other_names = bool(own.get("inverse_names")) and own["inverse_names"] != dict(selection.inverse_names)
+    missing, facts = [], []
+    if report.entities or own.get("inverse_names"):  # only given names invert ready-made facts
+        if own.get("inverse") and not selection.inverse:
+            missing.append("--inverse")
+        if other_names and not (selection.inverse and report.entities):  # claims follow the names that the index has
+            missing.append("--inverse-names")
+        facts += ["inverse facts"] if missing else []
+    if own.get("aliases") and not selection.aliases and report.dropped.get("alias"):
+        missing.append("--aliases")
+        facts.append("facts of aliases")
+    if missing:
+        return (
+            f"index {entry.name!r} was ingested with {' '.join(missing)}, which this change was not given: the "
+            f"{' and '.join(facts)} of these sources {'were not added' if action == 'append' else 'stay'}. "
+            "Run the command again with the options of the ingest"
+        )
+    if other_names and action == "append" and report.names.get("inverse"):
+        return (
+            f"index {entry.name!r} was ingested with other --inverse-names: {counted(report.names['inverse'], 'predicate')} of "
+            "inverse facts, new to it, got a name without them and will keep it. Give each change the "
+            "--inverse-names of the ingest"
+        )
+    return ""
+
+
+def count_facts_of(
+    hubs: Sequence[Hub], facts: SortedFacts, tokenizer: FactTokenizer, sign: int
+) -> dict[tuple[str, str], int]:
+    """Return how many facts are about each hub, times `sign`, by object and predicate, without those that have none."""
+    pairs = sorted({(hub.object, hub.predicate) for hub in hubs})
+    if not pairs:
+        return {}
+    ends = pa.array([f"{predicate}> <{object_}>".encode() for object_, predicate in pairs], pa.large_binary())
+    counts = np.zeros(len(pairs) + 1, np.int64)
+    for low in range(0, len(facts), BATCH):
+        texts = decode_texts(tokenizer, *facts.read_tokens(low, min(low + BATCH, len(facts))))
+        after_subject = compute.split_pattern(texts, "> <", max_splits=1)  # no part has `<` or `>`
+        after_subject = after_subject.filter(compute.equal(compute.list_value_length(after_subject), 2))
+        places = compute.index_in(compute.list_element(after_subject, 1), value_set=ends)
+        counts += np.bincount(places.fill_null(len(pairs)).to_numpy(), minlength=len(counts))
+    return {pair: sign * int(count) for pair, count in zip(pairs, counts[:-1], strict=True) if count}
+
 
 _CACHE_BYTES = 64 << 20  # each row is read once a batch
 

@@ -13,26 +13,31 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from refactx.errors import CorruptIndexError
-from refactx.index.database_source import DatabaseSource
-from refactx.index.id_blocks import is_id_key, pack_id_blocks, unpack_ids
+from refactx.index.database import DatabaseSource
 from refactx.index.index import Index
-from refactx.index.names import FIRST_KEY, Named, pack_blocks, unpack_block
-from refactx.ingest.encoding.encoded import SpilledFacts, WholeFacts
-from refactx.ingest.progress import Clock, ProgressBars, timings
-from refactx.ingest.resources import DEFAULT_RESOURCES, Resources
-from refactx.ingest.segment.load import ZSTD_LEVEL, Learned, load_segment
-from refactx.ingest.segment.packing import DEFAULT_SHAPE, KeyedRow, Shape
-from refactx.ingest.work_folder import names_of, work_folder
-from refactx.postgres.building import add_name_table, add_segment, show_names, show_segment
-from refactx.postgres.changes import changing, name_tables, note_change, remove_unfinished
+from refactx.index.names import FIRST_KEY, Named, is_id_key, pack_blocks, pack_id_blocks, unpack_block, unpack_ids
+from refactx.ingest.encoding import SpilledFacts, WholeFacts
+from refactx.ingest.report import Clock, ProgressBars, timings
+from refactx.ingest.segment.builder import ZSTD_LEVEL, Learned, load_segment
+from refactx.ingest.segment.cutting import DEFAULT_SHAPE, KeyedRow, Shape
+from refactx.ingest.work import DEFAULT_RESOURCES, Resources, names_of, work_folder
+from refactx.postgres.catalogue import copy_rows
 from refactx.postgres.database import Database
+from refactx.postgres.entry import read_mark
 from refactx.postgres.locks import PATIENCE, Connection
-from refactx.postgres.marks import read_mark
-from refactx.postgres.tables import copy_rows
-from refactx.postgres.writer import writing
-from refactx.tree.codec import RowCodec
-from refactx.tree.matrix import from_matrix
-from refactx.tree.scan import surviving
+from refactx.postgres.writing import (
+    add_name_table,
+    add_segment,
+    changing,
+    name_tables,
+    note_change,
+    remove_unfinished,
+    show_names,
+    show_segment,
+    writing,
+)
+from refactx.tree.bulk import from_matrix, surviving
+from refactx.tree.codes import RowCodec
 
 _CACHE_BYTES = 16 << 20  # each row is read once
 

@@ -7,23 +7,17 @@ from typing import Any
 
 from pyarrow import parquet
 
-from refactx.index.id_blocks import pack_id_blocks
-from refactx.index.names import Named, pack_blocks
-from refactx.ingest.encoding.encoded import EncodedFacts
+from refactx.index.names import Named, pack_blocks, pack_id_blocks
+from refactx.ingest.encoding import EncodedFacts
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
-from refactx.ingest.progress import Clock, ProgressBars, timings
-from refactx.ingest.report import Report
-from refactx.ingest.resources import Resources
-from refactx.ingest.segment.load import ZSTD_LEVEL, Learned, load_segment
-from refactx.ingest.segment.packing import KeyedRow, Shape
-from refactx.ingest.segment.ranges import CutRange
-from refactx.postgres.building import IndexHeader, begin, publish
-from refactx.postgres.catalogue import list_indexes
-from refactx.postgres.hubs import Hub, add_hubs
+from refactx.ingest.report import Clock, ProgressBars, Report, timings
+from refactx.ingest.segment.builder import ZSTD_LEVEL, CutRange, Learned, load_segment
+from refactx.ingest.segment.cutting import KeyedRow, Shape
+from refactx.ingest.work import Resources
+from refactx.postgres.catalogue import Hub, add_hubs, copy_rows, list_indexes
 from refactx.postgres.locks import Connection
-from refactx.postgres.removal import discard_unfinished, remove_unshown
-from refactx.postgres.tables import copy_rows
-from refactx.tree.codec import RowCodec
+from refactx.postgres.writing import IndexHeader, begin, discard_unfinished, publish, remove_unshown
+from refactx.tree.codes import RowCodec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

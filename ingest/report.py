@@ -1,7 +1,12 @@
 """The account of the sources of an ingest: what became of every line that was read."""
 
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from tqdm import tqdm
 
 REPORTED_FAULTS = 10
 """How many malformed lines a report quotes; further ones are only counted."""
@@ -12,7 +17,7 @@ class Report:
     """The account of the sources of an ingest or a change.
 
     `facts = claims + descriptions + derived` counts distinct facts; `derived` are inverse facts, and `aliases` of the
-    claims come from other names of entities (`refactx.ingest.knowledge.aliases`).
+    claims come from other names of entities (`refactx.ingest.knowledge.names`).
 
     `lines_read = kept + sum(dropped.values())`. `dropped` maps a reason to how many lines were left out for it, sorted
     by reason, without zeros. `malformed` has the first malformed lines as `file:line: what`. `cut` counts the names,
@@ -79,3 +84,57 @@ class Report:
             kept=self.kept - changed,
             dropped=dict(sorted({**self.dropped, "text changed by the tokenizer": changed}.items())),
         )
+
+
+Advance = Callable[[str, int, int], object]
+"""Called with a step's name, how much of it was done since the last call, and how much there is in total."""
+
+
+class Clock:
+    """The durations of steps, in seconds."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Measure a block as a step."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = time.perf_counter() - start
+
+
+def timings(seconds: dict[str, float]) -> dict[str, Any]:
+    """Return seconds by step as the commands print them.
+
+    >>> timings({"read": 1.0, "join": 0.25})
+    {'seconds': 1.25, 'seconds_by_step': {'read': 1.0, 'join': 0.25}}
+    """
+    return {
+        "seconds": round(sum(seconds.values()), 3),
+        "seconds_by_step": {step: round(each, 3) for step, each in seconds.items()},
+    }
+
+
+class ProgressBars:
+    """Progress bars on standard error, one for each step, if `shown` and if that is a terminal."""
+
+    def __init__(self, shown: bool) -> None:
+        self._disable = None if shown else True
+        self._bars: dict[str, tqdm[Any]] = {}
+
+    def advance(self, step: str, done: int, total: int) -> None:
+        """Move the bar of a step by `done` of `total`; an `Advance`."""
+        if step not in self._bars:
+            self._bars[step] = tqdm(total=total, desc=step, unit=" facts", unit_scale=True, disable=self._disable)
+        self._bars[step].update(done)
+
+    def __enter__(self) -> "ProgressBars":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for bar in self._bars.values():
+            bar.close()
+        self._bars.clear()

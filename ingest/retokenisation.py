@@ -14,30 +14,22 @@ import pyarrow.compute as pc
 
 from refactx.errors import InputError, TokenizerMismatchError
 from refactx.fact import DESCRIPTIONS
-from refactx.index.database_source import DatabaseSource
+from refactx.index.database import DatabaseSource
 from refactx.index.index import Index
-from refactx.ingest.encoding.decode import decode_texts
-from refactx.ingest.encoding.encode import encode_facts
-from refactx.ingest.encoding.encoded import EncodedFacts
-from refactx.ingest.progress import Clock, ProgressBars
+from refactx.ingest.encoding import EncodedFacts, decode_texts, encode_facts
 from refactx.ingest.publish import IngestResult, SegmentFacts, publish_index
-from refactx.ingest.report import Report
-from refactx.ingest.resources import DEFAULT_RESOURCES, Resources
-from refactx.ingest.segment.load import Learned
-from refactx.ingest.segment.packing import DEFAULT_SHAPE, Shape
-from refactx.ingest.work_database import open_work_database
-from refactx.ingest.work_folder import names_of, work_folder
-from refactx.postgres.building import IndexHeader, check_free, check_name
-from refactx.postgres.changes import changing
+from refactx.ingest.report import Clock, ProgressBars, Report
+from refactx.ingest.segment.builder import Learned
+from refactx.ingest.segment.cutting import DEFAULT_SHAPE, Shape
+from refactx.ingest.work import DEFAULT_RESOURCES, Resources, names_of, open_work_database, work_folder
+from refactx.postgres.catalogue import knows_hubs, read_hubs
 from refactx.postgres.database import Database
-from refactx.postgres.hubs import knows_hubs, read_hubs
 from refactx.postgres.locks import name_lock
-from refactx.postgres.writer import writing
+from refactx.postgres.writing import IndexHeader, changing, check_free, check_name, writing
 from refactx.tokenizer import FactTokenizer
-from refactx.tree.arrays import Offsets
-from refactx.tree.children import Tokens
-from refactx.tree.matrix import from_matrix
-from refactx.tree.scan import surviving
+from refactx.tree.bulk import from_matrix, surviving
+from refactx.tree.codes import Offsets
+from refactx.tree.tree import Tokens
 
 _CACHE_BYTES = 16 << 20  # each row is read once
 _PARTS = ("subject", "predicate", "object")

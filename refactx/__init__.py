@@ -12,24 +12,23 @@ from typing import TYPE_CHECKING
 from refactx.errors import *
 
 if TYPE_CHECKING:
-    from refactx.asking.answer import Answer
-    from refactx.asking.asker import Asker
-    from refactx.asking.options import Generation
-    from refactx.asking.prompt import Prompt, load_prompt
-    from refactx.choosing.beam_search import FactBeams
-    from refactx.connect import open_index
+    from refactx.ask.answer import Answer
+    from refactx.ask.asker import Asker
+    from refactx.ask.grounded import GroundedModel, ground
+    from refactx.ask.prompt import Generation, Prompt, load_prompt
     from refactx.decoding.machine import Machine
-    from refactx.decoding.partial import Partial
-    from refactx.engines.hf.processor import FactLogitsProcessor
+    from refactx.decoding.stream import Partial
     from refactx.engines.loading import EngineOptions, load_language_model
+    from refactx.engines.transformers.processor import FactLogitsProcessor
     from refactx.fact import Fact, Link, LinkedFact
-    from refactx.grounded import GroundedModel, ground
     from refactx.index.index import Index
+    from refactx.index.open import open_index
     from refactx.models.loading import load_model
-    from refactx.postgres.limits import Limits
-    from refactx.tree.children import Children, FactTree
+    from refactx.postgres.entry import Limits
+    from refactx.selection.beams import FactBeams
+    from refactx.tree.tree import Children, FactTree
 else:
-    from refactx.exports import refactx_attribute as __getattr__
+    from refactx.lazy import refactx_attribute as __getattr__
 
 __version__: str
 __all__ = ["Children", "Fact", "FactTree", "Index", "Limits", "Link", "LinkedFact", "open_index"]

@@ -85,7 +85,7 @@ def without_password(text: str) -> str:
     """Return the text with `***` for each password and secret in a database's URL or connection string, and for all
     parameters of such a URL but user, host, port and database.
 
-    It is for texts of others. Of an address that is known, show only `refactx.postgres.sessions.shown_address`.
+    It is for texts of others. Of an address that is known, show only `refactx.postgres.connections.shown_address`.
 
     >>> without_password("cannot reach postgresql://me:secret@db/kb?pass%77ord=secret")
     'cannot reach postgresql://me:***@db/kb?***'

@@ -22,8 +22,8 @@ from tokenizers import AddedToken, Tokenizer
 
 from refactx.errors import ModelError
 from refactx.fact import unwritten_bytes
-from refactx.tree.children import Tokens
-from refactx.tree.token_codes import MAX_TOKEN
+from refactx.tree.codes import MAX_TOKEN
+from refactx.tree.tree import Tokens
 
 _CACHED_WORDS = 10_000
 """Words in a tokenizer's cache: the default of the tokenizers library."""

@@ -6,7 +6,8 @@ import sys
 import pytest
 
 import refactx
-from refactx import errors, exports
+from refactx import errors
+from refactx import lazy as exports
 
 
 @pytest.mark.parametrize("name", refactx.__all__)

@@ -45,8 +45,8 @@ INGEST_LAYERS = """
     sources      selection report          resources      progress   small   work_folder   parallel
 """
 LIBRARIES = {  # where a library may be imported; a prefix of a module's name
-    "torch": ("refactx.engines.hf", "refactx.engines.vllm", "refactx.models", "refactx.grounded"),
-    "transformers": ("refactx.engines.hf", "refactx.models", "refactx.grounded"),
+    "torch": ("refactx.engines.transformers", "refactx.engines.vllm", "refactx.models", "refactx.ask"),
+    "transformers": ("refactx.engines.transformers", "refactx.models", "refactx.ask"),
     "vllm": ("refactx.engines.vllm",),
     "mcp": ("refactx.mcp",),
     "fastapi": ("refactx.server",),
@@ -55,7 +55,7 @@ LIBRARIES = {  # where a library may be imported; a prefix of a module's name
     "prometheus_client": ("refactx.server",),
     "psycopg": ("refactx.postgres", "refactx.share"),
     "psycopg_pool": ("refactx.postgres",),
-    "duckdb": ("refactx.ingest.work_database",),
+    "duckdb": ("refactx.ingest.work",),
     "pyspark": ("refactx.ingest.cluster",),
     "llama_cpp": ("refactx.engines.llamacpp",),
     "rdflib": (
@@ -64,12 +64,12 @@ LIBRARIES = {  # where a library may be imported; a prefix of a module's name
         "refactx.query.sparql.reader",
         "refactx.nl2sparql.parsed",
         "refactx.query.pgmr.syntax",
-        "refactx.sparql.memory.patterns",
+        "refactx.sparql.memory.resolver",
     ),
-    "bm25s": ("refactx.nl2sparql.retrieval.bm25",),
+    "bm25s": ("refactx.nl2sparql.retrieval",),
     "llguidance": ("refactx.sparql.decoding.matching",),
     "rapidfuzz": ("refactx.sparql.memory.name_memory",),
-    "sentence_transformers": ("refactx.sparql.memory.sentence_transformers",),
+    "sentence_transformers": ("refactx.sparql.memory.opening",),
 }
 LINES_OF_A_MODULE = 700
 LINES_OF_A_FACE = 40

@@ -17,9 +17,9 @@ from statistics import median
 import click
 
 from bench.walks import microseconds, random_facts, walk_fact
-from refactx.connect import database, open_index
-from refactx.index.database_source import DatabaseSource
+from refactx.index.database import DatabaseSource
 from refactx.index.index import Index
+from refactx.index.open import database, open_index
 from refactx.postgres.catalogue import find_index
 from refactx.postgres.database import Database
 from refactx.share.export import export_index

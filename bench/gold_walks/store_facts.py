@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pyoxigraph import Literal, NamedNode, Quad, Store
 
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, clean_part
-from refactx.ingest.knowledge.inverse_labels import inverse_of
+from refactx.ingest.knowledge.inverse import inverse_of
 from refactx.ingest.parsers.values import DATES, DECIMALS, format_literal
 from refactx.query.fact_set import Predicate, ValueKind
 from refactx.query.sparql import PREFIXES

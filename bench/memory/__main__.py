@@ -16,9 +16,8 @@ import psycopg
 from numpy.typing import NDArray
 from psycopg import sql
 
-from refactx.connect import open_index
-from refactx.postgres.memory.lookup import find_nearest
-from refactx.postgres.memory.pgvector import find_pgvector
+from refactx.index.open import open_index
+from refactx.postgres.memory import find_nearest, find_pgvector
 from refactx.query.pgmr import Mention
 from refactx.sparql.memory import VectorMemory, open_memory
 

@@ -13,8 +13,8 @@ from bench.packs.remembering import RememberingEncoder
 from refactx.nl2sparql.pack import Example, Pack, load_pack
 from refactx.nl2sparql.patterns import PatternDetector, without_quoted
 from refactx.nl2sparql.retrieval import Retriever, Weights
-from refactx.sparql.memory.encoders import load_encoder
 from refactx.sparql.memory.entry import Encoder
+from refactx.sparql.memory.opening import load_encoder
 
 RETRIEVERS = {
     "BM25": (Weights(0, 1, 0), False),

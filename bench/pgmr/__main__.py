@@ -11,9 +11,9 @@ import click
 
 from bench.pgmr.examples import read_examples
 from refactx.cli.options import DB, INDEX
-from refactx.connect import open_index
 from refactx.errors import InputError, RefactxError
-from refactx.extras import require
+from refactx.index.open import open_index
+from refactx.lazy import require
 
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)

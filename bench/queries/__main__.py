@@ -14,10 +14,10 @@ import psycopg
 
 from bench.queries import counts
 from bench.walks import choose_keys, microseconds, random_facts, select_row
-from refactx.connect import connect
 from refactx.fact import split_fact
-from refactx.index.database_source import DatabaseSource
+from refactx.index.database import DatabaseSource
 from refactx.index.index import Index
+from refactx.index.open import connect
 from refactx.postgres.catalogue import find_index
 from refactx.query.sets import Triple
 from refactx.query.tree_facts import TreeFacts

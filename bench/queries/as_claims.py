@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from refactx.ingest.parsers.ready_made import split_line
-from refactx.ingest.sources.source import Source
+from refactx.ingest.parsers.formats import split_line
+from refactx.ingest.sources import Source
 
 _ENTITY = "http://www.wikidata.org/entity/"
 _DIRECT = "http://www.wikidata.org/prop/direct/"

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from bench.walks import microseconds
 from refactx.index.index import Index
+from refactx.postgres.catalogue import read_hubs
 from refactx.postgres.database import Database
-from refactx.postgres.hubs import read_hubs
 from refactx.query import TreeFacts, answer_query
 from refactx.query.sets import Triple
 from refactx.query.walk import Hop, Query

@@ -8,7 +8,7 @@ import click
 from bench.__main__ import show
 from bench.ingest import run_ingest
 from bench.walks import Walks, measure
-from refactx.connect import database
+from refactx.index.open import database
 from refactx.models import demo_model_folder
 
 ROUNDS = 3

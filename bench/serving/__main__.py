@@ -18,9 +18,9 @@ import click
 
 from bench.serving.lookups import lookup_seconds
 from bench.serving.streams import stream_all
-from refactx.asking.lookup import Examples
-from refactx.connect import open_index
+from refactx.ask.browse import Examples
 from refactx.index.index import Index
+from refactx.index.open import open_index
 from refactx.query import TreeFacts
 
 NAME = "bench"

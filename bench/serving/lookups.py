@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import httpx2
 
-from refactx.asking.lookup import browse
+from refactx.ask.browse import browse
 from refactx.index.index import Index
 from refactx.query import TreeFacts
 

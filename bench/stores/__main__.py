@@ -16,8 +16,8 @@ import click
 from pyoxigraph import RdfFormat, Store
 
 from bench.stores.comparison import OUTCOMES, Outcome, compare
-from refactx.connect import open_index
 from refactx.index import Index
+from refactx.index.open import open_index
 from refactx.sparql.store import build_store, open_store
 
 

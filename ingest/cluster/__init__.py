@@ -7,12 +7,11 @@ PostgreSQL in one transaction.
 
 from typing import TYPE_CHECKING
 
-from refactx.exports import lazy_exports
+from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from refactx.ingest.cluster.new_index import build_index
-    from refactx.ingest.cluster.notebook import ingest
-    from refactx.ingest.cluster.sessions import session
+    from refactx.ingest.cluster.new_index import build_index, ingest
+    from refactx.ingest.cluster.session import session
 
 __all__ = ["build_index", "ingest", "session"]
-__getattr__ = lazy_exports(__name__, {"new_index": "build_index", "notebook": "ingest", "sessions": "session"})
+__getattr__ = lazy_exports(__name__, {"new_index": "build_index ingest", "session": "session"})

@@ -8,33 +8,32 @@ from typing import Any
 
 from pyarrow import parquet
 
-from refactx.ingest.cluster.cutting import CutTask, cut_rows, cut_runs, pieces_of
-from refactx.ingest.cluster.encoding import count_tokens, encode_facts
-from refactx.ingest.cluster.facts import ClusterFacts
-from refactx.ingest.cluster.macros import expand
-from refactx.ingest.cluster.reading import read_lines, view_staged
-from refactx.ingest.cluster.sessions import cluster_errors
-from refactx.ingest.cluster.sorting import open_sorted
-from refactx.ingest.cluster.sources import ClusterFile, files_of
-from refactx.ingest.cluster.stages import Stages
-from refactx.ingest.cluster.streams import batches_of
-from refactx.ingest.cluster.tables import ClusterTables
-from refactx.ingest.encoding.words import check_any_left
+from refactx.index.open import database
+from refactx.ingest.cluster.facts import (
+    ClusterFacts,
+    CutTask,
+    count_tokens,
+    cut_rows,
+    cut_runs,
+    encode_facts,
+    pieces_of,
+)
+from refactx.ingest.cluster.reading import ClusterFile, files_of, read_lines, view_staged
+from refactx.ingest.cluster.session import ClusterTables, Stages, batches_of, cluster_errors, expand, open_sorted
+from refactx.ingest.encoding import check_any_left
 from refactx.ingest.knowledge.knowledge_base import FILES, KnowledgeBase, join_tables
-from refactx.ingest.parsers.reading import LineAccount
-from refactx.ingest.progress import Clock
+from refactx.ingest.parsers.formats import LineAccount
 from refactx.ingest.publish import IngestResult, SegmentFacts, hubs_of, name_rows, publish_index
-from refactx.ingest.report import Report
-from refactx.ingest.resources import DEFAULT_RESOURCES, Resources
-from refactx.ingest.segment.learn import sample_ranges
-from refactx.ingest.segment.load import Learned
-from refactx.ingest.segment.packing import DEFAULT_SHAPE, Shape
+from refactx.ingest.report import Clock, Report
+from refactx.ingest.segment.builder import Learned
+from refactx.ingest.segment.cutting import DEFAULT_SHAPE, Shape, sample_ranges
 from refactx.ingest.selection import DEFAULT_SELECTION, Selection
-from refactx.ingest.work_folder import names_of, work_folder
-from refactx.postgres.building import IndexHeader, check_free, check_name
+from refactx.ingest.work import DEFAULT_RESOURCES, Resources, names_of, work_folder
+from refactx.models import load_tokenizer
+from refactx.paths import refactx_home
 from refactx.postgres.database import Database
 from refactx.postgres.locks import name_lock
-from refactx.postgres.writer import writing
+from refactx.postgres.writing import IndexHeader, check_free, check_name, writing
 from refactx.tokenizer import FactTokenizer
 
 _ON_CLUSTER = ("units.parquet", "facts.parquet")
@@ -190,3 +189,64 @@ def _download(table: Any, name: str, folder: Path) -> None:
     with parquet.ParquetWriter(folder / name, next(batches).schema, compression="zstd") as writer:
         for batch in batches:
             writer.write_table(batch)
+
+
+def ingest(
+    spark: Any,
+    sources: Sequence[str],
+    *,
+    index: str,
+    tokenizer: str,
+    cluster_work: str,
+    db: str | None = None,
+    work: Path | None = None,
+    selection: Selection = DEFAULT_SELECTION,
+    strict: bool = False,
+    replace: bool = False,
+) -> IngestResult:
+    """Build an index on a cluster of Spark: row for row the one that a single machine builds.
+
+    If an ingest was stopped, a call with the same arguments continues after the last finished stage. Readers see the
+    index only when it is complete.
+
+    Args:
+        spark: a session of Spark 4, classic or Connect. Temporary views of the names that the joins use are replaced.
+        sources: paths or URIs that all machines can read, of N-Triples or lines of facts; also folders and patterns.
+        index: its name.
+        tokenizer: a model whose tokenizer the index is for: a Hugging Face id, a folder, or a GGUF file.
+        cluster_work: a folder in the storage of the cluster, for what stages leave: a path on a shared disk, or a URI.
+        db: the libpq URL of the database; by default what `refactx ingest` takes.
+        work: a folder at the driver, for names and the upper levels of the tree; by default in `$REFACTX_HOME`.
+        selection: which facts of the sources the index gets.
+        strict: raise an error for the first malformed line instead of counting it.
+        replace: replace an index of the same name.
+
+    Raises:
+        InputError: a source cannot be read or is not what its name says, or all together have no fact.
+        IndexExistsError: an index of this name exists and `replace` is not set, or another process is writing it.
+        DatabaseError: the database cannot be reached, or refused a statement.
+        RefactxError: the cluster stopped a stage, does not sort, or has other versions of packages than the driver.
+
+    >>> result = ingest(  # doctest: +SKIP
+    ...     spark,
+    ...     ["s3a://dumps/truthy.nt.bz2"],
+    ...     index="wikidata",
+    ...     tokenizer="Qwen/Qwen3-8B",
+    ...     cluster_work="s3a://bucket/tmp",
+    ... )
+    """
+    loaded, name = load_tokenizer(tokenizer)
+    with database(db) as opened:
+        return build_index(
+            spark,
+            sources,
+            opened,
+            index=index,
+            tokenizer=loaded,
+            tokenizer_name=name,
+            cluster_work=cluster_work,
+            work=work or refactx_home() / "work",
+            selection=selection,
+            strict=strict,
+            replace=replace,
+        )

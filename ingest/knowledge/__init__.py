@@ -7,19 +7,19 @@ a file of names for the inverses of properties.
 
 from typing import TYPE_CHECKING
 
-from refactx.exports import lazy_exports
+from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from refactx.ingest.knowledge.inverse_labels import read_inverse_names
+    from refactx.ingest.knowledge.inverse import read_inverse_names
     from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, build_knowledge_base, join
-    from refactx.ingest.knowledge.known_names import KnownNames
+    from refactx.ingest.knowledge.names import KnownNames
 
 __all__ = ["KnowledgeBase", "KnownNames", "build_knowledge_base", "join", "read_inverse_names"]
 __getattr__ = lazy_exports(
     __name__,
     {
-        "inverse_labels": "read_inverse_names",
+        "inverse": "read_inverse_names",
         "knowledge_base": "KnowledgeBase build_knowledge_base join",
-        "known_names": "KnownNames",
+        "names": "KnownNames",
     },
 )

@@ -7,7 +7,7 @@ A knowledge base is a folder of five files:
 | `units.parquet` | `unit INTEGER` (0 to n - 1, in the order of the texts), `text VARCHAR` (a part, unique) |
 | `facts.parquet` | `subject, predicate, object INTEGER` (units), distinct triples, ascending |
 | `names.parquet` | `name VARCHAR` (a unit's text), `id VARCHAR` (`Q42`, `P569`), `object_kind VARCHAR` |
-| `hubs.parquet` | `object, predicate, inverse VARCHAR, subjects BIGINT` (`refactx.postgres.hubs`) |
+| `hubs.parquet` | `object, predicate, inverse VARCHAR, subjects BIGINT` (`refactx.postgres.catalogue`) |
 | `ids.parquet` | `entity BIGINT` (`refactx.entity_ids`; negative for an inverse), `name VARCHAR`, ascending |
 
 `names.parquet`, and `ids.parquet` in another order, have a row for each entity whose name occurs in a fact, and for the
@@ -20,29 +20,105 @@ The files depend on the set of lines in the sources, not on their order, and app
 """
 
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 from pyarrow import parquet
 
 from refactx.errors import InputError
 from refactx.fact import counted
 from refactx.index.names import LITERAL_KINDS
-from refactx.ingest.knowledge.account import JoinAccount
-from refactx.ingest.knowledge.few_ready_made import are_few_ready_made, join_few_ready_made
-from refactx.ingest.knowledge.joins import STEPS, join_facts
-from refactx.ingest.knowledge.known_names import KnownNames, NamesBefore
-from refactx.ingest.knowledge.naming import NamingOutcome, name_entities
-from refactx.ingest.knowledge.staged import open_staged, staged_are_few
-from refactx.ingest.knowledge.tables import Tables
-from refactx.ingest.parsers.reading import OTHER_GRAPH, LineAccount, open_sources, progress_bar, read_sources
+from refactx.ingest.knowledge.joins import STEPS, JoinAccount, join_facts
+from refactx.ingest.knowledge.names import KnownNames, NamesBefore, NamingOutcome, name_entities
+from refactx.ingest.parsers.formats import OTHER_GRAPH, LineAccount, open_sources, progress_bar, read_sources
+from refactx.ingest.parsers.parsed import SCHEMAS
 from refactx.ingest.report import Report
-from refactx.ingest.resources import DEFAULT_RESOURCES, Resources
 from refactx.ingest.selection import DEFAULT_SELECTION, Selection
-from refactx.ingest.sources.inputs import inputs_of
-from refactx.ingest.work_database import WorkDatabase, open_work_database
+from refactx.ingest.sources import inputs_of
+from refactx.ingest.work import (
+    DEFAULT_RESOURCES,
+    Resources,
+    Tables,
+    WorkDatabase,
+    are_few,
+    distinct_rows,
+    open_work_database,
+    ranks_of,
+    read_parquet,
+)
+
+
+def staged_are_few(staged: Path) -> bool:
+    """Return whether the staged tables in a folder have few rows in all (`refactx.ingest.work`)."""
+    return are_few([staged / f"{table}.parquet" for table in SCHEMAS])
+
+
+def open_staged(database: WorkDatabase, staged: Path, *, once: bool) -> None:
+    """Make the staged tables in a folder views of the database.
+
+    `once`: read the files now instead of in each query, since reading few rows takes as long as a query of them.
+    """
+    for table in SCHEMAS:
+        path = staged / f"{table}.parquet"
+        if once:
+            database.load_parquet(f"staged_{table}", path)
+            database.execute(f"CREATE VIEW {table} AS FROM staged_{table}")
+        else:
+            database.view_parquet(table, path)
+
+
+_FEW_NAMES = pa.schema([(name, pa.string()) for name in ("name", "id", "object_kind")])
+_IDS = pa.schema({"entity": pa.int64(), "name": pa.string()})
+_HUBS = pa.schema({"object": pa.string(), "predicate": pa.string(), "inverse": pa.string(), "subjects": pa.int64()})
+
+
+def are_few_ready_made(staged: Path, selection: Selection) -> bool:
+    """Return whether the staged rows are a few ready-made facts and nothing else."""
+    others = [staged / f"{table}.parquet" for table in SCHEMAS if table != "ready"]
+    return (
+        not selection.inverse
+        and selection.limit is None
+        and not any(parquet.read_metadata(path).num_rows for path in others)
+        and are_few([staged / "ready.parquet"])
+    )
+
+
+def join_few_ready_made(staged: Path) -> tuple[dict[str, pa.Table], JoinAccount]:
+    """Return the tables of a knowledge base, by the names of its files, and the account."""
+    ready = read_parquet(staged / "ready.parquet")
+    parts = pa.chunked_array([chunk for column in ready.columns for chunk in column.chunks], pa.large_string())
+    texts = parts.combine_chunks().dictionary_encode()
+    ranks, first = ranks_of(texts.dictionary)
+    facts = distinct_rows(ranks[texts.indices.to_numpy()].reshape(3, -1).T)
+    units = texts.dictionary.take(pa.array(first)).cast(pa.string())
+    columns = dict(zip(("subject", "predicate", "object"), facts.T.copy(), strict=True))
+    tables = {
+        "units.parquet": pa.table({"unit": np.arange(len(units), dtype=np.int32), "text": units}),
+        "facts.parquet": pa.table(columns),
+        "names.parquet": _FEW_NAMES.empty_table(),
+        "ids.parquet": _IDS.empty_table(),
+        "hubs.parquet": _HUBS.empty_table(),
+    }
+    dropped = Counter(duplicate=len(ready) - len(facts))
+    return tables, JoinAccount(
+        claims=len(facts),
+        descriptions=0,
+        aliases=0,
+        derived=0,
+        kept=len(facts),
+        dropped=dropped,
+        cut=0,
+        entities=0,
+        names={},
+        not_inverted={},
+        hubs=0,
+    )
+
 
 # The names in facts, and those of the predicates that hubs do not have, so that a change does not call them otherwise.
 # Of the names that the knowledge base has already, only those of predicates whose kind of objects changes.

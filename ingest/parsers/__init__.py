@@ -5,14 +5,11 @@
 
 from typing import TYPE_CHECKING
 
-from refactx.exports import lazy_exports
+from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from refactx.ingest.parsers.formats import FORMATS, SourceFormat
+    from refactx.ingest.parsers.formats import FORMATS, SourceFormat, open_sources, read_sources
     from refactx.ingest.parsers.parsed import Parsed
-    from refactx.ingest.parsers.reading import open_sources, read_sources
 
 __all__ = ["FORMATS", "Parsed", "SourceFormat", "open_sources", "read_sources"]
-__getattr__ = lazy_exports(
-    __name__, {"formats": "FORMATS SourceFormat", "parsed": "Parsed", "reading": "open_sources read_sources"}
-)
+__getattr__ = lazy_exports(__name__, {"formats": "FORMATS SourceFormat open_sources read_sources", "parsed": "Parsed"})

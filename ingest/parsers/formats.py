@@ -1,22 +1,256 @@
-"""The formats of sources, each with its reader. `refactx.ingest.sources.source` recognises the format of a file.
+"""The formats of sources: how each is recognised and read, and ready-made facts.
 
 A reader yields the lines (rows, triples) of a source as `Parsed` blocks, in their order. `reader_of` makes one from a
 function that parses a block of whole lines, and calls it in several threads.
+
+Nearly all lines of such a file have the exact form of a fact and consist of plain characters; Arrow recognises and
+splits these by the thousand. Any other line (with white space, brackets inside a part, accents as separate characters,
+a missing dot) is parsed in Python, to the same result.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+import math
+import re
+import sys
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
 
-from refactx.ingest.parsers.ntriples import without_graphs
-from refactx.ingest.parsers.parsed import Parsed
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyoxigraph
+from tqdm import tqdm
+
+from refactx.errors import InputError
+from refactx.fact import MAX_PART_CHARACTERS, clean_part, cut_part
+from refactx.ingest.parsers.ntriples import (
+    common_statements,
+    empty_line,
+    find_lines,
+    other_syntax,
+    parse_line,
+    without_graphs,
+)
+from refactx.ingest.parsers.parsed import PLAIN_TEXT, Parsed, StagingWriter, decode_lines, fault, not_utf8
 from refactx.ingest.parsers.rdf import RDF_EXAMPLES, parse_rdf
-from refactx.ingest.parsers.ready_made import parse_ready_made
-from refactx.ingest.parsers.tables.table import parse_table, table_form
-from refactx.ingest.parsers.wikidata.blocks import parse_block
+from refactx.ingest.parsers.tables import SEPARATOR, header_advice, parse_table, table_form
+from refactx.ingest.parsers.wikidata import NOT_NTRIPLES, parse_block
+from refactx.ingest.parsers.wikipedia import parse_page, parse_page_props
+from refactx.ingest.report import REPORTED_FAULTS
 from refactx.ingest.selection import Selection
-from refactx.ingest.sources.source import Format, Source
+from refactx.ingest.sources import BYTE_ORDER_MARK, Format, Inputs, Source
+from refactx.ingest.work import Resources, WorkDatabase, open_work_database
+
+_IRI = rb"<\w[\w+.-]*:(?://[^<>\s]*|\w[^<>\s]*)>"
+_TRIPLE_LINE = re.compile(rb'\s*(?:%b|_:\S+)\s*%b\s*[<"_].*\.' % (_IRI, _IRI))
+_RDF = re.compile(rb"\s*(?:%b|_:\w|\[|@(?:prefix|base|version)\s|(?i:PREFIX|BASE|VERSION|GRAPH)\s+[\"'<\w:])" % _IRI)
+_XML = re.compile(rb"\s*<(?:\?xml\s|rdf:RDF|!DOCTYPE\s+rdf)")
+_JSON = re.compile(rb'\s*(?:\{\s*"|\[\s*\{)')
+_JSON_LD = re.compile(rb'"@(?:context|id|graph|type|value)"')
+_GRAPH = re.compile(rb"(?i:\s*GRAPH\s|.*\{\s*$)")
+_FACT = re.compile(rb"\s*<.+>\s+<.+>\s+<.+>\s*\.?\s*")
+_WORD = re.compile(rb"\w+")
+_PARQUET = b"PAR1"
+_RDF_FORMATS: tuple[Format, ...] = ("N-Triples", "N-Quads", "Turtle", "TriG", "N3", "RDF/XML", "JSON-LD")
+_PARTS: dict[Format, tuple[Format, ...]] = {
+    "N-Quads": ("N-Triples",),
+    "Turtle": ("N-Triples", "N3"),
+    "TriG": ("N-Triples", "Turtle", "N3"),
+}
+"""The syntaxes that a syntax includes, or whose files should be named so."""
+_SYNTAXES: dict[Format, pyoxigraph.RdfFormat] = {
+    "Turtle": pyoxigraph.RdfFormat.TURTLE,
+    "TriG": pyoxigraph.RdfFormat.TRIG,
+    "N3": pyoxigraph.RdfFormat.N3,
+}
+_TRIED_LINES = 1000
+
+
+def format_of(source: Source) -> Format:
+    """Return the format of a source: that of its name, or of its content if the name says none or cannot be right.
+
+    Raises:
+        InputError: as `Source.blocks` does; or neither the name nor the first lines say what the file is.
+    """
+    return recognise_format(source.name, source.format_by_name, source.first_lines())
+
+
+def recognise_format(source: str, named: Format | None, start: bytes) -> Format:
+    """Return the format of a source, given the format that its name says and its first lines.
+
+    The name decides about tables. RDF is in the syntax that it has, whatever the name says. Otherwise a `.txt` file has
+    facts, and a first line that names the columns subject, predicate and object is a table's.
+
+    Raises InputError if neither says what the file is.
+    """
+    if named == "table":
+        return named
+    start = start.removeprefix(BYTE_ORDER_MARK)
+    lines = [line for line in start.split(b"\n", 1000)[:1000] if line.strip() and not line.startswith(b"#")]
+    if len(lines) > 1 and SEPARATOR.fullmatch(lines[0]):
+        del lines[0]
+    first = lines[0] if lines else b""
+    found = _format_of_content(start, first)
+    if named in _RDF_FORMATS:
+        return found if found in _RDF_FORMATS and found not in _PARTS.get(named, ()) else named
+    if found is not None:
+        return found
+    delimiter = next((one for one in "|\t;," if first.count(one.encode()) == 2), None)
+    if delimiter is not None and not any(map(_FACT.fullmatch, lines)):
+        begin = fault("it begins with", first.decode(errors="replace"))
+        raise InputError(
+            f"{source} is a table without the columns subject, predicate and object ({begin}): name them"
+            f"{header_advice(delimiter)}, and name the file .csv"
+        )
+    if named is not None:
+        return named
+    raise InputError(
+        f"{source} is neither N-Triples nor ready-made facts: expected a file name such as facts.nt, facts.nt.gz, "
+        f"facts.txt.bz2, facts.csv or facts.ttl, or lines such as <subject> <predicate> <object> ."
+    )
+
+
+def _format_of_content(start: bytes, first: bytes) -> Format | None:
+    """Return the format that the first lines of a source have for certain, given the first one with content."""
+    if start.startswith(_PARQUET):
+        return "table"
+    if _XML.match(first):
+        return "RDF/XML"
+    if _JSON.match(start) and _JSON_LD.search(start):
+        return "JSON-LD"
+    is_triple = _TRIPLE_LINE.match(first) is not None
+    if not is_triple and _FACT.fullmatch(first):
+        return "ready-made facts"
+    if {b"subject", b"predicate", b"object"} <= set(_WORD.findall(first.lower())):
+        return "table"
+    return _syntax_of(start) or ("N-Triples" if is_triple else None) if _RDF.match(first) else None
+
+
+def _syntax_of(start: bytes) -> Format | None:
+    """Return the syntax of lines of RDF: N-Triples, or the one in which the first line that is none can be read.
+
+    None if there is no such syntax: the line is malformed.
+    """
+    text = start.decode(errors="replace").encode()
+    lines = find_lines(text if text.endswith(b"\n") else text + b"\n")
+    others = np.setdiff1d(np.arange(len(lines.starts)), common_statements(lines).line).tolist()
+    at = next((at for at in others if not _is_ntriples(text[lines.starts[at] : lines.ends[at]].decode())), None)
+    if at is None:
+        return "N-Triples"
+    tried = text[lines.starts[at] :].split(b"\n", _TRIED_LINES)[:_TRIED_LINES]
+    known = other_syntax(tried[0].decode())
+    if known == "N-Quads":
+        return "N-Quads"
+    certain = known is not None or _GRAPH.match(tried[0]) is not None
+    read = {name: _lines_read(b"\n".join(tried), form, lenient=certain) for name, form in _SYNTAXES.items()}
+    best = max(read, key=lambda name: read[name])
+    # A line that only lacks its dot could be the begin of a longer triple: what follows is then an error.
+    return best if certain or read[best] >= min(len(tried), _TRIED_LINES // 10) else None
+
+
+def _is_ntriples(line: str) -> bool:
+    return parse_line(line) is not None or empty_line(line) is not None
+
+
+def _lines_read(text: bytes, form: pyoxigraph.RdfFormat, *, lenient: bool) -> float:
+    """Return how many lines of a text can be read in a syntax before an error."""
+    try:
+        for _ in pyoxigraph.parse(text, format=form, lenient=lenient):
+            pass
+    except SyntaxError as error:
+        return (error.lineno or 1) - 1
+    return math.inf
+
+
+_EXACT_FACT = f"^<{PLAIN_TEXT}> <{PLAIN_TEXT}> <{PLAIN_TEXT}> \\.$"
+_BOUNDARY = re.compile(r">\s+<")
+
+
+def parse_ready_made(block: bytes, first_line: int) -> Parsed:
+    """Return a block of ready-made facts as rows of `ready` (`subject, predicate, object`, clean and cut).
+
+    `first_line` is the number of the block's first line in its file.
+    """
+    if b"\r" in block:
+        block = block.replace(b"\r\n", b"\n")
+    try:
+        text = block.removesuffix(b"\n").decode()
+    except UnicodeDecodeError:
+        return _parse_lines(decode_lines(block), range(first_line, first_line + block.count(b"\n") + 1))
+    lines = pc.split_pattern(pa.array([text], pa.large_string()), "\n").flatten()
+    # A line within the limit in bytes has no part beyond it in characters.
+    exact = pc.and_(
+        pc.match_substring_regex(lines, _EXACT_FACT), pc.less_equal(pc.binary_length(lines), MAX_PART_CHARACTERS)
+    )
+    parts = pc.split_pattern(
+        pc.binary_slice(lines.filter(exact).cast(pa.large_binary()), 1, -3).cast(pa.large_string()), "> <"
+    )
+    table = pa.table({name: pc.list_element(parts, at) for at, name in enumerate(("subject", "predicate", "object"))})
+    others = lines.filter(pc.invert(exact))
+    if not len(others):
+        return Parsed(lines=len(lines), statements=len(lines), tables={"ready": table})
+    numbers = (first_line + number for number, is_exact in enumerate(exact.to_pylist()) if not is_exact)
+    result = _parse_lines(others.to_pylist(), numbers)
+    result.lines = len(lines)
+    result.statements += len(table)
+    result.tables["ready"] = pa.concat_tables([table, result.tables["ready"]])
+    return result
+
+
+def split_line(line: str) -> tuple[str, str, str] | None:
+    """Return the three raw parts of a ready-made fact, with or without its dot; None if there are not three.
+
+    A part may hold `<` or `>` as long as `> <` marks only the two boundaries between parts.
+
+    >>> split_line("<a < b>  <is> <1> .")
+    ('a < b', 'is', '1')
+    >>> split_line("<a> <is> <b> <c> .") is None
+    True
+    """
+    line = line.strip()
+    if line.endswith("."):
+        line = line[:-1].rstrip()
+    if not (line.startswith("<") and line.endswith(">")):
+        return None
+    parts = _BOUNDARY.split(line[1:-1])
+    return (parts[0], parts[1], parts[2]) if len(parts) == 3 else None
+
+
+def _parse_lines(lines: Sequence[str | bytes], numbers: Iterable[int]) -> Parsed:
+    """Parse lines of any form, given the number of each in its file."""
+    result = Parsed(lines=len(lines))
+    facts: list[tuple[str, str, str]] = []
+    for number, line in zip(numbers, lines, strict=False):
+        if isinstance(line, bytes):
+            result.faults.append((number, not_utf8(line)))
+            continue
+        start = line.strip().removeprefix("\ufeff")
+        if not start or start.startswith("#"):
+            result.dropped["comment" if start else "blank"] += 1
+            continue
+        parts = split_line(start)
+        if parts is None:
+            result.faults.append((number, fault("not <subject> <predicate> <object> .", line)))
+            continue
+        result.statements += 1
+        clean = [clean_part(part) for part in parts]
+        if not all(clean):
+            result.dropped["empty part"] += 1
+            continue
+        result.cut += sum(len(part) > MAX_PART_CHARACTERS for part in clean)
+        facts.append((cut_part(clean[0]), cut_part(clean[1]), cut_part(clean[2])))
+    columns = zip(*facts, strict=True) if facts else ((), (), ())
+    names = ("subject", "predicate", "object")
+    result.tables["ready"] = pa.table(
+        {name: pa.array(list(column), pa.large_string()) for name, column in zip(names, columns, strict=True)}
+    )
+    return result
+
 
 AdvanceBytes = Callable[[int], object]
 """Called with how many bytes of a source were read from disk since the last call."""
@@ -83,3 +317,175 @@ FORMATS: Mapping[Format, SourceFormat] = {
         "Danny Boyle,date of birth,1956-10-20",
     ),
 }
+
+
+RDF_KINDS = FORMATS.keys() - {"ready-made facts", "table"}
+OTHER_GRAPH = (
+    "it has no triple about an id of www.wikidata.org (<http://www.wikidata.org/entity/Q42>), and triples about others "
+    "are not read: give their facts as a table with columns subject, predicate and object, or as lines "
+    "<subject> <predicate> <object> ."
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class LineAccount:
+    """The account of the lines read so far.
+
+    `dropped`: how many lines were dropped, by reason, malformed ones included. `faults`: the first malformed lines as
+    `file:line: what`. `notes`: other remarks on a source. Lines that neither parsing nor the joins drop are kept.
+    """
+
+    read: int = 0
+    cut: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, source: str, parsed: Parsed) -> None:
+        """Add a parsed block of a source."""
+        self.read += parsed.lines
+        self.cut += parsed.cut
+        self.dropped += parsed.dropped
+        self.dropped["malformed"] += len(parsed.faults)
+        free = REPORTED_FAULTS - len(self.faults)
+        self.faults += (f"{source}:{line}: {what}" for line, what in parsed.faults[:free])
+        self.notes += (f"{source}: {note}" for note in parsed.notes)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the account for a manifest; `from_json` reads it back."""
+        dropped = dict(self.dropped)
+        return {"read": self.read, "cut": self.cut, "dropped": dropped, "faults": self.faults, "notes": self.notes}
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> "LineAccount":
+        """Return the account that `to_json` gave."""
+        return cls(**{**document, "dropped": Counter(document["dropped"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenSource:
+    """A source that can be read: its name, its format with an example of a line, and its reader."""
+
+    name: str
+    kind: str
+    example: str
+    read: Callable[[AdvanceBytes], Iterator[Parsed]]
+
+
+def open_sources(inputs: Inputs, selection: Selection, workers: int) -> list[OpenSource]:
+    """Return the sources, without English Wikipedia's dumps, after the first lines of all files have been read.
+
+    Raises InputError if a file cannot be read, or has no known format.
+    """
+    opened = []
+    for source in inputs.sources:
+        source.first_lines()
+        kind = format_of(source)
+        form = FORMATS[kind]
+        read = partial(form.read, source, selection, workers)
+        opened.append(OpenSource(name=source.name, kind=kind, example=form.example, read=read))
+    for source in inputs.wikipedia or ():
+        source.first_lines()
+    return opened
+
+
+def read_sources(
+    opened: Sequence[OpenSource],
+    inputs: Inputs,
+    staged: Path,
+    selection: Selection,
+    *,
+    strict: bool,
+    resources: Resources,
+) -> LineAccount:
+    """Parse all inputs into the tables in the folder `staged`; the next blocks are parsed while one is written.
+
+    `resources.memory` limits the join of English Wikipedia's dumps. Raises InputError if a source is not what its name
+    says, and for the first malformed line if `strict` is set.
+    """
+    account = LineAccount()
+    sizes = [source.size for source in inputs.all]
+    total = None if None in sizes else sum(size or 0 for size in sizes)
+    with ExitStack() as stack:
+        writer = stack.enter_context(StagingWriter(staged))
+        if inputs.wikipedia is not None:
+            work = stack.enter_context(open_work_database(staged, resources))
+            opened = [*opened, *_open_dumps(inputs.wikipedia, work, selection)]
+        pool = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="stage"))
+        bar = stack.enter_context(progress_bar("reading", total, resources.progress, unit="B", unit_scale=True))
+        written: Future[None] | None = None
+        for source in opened:
+            for parsed in _parse(source, strict, bar.update):
+                account.add(source.name, parsed)
+                if written is not None:
+                    written.result()
+                written = pool.submit(writer.write, parsed.tables)
+        if written is not None:
+            written.result()
+    return account
+
+
+def progress_bar(what: str, total: int | None, progress: bool, **options: Any) -> "tqdm[Any]":
+    """Return a bar on standard error with the remaining time, if `progress` and if that is a terminal."""
+    return tqdm(desc=what, total=total, disable=None if progress else True, file=sys.stderr, **options)
+
+
+def _open_dumps(
+    dumps: tuple[Source, Source], work: WorkDatabase, selection: Selection
+) -> tuple[OpenSource, OpenSource]:
+    """Return English Wikipedia's dumps, which have to be read in this order."""
+    page, page_props = dumps
+    example = "INSERT INTO `{}` VALUES (...),(...);"
+    return (
+        OpenSource(
+            name=page.name,
+            kind="the dump of table page",
+            example=example.format("page"),
+            read=partial(parse_page, page, work),
+        ),
+        OpenSource(
+            name=page_props.name,
+            kind="the dump of table page_props",
+            example=example.format("page_props"),
+            read=partial(parse_page_props, page_props, work, selection),
+        ),
+    )
+
+
+def _parse(source: OpenSource, strict: bool, advance: AdvanceBytes) -> Iterator[Parsed]:
+    """Yield the parsed blocks of a source. Raise InputError if it does not hold what it should."""
+    statements, rows, first_fault = 0, 0, ""
+    for parsed in source.read(advance):
+        if parsed.faults and not first_fault:
+            at, what = min(parsed.faults)
+            first_fault = f"line {at}: {what}"
+            if strict:
+                raise malformed(source.name, at, what)
+        check_syntax(source.name, parsed.faults)
+        yield parsed
+        statements += parsed.statements
+        rows += sum(map(len, parsed.tables.values()))
+    if not statements:
+        raise no_statement(source.name, source.kind, source.example, first_fault)
+    if not rows and source.kind in RDF_KINDS:
+        yield Parsed(lines=0, notes=(OTHER_GRAPH,))
+
+
+def check_syntax(source: str, faults: Sequence[tuple[int, str]]) -> None:
+    """Raise InputError if one of the malformed lines of N-Triples is RDF in another syntax, of which facts would be lost."""
+    for line, what in sorted(faults):
+        syntax, found, _ = what.partition(f", {NOT_NTRIPLES}: ")
+        if found:
+            suffix = ".nq" if syntax == "N-Quads" else ".ttl"
+            raise InputError(f"{source}:{line}: {what}: give the file a name that ends in {suffix}")
+
+
+def malformed(source: str, line: int, what: str) -> InputError:
+    """Return the error for a malformed line, if none is allowed."""
+    return InputError(f"{source}:{line}: {what}: correct the line, or leave out --strict to skip it")
+
+
+def no_statement(source: str, kind: str, example: str, first_fault: str) -> InputError:
+    """Return the error for a source without any of the lines that its kind should have."""
+    what = first_fault or "it has only blank lines and comments"
+    return InputError(f"{source} is not {kind}: {what}; expected lines such as {example}")

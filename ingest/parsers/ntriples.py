@@ -1,11 +1,25 @@
-"""The grammar of N-Triples (https://www.w3.org/TR/rdf12-n-triples/), line by line, without anything about Wikidata.
+r"""The grammar of N-Triples (https://www.w3.org/TR/rdf12-n-triples/), line by line, without anything about Wikidata.
 
 A line is a triple, white space, a comment, a version, or malformed. Escapes are decoded; a wrong escape makes a line
 malformed. The base direction of a literal (`@en--ltr`) is not part of its language.
+
+Nearly all lines of a dump are `<iri> <iri> <iri> .` or `<iri> <iri> "text"suffix .` with single spaces. Their parts are
+found by arithmetic on the positions of the few bytes that structure a line (`>`, `"`, `\`, line ends): numpy works on
+a whole block, and lets other threads run meanwhile. A line is taken only if all its bytes are accounted for; any other
+is left to the grammar of `refactx.ingest.parsers.ntriples`, line by line.
 """
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from refactx.entity_ids import entity_numbers
 
 _ESCAPE = r"\\(?:[tbnrf\"'\\]|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8})"
 _IRI = r'<([A-Za-z][A-Za-z0-9+.\-]*:[^\x00-\x20<>"{}|^`\\]*(?:\\u[0-9A-Fa-f]{4}[^\x00-\x20<>"{}|^`\\]*)*)>'
@@ -130,3 +144,204 @@ def unescape(text: str) -> str:
     if decoded.isascii():
         return decoded
     return decoded.encode("utf-16", "surrogatepass").decode("utf-16")
+
+
+Positions = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+_LINE_FEED, _RETURN, _QUOTE, _CLOSE, _BACKSLASH = 10, 13, 34, 62, 92
+_CHUNK = 1 << 18  # bytes searched at a time: they and the result fit the processor's cache
+_ENTITY = b"http://www.wikidata.org/entity/"
+_ID_DIGITS = 18
+# What an IRI without escapes may be, in its brackets, and a literal with escapes that stand for a character.
+_PLAIN_IRI = r'<[A-Za-z][A-Za-z0-9+.\-]*:[^\x00-\x20<>"{}|^`\\]*>'
+_SECURE_ENTITY = r"^<https://www\.wikidata\.org/entity/"
+_ESCAPES = (
+    r"\\(?:[tbnrf\"'\\]|u(?:[0-9A-CE-Fa-ce-f][0-9A-Fa-f]{3}|[Dd][0-7][0-9A-Fa-f]{2})"
+    r"|U000[1-9A-Fa-f][0-9A-Fa-f]{4}|U0010[0-9A-Fa-f]{4})"
+)
+_ESCAPED_TEXT = rf'^"(?:[^"\\\r]|{_ESCAPES})*"$'
+_SUFFIX = re.compile(r"(?:@([a-zA-Z]+(?:-[a-zA-Z0-9]+)*)(?:--[a-zA-Z]+)?|\^\^<(http://[A-Za-z0-9:/.#_-]+)>)?")
+_PREDICATE = re.compile(r"<([A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\]*)>")
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class BlockLines:
+    """The positions of the n lines of a block. `starts`, `ends`: int64[n]; a line is `block[starts[i]:ends[i]]`.
+
+    `marks` are the positions of the bytes that structure lines, ascending, and `kinds` the bytes there. The marks of a
+    line begin with `marks[first_mark[i]]` and end with its line feed, `marks[last_mark[i]]`.
+    """
+
+    buffer: NDArray[np.uint8]
+    starts: Positions
+    ends: Positions
+    marks: Positions
+    kinds: NDArray[np.uint8]
+    first_mark: Positions
+    last_mark: Positions
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Statements:
+    """The n statements of a block that are in common form, in columns of n rows.
+
+    `line`: int64, which line of the block. `subject`, `object`: int64, an entity's number (`entity_number`), or -1.
+    `predicate`: int32, which of `predicates` (IRIs). `suffix`: int32, which of `suffixes` (language, datatype) follows
+    a literal; -1 if the object is an IRI. `subject_span`, `object_span`: int64[n, 2], begin and end in the block, with
+    brackets or quotes.
+    """
+
+    line: Positions
+    subject: Positions
+    predicate: NDArray[np.int32]
+    object: Positions
+    suffix: NDArray[np.int32]
+    subject_span: Positions
+    object_span: Positions
+    predicates: Sequence[str]
+    suffixes: Sequence[tuple[str | None, str | None]]
+
+
+def find_lines(block: bytes) -> BlockLines:
+    """Return the lines of a block, which must end with a line feed."""
+    buffer = np.frombuffer(block, np.uint8)
+    found = []
+    for start in range(0, len(buffer), _CHUNK):
+        chunk = buffer[start : start + _CHUNK]
+        is_mark = chunk == _LINE_FEED
+        for byte in (_CLOSE, _QUOTE, _BACKSLASH, _RETURN):
+            is_mark |= chunk == byte
+        found.append(np.flatnonzero(is_mark) + start)
+    marks = np.concatenate(found)
+    kinds = buffer[marks]
+    last_mark = np.flatnonzero(kinds == _LINE_FEED)
+    ends = marks[last_mark]
+    first_mark, starts = np.zeros_like(last_mark), np.zeros_like(ends)
+    first_mark[1:], starts[1:] = last_mark[:-1] + 1, ends[:-1] + 1
+    return BlockLines(
+        buffer=buffer,
+        starts=starts,
+        ends=ends,
+        marks=marks,
+        kinds=kinds,
+        first_mark=first_mark,
+        last_mark=last_mark,
+    )
+
+
+def texts_at(buffer: NDArray[np.uint8], spans: Positions) -> pa.Array:
+    """Return the texts (large_string) at ascending, disjoint spans, int64[n, 2], of a buffer of UTF-8.
+
+    >>> texts_at(np.frombuffer(b"a bc def", np.uint8), np.array([[2, 4], [5, 8]])).to_pylist()
+    ['bc', 'def']
+    """
+    if not len(spans):
+        return pa.array([], pa.large_string())
+    # One array, without a copy, has the texts and the gaps between them in turn.
+    ends = np.ascontiguousarray(spans).reshape(-1)
+    both = pa.LargeStringArray.from_buffers(len(ends) - 1, pa.py_buffer(ends), pa.py_buffer(buffer))
+    return both.take(pa.array(np.arange(0, len(ends) - 1, 2)))
+
+
+def common_statements(lines: BlockLines) -> Statements:
+    """Return those of the lines that are statements in common form. All lines must be UTF-8."""
+    buffer, marks, kinds = lines.buffer, lines.marks, lines.kinds
+    first, last, ends = lines.first_mark, lines.last_mark, lines.ends
+    candidates = np.flatnonzero(last - first >= 3)
+    first, last, start, end = first[candidates], last[candidates], lines.starts[candidates], ends[candidates]
+    subject_end, predicate_end = marks[first], marks[first + 1]
+    # <...> <...> _ ... _. with one `>` before each space
+    good = (kinds[first] == _CLOSE) & (kinds[first + 1] == _CLOSE) & (buffer[start] == ord("<"))
+    good &= (buffer[subject_end + 1] == ord(" ")) & (buffer[subject_end + 2] == ord("<"))
+    good &= (buffer[predicate_end + 1] == ord(" ")) & (buffer[end - 1] == ord(".")) & (buffer[end - 2] == ord(" "))
+    opening = buffer[predicate_end + 2]
+    is_iri = (opening == ord("<")) & (last - first == 3) & (marks[first + 2] == end - 3) & (kinds[first + 2] == _CLOSE)
+    # The last quote is the mark before the line feed, or before the bracket of a datatype.
+    has_datatype = kinds[last - 1] == _CLOSE
+    last_quote = np.where(has_datatype, last - 2, last - 1)
+    is_literal = (opening == _QUOTE) & (last_quote > first + 2) & (kinds[last_quote] == _QUOTE)
+    is_literal &= ~has_datatype | (marks[last - 1] == end - 3)
+    keep = np.flatnonzero(good & (is_iri | is_literal))
+    candidates, first, start, end, last_quote = (x[keep] for x in (candidates, first, start, end, last_quote))
+    subject_end, predicate_end, is_literal = subject_end[keep], predicate_end[keep], is_literal[keep]
+    object_end = np.where(is_literal, marks[last_quote] + 1, end - 2)
+
+    subject, good = numbers_of_iris(buffer, start, subject_end), np.ones(len(keep), np.bool_)
+    iris = np.flatnonzero(~is_literal)
+    object_ = np.full(len(keep), -1, np.int64)
+    object_[iris] = numbers_of_iris(buffer, predicate_end[iris] + 2, object_end[iris] - 1)
+    subject_span = np.stack([start, subject_end + 1], 1)
+    object_span = np.stack([predicate_end + 2, object_end], 1)
+    # Entities' IRIs in another form (https) are left to the grammar and to `rules`.
+    for spans, others in ((subject_span, subject < 0), (object_span, ~is_literal & (object_ < 0))):
+        rows = np.flatnonzero(others)
+        iri = texts_at(buffer, spans[rows])
+        good[rows] &= _matches(iri, f"^{_PLAIN_IRI}$") & ~_matches(iri, _SECURE_ENTITY)
+    # A regular expression checks the literals with a quote or an escape inside.
+    odd = np.concatenate([[0], np.cumsum(kinds != _CLOSE)])
+    rows = np.flatnonzero(is_literal)
+    rows = rows[odd[last_quote[rows]] - odd[first[rows] + 3] > 0]
+    good[rows] &= _matches(texts_at(buffer, object_span[rows]), _ESCAPED_TEXT)
+
+    codes, texts = _distinct(texts_at(buffer, np.stack([subject_end + 2, predicate_end + 1], 1)))
+    matches = [_PREDICATE.fullmatch(text) for text in texts]
+    good &= np.array([match is not None for match in matches], np.bool_)[codes]
+    suffix = np.full(len(keep), -1, np.int32)
+    rows = np.flatnonzero(is_literal)
+    suffix[rows], endings = _distinct(texts_at(buffer, np.stack([object_end[rows], end[rows] - 2], 1)))
+    suffix_matches = [_SUFFIX.fullmatch(text) for text in endings]
+    good[rows] &= np.array([match is not None for match in suffix_matches], np.bool_)[suffix[rows]]
+
+    chosen = np.flatnonzero(good)
+    return Statements(
+        line=candidates[chosen],
+        subject=subject[chosen],
+        predicate=codes[chosen],
+        object=object_[chosen],
+        suffix=suffix[chosen],
+        subject_span=subject_span[chosen],
+        object_span=object_span[chosen],
+        predicates=[match[1] if match else "" for match in matches],
+        suffixes=[(match[1], match[2]) if match else (None, None) for match in suffix_matches],
+    )
+
+
+def numbers_of_iris(buffer: NDArray[np.uint8], starts: Positions, closes: Positions) -> Positions:
+    """Return the numbers of the entities whose IRIs, in brackets, are `buffer[starts[i] : closes[i] + 1]`, or -1."""
+    head = len(_ENTITY) + 1  # up to the letter of the id
+    letters = np.minimum(starts + head, len(buffer) - 1)
+    digits = closes - starts - head - 1
+    good = (digits > 0) & (digits <= _ID_DIGITS)
+    for word in range(0, head, 8):
+        expected = np.frombuffer((b"<" + _ENTITY)[word : word + 8], "<u8")[0]
+        good &= _words(buffer)[np.minimum(starts + word, len(buffer) - 8)] == expected
+    kind = buffer[letters]
+    good &= ((kind == ord("Q")) | (kind == ord("P"))) & (buffer[np.minimum(letters + 1, len(buffer) - 1)] != ord("0"))
+    rows = np.flatnonzero(good)
+    closes, digits = closes[rows], digits[rows]
+    numbers, are_digits = np.zeros(len(rows), np.int64), np.ones(len(rows), np.bool_)
+    for place in range(int(digits.max()) if len(rows) else 0):
+        digit = buffer[closes - 1 - place] - np.uint8(ord("0"))  # below zero it wraps around
+        digit *= digits > place
+        are_digits &= digit <= 9
+        numbers += digit * np.int64(10**place)
+    result = np.full(len(starts), -1, np.int64)
+    result[rows] = np.where(are_digits, entity_numbers(numbers, kind[rows] == ord("P")), -1)
+    return result
+
+
+def _words(buffer: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Return the eight bytes from each position of a buffer on, as one number."""
+    return np.ndarray((max(0, len(buffer) - 7),), np.dtype("<u8"), buffer.data, 0, (1,))
+
+
+def _matches(texts: pa.Array, pattern: str) -> Mask:
+    found: Mask = pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _distinct(texts: pa.Array) -> tuple[NDArray[np.int32], list[str]]:
+    """Return which of the distinct texts each text is, and the distinct texts."""
+    encoded = texts.dictionary_encode()
+    return encoded.indices.to_numpy(), encoded.dictionary.to_pylist()

@@ -1,9 +1,32 @@
-"""The outcome of parsing a block: rows for the joins, and what became of every line."""
+"""The outcome of parsing a block: rows for the joins, and what became of every line.
+
+| table | rows |
+|---|---|
+| `claims` | `subject, property, object BIGINT, text VARCHAR, kind UTINYINT`: the object is an entity or a text |
+| `terms` | `entity BIGINT, kind UTINYINT, rank UTINYINT, text`: labels, descriptions, titles, other names |
+| `redirects` | `entity, target BIGINT`: an entity that was merged, and into which |
+| `left_out` | `property BIGINT, reason VARCHAR`: properties whose claims are dropped, by their datatype |
+| `ready` | `subject, predicate, object VARCHAR`: ready-made facts |
+
+The kind of a text is a place in `refactx.ingest.parsers.values.VALUE_KINDS`. An entity is a number here
+(`refactx.entity_ids`). Each table is a Parquet file: on the development data it is written in a quarter of the time of a
+DuckDB table, takes half the space, and is read as fast.
+
+Nearly all parts of facts are plain: visible characters with single spaces between them, nothing that `clean_part` would
+change. These are kept; only the others go through Python, one by one, to the same result.
+"""
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+from refactx.entity_ids import entity_numbers
+from refactx.fact import MAX_PART_CHARACTERS, clean_part, cut_part
 
 NOT_UTF8 = "not UTF-8, perhaps Latin-1: convert the file (iconv -f LATIN1 -t UTF-8)"
 
@@ -14,7 +37,7 @@ class Parsed:
 
     `statements`: how many of them are what their file should hold, used or not. `dropped`: how many were left out so
     far, by reason. `faults`: the malformed ones, as (line number, what is wrong). `tables`: rows for the tables of
-    `refactx.ingest.parsers.staging`, by their names. `cut`: how many parts were longer than
+    `refactx.ingest.parsers.parsed`, by their names. `cut`: how many parts were longer than
     `refactx.fact.MAX_PART_CHARACTERS`. `notes`: other remarks on the source for the user.
     """
 
@@ -67,3 +90,122 @@ def _decode_line(line: bytes) -> str | bytes:
         return line.decode()
     except UnicodeDecodeError:
         return line
+
+
+_TEXT = pa.large_string()
+SCHEMAS: dict[str, pa.Schema] = {
+    "claims": pa.schema(
+        {"subject": pa.int64(), "property": pa.int64(), "object": pa.int64(), "text": _TEXT, "kind": pa.uint8()}
+    ),
+    "terms": pa.schema({"entity": pa.int64(), "kind": pa.uint8(), "rank": pa.uint8(), "text": _TEXT}),
+    "redirects": pa.schema({"entity": pa.int64(), "target": pa.int64()}),
+    "left_out": pa.schema({"property": pa.int64(), "reason": _TEXT}),
+    "ready": pa.schema({"subject": _TEXT, "predicate": _TEXT, "object": _TEXT}),
+}
+LABEL, DESCRIPTION, TITLE, SHORT_DESCRIPTION, OTHER_NAME = 0, 1, 2, 3, 4
+"""The values of `terms.kind`; short descriptions come from English Wikipedia (`refactx.ingest.parsers.wikipedia`)."""
+
+
+def cast_rows(name: str, rows: pa.Table) -> pa.Table:
+    """Return rows for a table in exactly the columns of `SCHEMAS`; their entities may be numbers or ids as text.
+
+    >>> cast_rows("left_out", pa.table({"property": ["P569"], "reason": ["url"]})).to_pylist()
+    [{'property': 1139, 'reason': 'url'}]
+    """
+    schema = SCHEMAS[name]
+    columns = []
+    for wanted in schema:
+        column = rows[wanted.name]
+        if pa.types.is_integer(wanted.type) and not pa.types.is_integer(column.type):
+            column = numbers_of_ids(column)
+        columns.append(column.cast(wanted.type))
+    return pa.table(columns, schema=schema)
+
+
+def numbers_of_ids(ids: pa.ChunkedArray) -> pa.Array:
+    """Return the numbers of entities (int64), given their ids as text; null for null.
+
+    >>> numbers_of_ids(pa.chunked_array([["Q42", None, "P569"]])).to_pylist()
+    [84, None, 1139]
+    """
+    filled = pc.fill_null(ids, "Q0")
+    numbers = pc.utf8_slice_codeunits(filled, 1).cast(pa.int64()).to_numpy()
+    found = entity_numbers(numbers, pc.starts_with(filled, "P").to_numpy())
+    return pa.array(found, mask=ids.is_null().to_numpy())
+
+
+class StagingWriter:
+    """A writer of staged rows to `NAME.parquet` in a folder, one file for each table, complete when it is closed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._writers = {
+            name: parquet.ParquetWriter(folder / f"{name}.parquet", schema, compression="zstd", use_dictionary=False)
+            for name, schema in SCHEMAS.items()
+        }
+
+    def write(self, tables: Mapping[str, pa.Table]) -> None:
+        """Append rows to tables of these names."""
+        for name, rows in tables.items():
+            if len(rows):
+                self._writers[name].write_table(cast_rows(name, rows))
+
+    def __enter__(self) -> "StagingWriter":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for writer in self._writers.values():
+            writer.close()
+
+
+# Characters that `clean_part` leaves alone whatever their neighbours are: visible, no brackets, and neither changed by
+# Unicode NFC nor combined with a neighbour. ASCII except the backslash (an escape in N-Triples), Latin, Cyrillic,
+# dashes and quotation marks, kana, Han.
+_CHARACTERS = (
+    r"!-;=?-\[\]-~"
+    "\u00a1-\u00ac\u00ae-\u02af\u0400-\u0482\u048a-\u052f\u2010-\u2027\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff"
+)
+PLAIN_TEXT = f"[{_CHARACTERS}]+(?: [{_CHARACTERS}]+)*"
+"""A regular expression (RE2) that matches plain text only."""
+
+
+def is_plain(texts: pa.Array) -> pa.Array:
+    """Return for each text whether it is plain.
+
+    >>> is_plain(pa.array(["Café", "two  spaces", "<", ""])).to_pylist()
+    [True, False, False, False]
+    """
+    return pc.match_substring_regex(texts, f"^{PLAIN_TEXT}$")
+
+
+def clean_texts(texts: pa.Array, clean: Callable[[str], str | None]) -> pa.Array:
+    """Return plain texts as they are, and the others as `clean` returns them (which must not change plain ones).
+
+    >>> clean_texts(pa.array(["plain", " x "], pa.large_string()), str.strip).to_pylist()
+    ['plain', 'x']
+    """
+    odd = pc.invert(is_plain(texts))
+    if not odd.true_count:
+        return texts
+    cleaned = pa.array([clean(text) for text in texts.filter(odd).to_pylist()], pa.large_string())
+    return pc.replace_with_mask(texts, odd, cleaned)
+
+
+def clean_parts(texts: pa.Array) -> pa.Array:
+    """Return each text (large_string) as a clean part, not cut; empty if nothing visible is left, or if it is null.
+
+    >>> clean_parts(pa.array(["plain", " a  <b>", None, "\\u200b"], pa.large_string())).to_pylist()
+    ['plain', 'a ‹b›', '', '']
+    """
+    return clean_texts(pc.fill_null(texts, ""), clean_part)
+
+
+def cut_parts(parts: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return clean parts with those over `MAX_PART_CHARACTERS` cut, and which ones were cut (boolean).
+
+    >>> parts, long = cut_parts(pa.array(["short", "a" * 2000], pa.large_string()))
+    >>> [len(part) for part in parts.to_pylist()], long.to_pylist()
+    ([5, 1000], [False, True])
+    """
+    long = pc.greater(pc.utf8_length(parts), MAX_PART_CHARACTERS)
+    ends = [cut_part(part) for part in parts.filter(long).to_pylist()]
+    return (pc.replace_with_mask(parts, long, pa.array(ends, pa.large_string())) if ends else parts), long

@@ -1,8 +1,9 @@
 """The parser of Turtle, TriG, N3, RDF/XML and JSON-LD, as Wikidata exports an entity (`Special:EntityData/Q42.ttl`), for
+
 graphs of some millions of triples.
 
 pyoxigraph parses; its triples are written as N-Triples, 50,000 at a time, and parsed like the lines of a dump
-(`refactx.ingest.parsers.wikidata.blocks`), so that a triple has the same outcome in every syntax. What an export has
+(`refactx.ingest.parsers.wikidata`), so that a triple has the same outcome in every syntax. What an export has
 beyond a truthy dump (statements with their ranks, qualifiers and references) is dropped there as `not a fact`. The
 triples of all named graphs are read, but not what N3 puts in braces, which is not asserted.
 """
@@ -15,11 +16,10 @@ from typing import IO, cast
 import pyoxigraph
 
 from refactx.errors import InputError
+from refactx.ingest.parsers import wikidata as wikidata_blocks
 from refactx.ingest.parsers.parsed import Parsed, not_utf8
-from refactx.ingest.parsers.wikidata import blocks as wikidata_blocks
 from refactx.ingest.selection import DEFAULT_SELECTION, Selection
-from refactx.ingest.sources.source import Format, Source
-from refactx.ingest.sources.stream import BlockStream
+from refactx.ingest.sources import BlockStream, Format, Source
 
 _FORMATS: Mapping[Format, pyoxigraph.RdfFormat] = {
     "Turtle": pyoxigraph.RdfFormat.TURTLE,

@@ -2,12 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from refactx.exports import lazy_exports
+from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from refactx.ingest.segment.builder import SegmentBuilder
-    from refactx.ingest.segment.load import Learned, load_segment
-    from refactx.ingest.segment.packing import Packing, Shape
+    from refactx.ingest.segment.builder import Learned, SegmentBuilder, load_segment
+    from refactx.ingest.segment.cutting import Packing, Shape
 
 __all__ = ["Learned", "Packing", "SegmentBuilder", "Shape", "load_segment"]
 _MODULES = {"builder": "SegmentBuilder", "load": "Learned load_segment", "packing": "Packing Shape"}

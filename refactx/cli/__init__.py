@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from refactx.exports import lazy_exports
+from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from refactx.cli.main import cli, main

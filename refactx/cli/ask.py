@@ -1,11 +1,18 @@
-"""`refactx ask`: answers to questions, with facts of an index as proof."""
+"""`refactx ask`: answers to questions, with facts of an index as proof.
 
-from contextlib import ExitStack
+Earlier turns go into the prompt unchanged, with their facts. An answer may repeat a fact of an earlier turn, since each
+answer needs its own proof. A turn that was interrupted or cut off is left out: the model would imitate half a fact.
+"""
+
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
+from refactx.ask.prompt import Example
 from refactx.cli.help import GroupedCommand
 from refactx.cli.options import (
     BATCH_SIZE,
@@ -22,7 +29,8 @@ from refactx.cli.options import (
     generation_options,
     print_json,
 )
-from refactx.errors import InputError
+from refactx.cli.views import View
+from refactx.errors import InputError, RefactxError, without_password
 
 
 @click.command(cls=GroupedCommand, groups={**GENERATION_GROUPS, "Database and machine": MACHINE_GROUP})
@@ -61,9 +69,8 @@ def ask(
     On a terminal, an answer appears while it is written. Ctrl-C ends the answer and prints it as far as it was
     written; the exit code is then 130. With --chat, the conversation continues.
     """
-    from refactx.asking.prompt import load_prompt
-    from refactx.asking.prompt_check import check_prompt
-    from refactx.connect import open_index
+    from refactx.ask.prompt import check_prompt, load_prompt
+    from refactx.index.open import open_index
 
     generation, template = generation_of(given), load_prompt(prompt)
     engine = engine_options_of(given, batch_size, generation.num_beams)
@@ -79,8 +86,7 @@ def ask(
     with ExitStack() as stack:
         opened = None if free else stack.enter_context(open_index(index, db))
         notes = check_prompt(template, opened) if opened else []
-        from refactx.asking.asker import Asker
-        from refactx.cli.chat import converse
+        from refactx.ask.asker import Asker
         from refactx.cli.views import Asking, ask_many, view_of
         from refactx.engines.loading import load_language_model
 
@@ -117,3 +123,64 @@ def _texts(file: Path) -> list[str]:
     from refactx.eval.questions import read_texts
 
     return read_texts(file)
+
+
+CHAT_HELP = "/new begins a new conversation, /quit or Ctrl-D ends it; Ctrl-C ends an answer"
+_PROMPT = "> "
+
+
+def converse(view: View, questions: Sequence[str] = ()) -> None:
+    """Ask `questions`, then those on standard input, each after the earlier turns."""
+    with suppress(ImportError):
+        import readline  # noqa: F401  (gives input() a history and editing keys)
+
+    waiting, history = list(questions), list[Example]()
+    if sys.stdin.isatty():
+        click.echo(CHAT_HELP, err=True)
+    while (text := waiting.pop(0) if waiting else _read()) is not None:
+        match text.strip():
+            case "":
+                continue
+            case "/quit" | "/exit":
+                return
+            case "/new":
+                history.clear()
+                click.echo("a new conversation", err=True)
+            case command if command.startswith("/"):
+                click.echo(CHAT_HELP, err=True)
+            case question:
+                _turn(view, question, history)
+
+
+def _turn(view: View, question: str, history: list[Example]) -> None:
+    try:
+        answer = view.ask(question, history)
+    except RefactxError as error:
+        click.echo(f"refactx: {without_password(str(error))}", err=True)
+        return
+    if answer.turns_left_out:
+        del history[: answer.turns_left_out]
+        turns = "1 earlier turn was" if answer.turns_left_out == 1 else f"{answer.turns_left_out} earlier turns were"
+        click.echo(f"({turns} left out: they exceed the context of the model)", err=True)
+    if answer.finish_reason == "stop":
+        history.append(Example(question, answer.text))
+
+
+def _read() -> str | None:
+    """Return the next line; None at the end. Ctrl-C begins the line again."""
+    while True:
+        try:
+            if not sys.stdin.isatty():
+                return input()
+            if sys.stdout.isatty():
+                return input(_PROMPT)
+            click.echo(_PROMPT, nl=False, err=True)
+            return input()
+        except UnicodeDecodeError as error:
+            raise InputError(f"standard input is not text in UTF-8: {error}") from None
+        except EOFError:
+            if sys.stdin.isatty():
+                click.echo(err=True)
+            return None
+        except KeyboardInterrupt:
+            click.echo(f"\n{CHAT_HELP}", err=True)

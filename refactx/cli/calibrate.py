@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from refactx.asking.options import GREEDY
+from refactx.ask.prompt import GREEDY
 from refactx.cli.help import GroupedCommand
 from refactx.cli.options import (
     BATCH_SIZE,
@@ -110,7 +110,7 @@ def _warn_of_few(number: int, what: str) -> None:
 def _calibrate_pack(name: str, run: Path | None, mode: str | None, as_json: bool) -> None:
     from refactx.eval.packs.calibration import calibrate_pack
     from refactx.nl2sparql import load_pack
-    from refactx.nl2sparql.confidence import FEATURES, save
+    from refactx.nl2sparql.attempt import FEATURES, save
 
     if run is None:
         raise InputError(

@@ -6,14 +6,13 @@ from importlib.resources import as_file, files
 
 import click
 
-from refactx.asking.asker import Asker
-from refactx.asking.options import Generation
-from refactx.asking.prompt import load_prompt
+from refactx.ask.asker import Asker
+from refactx.ask.prompt import Generation, load_prompt
 from refactx.cli.views import Asking, view_of
-from refactx.connect import database, open_index
 from refactx.engines.loading import load_language_model
 from refactx.errors import IndexNotFoundError, RefactxError
 from refactx.fact import counted
+from refactx.index.open import database, open_index
 from refactx.models import demo_model_folder
 from refactx.models.loading import DEMO, load_tokenizer
 from refactx.paths import refactx_home

@@ -33,7 +33,7 @@ def facts(prefix: str | None, index: str, every: bool, limit: int | None, db: st
     after the number of facts that begin so. With --all, facts are in the order of their token ids and in the form
     that `refactx ingest` reads; with --all --json, each line is a document with the ids of a fact's parts.
     """
-    from refactx.connect import open_index
+    from refactx.index.open import open_index
 
     if every == (prefix is not None):
         given = "both PREFIX and --all were" if every else "neither PREFIX nor --all was"
@@ -69,7 +69,7 @@ def _print_all(index: "Index", as_json: bool, limit: int | None) -> None:
 
 def _documents(index: "Index") -> Iterator[str]:
     """Yield each fact with its ids as a line of JSON."""
-    from refactx.asking.answer import fact_json
+    from refactx.ask.answer import fact_json
 
     facts, again = tee(index.all_facts())  # holds the 1,024 facts that `links_of` reads ahead
     for fact, linked in zip(facts, index.links_of(again), strict=False):

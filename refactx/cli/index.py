@@ -2,21 +2,125 @@
 
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from refactx.cli.help import OrderedGroup
-from refactx.cli.options import DB, JSON, NAME, print_json
-from refactx.cli.share import export, import_
-from refactx.cli.sources import machine_options, work_dir_of
-from refactx.cli.store.following import drop_store, print_with_store
-from refactx.errors import DatabaseError, IndexNotFoundError
+from refactx.cli.ingest import machine_options, work_dir_of
+from refactx.cli.options import DB, JSON, NAME, in_database, print_json
+from refactx.cli.store import drop_store, print_with_store
+from refactx.errors import DatabaseError, IndexNotFoundError, InputError, RefactxError
 from refactx.fact import counted, line
 
 if TYPE_CHECKING:
     from refactx.ingest import CompactResult
+    from refactx.postgres.database import Database
+    from refactx.share.export import ExportResult
+    from refactx.share.importing import ImportResult
+
+
+FILE = click.Path(path_type=Path)
+
+
+@click.command("export")
+@NAME
+@click.argument("file", type=FILE)
+@DB
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@JSON
+def export(name: str, file: Path, db: str | None, force: bool, as_json: bool) -> None:
+    """Write an index to a file.
+
+    `refactx index import` adds it to any server, and every command that reads an index reads the file itself, as --index
+    FILE. If FILE is -, it goes to standard output. The same command continues an export that was stopped, from FILE.part.
+    """
+    from refactx.index.open import database
+    from refactx.share.export import export_index
+
+    is_stream = str(file) == "-"
+    with database(db) as opened, _bar("export") as progress:
+        if is_stream:
+            done = _export_to_stdout(opened, name, progress)
+        else:
+            done = export_index(opened, name, file, force=force, progress=progress)
+    if done.note:
+        click.echo(done.note, err=True)
+    if as_json:
+        return print_json(asdict(done) | {"file": str(file)}, err=is_stream)
+    resumed = f", {done.resumed:,} of them already there" if done.resumed else ""
+    click.echo(
+        f"exported {name} to {file}: {counted(done.facts, 'fact')}, {done.size:,} bytes{resumed}, checksum {done.checksum}",
+        err=is_stream,
+    )
+    return None
+
+
+@click.command("import")
+@click.argument("file", type=FILE)
+@click.option("--index", metavar="NAME", callback=in_database, help="Its new name; default: as exported.")
+@DB
+@click.option("--replace", is_flag=True, help="Replace an existing index; readers keep the old one.")
+@JSON
+def import_(file: Path, index: str | None, db: str | None, replace: bool, as_json: bool) -> None:
+    """Add an index from a file of `refactx index export`.
+
+    If FILE is -, it is read from standard input. Everything in it is checked first. The same command continues an
+    import that was stopped.
+    """
+    from refactx.index.open import database
+    from refactx.share.importing import import_index, import_stream
+
+    with database(db) as opened:
+        with _bar("import") as progress:
+            if str(file) == "-":
+                if sys.stdin.isatty():
+                    raise InputError("refusing to read an index from a terminal: give a file or a pipe")
+                done = import_stream(
+                    opened, sys.stdin.buffer, "standard input", index, replace=replace, progress=progress
+                )
+            else:
+                done = import_index(opened, file, index, replace=replace, progress=progress)
+        document = asdict(done) | {"file": str(file)}
+        print_with_store(opened, done.index, lambda: document, lambda: _show_import(done), as_json)
+
+
+def _show_import(done: "ImportResult") -> None:
+    resumed = f", {done.resumed:,} of them already there" if done.resumed else ""
+    click.echo(
+        f"imported {done.index}: {counted(done.facts, 'fact')}, {done.size:,} bytes of rows{resumed}, checksum {done.checksum}"
+    )
+
+
+def _export_to_stdout(database: "Database", name: str, progress: Callable[[int, int], object]) -> "ExportResult":
+    from refactx.share.export import export_stream
+
+    if sys.stdout.isatty():
+        raise InputError("refusing to write binary data to a terminal: give a file or a pipe")
+    try:
+        return export_stream(database, name, sys.stdout.buffer, progress=progress)
+    except RefactxError:
+        # Python would report the broken pipe again at exit, for what is still buffered.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise
+
+
+@contextmanager
+def _bar(what: str) -> Iterator[Callable[[int, int], object]]:
+    """Show a progress bar of bytes on standard error if that is a terminal."""
+    from tqdm import tqdm
+
+    with tqdm(desc=what, unit="B", unit_scale=True, disable=None) as bar:
+
+        def progress(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done)
+
+        yield progress
 
 
 @click.group(cls=OrderedGroup, invoke_without_command=True)
@@ -33,8 +137,8 @@ def index(context: click.Context) -> None:
 @JSON
 def list_(db: str | None, every: bool, as_json: bool) -> None:
     """List the indexes."""
-    from refactx.connect import database
-    from refactx.index.description import index_document
+    from refactx.index.index import index_document
+    from refactx.index.open import database
     from refactx.postgres.catalogue import list_indexes
 
     with database(db) as opened, opened.connection() as connection:
@@ -61,8 +165,8 @@ def list_(db: str | None, every: bool, as_json: bool) -> None:
 @JSON
 def show(name: str, db: str | None, as_json: bool) -> None:
     """Show the contents and the size of an index, or of an index file."""
-    from refactx.connect import open_index
-    from refactx.index.description import index_document, shape_of
+    from refactx.index.index import index_document, shape_of
+    from refactx.index.open import open_index
 
     with open_index(name, db) as opened:
         found = index_document(opened.entry) | shape_of(opened)
@@ -85,7 +189,7 @@ def verify(name: str, db: str | None, as_json: bool) -> None:
     """
     from tqdm import tqdm
 
-    from refactx.connect import open_index
+    from refactx.index.open import open_index
     from refactx.index.verify import verify as walk
 
     with open_index(name, db) as opened:
@@ -128,8 +232,8 @@ def verify(name: str, db: str | None, as_json: bool) -> None:
 @JSON
 def drop(name: str, unfinished: bool, db: str | None, as_json: bool) -> None:
     """Delete an index, what killed ingests left of it, and its store."""
-    from refactx.connect import database
-    from refactx.postgres.removal import drop as drop_index
+    from refactx.index.open import database
+    from refactx.postgres.writing import drop as drop_index
 
     with database(db) as opened, opened.connection() as connection:
         drop_index(connection, name, unfinished=unfinished)
@@ -149,7 +253,7 @@ def drop(name: str, unfinished: bool, db: str | None, as_json: bool) -> None:
 @JSON
 def compact(name: str, db: str | None, workers: int, work_dir: Path | None, as_json: bool) -> None:
     """Merge all segments of an index into one. Readers continue meanwhile."""
-    from refactx.connect import database
+    from refactx.index.open import database
     from refactx.ingest import Resources
     from refactx.ingest import compact as compact_index
 
@@ -179,9 +283,9 @@ def migrate(db: str | None, as_json: bool) -> None:
 
     This takes seconds, whatever the size of the indexes.
     """
-    from refactx.connect import database
+    from refactx.index.open import database
     from refactx.postgres.catalogue import CATALOGUE_VERSION
-    from refactx.postgres.migrate import migrate as migrate_catalogue
+    from refactx.postgres.writing import migrate as migrate_catalogue
 
     with database(db) as opened, opened.connection() as connection:
         before = migrate_catalogue(connection)

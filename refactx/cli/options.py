@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refactx.asking.options import MAX_FACTS, MAX_NEW_TOKENS, Generation
+from refactx.ask.prompt import MAX_FACTS, MAX_NEW_TOKENS, Generation
 from refactx.paths import is_file_name, needs_database
 
 if TYPE_CHECKING:

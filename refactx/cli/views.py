@@ -1,27 +1,344 @@
 """Views of answers: on a terminal, as plain lines, or as JSON lines.
 
+Text from a model or a knowledge base must not control the terminal: control characters and marks of writing direction
+are removed from everything that is printed.
+
+Items and properties have the address of their page on Wikidata beside them.
+
+Reasoning is plain. A fact is dim and underlined while it is written, and blue and underlined once it is complete. The
+answer is bold. Complete lines are printed once; the current line and the status below it are redrawn in place.
+
 Answers go to standard output, progress to standard error if that is a terminal.
 """
 
+import re
+import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import TextIOWrapper
+from pathlib import Path
+from types import FrameType
 from typing import Any, Protocol
 
 import click
+from rich.cells import cell_len
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.padding import Padding
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
 from tqdm import tqdm
 
-from refactx.asking.answer import Answer
-from refactx.asking.asker import Asker
-from refactx.asking.options import Generation
-from refactx.asking.prompt import Example
-from refactx.cli.interrupt import interruptible
+from refactx.ask.answer import Answer
+from refactx.ask.asker import Asker
+from refactx.ask.prompt import Example, Generation
 from refactx.cli.options import print_json
-from refactx.cli.plain import plain
 from refactx.decoding.stream import TextPiece
 from refactx.errors import InputError, RefactxError, without_password
+from refactx.fact import Link, LinkedFact, counted, line, visible
+
+QUERY = "SELECT ?x { wd:Q797 wdt:P36 ?x }"
+SHOWN = 6
+"""The most facts that are shown as the proof of a query."""
+
+
+def standard_input() -> Iterator[str]:
+    """Yield the lines of standard input. Raises InputError if it is no text in UTF-8."""
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors="strict")  # some locales would pass any byte on
+    try:
+        for number, text in enumerate(sys.stdin):
+            yield text if number else text.removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise InputError(f"standard input is not text in UTF-8: {error}") from None
+
+
+def query_text(query: str) -> str:
+    """Return the query of an argument: a query, a file with one, or - for standard input. Raises InputError."""
+    if query == "-":
+        return "".join(standard_input())
+    if "{" in query or len(query.split()) != 1:
+        return query
+    try:
+        return Path(query).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = "it is not text in UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror
+        raise InputError(
+            f"{query} is no query, and no file that can be read ({reason}): expected one such as {QUERY!r}, a file, or -"
+        ) from None
+
+
+def row_of(row: Iterable[object]) -> str:
+    """Return a row of a SPARQL result on one line: its terms as N-Triples has them."""
+    return "  ".join("" if term is None else line(str(term)) for term in row)
+
+
+def plain(answer: Answer) -> str:
+    """Return the answer as lines, with a line end after the last.
+
+    Each fact has a line of its own, and no other line starts with `<`: the rest of the model's text is indented.
+    """
+    lines, own = [f"Question: {line(answer.question)}"], visible(answer.text)
+    for fact in answer.facts:
+        own = re.sub(
+            rf"(^[ \t]*\S+:)?[ \t]*{re.escape(visible(fact.text))}[ \t]*\n?", "", own, count=1, flags=re.MULTILINE
+        )
+    lines += [f"  {written}".rstrip() for written in own.splitlines()]
+    lines += [line(fact.text) for fact in answer.facts]
+    lines.append(f"Answer: {line(answer.answer) or '(none)'}")
+    if note := ending(answer):
+        lines.append(note)
+    proof = proof_of(answer)
+    lines += [f"Proof: {line(_text(fact))}" for fact in proof]
+    lines += [f"Link: {label} {url}" for label, url in _links((*answer.links, *proof))]
+    return "\n".join(lines) + "\n"
+
+
+def proof_of(answer: Answer) -> tuple[LinkedFact, ...]:
+    """Return facts that prove the queries of an answer, the first `SHOWN` of each."""
+    return tuple(fact for query in answer.queries for fact in query.facts[:SHOWN])
+
+
+def ending(answer: Answer) -> str:
+    """Return why a text is incomplete; empty if it is complete."""
+    if answer.finish_reason == "length":
+        return f"(cut off after {counted(answer.tokens, 'token')}: see --max-new-tokens)"
+    return "(interrupted)" if answer.finish_reason == "interrupted" else ""
+
+
+def _links(facts: tuple[LinkedFact, ...]) -> list[tuple[str, str]]:
+    """Return the label and address of each distinct part that has an address, in the order of the facts."""
+    parts = [part for fact in facts for part in (fact.subject, fact.predicate, fact.object)]
+    named = [part for part in parts if isinstance(part, Link)]
+    return list(dict.fromkeys((line(part.label), visible(part.url)) for part in named if part.url is not None))
+
+
+def _text(fact: LinkedFact) -> str:
+    value = fact.object if isinstance(fact.object, str) else fact.object.label
+    return f"<{fact.subject.label}> <{fact.predicate.label}> <{value}>"
+
+
+SUBJECT = "bold"
+INDENT, GAP = 2, 2
+LABEL_WIDTHS = (40, 60)
+"""The least and the most columns for labels. On a narrower terminal, ids take the place of the addresses of pages; a
+longer label wraps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One part of a fact: `depth` 0 for a subject, 1 for a predicate, 2 for a value; `page`: its address or id."""
+
+    depth: int
+    label: Text
+    page: Text | None
+
+
+def fact_tree(facts: Sequence[LinkedFact], width: int) -> RenderableType:
+    """Return the facts, grouped by subject and property in the order of first appearance, for `width` columns."""
+    shortens = width - max(map(cell_len, _addresses(facts)), default=0) - GAP < LABEL_WIDTHS[0]
+    rows = list(_rows(facts, shortens))
+    page_width = max((row.page.cell_len for row in rows if row.page), default=0)
+    label_width = max((row.label.cell_len + INDENT * row.depth for row in rows if row.page), default=0)
+    label_width = max(1, min(label_width, LABEL_WIDTHS[1], width - page_width - GAP))
+    return Group(*(_line(row, label_width, page_width) for row in rows))
+
+
+def _rows(facts: Sequence[LinkedFact], shortens: bool) -> Iterator[Row]:
+    for subject, properties in _grouped(facts).items():
+        yield _row(0, subject, shortens, style=SUBJECT)
+        for (predicate, inverse), values in properties.items():
+            yield _row(1, predicate, shortens, note=" (inverse)" if inverse else "")
+            for value in values:
+                yield _row(2, value, shortens)
+
+
+def _grouped(facts: Sequence[LinkedFact]) -> dict[Link, dict[tuple[Link, bool], list[Link | str]]]:
+    """Return the distinct values by subject, then by predicate and direction."""
+    grouped: dict[Link, dict[tuple[Link, bool], list[Link | str]]] = {}
+    for fact in facts:
+        values = grouped.setdefault(fact.subject, {}).setdefault((fact.predicate, fact.inverse), [])
+        if fact.object not in values:
+            values.append(fact.object)
+    return grouped
+
+
+def _row(depth: int, part: Link | str, shortens: bool, *, style: str = "", note: str = "") -> Row:
+    label = Text(line(part if isinstance(part, str) else part.label), style)
+    label.append(note, "dim")
+    if isinstance(part, str) or part.url is None:
+        return Row(depth, label, None)
+    shown = visible(part.id or "") if shortens else _address(part.url)
+    return Row(depth, label, Text(shown, Style(dim=True, link=visible(part.url)), no_wrap=True))
+
+
+def _line(row: Row, label_width: int, page_width: int) -> RenderableType:
+    """Return a row with its page in a second column; a label without a page has the whole width."""
+    indented = Padding(row.label, (0, 0, 0, INDENT * row.depth), expand=False)
+    if row.page is None:
+        return indented
+    grid = Table.grid(padding=(0, GAP, 0, 0))
+    grid.add_column(width=label_width, overflow="fold")
+    grid.add_column(width=page_width)
+    grid.add_row(indented, row.page)
+    return grid
+
+
+def _addresses(facts: Sequence[LinkedFact]) -> Iterator[str]:
+    for fact in facts:
+        for part in (fact.subject, fact.predicate, fact.object):
+            if isinstance(part, Link) and part.url is not None:
+                yield _address(part.url)
+
+
+def _address(url: str) -> str:
+    """Return the address to show, without `https://www.`; its link has the whole address."""
+    return visible(url).removeprefix("https://www.")
+
+
+FACT = "blue underline"
+UNFINISHED = "dim underline"
+ANSWER = "bold"
+REFRESH_RATE = 8  # a second
+
+
+class TerminalText:
+    """The text of an answer while it is generated, with a status line. Call `add` within `live`."""
+
+    def __init__(self, console: Console, marker: str) -> None:
+        self._console, self._marker = console, marker
+        self._line, self._fact = Text(), ""
+        self.reads, self.facts, self.tokens = True, 0, 0
+        self._begun = False
+        self._live: Live | None = None
+        self._started = time.monotonic()
+
+    @contextmanager
+    def live(self) -> Iterator[None]:
+        """Redraw the current line during the block, and print the unfinished line at its end."""
+        drawn = Live(
+            console=self._console, get_renderable=self._render, refresh_per_second=REFRESH_RATE, transient=True
+        )
+        with drawn:
+            self._live = drawn
+            try:
+                yield
+            finally:
+                rest = self._current()
+                self._live = None
+        if rest.plain.strip():
+            self._console.print(rest)
+
+    def add(self, piece: TextPiece) -> None:
+        """Add the next piece of the text."""
+        text = visible(piece.text)
+        if not self._begun:  # an answer's text has no leading white space
+            text = text.lstrip()
+            self._begun = bool(text)
+        if piece.in_fact:
+            self._fact += text.replace("\n", " ")  # a fact is one line, whoever made the index
+            if piece.completes:
+                self._line, self._fact = self._with_fact(FACT), ""
+                self.facts += 1
+            return
+        *whole, rest = text.split("\n")
+        for end in whole:
+            finished, self._line = self._line.copy().append(end), Text()
+            if self._live is not None:  # otherwise the line is shown twice until the next refresh
+                self._live.refresh()
+            self._console.print(_marked(finished, self._marker))
+        self._line = self._line.copy().append(rest)
+
+    def _current(self) -> Text:
+        return _marked(self._with_fact(UNFINISHED), self._marker)
+
+    def _with_fact(self, style: str) -> Text:
+        fact = self._fact.lstrip()
+        space = self._fact[: len(self._fact) - len(fact)]
+        return self._line.copy().append(space).append(fact, style)
+
+    def _render(self) -> Group:
+        status = (
+            f"{counted(self.tokens, 'token')}, {counted(self.facts, 'fact')}, {time.monotonic() - self._started:.0f} s"
+        )
+        current = self._current()
+        return Group(*([current] if current.plain.strip() else []), Text(status, style="dim"))
+
+
+def _marked(text: Text, marker: str) -> Text:
+    """Return the line, bold if it holds the answer."""
+    if text.plain.lstrip(" *").startswith(marker):
+        text.stylize(ANSWER)
+    return text
+
+
+def terminal(**options: Any) -> Console:
+    """Return a console for standard output that prints texts as they are, without markup or emoji codes."""
+    return Console(highlight=False, markup=False, emoji=False, **options)
+
+
+def print_answer(console: Console, answer: Answer, marker: str, was_streamed: bool) -> None:
+    """Print what follows the text of an answer, and the text itself unless it was streamed."""
+    if not was_streamed and answer.text:
+        for written in _with_facts(answer).split("\n", allow_blank=True):
+            console.print(_marked(written, marker))
+    note = ending(answer)
+    if not answer.text.endswith(answer.answer) or not (answer.answer or note):
+        console.print()
+        console.print(Text("Answer: " + (line(answer.answer) or "(the model came to no answer)"), ANSWER))
+    if note:
+        console.print(Text(note, style="yellow"))
+    if facts := (*answer.links, *proof_of(answer)):
+        console.print()
+        console.print(fact_tree(facts, console.width))
+    console.print()
+
+
+def print_question(console: Console, question: str) -> None:
+    """Print the question above its answer."""
+    console.print(Text(line(question), style=ANSWER))
+    console.print()
+
+
+def _with_facts(answer: Answer) -> Text:
+    """Return the text with its facts highlighted; `answer.facts` has them in the order of the text."""
+    written = answer.text
+    for fact in answer.facts:
+        written = written.replace(fact.text, line(fact.text))
+    shown, after = Text(visible(written)), 0
+    for fact in answer.facts:
+        text = line(fact.text)
+        start = shown.plain.find(text, after)
+        if start >= 0:
+            after = start + len(text)
+            shown.stylize(FACT, start, after)
+    return shown
+
+
+@contextmanager
+def interruptible() -> Iterator[Callable[[], bool]]:
+    """Yield a function that returns True after the first Ctrl-C within the block.
+
+    The second Ctrl-C raises KeyboardInterrupt, as Ctrl-C outside the block does. Use it in the main thread only.
+    """
+    requested = False
+
+    def request(number: int, frame: FrameType | None) -> None:
+        nonlocal requested
+        if requested:
+            raise KeyboardInterrupt
+        requested = True
+
+    before = signal.signal(signal.SIGINT, request)
+    try:
+        yield lambda: requested
+    finally:
+        signal.signal(signal.SIGINT, before)
+
 
 _COUNT_INTERVAL = 0.5  # seconds: each count of a beam's facts reads the whole text again
 
@@ -153,13 +470,11 @@ class TerminalView:
     """Answers on a terminal. `asks`: whether to show each question too."""
 
     def __init__(self, asking: Asking, asks: bool = True) -> None:
-        from refactx.cli.terminal import terminal
 
         self._asking, self._asks, self._console = asking, asks, terminal()
 
     def ask(self, question: str, history: Sequence[Example] = ()) -> Answer:
         """Ask a question and show its answer while it is written."""
-        from refactx.cli.terminal import TerminalText, print_answer, print_question
 
         if self._asks:
             print_question(self._console, question)
@@ -171,7 +486,6 @@ class TerminalView:
 
     def show(self, answer: Answer) -> None:
         """Show the answer with its question."""
-        from refactx.cli.terminal import print_answer, print_question
 
         print_question(self._console, answer.question)
         print_answer(self._console, answer, self._asking.marker, was_streamed=False)
@@ -182,7 +496,6 @@ class TerminalView:
 
     def _show_rest(self, answer: Answer, error: str) -> None:
         """Show what follows the text of an answer that was shown while it was written."""
-        from refactx.cli.terminal import print_answer
 
         print_answer(self._console, answer, self._asking.marker, was_streamed=self._asking.streams)
 

@@ -10,11 +10,20 @@
 | `Partial` | the output so far of a generation that an error ended |
 """
 
-from refactx.decoding.constraint import Constraint
 from refactx.decoding.machine import Machine
-from refactx.decoding.partial import Partial
-from refactx.decoding.states import Closing, Dead, FactLimit, FactSource, Free, InFact, InTerminator, State, Written
-from refactx.decoding.stream import FactStream, TextPiece
+from refactx.decoding.states import (
+    Closing,
+    Constraint,
+    Dead,
+    FactLimit,
+    FactSource,
+    Free,
+    InFact,
+    InTerminator,
+    State,
+    Written,
+)
+from refactx.decoding.stream import FactStream, Partial, TextPiece
 
 __all__ = [
     "Closing",

@@ -1,12 +1,15 @@
 """The state machine of facts: from token ids to states, and from a state to the ids that may follow.
 
+A fact has no line break, so only triggers without a line break after them matter (apart from white space directly after
+the trigger). The last such trigger with an unfinished fact after it decides. The same holds for queries.
+
 The state of a sequence is a pure function of its ids (`Machine.run`), computed one id at a time (`Machine.advance`):
 
     Free --trigger--> InFact --terminator begun--> InTerminator --complete--> Free (with one more fact)
                         |________________terminator in one token_______________^
     InFact, InTerminator, Closing --a token that was not allowed--> Dead
 
-A second grammar (`refactx.decoding.second_grammar`) has a trigger of its own, which leads to InQuery, and from there to
+A second grammar (`refactx.decoding.states`) has a trigger of its own, which leads to InQuery, and from there to
 Free at the end of the line, or to Dead.
 
 With a limit (`Machine.limited`) the last fact leads to Closing, where the text that follows the facts is forced, and
@@ -14,15 +17,13 @@ from there to Free. A further trigger leads to Closing too, where the end of seq
 """
 
 import copy
+from collections import Counter
 from collections.abc import Container, Iterable, Sequence
+from typing import Protocol
 
 import numpy as np
 
-from refactx.decoding.lookups import Lookup, Lookups, look_up
-from refactx.decoding.markers import Terminator, Trigger
-from refactx.decoding.prompt_state import state_after_prompt
-from refactx.decoding.second_grammar import SecondGrammar
-from refactx.decoding.spaces import Spaces
+from refactx.decoding.markers import Spaces, Terminator, Trigger, Warnings
 from refactx.decoding.states import (
     Closing,
     Dead,
@@ -32,23 +33,151 @@ from refactx.decoding.states import (
     InFact,
     InQuery,
     InTerminator,
+    Lookup,
+    Lookups,
+    SecondGrammar,
     State,
     Written,
     check_open,
+    look_up,
 )
-from refactx.decoding.warnings import Warnings
-from refactx.decoding.written import read_fact, subtract
-from refactx.errors import IndexChangedError, ModelError
-from refactx.fact import Fact
-from refactx.tree.children import NO_TOKENS, Tokens
+from refactx.errors import CorruptIndexError, IndexChangedError, ModelError
+from refactx.fact import Fact, split_fact
+from refactx.tree.tree import NO_TOKENS, Children, Tokens, add
+
+
+class Walker(Protocol):
+    """The part of a state machine that reading a prompt needs."""
+
+    @property
+    def triggers(self) -> Sequence[Trigger]:
+        """The trigger of facts, and those of other grammars."""
+        ...
+
+    def bytes_of(self, token: int) -> bytes:
+        """Return the bytes of an id."""
+        ...
+
+    def tail_of(self, text: bytes) -> bytes:
+        """Return the end of a text that is needed to recognise triggers."""
+        ...
+
+    def open(self, number: int, position: int, *, after_space: bool = False) -> State:
+        """Return the state after the trigger with a number, at `position` in the sequence; `after_space`: and a space.
+
+        It is Free if nothing can follow the trigger.
+        """
+        ...
+
+    def advance(self, state: State, token: int, position: int) -> State:
+        """Return the state after one more token."""
+        ...
+
+
+def state_after_prompt(machine: Walker, prompt: Sequence[int], padding: Container[int] | None) -> tuple[State, bytes]:
+    """Return the state after a prompt, and the text after its last trigger if that is not in the tree (else empty)."""
+    stop = len(prompt)
+    while stop and _is_padding(machine, prompt[stop - 1], padding):
+        stop -= 1
+    pieces = [machine.bytes_of(token) for token in prompt[:stop]]
+    text = b"".join(pieces)
+    ends = np.cumsum([len(piece) for piece in pieces])
+    position, left = 0, b""
+    for at, number in _open_triggers(text, machine.triggers):
+        trigger = machine.triggers[number]
+        size = len(trigger.text)
+        first = int(np.searchsorted(ends, at + size))  # the token that completes the trigger
+        rest = text[at + size : int(ends[first])]
+        if first < position or not trigger.is_delimited(text[:at], rest):
+            continue
+        state, position = _walk(machine, prompt, number, first + 1, stop, padding, rest.endswith(b" "))
+        if isinstance(state, InFact | InTerminator | InQuery):
+            return state, b""
+        left = text[at + size :] if isinstance(state, Dead) else b""
+    return Free(machine.tail_of(text)), left
+
+
+def _open_triggers(text: bytes, triggers: Sequence[Trigger]) -> list[tuple[int, int]]:
+    """Return the positions of triggers that have no line break after them, each with its number, in order."""
+    found: list[tuple[int, int]] = []
+    for number, trigger in enumerate(triggers):
+        size = len(trigger.text)
+        at = text.rfind(trigger.text)
+        while at >= 0 and b"\n" not in text[at + size :].lstrip():
+            found.append((at, number))
+            at = text.rfind(trigger.text, 0, at + size - 1)
+    return sorted(found)
+
+
+def _walk(
+    machine: Walker,
+    prompt: Sequence[int],
+    number: int,
+    first: int,
+    stop: int,
+    padding: Container[int] | None,
+    after_space: bool,
+) -> tuple[State, int]:
+    """Walk from position `first`, after the trigger with a number. Return the state and the position at which the
+    prompt, the fact or the query ends.
+
+    `after_space`: the trigger's last token ends in a space.
+
+    Padding within the prompt is skipped: it comes after a prefix that several prompts share.
+    """
+    state, at_trigger = machine.open(number, first, after_space=after_space), True
+    if isinstance(state, Free):
+        return state, first
+    for position in range(first, stop):
+        token = prompt[position]
+        if _is_padding(machine, token, padding):
+            state = machine.open(number, position + 1, after_space=after_space) if at_trigger else state
+            continue
+        after = machine.advance(state, token, position)
+        if isinstance(after, Dead) and at_trigger and machine.bytes_of(token).isspace():
+            after_space = machine.bytes_of(token).endswith(b" ")  # white space directly after the trigger
+            state = machine.open(number, position + 1, after_space=after_space)
+            continue
+        state, at_trigger = after, False
+        if not isinstance(state, InFact | InTerminator | InQuery):
+            return state, position
+    return state, stop
+
+
+def _is_padding(machine: Walker, token: int, padding: Container[int] | None) -> bool:
+    return not machine.bytes_of(token) and (padding is None or token in padding)
+
+
+def read_fact(source: FactSource, written: Written) -> Fact:
+    """Return a written fact with its text. Raise CorruptIndexError if that does not have three parts."""
+    text = source.tokenizer.decode(written.tokens)
+    parts = split_fact(text)
+    if parts is None:
+        raise CorruptIndexError(f"the index has {text!r}, which is not a fact of three parts. Ingest the index again")
+    subject, predicate, object_ = parts
+    line = f"<{subject}> <{predicate}> <{object_}>{source.terminator}"
+    return Fact(subject, predicate, object_, line, (written.start, written.stop))
+
+
+def subtract(tree: Children, written: Sequence[tuple[int, ...]], depth: int) -> Children:
+    """Return the tree's children of a prefix of length `depth` without the facts `written`, which begin with it."""
+    if not written:
+        return tree
+    counts = sorted(Counter(fact[depth] for fact in written if len(fact) > depth).items())
+    own = Children(
+        np.array([token for token, _ in counts], np.int32),
+        np.array([leaves for _, leaves in counts], np.int64),
+        sum(len(fact) == depth for fact in written),
+    )
+    return add([(+1, tree), (-1, own)])
 
 
 class Machine:
-    """The grammar of the facts of one index, as states of sequences: a `refactx.decoding.constraint.Constraint`.
+    """The grammar of the facts of one index, as states of sequences: a `refactx.decoding.states.Constraint`.
 
     It holds no sequence, so any number of threads may share it. The methods that look up the tree come in pairs:
     `advance` asks the index, and `advancing` is the same as a generator, which yields its lookups
-    (`refactx.decoding.lookups`).
+    (`refactx.decoding.states`).
 
         machine = refactx.Machine(index)
         state = machine.run(prompt_ids, len(prompt_ids))

@@ -1,24 +1,30 @@
-"""The markers of a fact in text, its trigger and its terminator, for any tokenization of them.
+r"""The markers of a fact in text, its trigger and its terminator, for any tokenization of them.
 
 The *trigger* (`Fact:`) is recognised by its bytes, not by ids: it may be written as `Fact` + `:`, as ` Fact:`, or with
-white space after it in the same token (Qwen's `:\\n`). It counts unless it is the end of a longer word (`inFact:` is no
-trigger) or the token that completes it has anything but white space after it. So the token after `Fact:\\n` is the
+white space after it in the same token (Qwen's `:\n`). It counts unless it is the end of a longer word (`inFact:` is no
+trigger) or the token that completes it has anything but white space after it. So the token after `Fact:\n` is the
 first of a fact: otherwise a model could write text that looks like a fact and is none. `Fact:**` is ordinary text.
 
 The *terminator* (` .`) is not in the tree. A table lists the tokens that begin, continue and complete it, the last with
-nothing but white space after it: in Qwen's vocabulary, ` .` before a line end is the single token ` .\\n`, and a model
+nothing but white space after it: in Qwen's vocabulary, ` .` before a line end is the single token ` .\n`, and a model
 on which the token ` .` is forced ends its text there. If one token writes all of it, no part of it may begin it, since a
 tokenizer that has ` .` never encodes it as ` ` and `.`; such ids are accepted in a text that has them.
+
+Facts are encoded after the trigger, so the first token of each has the space between the two: `Fact:` + ` <`. A prompt
+that ends in `Fact: ` has that space already. There, the first token is written without it, as `<`.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
+from refactx.decoding.states import InFact
 from refactx.errors import ModelError
 from refactx.tokenizer import FactTokenizer
-from refactx.tree.children import Tokens
+from refactx.tree.tree import Children, Tokens
 
 _LONGEST_CHARACTER = 4  # bytes, in UTF-8
 
@@ -116,3 +122,74 @@ class Terminator:
         for ids in tokens:
             ids.setflags(write=False)
         return cls(size, steps, tokens)
+
+
+class Spaces:
+    """The pairs of tokens of a vocabulary that differ in a space at the beginning.
+
+    >>> spaces = Spaces([b"<", b" <", b"a"])
+    >>> spaces.with_space(0), spaces.without_space(1), spaces.without_space(2)
+    (1, 0, None)
+    """
+
+    def __init__(self, token_bytes: Sequence[bytes]) -> None:
+        self._token_bytes = token_bytes
+
+    def with_space(self, token: int) -> int:
+        """Return the token with a space before the text of `token`. Raise KeyError if there is none."""
+        return self._ids[b" " + self._token_bytes[token]]
+
+    def without_space(self, token: int) -> int | None:
+        """Return the token with the text of `token` without the space at its beginning; None if there is none."""
+        piece = self._token_bytes[token] if token < len(self._token_bytes) else b""
+        return self._ids.get(piece[1:]) if piece[:1] == b" " else None
+
+    def without(self, state: InFact) -> InFact:
+        """Return the state before the first token of a fact, as the one after a space.
+
+        It stays as it is if a fact begins with a token that has no counterpart.
+        """
+        children = state.children
+        found = [self.without_space(token) for token in children.tokens.tolist()]
+        if None in found:
+            return state
+        tokens = np.array(found, np.int32)
+        order = tokens.argsort()
+        return replace(
+            state, after_space=True, children=Children(tokens[order], children.leaves[order], children.terminal)
+        )
+
+    @cached_property
+    def _ids(self) -> dict[bytes, int]:
+        return {piece: token for token, piece in enumerate(self._token_bytes) if piece}
+
+
+_log = logging.getLogger(__name__)
+
+
+class Warnings:
+    """The warnings of one machine. `terminator`: that of facts."""
+
+    def __init__(self, terminator: bytes) -> None:
+        self._terminator, self._has_warned, self._reported = terminator, False, b""
+
+    def of_no_facts(self, trigger: Trigger, has_facts: bool) -> None:
+        """Log a warning that nothing can follow a trigger. `has_facts`: whether the text has facts."""
+        if not self._has_warned:
+            self._has_warned = True
+            found = "a text has all facts of the index already" if has_facts else "the index has no facts"
+            _log.warning("%s: the text after %r is not constrained", found, trigger.text.decode())
+
+    def of_unfinished(self, left: bytes) -> None:
+        """Log a warning if a prompt ends, after its last trigger, in the beginning of a fact that is not in the index.
+
+        `left`: the text after the trigger.
+        """
+        begun = left.strip()
+        if begun.startswith(b"<") and self._terminator not in left and begun != self._reported:
+            self._reported = begun
+            _log.warning(
+                "the prompt ends in the unfinished fact %r, but no fact of the index begins with these tokens: the text "
+                "is not constrained before the next trigger (a prompt that was cut within a word has other tokens)",
+                begun[-200:].decode("utf-8", "replace"),
+            )

@@ -7,16 +7,26 @@ Three conditions look alike but differ. A fact is *complete* if the tree says so
 follows. A prefix is *exhausted* if this sequence has written every fact that begins with it: its net count is 0, so it
 is never entered; if the whole index is exhausted, a trigger no longer constrains the text. A sequence is *off the tree*
 (`Dead`) if it has a token that was not allowed, as beams that are ruled out do.
+
+Decoding loops, logits processors and engine adapters need nothing else of a grammar. `refactx.decoding.machine` is the
+grammar of facts. A state is a pure function of the ids of a sequence, so beams, batches and draft tokens work: a loop
+stores the state with the ids, and takes back both together.
+
+So the same code serves one text that waits for the database, and many texts whose lookups run in threads while the
+model reads (`refactx.engines.scheduler`). The generators of psycopg (`psycopg.generators`) are made in this way.
+
+`refactx.decoding.machine.Machine` finds the trigger, and leaves the ids up to the end of the line to the grammar. A
+state of a line is an immutable value, a pure function of the ids after the trigger, as states of sequences are.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Generator, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 from refactx.errors import InputError
 from refactx.tokenizer import FactTokenizer
-from refactx.tree.children import OFF_TREE, Children, Tokens
+from refactx.tree.tree import OFF_TREE, Children, Tokens
 
 
 class FactSource(Protocol):
@@ -120,7 +130,7 @@ class Closing:
 
 
 class LineState(Protocol):
-    """The state of a line of a second grammar (`refactx.decoding.second_grammar`), an immutable value."""
+    """The state of a line of a second grammar (`refactx.decoding.states`), an immutable value."""
 
     @property
     def following(self) -> Tokens:
@@ -167,3 +177,90 @@ class FactLimit:
         """
         line = encode(f"\n{after_facts}") if after_facts else ()
         return cls(facts=facts, after_fact=tuple(line), after_line=tuple(encode(after_facts)), after_trigger=tuple(end))
+
+
+S = TypeVar("S")
+
+
+class Constraint(Protocol[S]):
+    """A grammar whose states are of type `S`, immutable values."""
+
+    def start(self, prompt: Sequence[int], padding: Container[int] | None = None) -> S:
+        """Return the state after a prompt. `padding`: the ids that may pad it, by default any special token."""
+        ...
+
+    def advance(self, state: S, token: int, position: int) -> S:
+        """Return the state after one more token, at `position` in the sequence."""
+        ...
+
+    def allowed(self, state: S) -> Tokens | None:
+        """Return the ids that may come next (the token bitmask, as a list): int32[n], ascending; None if any may."""
+        ...
+
+    def forced(self, state: S) -> int | None:
+        """Return the id that has to come next, if exactly one may (a fast-forward token); else None."""
+        ...
+
+    def is_free(self, state: S) -> bool:
+        """Return whether any id may come next, so that the logits need no mask."""
+        ...
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """The request for the continuations of `prefixes` (token ids) in the tree. It is answered with a `Children` each."""
+
+    prefixes: Sequence[Sequence[int]]
+
+
+Lookups = Generator[Lookup, Any, T]
+"""A computation of a T that may need lookups."""
+
+
+def look_up(steps: Lookups[T], children: Callable[[Sequence[int]], Children]) -> T:
+    """Return the result of `steps`, whose lookups `children` answers, one after the other.
+
+    >>> def total(prefix):
+    ...     found = yield Lookup([prefix])
+    ...     return found[0].total
+    >>> look_up(total((1, 2)), lambda prefix: OFF_TREE)
+    0
+    """
+    try:
+        request = next(steps)
+        while True:
+            request = steps.send([children(prefix) for prefix in request.prefixes])
+    except StopIteration as done:
+        result: T = done.value
+        return result
+
+
+class LineGrammar(Protocol):
+    """A grammar of lines, for one index. Its states are its own: it is passed no others."""
+
+    @property
+    def trigger(self) -> str:
+        """The text that starts a line, `Query:`."""
+        ...
+
+    def beginning(self, *, after_space: bool = False) -> Lookups[LineState | None]:
+        """Return the state directly after the trigger; None if there is no line, so that the text stays free.
+
+        `after_space`: the text has a space after the trigger.
+        """
+        ...
+
+    def advancing(self, state: Any, token: int) -> Lookups[LineState | None]:
+        """Return the state after one more token; None if it was not allowed."""
+        ...
+
+
+class SecondGrammar(Protocol):
+    """A grammar that can be used with an index."""
+
+    def bind(self, source: FactSource) -> LineGrammar:
+        """Return the grammar of lines for an index. Raises ModelError if its tokenizer cannot write them."""
+        ...

@@ -7,15 +7,24 @@
 | `Row`, `RowWriter`, `Hooks`, `Picker` | a text, its writing as a generator of requests, and what that calls |
 | `FactChooser`, `Reading`, `Chosen` | the protocol of choosing facts, and what a chooser takes and returns |
 
-`refactx.engines.hf` is the engine over Transformers, `refactx.engines.llamacpp` over llama.cpp. `refactx.engines.vllm`
+`refactx.engines.transformers` is the engine over Transformers, `refactx.engines.llamacpp` over llama.cpp. `refactx.engines.vllm`
 has logits processors for vLLM, which runs loops of its own. This package itself loads neither torch nor Transformers.
 """
 
-from refactx.engines.chooser import Chosen, FactChooser, Reading
-from refactx.engines.engine import Engine, Feed, FeedTree, IdPath, Logits, TreeLogits, TreeReading
-from refactx.engines.job import Job
-from refactx.engines.row import Abilities, Hooks, Picker, Row, RowWriter
-from refactx.engines.scheduler import Scheduler
+from refactx.engines.engine import (
+    Chosen,
+    Engine,
+    FactChooser,
+    Feed,
+    FeedTree,
+    IdPath,
+    Logits,
+    Reading,
+    TreeLogits,
+    TreeReading,
+)
+from refactx.engines.scheduler import Job, Scheduler
+from refactx.engines.writer import Abilities, Hooks, Picker, Row, RowWriter
 
 __all__ = [
     "Abilities",

@@ -5,15 +5,35 @@ fork a sequence; take back its last ids. Ids and logits are plain Python and num
 not depend on the library that runs the model.
 
 Sequences and trees have numbers, which are valid until they are dropped or closed. One thread at a time uses an engine.
+
+A text that is written is a generator without I/O: it yields a request and is sent the answer. It knows neither the
+engine nor the index, so one thread can write many texts, and a pass of the model reads what all of them ask for
+(`refactx.engines.scheduler`).
+
+| request | answer |
+|---|---|
+| `Lookup(prefixes)` | a `Children` for each prefix |
+| `Feed(ids, last)`: the text's sequence reads ids | `Logits`, float32[last, vocabulary] |
+| `Forget(count)`: it takes back its last ids | None |
+| `OpenTree(ahead)`: a tree of continuations of the text, or of the examples | its number |
+| `FeedTree(tree, paths, wanted)` | `TreeLogits` of at least one wanted path |
+| `KeepPath(tree, path)`: the text continues with a path; the tree is closed | how many ids it has read |
+| `CloseTree(tree)` | None |
+
+The writing of a text (`refactx.engines.writer`) uses nothing but this protocol. What needs lookups or the model is a
+generator of requests (`refactx.engines.engine`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple, Protocol
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from refactx.decoding.states import Lookup, State
 
 Logits = NDArray[np.float32]
 """Logits over the vocabulary, float32[n, vocabulary] or float32[vocabulary]."""
@@ -147,4 +167,202 @@ class Engine(Protocol):
 
     def close(self, tree: int) -> None:
         """Release a tree. Its sequence keeps what it has read, `ahead` included."""
+        ...
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """The request to take back the last `count` ids that the text's sequence has read."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTree:
+    """The request for a tree of continuations. `ahead`: as in `refactx.engines.engine.Engine.tree`.
+
+    `of_examples`: continuations not of the text, but of these examples of its job, by number (`refactx.engines.scheduler.Job`).
+    """
+
+    ahead: IdPath = ()
+    of_examples: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeepPath:
+    """The request to continue the text with a path of a tree, and to close the tree."""
+
+    tree: int
+    path: IdPath
+
+
+@dataclass(frozen=True, slots=True)
+class CloseTree:
+    """The request to release a tree."""
+
+    tree: int
+
+
+Request = Lookup | Feed | FeedTree | Forget | OpenTree | KeepPath | CloseTree
+
+Steps = Generator[Request, Any, T]
+"""A computation of a T that may need requests."""
+
+
+def free_memory() -> int | None:
+    """Return the bytes of memory that can be allocated without swapping; None if this system does not tell."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    found = [int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")]
+    limits = [_limit_of_group()] if found else []
+    return min([*found, *(limit for limit in limits if limit is not None)], default=None)
+
+
+def _limit_of_group() -> int | None:
+    """Return the bytes that the control group of a container has left."""
+    folder = Path("/sys/fs/cgroup")
+    try:
+        return int((folder / "memory.max").read_text()) - int((folder / "memory.current").read_text())
+    except (OSError, ValueError):  # no control group, or no limit ("max")
+        return None
+
+
+class ChatTokenizer(Protocol):
+    """The part of a Transformers tokenizer that conversations need."""
+
+    @property
+    def chat_template(self) -> Any:
+        """The template of conversations, in Jinja; empty or None if there is none."""
+        ...
+
+    def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+        """Return the ids of a text."""
+        ...
+
+    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = False, **options: Any) -> str:
+        """Return the text of ids."""
+        ...
+
+    def apply_chat_template(self, messages: Sequence[dict[str, str]], **options: Any) -> Any:
+        """Return a conversation as text (`tokenize=False`) or as ids."""
+        ...
+
+
+class LanguageModel(Protocol):
+    """A model that reads sequences, and its tokenizer.
+
+    `has_generate`: whether it is one of Transformers, whose `generate` has beams over the whole text; `engine`: None if
+    its cache cannot be read and shared in the way that engines do; `ends`: the ids that end a sequence; `room`: the most
+    ids that it takes, prompt and text together, None if that is not known.
+    """
+
+    @property
+    def has_generate(self) -> bool:
+        """Whether it is a model of Transformers."""
+        ...
+
+    @property
+    def engine(self) -> Engine | None:
+        """The model as an engine."""
+        ...
+
+    @property
+    def tokenizer(self) -> Any:
+        """The model's `ChatTokenizer`."""
+        ...
+
+    @property
+    def ends(self) -> Collection[int]:
+        """The ids that end a sequence."""
+        ...
+
+    @property
+    def room(self) -> int | None:
+        """The most ids that it takes, prompt and text together; None if that is not known."""
+        ...
+
+    def check_tokenizer(self, index: Any) -> None:
+        """Raise TokenizerMismatchError if an index was built for another tokenizer."""
+        ...
+
+    @property
+    def token_bytes(self) -> Sequence[bytes]:
+        """The bytes of each id, by id; empty for special tokens."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Reading:
+    """A text that the model has read to its end, and then maybe the ids `ahead`, which are not yet text.
+
+    `logits`: float32[1 + len(ahead), vocabulary], after the text and after each of `ahead`; `written`: int64[n], the
+    ids of the text; `room`: the most ids that may follow; `trees`: how the engine reads trees of continuations.
+    """
+
+    logits: Logits
+    written: NDArray[np.int64]
+    room: int
+    trees: TreeReading
+    ahead: IdPath = ()
+
+    @property
+    def position(self) -> int:
+        """The position of the text's next id."""
+        return len(self.written)
+
+
+class Chosen(NamedTuple):
+    """The next `ids` of a text; the engine has `read` the first of them (a number), but not all."""
+
+    ids: Sequence[int] = ()
+    read: int = 0
+
+
+NOTHING = Chosen()
+"""The choice to leave the next id to the model."""
+
+
+class FactChooser(Protocol):
+    """A way to choose facts within a text. One object serves one text."""
+
+    @property
+    def needs(self) -> TreeReading:
+        """The way in which the engine must read trees."""
+        ...
+
+    @property
+    def examples(self) -> Sequence[IdPath]:
+        """The ids of each text of examples that it reads continuations of (`OpenTree.of_examples`)."""
+        ...
+
+    def without_trees(self) -> "FactChooser":
+        """Return the chooser for engines that lack what this one needs. Raise ModelError if there is none."""
+        ...
+
+    def decides(self, state: State) -> bool:
+        """Return whether it searches for the next ids after `state`: then `choose` can use ids that were read ahead."""
+        ...
+
+    def choose(self, state: State, reading: Reading) -> Steps[Chosen]:
+        """Return the next ids of the text; `NOTHING` if the model is to choose the next id.
+
+        If it `decides`, the sequence has afterwards read the text and the first `Chosen.read` ids, but not `ahead`.
+        """
+        ...
+
+    def following(self, state: State, at_fact_end: bool) -> Steps[Sequence[int]]:
+        """Return ids that have to follow without a forward pass. `at_fact_end`: the last id completed a fact."""
+        ...
+
+    def guess(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Steps[Sequence[int]]:
+        """Return draft tokens for the text, which the next pass of the model verifies.
+
+        `ids`: int64[n], the text so far; `unread`: how many of its last ids that pass reads besides the draft;
+        `greedy`: whether the model's likeliest id is always chosen.
+        """
         ...

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
-from refactx.engines.language_model import LanguageModel
+from refactx.engines.engine import LanguageModel
 from refactx.errors import InputError
 from refactx.models import demo
 from refactx.models.loading import AUTO, DEMO, gguf_of, load_model
@@ -47,7 +47,7 @@ def load_language_model(name: str, index: Any = None, options: EngineOptions | N
     options = options or EngineOptions()
     gguf = _gguf_for_llamacpp(name, options)
     if gguf is not None:
-        from refactx.engines.llamacpp.language_model import load_gguf
+        from refactx.engines.llamacpp.model import load_gguf
 
         return load_gguf(
             gguf,
@@ -58,8 +58,8 @@ def load_language_model(name: str, index: Any = None, options: EngineOptions | N
             texts=options.texts,
         )
     _refuse(options, "transformers", "llamacpp", {"gpu_layers", "threads", "context"})
-    from refactx.engines.hf.language_model import TransformersModel  # seconds
-    from refactx.engines.hf.processor import check_tokenizer
+    from refactx.engines.transformers.processor import check_tokenizer
+    from refactx.engines.transformers.rows import TransformersModel  # seconds
 
     def check(tokenizer: Any) -> None:
         if index is not None:

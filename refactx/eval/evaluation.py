@@ -10,8 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from refactx.asking.options import GREEDY, Generation
-from refactx.asking.prompt import Prompt, load_prompt
+from refactx.ask.prompt import GREEDY, Generation, Prompt, load_prompt
 from refactx.engines.loading import EngineOptions, engine_for
 from refactx.errors import InputError
 from refactx.eval.judge import Case, Reply, judge_all, load_judge_prompt, local_judge, remote_judge
@@ -35,7 +34,7 @@ from refactx.eval.run import (
     open_run,
     read_answers,
 )
-from refactx.extras import require
+from refactx.lazy import require
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +164,7 @@ def _asked(options: EvaluationOptions, folder: Path, questions: Sequence[Questio
     with ExitStack() as stack:
 
         def opened() -> Any:
-            from refactx.connect import open_index
+            from refactx.index.open import open_index
 
             return stack.enter_context(open_index(options.index, options.db))
 
@@ -193,7 +192,7 @@ def _asked(options: EvaluationOptions, folder: Path, questions: Sequence[Questio
 def _ask_shard(options: EvaluationOptions, folder: Path, questions: Sequence[Question], prompt: Prompt) -> None:
     """Ask the questions of a shard that have no answer."""
     if count_missing(folder, questions, options.ways, options.shard):
-        from refactx.connect import open_index
+        from refactx.index.open import open_index
 
         with open_index(options.index, options.db) as index:
             ask_all(folder, questions, _asks(options, index, prompt), options.batch_size, options.shard)
@@ -205,7 +204,7 @@ def _checks(
     """Return the checks of the queries of a run. The index is opened only for those that have not been checked."""
 
     def check(lines: Collection[str]) -> dict[str, Checked]:
-        from refactx.connect import open_index
+        from refactx.index.open import open_index
         from refactx.query.tree_facts import TreeFacts
 
         with open_index(options.index, options.db) as index:
@@ -224,8 +223,8 @@ def _possible_aliases(records: Iterable[dict[str, Any]]) -> set[str]:
 def _asks(options: EvaluationOptions, index: Any, prompt: Prompt) -> dict[str, Ask]:
     from functools import partial
 
-    from refactx.asking.asker import Asker
-    from refactx.asking.prompt_check import check_prompt
+    from refactx.ask.asker import Asker
+    from refactx.ask.prompt import check_prompt
     from refactx.engines.loading import load_language_model
 
     notes = check_prompt(prompt, index)

@@ -17,12 +17,11 @@ from typing import Any
 
 from tqdm import tqdm
 
-from refactx.asking.prompt import Prompt
+from refactx.ask.chat import RETRIES, ChatServer, ServerRole, without_thoughts
+from refactx.ask.prompt import Prompt
 from refactx.errors import InputError
 from refactx.eval.logs import AnswerLog, write_atomically
 from refactx.paths import read_toml
-from refactx.writing.chat_server import RETRIES, ChatServer, ServerRole
-from refactx.writing.conversation import without_thoughts
 
 KEY_VARIABLE = "REFACTX_JUDGE_KEY"
 """The environment variable with the key for a judge's server."""
@@ -92,7 +91,7 @@ def local_judge(name: str) -> Reply:
 
     Raises ModelError if the model cannot be loaded.
     """
-    from refactx.asking.asker import Asker
+    from refactx.ask.asker import Asker
     from refactx.models.loading import load_model
 
     model, tokenizer = load_model(name)

@@ -1,4 +1,4 @@
-"""Names of gold answers in an index: an item of an answer may also be an alias (`refactx.ingest.knowledge.aliases`).
+"""Names of gold answers in an index: an item of an answer may also be an alias (`refactx.ingest.knowledge.names`).
 
 An index leads from an alias to its entities, but not back. So each item of an answer is looked up as an alias.
 """
@@ -15,10 +15,10 @@ from refactx.eval.answers import Gold, same
 from refactx.eval.normalise import normalise
 from refactx.eval.question import Question
 from refactx.fact import ALIAS, ALIAS_OF, clean_part, split_fact
-from refactx.index.completion import completions, normalise_prefix
+from refactx.index.index import completions, normalise_prefix
 from refactx.index.names import Named
 from refactx.tokenizer import FactTokenizer
-from refactx.tree.children import FactTree
+from refactx.tree.tree import FactTree
 
 _CUT = re.compile(r"\s*[,;\n|•]\s*(?:and\s+|&\s*)?|\s+(?:and|&|/)\s+", re.IGNORECASE)
 _ARTICLE = re.compile(r"^(?:the|an?)\s+", re.IGNORECASE)

@@ -15,7 +15,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from refactx.asking.answer import Answer
+from refactx.ask.answer import Answer
 from refactx.errors import InputError
 from refactx.eval.logs import WHOLE, RunLog, Shard, write_atomically
 from refactx.eval.question import Question

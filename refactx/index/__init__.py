@@ -11,14 +11,11 @@
 
 from typing import TYPE_CHECKING
 
-from refactx.exports import lazy_exports
+from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from refactx.index.description import index_document, shape_of
-    from refactx.index.index import CACHE_BYTES, Index
+    from refactx.index.index import CACHE_BYTES, Index, index_document, shape_of
     from refactx.index.names import Named
 
 __all__ = ["CACHE_BYTES", "Index", "Named", "index_document", "shape_of"]
-__getattr__ = lazy_exports(
-    __name__, {"description": "index_document shape_of", "index": "CACHE_BYTES Index", "names": "Named"}
-)
+__getattr__ = lazy_exports(__name__, {"index": "index_document shape_of CACHE_BYTES Index", "names": "Named"})

@@ -1,30 +1,171 @@
-"""A fact index, open for reading: the facts of a knowledge base as one tree for one tokenizer."""
+"""A fact index, open for reading: the facts of a knowledge base as one tree for one tokenizer.
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+Or those alone that some of its segments add to the others, or take away.
+"""
+
+import heapq
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
+from itertools import islice, pairwise
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 from refactx.entity_ids import inverse_numbers, numbers_of
-from refactx.errors import IndexNotFoundError
-from refactx.fact import Fact, LinkedFact, split_fact, verbalise, written_part
-from refactx.index.all_facts import TokenIds, fact_of, token_sequences
-from refactx.index.completion import completions, normalise_prefix
-from refactx.index.links import FACTS_AT_ONCE, link_facts
-from refactx.index.living import LivingSnapshot
-from refactx.index.name_tables import find_names, find_numbers
-from refactx.index.names import FIRST_KEY, Named, unpack_block
-from refactx.index.patience import Patience
-from refactx.index.snapshot import SegmentSource, Snapshot
-from refactx.index.source import IndexSource
+from refactx.errors import CorruptIndexError, IndexNotFoundError
+from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Fact, Link, LinkedFact, split_fact, verbalise, written_part
+from refactx.index.names import FIRST_KEY, LITERAL_KINDS, Named, find_names, find_numbers, unpack_block
+from refactx.index.source import IndexSource, LivingSnapshot, Patience, SegmentSource, Snapshot
+from refactx.postgres.entry import CatalogueEntry
 from refactx.tokenizer import FactTokenizer
-from refactx.tree.children import Children
-from refactx.tree.codec import RowCodec
+from refactx.tree.bulk import EntryMatrix, changed, from_matrix, surviving
+from refactx.tree.codes import RowCodec
+from refactx.tree.piece import TERMINAL
 from refactx.tree.stored import StoredTree
+from refactx.tree.tree import Children, FactTree, Path
 
 if TYPE_CHECKING:
     from refactx.postgres.database import Database
+
+
+FACTS_AT_ONCE = 1024
+"""Facts whose names one query looks up: a round trip takes as long as some ten blocks of names."""
+
+FindNames = Callable[[set[str]], Mapping[str, Named]]
+"""A lookup of names, without those that the knowledge base does not have."""
+
+
+def link_facts(facts: Sequence[Fact], find: FindNames) -> list[LinkedFact]:
+    """Return the facts with their ids, in the same order. `find` is called twice, for any number of facts.
+
+    The second call needs the results of the first: the predicate decides whether the object is a literal or an entity.
+    """
+    named = find({name for fact in facts for name in (fact.subject, fact.predicate)})
+    objects = find({fact.object for fact in facts if _has_named_object(fact, named.get(fact.predicate))})
+    return [_linked(fact, named, objects) for fact in facts]
+
+
+def _is_alias(fact: Fact, predicate: Named | None) -> bool:
+    return predicate is None and fact.predicate == ALIAS_OF and fact.subject.endswith(ALIAS)
+
+
+def _has_named_object(fact: Fact, predicate: Named | None) -> bool:
+    kind = predicate.object_kind if predicate else None
+    return kind in ("entity", "mixed", "inverse") or _is_alias(fact, predicate)
+
+
+def _linked(fact: Fact, named: Mapping[str, Named], objects: Mapping[str, Named]) -> LinkedFact:
+    predicate = named.get(fact.predicate)
+    kind = predicate.object_kind if predicate else None
+    entity = objects.get(fact.object) if _has_named_object(fact, predicate) else None
+    subject = entity if _is_alias(fact, predicate) else named.get(fact.subject)
+    is_literal = kind in LITERAL_KINDS or fact.predicate in DESCRIPTIONS or (kind == "mixed" and entity is None)
+    return LinkedFact(
+        Link(fact.subject, subject.id if subject else None),
+        Link(fact.predicate, predicate.id if predicate else None),
+        fact.object if is_literal else Link(fact.object, entity.id if entity else None),
+        inverse=kind == "inverse",
+    )
+
+
+def normalise_prefix(text: str) -> str:
+    """Return the beginning of a fact as the tree spells it: one space before it and between words, Unicode NFC.
+
+    >>> normalise_prefix("<Danny  Boyle> <")
+    ' <Danny Boyle> <'
+    """
+    text = text.encode("utf-8", "replace").decode()  # a shell may have passed bytes that are not UTF-8
+    # Bracket by bracket: NFC would join a bracket with a combining mark after it.
+    parts = [unicodedata.normalize("NFC", part) for part in re.split("([<>])", text)]
+    return " " + re.sub(r"\s+", " ", "".join(parts)).lstrip()
+
+
+def completions(tree: FactTree, tokenizer: FactTokenizer, prefix: str) -> Iterator[tuple[str, int]]:
+    """Yield the texts that begin with `prefix` (normalised) and end with the next part, with their numbers of facts.
+
+    Texts with more facts come first: the search always opens the node with the most leaves, and no node has more than
+    its parent. So the first twenty cost no more than the search for those.
+    """
+    table, wanted = tokenizer.token_bytes, prefix.encode()
+    heap: list[tuple[int, bool, Path, bytes]] = []
+    for path, text, leaves in _matching(tree, table, wanted):
+        heapq.heappush(heap, (-leaves, b">" not in text[len(wanted) :], path, text))
+    while heap:
+        leaves, is_open, path, text = heapq.heappop(heap)
+        if not is_open:
+            end = text.index(b">", len(wanted)) + 1
+            yield text[:end].decode("utf-8", "replace").lstrip(), -leaves
+            continue
+        below = tree.children(path)
+        for token, count in zip(below.tokens.tolist(), below.leaves.tolist(), strict=True):
+            grown = text + table[token]
+            heapq.heappush(heap, (-count, b">" not in grown[len(wanted) :], (*path, token), grown))
+
+
+def _matching(tree: FactTree, table: list[bytes], wanted: bytes) -> Iterator[tuple[Path, bytes, int]]:
+    """Yield the shortest paths whose text begins with `wanted`: ids, text and leaves."""
+    waiting: list[tuple[Path, bytes, int]] = [((), b"", tree.children(()).total)]
+    while waiting:
+        path, text, leaves = waiting.pop()
+        if len(text) >= len(wanted):
+            yield path, text, leaves
+            continue
+        rest = wanted[len(text) :]
+        below = tree.children(path)
+        for token, count in zip(below.tokens.tolist(), below.leaves.tolist(), strict=True):
+            piece = table[token]
+            if piece.startswith(rest) or (piece and rest.startswith(piece)):
+                waiting.append(((*path, token), text + piece, count))
+
+
+TokenIds = tuple[int, ...]
+
+
+def token_sequences(segments: Sequence[tuple[int, StoredTree]], after: TokenIds | None = None) -> Iterator[TokenIds]:
+    """Yield the token ids of each fact whose signed sum over the segments is 1, in ascending order.
+
+    `after`: yield only facts that come after these ids. Memory holds at most 8,192 facts of each segment at a time,
+    besides the caches of the trees. Raises CorruptIndexError if the levels of a tree contradict each other, or if a
+    sum is neither 0 nor 1.
+    """
+    for matrix in surviving(segments):
+        for fact in _sequences(matrix):
+            if after is None or fact > after:
+                yield fact
+
+
+def changed_sequences(segments: Sequence[tuple[int, StoredTree]]) -> Iterator[tuple[int, TokenIds]]:
+    """Yield the facts whose signed sum over some segments of an index is 1 (these add them to the others) or -1 (they
+    take them away): that sum, and the fact's token ids. Memory and errors are those of `token_sequences`.
+    """
+    for sign, matrix in changed(segments):
+        for fact in _sequences(matrix):
+            yield sign, fact
+
+
+def _sequences(matrix: EntryMatrix) -> Iterator[TokenIds]:
+    tokens, offsets = from_matrix(matrix)
+    ids, ends = tokens.tolist(), offsets.tolist()
+    return (tuple(ids[start:end]) for start, end in pairwise(ends))
+
+
+def fact_of(tokens: TokenIds, tokenizer: FactTokenizer, terminator: str, index: str) -> Fact:
+    """Return the fact with these token ids (without its terminator); its `token_span` is `(0, len(tokens))`.
+
+    Raises CorruptIndexError, which names the index, if their text is not a fact.
+    """
+    text = tokenizer.decode(tokens)
+    parts = split_fact(text)
+    if parts is None:
+        raise CorruptIndexError(
+            f"index {index!r} has the token ids {list(tokens)}, whose text {text!r} is not <subject> <predicate> <object>. "
+            "Ingest the index again"
+        )
+    return Fact(*parts, text.lstrip(" ") + terminator, (0, len(tokens)))
+
 
 Value = TypeVar("Value")
 Wanted = TypeVar("Wanted")
@@ -297,3 +438,60 @@ class Index:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def index_document(entry: CatalogueEntry) -> dict[str, Any]:
+    """Return the JSON document of a catalogue entry, as `refactx index list --json` prints it.
+
+    `bytes`: the size of the tree with B-tree and TOAST; `names_bytes`: that of the names, which have tables of their
+    own.
+    """
+    size = entry.tree_bytes
+    return {
+        "name": entry.name,
+        "state": entry.state,
+        "facts": entry.facts,
+        "tokens": entry.tokens,
+        "segments": entry.segments,
+        "unfinished": entry.unfinished,
+        "levels": entry.levels,
+        "bytes": size,
+        "table_bytes": entry.table_bytes,
+        "index_bytes": entry.index_bytes,
+        "toast_bytes": entry.toast_bytes,
+        "names_bytes": entry.names_bytes,
+        "bytes_per_fact": round(size / entry.facts, 3) if entry.facts else None,
+        "tokenizer": entry.tokenizer,
+        "fingerprint": entry.fingerprint,
+        "vocabulary_size": entry.vocabulary_size,
+        "trigger": entry.trigger,
+        "terminator": entry.terminator,
+        "format": entry.format,
+        "knowledge_base": entry.knowledge_base,
+        "source": list(entry.source),
+        "created": entry.created.isoformat(timespec="seconds"),
+        "report": entry.report,
+    }
+
+
+def shape_of(index: Index) -> dict[str, Any]:
+    """Return the rows, depth and fan-out of an index as a JSON document.
+
+    `depth_mean`: tokens of a fact; `fan_out_root`, `fan_out_widest`: children of the root, and of the widest node in
+    the root pieces.
+    """
+    rows = sum(source.count() for source in index.rows)
+    widest = 0
+    for _, tree in index.segments:
+        root = tree.piece(tree.root_key)
+        if root.level:
+            kinds = root.kinds != TERMINAL
+            depths, counts = np.unique(root.lcp[kinds], return_counts=True)
+            widest = max(widest, int(counts.max(initial=0)) if len(depths) else 0)
+    return {
+        "rows": rows,
+        "facts_per_row": round(index.facts / max(1, rows), 1),
+        "depth_mean": round(index.tokens / max(1, index.facts), 1),
+        "fan_out_root": len(index.children([]).tokens),
+        "fan_out_widest": widest,
+    }

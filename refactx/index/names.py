@@ -1,13 +1,21 @@
 """Names and their ids, in compressed blocks of neighbouring names: one row for some 256 names.
 
 The key of a block is the beginning of its first name in UTF-8, so a name is in the last block whose key is not greater.
-A block is packed like a piece of the tree (`refactx.tree.codec`): `(count, names joined by newlines, ids, kinds)`.
-Before these rows a name table has those of `refactx.index.id_blocks`.
+A block is packed like a piece of the tree (`refactx.tree.codes`): `(count, names joined by newlines, ids, kinds)`.
+Before these rows a name table has those of `refactx.index.names`.
+
+The blocks are rows of the same name tables. A key is a zero byte, with which no name begins, and the number of the
+block's first entity (`refactx.entity_ids`, negative for the inverse of a property), so all these rows come before those
+of names. A block is packed as one of names is: `(count, names joined by newlines, steps)`. The steps are the differences
+of neighbouring numbers, unsigned and little-endian, in as few bytes each as the largest needs: 1, 2, 4 or 8.
 """
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +23,99 @@ from numpy.typing import NDArray
 from refactx.entity_ids import entity_id, entity_number
 from refactx.errors import CorruptIndexError
 from refactx.fact import is_written_part
-from refactx.index.id_blocks import is_id_key, unpack_ids
-from refactx.tree.codec import RowCodec
+from refactx.tree.codes import RowCodec
+
+IDS_PER_BLOCK = 1024
+"""On the development data a block takes 17 kB. Names in the order of ids have little in common: blocks of 256 take 13%
+more in total, blocks of 4,096 take 11% less and are slower to read for one id."""
+
+_MARK = b"\0"
+_BIAS = 1 << 63
+_ID_KEY_BYTES = 9
+_STEPS = {width: f"<u{width}" for width in (1, 2, 4, 8)}
+
+
+def id_key(number: int) -> bytes:
+    """Return the key of a block that begins with the entity of a number.
+
+    >>> id_key(-1139) < id_key(84) < b"A"
+    True
+    """
+    return _MARK + (number + _BIAS).to_bytes(8, "big")
+
+
+def is_id_key(key: bytes) -> bool:
+    """Return whether the row under a key has names by ids.
+
+    >>> is_id_key(id_key(84)), is_id_key("Danny Boyle".encode())
+    (True, False)
+    """
+    return key.startswith(_MARK)
+
+
+def pack_id_blocks(rows: Iterable[tuple[int, str]], codec: RowCodec) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the keys and blocks of entities, given as number and name in the order of their numbers."""
+    block: list[tuple[int, str]] = []
+    for row in rows:
+        if len(block) == IDS_PER_BLOCK:
+            yield _packed_ids(block, codec)
+            block = []
+        block.append(row)
+    if block:
+        yield _packed_ids(block, codec)
+
+
+def names_by_number(
+    numbers: NDArray[np.int64], key: bytes, block: bytes, codec: RowCodec, where: str
+) -> dict[int, str]:
+    """Return the names of entities, given their numbers (int64[n]) and the block in which they would be.
+
+    Raises CorruptIndexError, whose message begins with `where`, if the block is damaged.
+    """
+    present, names = unpack_ids(key, block, codec, where)
+    places = np.searchsorted(present, numbers)
+    places[places == len(present)] = 0
+    held = present[places] == numbers
+    return {int(number): names[at] for number, at in zip(numbers[held], places[held], strict=True)}
+
+
+def unpack_ids(key: bytes, block: bytes, codec: RowCodec, where: str) -> tuple[NDArray[np.int64], list[str]]:
+    """Return the numbers of a block's n entities, int64[n], ascending, and their names.
+
+    Raises CorruptIndexError, whose message begins with `where`, if the block is damaged.
+    """
+    try:
+        count, joined, steps = codec.unpack(key, block, where)
+        names = joined.decode().split("\n")
+        if not len(names) == count or len(key) != _ID_KEY_BYTES or not all(names):
+            raise ValueError("its ids and names differ in number, or its key is too short")
+        numbers = [int.from_bytes(key[1:], "big") - _BIAS, *_steps(steps, count - 1)]
+        if sum(numbers) >= _BIAS or 0 in numbers[1:]:
+            raise ValueError("its ids do not ascend")
+        return np.cumsum(np.array(numbers, np.int64)), names
+    except (ValueError, TypeError, AttributeError) as error:  # members of other types than `_packed` writes
+        raise CorruptIndexError(f"{where} is damaged: {error}. Ingest the index again") from error
+
+
+def _steps(packed: bytes, count: int) -> list[int]:
+    if not count:
+        if packed:
+            raise ValueError("it has steps for one id")
+        return []
+    width, rest = divmod(len(packed), count)
+    if rest or width not in _STEPS:
+        raise ValueError("the size of its steps is impossible")
+    steps: list[int] = np.frombuffer(packed, _STEPS[width]).tolist()
+    return steps
+
+
+def _packed_ids(block: list[tuple[int, str]], codec: RowCodec) -> tuple[bytes, bytes]:
+    key = id_key(block[0][0])
+    steps = np.diff(np.array([number for number, _ in block], np.int64))
+    width = next(width for width in _STEPS if int(steps.max(initial=0)) >> 8 * width == 0)
+    joined = "\n".join(name for _, name in block).encode()
+    return key, codec.pack(key, (len(block), joined, steps.astype(_STEPS[width]).tobytes()))
+
 
 NAMES_PER_BLOCK = 256
 _KEY_BYTES = 2000  # PostgreSQL's B-tree takes keys of up to 2,704
@@ -143,3 +242,94 @@ def _packed(block: list[tuple[str, Named]], codec: RowCodec) -> tuple[bytes, byt
     kinds = bytes(_KINDS.index(named.object_kind) for _, named in block)
     joined = "\n".join(name for name, _ in block).encode()
     return key, codec.pack(key, (len(block), joined, np.array(numbers, "<i8").tobytes(), kinds))
+
+
+# An entry is in the last block whose key is not greater than its own. A block that several share is sent once. The
+# second parameter keeps blocks of ids, which come first, from a name that is before all blocks of names.
+_BLOCKS = """SELECT DISTINCT ON (found.key) found.key, found.block FROM unnest(%b::bytea[]) AS wanted (key)
+CROSS JOIN LATERAL (
+    SELECT key, block FROM refactx.names_{} AS n WHERE n.key <= wanted.key AND n.key >= %b ORDER BY n.key DESC LIMIT 1
+) AS found"""
+_FIRST_ID = b""
+
+Entry = TypeVar("Entry")
+
+ReadBlocks = Callable[[int, list[bytes], bytes], Mapping[bytes, bytes]]
+"""Read the blocks in which the entries of some keys would be, by key: the number of a name table, the keys, ascending,
+and the least key of a block."""
+
+
+class Connection(Protocol):
+    """The part of a psycopg connection that the queries need."""
+
+    def execute(self, query: bytes, params: Sequence[object] | None = None, *, binary: bool) -> Any:
+        """Run a query and return its cursor."""
+
+
+def find_names(
+    read: ReadBlocks, tables: Sequence[int], names: set[str], codec: RowCodec, where: str
+) -> dict[str, Named]:
+    """Return the entities of names, without the names that no table has. Each table is read at most once.
+
+    `tables`: the numbers of the name tables, the latest first: it decides if several have a name. Raises
+    CorruptIndexError, whose message begins with `where`, if a block is damaged.
+    """
+    found: dict[str, Named] = {}
+    for table in tables:
+        missing = names - found.keys()
+        if not missing:
+            break
+        keys = sorted({block_key(name) for name in missing})
+        blocks = read(table, keys, FIRST_KEY)
+        for key, some in _by_block(((block_key(name), name) for name in missing), blocks).items():
+            found |= find_all(some, key, blocks[key], codec, f"{where}: block of names {key!r}")
+    return found
+
+
+def find_numbers(
+    read: ReadBlocks, tables: Sequence[int], numbers: set[int], codec: RowCodec, where: str
+) -> dict[int, str]:
+    """Return the names of entities by their numbers (`refactx.entity_ids`; negative for the inverse of a property),
+    without the entities that no table has. Each table is read at most once.
+
+    The arguments and errors are those of `find_names`.
+    """
+    found: dict[int, str] = {}
+    for table in tables:
+        missing = numbers - found.keys()
+        if not missing:
+            break
+        blocks = read(table, sorted(map(id_key, missing)), _FIRST_ID)
+        for key, some in _by_block(((id_key(number), number) for number in missing), blocks).items():
+            wanted = np.array(some, np.int64)
+            found |= names_by_number(wanted, key, blocks[key], codec, f"{where}: block of ids {key.hex()}")
+    return found
+
+
+def read_blocks(connection: Connection, table: int, keys: list[bytes], first: bytes) -> dict[bytes, bytes]:
+    """Return the blocks in which the entries of keys would be; only rows from the key `first` on."""
+    rows: list[tuple[bytes, bytes]] = connection.execute(
+        _BLOCKS.format(table).encode(), [keys, first], binary=True
+    ).fetchall()
+    return dict(rows)
+
+
+def _by_block(wanted: Iterable[tuple[bytes, Entry]], blocks: Mapping[bytes, bytes]) -> dict[bytes, list[Entry]]:
+    """Return the entries that each block could have, by its key, given the key of each entry."""
+    keys = sorted(blocks)
+    entries: defaultdict[bytes, list[Entry]] = defaultdict(list)
+    for own, entry in wanted:
+        at = bisect_right(keys, own)
+        if at:
+            entries[keys[at - 1]].append(entry)
+    return entries
+
+
+def rows_of_table(connection: Connection, table: int, first: bytes = FIRST_KEY) -> list[tuple[bytes, bytes]]:
+    """Return the keys and blocks of the names in a name table, in the order of the keys.
+
+    With `first` b"" the rows of names by id are before them.
+    """
+    statement = f"SELECT key, block FROM refactx.names_{table} WHERE key >= %b ORDER BY key".encode()
+    rows: list[tuple[bytes, bytes]] = connection.execute(statement, [first], binary=True).fetchall()
+    return rows

@@ -14,15 +14,13 @@ import numpy as np
 from refactx.entity_ids import entity_number
 from refactx.errors import CorruptIndexError
 from refactx.fact import is_written, is_written_part, split_fact, unit
-from refactx.index.id_blocks import is_id_key, unpack_ids
 from refactx.index.index import Index
-from refactx.index.names import Named, block_key
+from refactx.index.names import Named, block_key, is_id_key, unpack_ids
 from refactx.tokenizer import FactTokenizer
-from refactx.tree.codec import RowCodec
+from refactx.tree.bulk import surviving
+from refactx.tree.codes import RowCodec, TokenCodes
 from refactx.tree.piece import NEW_PIECE, TERMINAL, Piece, row_key
-from refactx.tree.scan import surviving
 from refactx.tree.stored import StoredTree
-from refactx.tree.token_codes import TokenCodes
 
 SAMPLE_EVERY = 997
 """Every 997th fact is decoded and encoded again: a prime, so that no pattern in the data evades the sample."""

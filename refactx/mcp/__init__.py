@@ -6,11 +6,10 @@ an application of it for HTTP. They need the package mcp: `pip install 'refactx[
 
 from typing import TYPE_CHECKING
 
-from refactx.exports import lazy_exports
+from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from refactx.mcp.fact_documents import Answered, answered
-    from refactx.mcp.facts import asks_alone, fact_server
+    from refactx.mcp.facts import Answered, answered, asks_alone, fact_server
     from refactx.mcp.packs import pack_server
     from refactx.mcp.serving import http_app
 
@@ -18,10 +17,5 @@ __all__ = ["Answered", "answered", "asks_alone", "fact_server", "http_app", "pac
 __dir__ = __all__.copy
 __getattr__ = lazy_exports(
     __name__,
-    {
-        "fact_documents": "Answered answered",
-        "facts": "asks_alone fact_server",
-        "packs": "pack_server",
-        "serving": "http_app",
-    },
+    {"facts": "Answered answered asks_alone fact_server", "packs": "pack_server", "serving": "http_app"},
 )

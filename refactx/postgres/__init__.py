@@ -10,21 +10,15 @@ Importing this package does not load psycopg. Using a name other than `Catalogue
 
 from typing import TYPE_CHECKING
 
-from refactx.exports import lazy_exports
+from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from refactx.postgres.catalogue import find_index, list_indexes
-    from refactx.postgres.catalogue_entry import CatalogueEntry
     from refactx.postgres.database import Database
-    from refactx.postgres.limits import Limits
+    from refactx.postgres.entry import CatalogueEntry, Limits
 
 __all__ = ["CatalogueEntry", "Database", "Limits", "find_index", "list_indexes"]
 __getattr__ = lazy_exports(
     __name__,
-    {
-        "catalogue": "find_index list_indexes",
-        "catalogue_entry": "CatalogueEntry",
-        "database": "Database",
-        "limits": "Limits",
-    },
+    {"catalogue": "find_index list_indexes", "entry": "CatalogueEntry Limits", "database": "Database"},
 )

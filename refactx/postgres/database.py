@@ -1,44 +1,125 @@
 """A pool of connections to one database, which retries lookups while the database is away.
 
 Lookups use pooled connections in autocommit with prepared statements, and each has a time limit
-(`refactx.postgres.limits`). If the database goes away, a lookup waits and is tried again: it gives the right answer or
+(`refactx.postgres.entry`). If the database goes away, a lookup waits and is tried again: it gives the right answer or
 an error. Commands that may take long have a session of their own, without limits. After `fork` the child makes a pool
 of its own.
 
 If the address leads to several servers, all connections are to the one that the first of them reached, for as long as
 it can be reached (`refactx.postgres.servers`).
+
+A pooler in transaction mode may give the next statement of a client to another session, in which a name is not known
+(26000), or is known already (42P05). PgBouncer knows the names of its clients from version 1.21 on, if
+`max_prepared_statements` is set. The names here are made of the statements, so that one name is one statement, whoever
+prepared it.
 """
 
+import hashlib
 import logging
 import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
 
 import psycopg
+from psycopg import pq
 from psycopg.conninfo import make_conninfo
+from psycopg_pool import ConnectionPool
 
 from refactx.errors import DatabaseError, without_password
-from refactx.postgres.bounded import BoundedConnection
-from refactx.postgres.errors import is_gone, read_error
-from refactx.postgres.limits import Limits, limits_of_environment
-from refactx.postgres.servers import Server, ServerChangedError
-from refactx.postgres.servers.pool import ServerPool
-from refactx.postgres.servers.server import address_of, names_several
-from refactx.postgres.sessions import (
+from refactx.postgres.connections import (
     CONNECT_SECONDS,
+    GRACE_SECONDS,
+    KEEPALIVE,
     PAUSE_SECONDS,
+    POOLED,
     UNSUPPORTED,
+    BoundedConnection,
+    NamedStatements,
+    Server,
+    ServerChangedError,
     add_defaults,
+    address_of,
     check_address,
     connect,
+    is_gone,
+    names_several,
     open_session,
+    read_error,
     shown_address,
     variables_of,
 )
+from refactx.postgres.entry import LOOKUP_SECONDS, Limits, limits_of_environment
+from refactx.sql import query
+
+
+class ServerPool:
+    """A pool of connections to one server, that of the first of them; connections to another server are refused.
+
+    `address`: of the server. `lookup`: the limit of a lookup in seconds (`Limits.lookup`). Through a pooler the
+    connections may be of several servers; nothing is set in a session then, and nothing prepared by psycopg.
+    """
+
+    def __init__(self, address: str, lookup: float | None) -> None:
+        self.address, self._lookup = address, lookup
+        self._lock = threading.Lock()
+        self._server: Server | None = None
+        self._pool = ConnectionPool(
+            add_defaults(address, **KEEPALIVE, tcp_user_timeout=20_000),
+            min_size=1,
+            max_size=8,
+            open=True,
+            timeout=CONNECT_SECONDS,
+            kwargs={"autocommit": True},
+            configure=self._configure,
+            connection_class=BoundedConnection,
+        )
+        self.connection = self._pool.connection
+        self._statements = NamedStatements()
+
+    def is_of(self, server: Server) -> bool:
+        """Return whether connections are to a server; if there is none yet, they will be."""
+        with self._lock:
+            self._server = self._server or server
+            return self._server == server
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._pool.close()
+
+    def _configure(self, connection: BoundedConnection) -> None:
+        """Find out what answers on a connection, and set its statement timeout, unless the address sets one.
+
+        If no limit was given, a timeout of the role, database or server takes precedence over the default.
+        """
+        seconds = LOOKUP_SECONDS if self._lookup is None else self._lookup
+        row = connection.execute(
+            query("limit_lookups").encode(),
+            {
+                "is_given": self._lookup is not None,
+                "value": f"{round(seconds * 1000)}ms",
+                "process": connection.info.backend_pid,
+            },
+            prepare=False,
+        ).fetchone()
+        if row is None:
+            raise RuntimeError("pg_settings has no statement_timeout")
+        limit = float(row[0])
+        server = POOLED if row[1] else Server(row[2])
+        if not self.is_of(server):
+            raise psycopg.OperationalError("the address leads to another server than before")
+        connection.server, connection.statements = server, self._statements
+        if server.is_pooled:
+            connection.prepare_threshold, connection.cancels = None, True
+            connection.answer_seconds = limit or None
+        elif limit:
+            connection.answer_seconds = limit + GRACE_SECONDS
+
 
 Value = TypeVar("Value")
 
@@ -275,3 +356,102 @@ class Database:
 
 def _address(info: psycopg.ConnectionInfo) -> tuple[str, str, str]:
     return info.host, str(info.port), info.dbname
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A query with parameters `$1`, ... of binary values, and its name."""
+
+    text: bytes
+    name: bytes
+
+    @classmethod
+    def of(cls, text: str) -> "Statement":
+        """Return the statement of a query.
+
+        >>> Statement.of("SELECT 1").name
+        b'refactx_e004ebd5b5532a4b'
+        """
+        return cls(text.encode(), b"refactx_" + hashlib.sha256(text.encode()).hexdigest()[:16].encode())
+
+    def run(self, connection: BoundedConnection, values: list[bytes]) -> pq.abc.PGresult:
+        """Return the result, in binary form. A statement is prepared once on a connection. Raises psycopg.Error."""
+        # psycopg's low-level interface to libpq: a cursor for each lookup would double its time.
+        pgconn, formats = connection.pgconn, [pq.Format.BINARY] * len(values)
+        while connection.statements.are_kept:
+            if self.name not in connection.prepared:
+                pgconn.send_prepare(self.name, self.text)
+                _check(connection.result())
+                connection.prepared.add(self.name)
+            pgconn.send_query_prepared(self.name, values, formats, pq.Format.BINARY)
+            result = _check(connection.result())
+            if result is not None:
+                return result
+            connection.prepared.discard(self.name)
+            connection.statements.forgotten += 1
+        pgconn.send_query_params(self.text, values, param_formats=formats, result_format=pq.Format.BINARY)
+        result = _check(connection.result())
+        if result is None:
+            raise psycopg.OperationalError("a statement without a name is unknown")
+        return result
+
+
+def _check(result: pq.abc.PGresult | None) -> pq.abc.PGresult | None:
+    """Return a successful result; None if the statement is not prepared. Raises psycopg.Error."""
+    if result is None:
+        raise psycopg.OperationalError("the connection was lost")
+    if result.status in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK):
+        return result
+    state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+    if state == "26000":  # invalid_sql_statement_name
+        return None
+    if state == "42P05":  # duplicate_prepared_statement: prepared by another client in the session
+        return result
+    message = " ".join(result.error_message.decode("utf-8", "replace").split()) or "the connection was lost"
+    try:
+        raise psycopg.errors.lookup(state)(message)
+    except KeyError:
+        raise psycopg.OperationalError(message) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """An index as a server has it.
+
+    `server`: of the connection; `started`: when the server that answered was started, also behind a pooler;
+    `is_standby`: whether it follows another. `changes`: how often the index was changed; None if it is not there.
+    `names`: numbers and times of its name tables, the latest first. `segments`: the columns of `sql/snapshot.sql` from
+    the number on, in the order of the numbers.
+    """
+
+    server: Server
+    started: str
+    is_standby: bool
+    changes: int | None
+    names: tuple[tuple[int, datetime], ...]
+    segments: tuple[Sequence[Any], ...]
+
+    def is_before(self, changes: int, name_table: int) -> bool:
+        """Return whether the index has not had so many changes, or not this name table, yet."""
+        return self.changes is None or self.changes < changes or self.latest_names < name_table
+
+    @property
+    def latest_names(self) -> int:
+        """The number of the latest name table; 0: there is none."""
+        return self.names[0][0] if self.names else 0
+
+
+def read_moment(connection: BoundedConnection, index: int) -> Moment:
+    """Return an index as a connection sees it now, with one query."""
+    rows = connection.execute(query("snapshot").encode(), {"index": index}, binary=True).fetchall()
+    started, is_standby, changes, numbers, times = rows[0][:5]
+    if connection.server is None:
+        raise RuntimeError("this is no connection of a pool")
+    return Moment(
+        server=connection.server,
+        started=started,
+        is_standby=is_standby,
+        changes=changes,
+        names=tuple(zip(numbers or (), times or (), strict=True)),
+        segments=tuple(row[5:] for row in rows if row[5] is not None),
+    )

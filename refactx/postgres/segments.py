@@ -5,10 +5,8 @@ from datetime import datetime
 from time import perf_counter
 
 from refactx.errors import IndexNotFoundError
-from refactx.postgres.bounded import BoundedConnection
-from refactx.postgres.database import Database
-from refactx.postgres.servers import Server
-from refactx.postgres.servers.statements import Statement
+from refactx.postgres.connections import BoundedConnection, Server
+from refactx.postgres.database import Database, Statement
 
 _KNOWN = "FROM refactx.segments AS s{} WHERE s.id = {} AND s.ready AND s.created = '{}'"
 

@@ -6,7 +6,7 @@ when they are first used: `TreeFacts` needs psycopg.
 
 from typing import TYPE_CHECKING
 
-from refactx.exports import lazy_exports
+from refactx.lazy import lazy_exports
 from refactx.query.answered import AnsweredQuery, answer_query
 from refactx.query.budget import Limits
 from refactx.query.denote import Result, denote

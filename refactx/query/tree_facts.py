@@ -12,14 +12,13 @@ from typing import TypeVar, get_args
 
 from refactx.errors import IndexNotFoundError
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, split_fact, unit, verbalise
-from refactx.index.completion import completions
-from refactx.index.index import Index
+from refactx.index.index import Index, completions
 from refactx.index.names import Named
 from refactx.query.fact_set import Predicate, ValueKind
 from refactx.query.tree_scan import begins_of, sequences
 from refactx.query.tree_walks import Segments, Units, count_facts, facts_exist, parts_below
 from refactx.query.values import bare_name
-from refactx.tree.children import Path
+from refactx.tree.tree import Path
 
 Value = TypeVar("Value")
 

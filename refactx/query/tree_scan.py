@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from refactx.index.all_facts import token_sequences
+from refactx.index.index import token_sequences
 from refactx.query.tree_walks import Segments
-from refactx.tree.children import Path
-from refactx.tree.scan import surviving
+from refactx.tree.bulk import surviving
+from refactx.tree.tree import Path
 
 AT_ONCE = 8192
 """Facts that are decoded one by one between two checks whether to continue."""
@@ -17,7 +17,7 @@ def begins_of(segments: Segments, ends: Sequence[Path], lasts: Callable[[], bool
     """Yield the token ids before one of some ends, and the number of that end, for each fact that has it.
 
     No end may be the end of another one. The scan stops if `lasts`, which is called now and then, returns False. Raises
-    as `refactx.tree.scan.surviving` does.
+    as `refactx.tree.bulk.surviving` does.
     """
     wanted = [np.array(end, np.uint32) + np.uint32(1) for end in ends]  # as entry matrices have token ids
     for matrix in surviving(segments):

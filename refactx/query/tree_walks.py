@@ -15,11 +15,10 @@ import numpy as np
 from refactx.errors import ModelError
 from refactx.fact import unit
 from refactx.tokenizer import FactTokenizer
-from refactx.tree.arrays import offsets_of
-from refactx.tree.children import Path
-from refactx.tree.lookup import contained
-from refactx.tree.read_ahead import read_ahead
+from refactx.tree.bulk import contained, read_ahead
+from refactx.tree.codes import offsets_of
 from refactx.tree.stored import StoredTree
+from refactx.tree.tree import Path
 
 Segments = Sequence[tuple[int, StoredTree]]
 MOST_UNITS = 100_000

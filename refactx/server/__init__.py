@@ -9,14 +9,11 @@
 
 from typing import TYPE_CHECKING
 
-from refactx.exports import lazy_exports
+from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from refactx.server.app import create_app
-    from refactx.server.availability import Availability, database_check
-    from refactx.server.options import ServerOptions
-    from refactx.server.running import listen, serve
-    from refactx.server.text.service import TextService
+    from refactx.server.app import create_app, listen, serve
+    from refactx.server.service import Availability, ServerOptions, TextService, database_check
 
 # fmt: off
 __all__ = ["Availability", "ServerOptions", "TextService", "create_app", "database_check", "listen", "serve"]
@@ -24,11 +21,5 @@ __all__ = ["Availability", "ServerOptions", "TextService", "create_app", "databa
 __dir__ = __all__.copy
 __getattr__ = lazy_exports(
     __name__,
-    {
-        "app": "create_app",
-        "availability": "Availability database_check",
-        "options": "ServerOptions",
-        "running": "listen serve",
-        "text.service": "TextService",
-    },
+    {"app": "create_app listen serve", "service": "Availability database_check ServerOptions TextService"},
 )

@@ -1,29 +1,39 @@
-"""The application: routes, errors, and what every request passes."""
+"""The application: routes, errors, and what every request passes.
 
+A server of HTTP over an application: its connections, which are bounded in number and time, and its end, before which
+running texts may end.
+"""
+
+import asyncio
 import logging
+import resource
+import socket
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import version
+from types import FrameType
 
+import h11
+import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from refactx.errors import RefactxError
-from refactx.server.assistants import assistants_app
-from refactx.server.chat import chat_router
-from refactx.server.completions import completions_router
-from refactx.server.facts import facts_router
-from refactx.server.http.errors import ApiError, api_error, schema_error
-from refactx.server.http.gate import Gate
-from refactx.server.http.log import RequestLog
-from refactx.server.models_route import models_router
-from refactx.server.page_route import page_router
-from refactx.server.query import query_router
+from refactx.errors import InputError, RefactxError
+from refactx.server.chat import chat_router, completions_router, models_router
+from refactx.server.http import BODY_SECONDS, ApiError, Gate, LogHandler, RequestLog, api_error, schema_error
 from refactx.server.responses import responses_router
-from refactx.server.state_route import state_router
-from refactx.server.text.service import TextService
-from refactx.server.translate import translate_router
+from refactx.server.routes import (
+    assistants_app,
+    facts_router,
+    page_router,
+    query_router,
+    state_router,
+    translate_router,
+)
+from refactx.server.service import TextService
 
 _log = logging.getLogger(__name__)
 
@@ -89,3 +99,163 @@ async def _refused(request: Request, error: Exception) -> Response:
     about = {404: f"there is nothing at {request.url.path}", 405: f"{request.method} is not for {request.url.path}"}
     message = about.get(error.status_code, str(error.detail))
     return _response(ApiError(error.status_code, message, headers=error.headers))
+
+
+PAUSE = 0.05
+"""The seconds between two looks at whether all texts have ended."""
+HEAD_SECONDS, UNREAD_SECONDS = 10.0, 60.0
+"""How long the head of a request may take, and how long a client may leave some of a reply unread."""
+CONNECTIONS, MOST_DESCRIPTORS = 1000, 1 << 16
+"""The most connections besides those of texts, and the most file descriptors that are asked for."""
+
+
+class Connection(H11Protocol):
+    """The connection of a client, which is closed if the client takes too long.
+
+    If there are too many, the one that has waited longest for a whole request makes room for a new one; if all of them are
+    being answered, uvicorn refuses the new one's request by status 503.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin, and close another connection if there are too many."""
+        self._doing, self._since = "", self.loop.time()
+        super().connection_made(transport)
+        if self.limit_concurrency is None or len(self.connections) < self.limit_concurrency:
+            return
+        others = [one for one in self.connections if isinstance(one, Connection) and one is not self and one.can_close]
+        if others:
+            _log.warning("there are %d connections, as many as can be: the oldest are closed", self.limit_concurrency)
+            min(others, key=lambda one: one._since).abort()
+
+    @property
+    def can_close(self) -> bool:
+        """Whether no request is being answered."""
+        return self.conn.their_state in (h11.IDLE, h11.SEND_BODY) or self.transport.is_closing()
+
+    def abort(self) -> None:
+        """Close it at once."""
+        self.connections.discard(self)
+        self.transport.abort()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        self._since = self.loop.time()
+        super().on_response_complete()
+
+    def check(self) -> None:
+        """Close it if what its client does takes too long. It is called every second."""
+        seconds, doing = {h11.IDLE: HEAD_SECONDS, h11.SEND_BODY: BODY_SECONDS + 5}, str(self.conn.their_state)
+        limit = seconds.get(self.conn.their_state)
+        if self.transport.get_write_buffer_size():
+            limit, doing = UNREAD_SECONDS, "reading"
+        if doing != self._doing:
+            self._doing, self._since = doing, self.loop.time()
+        elif limit is not None and self.loop.time() - self._since > limit:
+            self.abort()
+
+
+class Server(uvicorn.Server):
+    """A server of one application. `is_draining`: whether it takes no new texts, because it is about to stop."""
+
+    def __init__(self, service: TextService, log: RequestLog, on_start: Callable[[], object]) -> None:
+        self.is_draining = False
+        self._service, self._log, self._on_start = service, log, on_start
+        self._tasks: list[asyncio.Future[None]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        descriptors, options = _descriptors(resource.getrlimit(resource.RLIMIT_NOFILE)[0]), service.options
+        config = uvicorn.Config(
+            create_app(service, log, drains=lambda: self.is_draining),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="on",
+            ws="none",
+            http=Connection,
+            # Half of the descriptors are left to the database and files. asyncio accepts a backlog at once.
+            limit_concurrency=min(descriptors // 2, CONNECTIONS + options.max_running + options.max_waiting),
+            backlog=max(8, min(128, descriptors // 16)),
+            # After the grace period, for the ends of streams to be sent.
+            timeout_graceful_shutdown=5,
+        )
+        super().__init__(config)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen, and let the model read its prompt."""
+        await super().startup(sockets)
+        self._on_start()
+        self._loop = asyncio.get_running_loop()
+        self._tasks.append(self._loop.run_in_executor(self._service.lookups, self._warm_up))
+
+    async def on_tick(self, counter: int) -> bool:
+        """Look at each connection, every second. Return whether to stop."""
+        if counter % 10 == 0:
+            for one in list(self.server_state.connections):
+                if isinstance(one, Connection):
+                    one.check()
+        return await super().on_tick(counter)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop when the running texts have ended, or at the second signal at once.
+
+        The signal is not raised again after that, as uvicorn would: the process ends in good order.
+        """
+        if self.is_draining or self._loop is None:
+            self.force_exit = self.should_exit
+            self.should_exit = True
+            return
+        self.is_draining = True
+        self._loop.call_soon_threadsafe(self._begin_to_drain)
+
+    def _begin_to_drain(self) -> None:
+        self._tasks.append(asyncio.ensure_future(self._drain()))
+
+    async def _drain(self) -> None:
+        slots, grace = self._service.slots, self._service.options.grace
+        self._log.write("stopping", running=slots.running, waiting=slots.waiting, grace=grace)
+        deadline = asyncio.get_running_loop().time() + grace
+        while (slots.running or slots.waiting) and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(PAUSE)
+        self.should_exit = True
+
+    def _warm_up(self) -> None:
+        try:
+            self._service.warm_up()
+            self._log.write("ready")
+        except Exception as error:
+            _log.warning("the model could not be warmed up: %s", error)
+            self._service.is_warm = True
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens. Port 0 is any free one. Raises InputError if the address cannot be used."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        made = socket.socket(family, kind, protocol)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(address)
+        made.listen(128)
+        made.set_inheritable(True)
+    except OSError as error:
+        raise InputError(
+            f"the server cannot listen at {host}, port {port}: {error.strerror or error}. Give another --port or --host"
+        ) from None
+    return made
+
+
+def serve(service: TextService, listening: socket.socket, on_start: Callable[[], object] = lambda: None) -> None:
+    """Answer requests until a signal ends it. `on_start`: called when it does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError):  # macOS allows fewer than it says
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, _descriptors(hard)), hard))
+    log = RequestLog()
+    handler = LogHandler(log)
+    logging.getLogger().addHandler(handler)
+    try:
+        Server(service, log, on_start).run(sockets=[listening])
+    finally:
+        logging.getLogger().removeHandler(handler)
+        service.close()
+
+
+def _descriptors(limit: int) -> int:
+    return MOST_DESCRIPTORS if limit == resource.RLIM_INFINITY else min(limit, MOST_DESCRIPTORS)

@@ -10,7 +10,7 @@ docs/reference/file-formats.md describes the file. Importing this package does n
 
 from typing import TYPE_CHECKING
 
-from refactx.exports import lazy_exports
+from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from refactx.share.export import ExportResult, export_index, export_stream

@@ -3,36 +3,337 @@
 Rows stream from the server into blocks of a megabyte. A file is written as FILE.part and renamed when it is complete
 and on disk. An export that was stopped leaves FILE.part. The next export checks its blocks and continues after the
 last good one, if both have the same header, which is the same for the same index.
+
+These checks hold for every file: magic, version, checksums, the header's values, the order of members, ascending keys,
+as many rows and bytes as the header says, and nothing after the end. `refactx.share.importing` checks the contents of
+rows.
+
+The key has object, predicate and inverse predicate, joined by newlines; the value is the number of subjects, eight
+bytes, big-endian.
 """
 
 import fcntl
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import UTC
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import psycopg
 from psycopg import sql
+from psycopg.rows import dict_row
 
-from refactx.errors import CorruptIndexError, InputError, RefactxError
-from refactx.index.file.blocks import FILE_VERSION, MAGIC, BlockWriter, TruncatedFileError, size_of_block
-from refactx.index.file.contents import BlockEntry, pack_contents, pack_position
-from refactx.index.file.header import ROWS, Member, ShareHeader
-from refactx.index.file.row_blocks import KeyedRow, pack_rows, packed_size
+from refactx.errors import CorruptIndexError, DatabaseError, IndexNotFoundError, InputError, RefactxError
+from refactx.index.file.format import (
+    FILE_VERSION,
+    IN_PLACE,
+    MAGIC,
+    ROWS,
+    BlockEntry,
+    BlockWriter,
+    FileBlock,
+    Member,
+    SharedRows,
+    SharedSegment,
+    ShareHeader,
+    TruncatedFileError,
+    damage_error,
+    pack_contents,
+    pack_position,
+    read_blocks,
+    size_of_block,
+)
+from refactx.index.file.rows import KeyedRow, pack_rows, packed_size, unpack_rows, unpack_subjects
 from refactx.index.names import check_block
+from refactx.postgres.catalogue import Hub, find_index, knows_hubs, list_indexes
+from refactx.postgres.connections import read_error
 from refactx.postgres.database import Database
-from refactx.share.export_source import ExportSource, open_source
-from refactx.share.hub_rows import unpack_hub
-from refactx.share.reader import ByteProgress, MemberBlock, counted_size, entry_of, open_shared
-from refactx.share.tree_rows import to_file
-from refactx.tree.codec import RowCodec
+from refactx.tree.codes import MAX_PICKLE_BYTES, RowCodec, shared_seed
+from refactx.tree.piece import pack_arrays, read_in_place, read_packed, to_members
+
+ByteProgress = Callable[[int, int], object]
+"""Called with the bytes of rows since its last call, and the bytes of rows of the whole index."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberBlock:
+    """One block after the header. `index`: its number, from 1. `rows`: empty if its member is one without rows."""
+
+    index: int
+    member: Member
+    block: FileBlock
+    rows: tuple[KeyedRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedIndex:
+    """An open file: its header, the header's block, and the parts after it, which can be read once."""
+
+    header: ShareHeader
+    head: FileBlock
+    parts: Iterator[MemberBlock]
+
+
+def open_shared(file: BinaryIO, name: str) -> SharedIndex:
+    """Read the header of a file. The rest is read as `parts` is iterated.
+
+    Both raise InputError if the file is damaged, too new, or not an export, and TruncatedFileError if it ends early.
+    The messages begin with `name`.
+    """
+    blocks = read_blocks(file, name)
+    first = next(blocks, None)
+    if first is None:
+        raise TruncatedFileError(f"{name} is truncated: it has no header")
+    try:
+        if (first.kind, first.number) != ("header", 0):
+            raise ValueError(f"it begins with {first.kind!r} instead of a header")
+        header = ShareHeader.from_bytes(first.payload)
+    except ValueError as error:
+        raise damage_error(name, str(error)) from None
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
+    return SharedIndex(header, first, _parts(header, first, blocks, name))
+
+
+def entry_of(block: FileBlock, rows: Sequence[KeyedRow] = ()) -> BlockEntry:
+    """Return the entry of a block in the contents of a file, given its rows."""
+    return BlockEntry(block.kind, block.number, len(block.payload), rows[0][0] if rows else b"")
+
+
+def _parts(header: ShareHeader, head: FileBlock, blocks: Iterator[FileBlock], name: str) -> Iterator[MemberBlock]:
+    version = head.version
+    members = header.members(version)
+    member = next(members)
+    count = _Count(member, version)
+    entries, before = [entry_of(head)], head
+    for index, block in enumerate(blocks, 1):
+        try:
+            while (block.kind, block.number) != member and member[0] in ROWS:
+                count.check_complete(header)
+                member = next(members)
+                count = _Count(member, version)
+            if (block.kind, block.number) != member:
+                raise ValueError(f"expected {member[0]} {member[1]}, found {block.kind} {block.number}")
+            rows = count.add(block.payload) if member[0] in ROWS else ()
+            _check_contents(block, entries, before)
+        except ValueError as error:
+            raise damage_error(name, str(error)) from None
+        entries.append(entry_of(block, rows))
+        yield MemberBlock(index=index, member=member, block=block, rows=rows)
+        if member[0] == "end":
+            break
+        if member[0] not in ROWS:
+            member = next(members)
+            count = _Count(member, version)
+        before = block
+    else:
+        raise TruncatedFileError(f"{name} is truncated: it ends before {member[0]} {member[1]} is complete")
+    try:
+        more = next(blocks, None) is not None
+    except InputError:
+        more = True
+    if more:
+        raise damage_error(name, "it continues after its end")
+
+
+def _check_contents(block: FileBlock, entries: Sequence[BlockEntry], before: FileBlock) -> None:
+    """Raise ValueError if a block that tells where others are is wrong, given all blocks before it."""
+    if block.kind == "contents" and block.payload != pack_contents(entries):
+        raise ValueError("its contents are not those that it lists")
+    if block.kind == "end" and block.payload != (
+        pack_position(before.end - size_of_block(len(before.payload), before.version))
+        if block.version >= IN_PLACE
+        else b""
+    ):
+        raise ValueError("its last block does not say where its contents are listed")
+
+
+class _Count:
+    """The rows and bytes of a member that have been read. `version`: of the file."""
+
+    def __init__(self, member: Member, version: int) -> None:
+        self._member, self._version = member, version
+        self._rows = self._bytes = 0
+        self._last: bytes | None = None
+
+    def add(self, payload: bytes) -> tuple[KeyedRow, ...]:
+        rows = tuple(unpack_rows(payload, self._version))
+        if not rows:
+            raise ValueError("one of its blocks has no rows")
+        for row in rows:
+            if self._last is not None and row[0] <= self._last:
+                raise ValueError(f"its keys do not ascend: {row[0][:40].hex()} follows {self._last[:40].hex()}")
+            self._last = row[0]
+            self._bytes += counted_size(self._member, row, self._version)
+        self._rows += len(rows)
+        return rows
+
+    def check_complete(self, header: ShareHeader) -> None:
+        expected = header.rows_of(self._member)
+        if (self._rows, self._bytes) != (expected.rows, expected.size):
+            raise ValueError(
+                f"{self._member[0]} {self._member[1]} has {self._rows:,} rows of {self._bytes:,} bytes, but its header "
+                f"says {expected.rows:,} of {expected.size:,}"
+            )
+
+
+def counted_size(member: Member, row: KeyedRow, version: int) -> int:
+    """Return what a row adds to the size of its member in the header (`SharedRows`)."""
+    key, value = row
+    return 0 if version >= IN_PLACE and member[0] == "tree" and key[:1] != b"\0" else len(key) + len(value)
+
+
+_ROWS = """(
+    SELECT convert_to(object || E'\\n' || predicate || E'\\n' || inverse, 'UTF8') AS key, int8send(subjects) AS subjects
+    FROM refactx.hubs WHERE index_id = {index}
+) AS hubs"""
+
+
+def select_hubs(index: int) -> tuple[sql.Composable, sql.Composable]:
+    """Return a subquery with the rows of an index, given its id, and its column of values; that of keys is `key`."""
+    return sql.SQL(_ROWS).format(index=sql.Literal(index)), sql.Identifier("subjects")
+
+
+def unpack_hub(row: KeyedRow) -> Hub:
+    """Return the hub in a row. Raise ValueError if it is none that an ingest writes.
+
+    >>> unpack_hub((b"human\\ninstance of\\nhas instance", (52073).to_bytes(8, "big"))).subjects
+    52073
+    """
+    return Hub(*unpack_subjects(*row))
+
+
+Connection = psycopg.Connection[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportSource:
+    """The members of an index: the small ones, and the tables that hold the others."""
+
+    header: ShareHeader
+    tokenizer: bytes
+    shared: dict[Member, bytes]  # codes and dictionaries
+    tables: dict[Member, tuple[sql.Composable, sql.Composable]]  # table, and its column of values
+
+
+@contextmanager
+def open_source(database: Database, name: str) -> Iterator[tuple[Connection, ExportSource]]:
+    """Open a session with one snapshot of the database, in which an index is read.
+
+    Raises IndexNotFoundError if the index is not there or its tables are dropped meanwhile, RefactxError if no import
+    would accept it, DatabaseError if PostgreSQL refuses.
+    """
+    find_index(database, name)  # its errors say which indexes there are
+    try:
+        with database.session() as connection:
+            connection.isolation_level, connection.read_only = psycopg.IsolationLevel.REPEATABLE_READ, True
+            with connection.transaction():
+                connection.execute("SET LOCAL statement_timeout = 0")  # for a pooler's session, which has its limits
+                yield connection, _describe(connection, name)
+    except psycopg.errors.UndefinedTable:
+        raise IndexNotFoundError(
+            f"index {name!r} was dropped, replaced or compacted meanwhile: export it again"
+        ) from None
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise read_error(error, name, 0.0) from error
+    except psycopg.Error as error:
+        raise DatabaseError(
+            f"PostgreSQL could not read index {name!r}: {database.reason(error)}. Run the same command again"
+        ) from error
+
+
+def _describe(connection: Connection, name: str) -> ExportSource:
+    entries = list_indexes(connection, name)
+    if not entries:
+        raise IndexNotFoundError(f"index {name!r} was dropped or replaced meanwhile: export it again")
+    entry = entries[0]
+    with connection.cursor(row_factory=dict_row) as cursor:
+        segments = cursor.execute(
+            "SELECT id, sign, levels, cut, facts, tokens, codes, dictionary FROM refactx.segments"
+            " WHERE index_id = %s AND ready ORDER BY id",
+            [entry.id],
+        ).fetchall()
+        names = cursor.execute(
+            "SELECT id FROM refactx.name_tables WHERE knowledge_base = %s AND ready ORDER BY id",
+            [entry.knowledge_base],
+        ).fetchall()
+        tokenizer = cursor.execute(
+            "SELECT serialized FROM refactx.tokenizers WHERE fingerprint = %s", [entry.fingerprint]
+        ).fetchone()
+    if tokenizer is None:
+        raise IndexNotFoundError(f"index {name!r} has lost its tokenizer: ingest it again")
+    shared: dict[Member, bytes] = {}
+    tables: dict[Member, tuple[sql.Composable, sql.Composable]] = {}
+    for number, segment in enumerate(segments):
+        shared["codes", number], shared["dict", number] = segment["codes"], segment["dictionary"]
+        tables["tree", number] = sql.Identifier("refactx", f"pieces_{segment['id']}"), sql.Identifier("piece")
+    for number, names_table in enumerate(names):
+        tables["names", number] = sql.Identifier("refactx", f"names_{names_table['id']}"), sql.Identifier("block")
+    if knows_hubs(entry):
+        tables["hubs", 0] = select_hubs(entry.id)
+    sizes = {member: _size_of(connection, member, table, value) for member, (table, value) in tables.items()}
+    header = ShareHeader(
+        format=entry.format,
+        name=entry.name,
+        tokenizer=entry.tokenizer,
+        fingerprint=entry.fingerprint,
+        vocabulary_size=entry.vocabulary_size,
+        trigger=entry.trigger,
+        terminator=entry.terminator,
+        report=entry.report,
+        source=entry.source,
+        created=entry.created.astimezone(UTC).isoformat(),
+        origin=(entry.id, *(row["id"] for row in (*segments, *names))),
+        segments=tuple(
+            SharedSegment(
+                **{key: segment[key] for key in ("sign", "levels", "cut", "facts", "tokens")},
+                rows=sizes["tree", number],
+            )
+            for number, segment in enumerate(segments)
+        ),
+        names=tuple(sizes["names", number] for number in range(len(names))),
+        hubs=sizes.get(("hubs", 0)),
+    )
+    try:
+        ShareHeader.from_bytes(header.to_bytes())
+    except ValueError as error:
+        raise RefactxError(f"index {name!r} cannot be exported, since no import would accept it: {error}") from error
+    return ExportSource(header=header, tokenizer=tokenizer["serialized"], shared=shared, tables=tables)
+
+
+def _size_of(connection: Connection, member: Member, table: sql.Composable, value: sql.Composable) -> SharedRows:
+    of = sql.SQL("get_byte(key, 0) = 0") if member[0] == "tree" else sql.SQL("true")  # `SharedRows` says why
+    statement = sql.SQL(
+        "SELECT count(*), coalesce(sum(length(key)::bigint + length({value})) FILTER (WHERE {of}), 0)::bigint FROM {table}"
+    )
+    counted = connection.execute(statement.format(value=value, table=table, of=of)).fetchone()
+    return SharedRows(*counted) if counted else SharedRows(0, 0)
+
+
+def to_file(rows: Iterator[KeyedRow], codes: bytes, dictionary: bytes, index: str) -> Iterator[KeyedRow]:
+    """Yield the rows of a segment as a file has them, given those of a database, its token codes and dictionary.
+
+    Raises CorruptIndexError, which names the index, if a row is damaged.
+    """
+    codec = RowCodec(dictionary, seed=shared_seed(codes, dictionary))
+    for key, row in rows:
+        piece = read_packed(codec, key, row, f"index {index!r}: row {key[:40].hex()}")
+        yield key, row if piece.level == 0 else pack_arrays(key, piece, codec.seed)
+
+
+def to_database(row: KeyedRow, codec: RowCodec, where: str) -> KeyedRow:
+    """Return a row above the facts as a database has it, given that of a file. Raises CorruptIndexError if it is
+    damaged; the message begins with `where`."""
+    key, packed = row
+    if len(packed) > MAX_PICKLE_BYTES:
+        raise CorruptIndexError(f"{where} is damaged: it has {len(packed):,} bytes, more than {MAX_PICKLE_BYTES:,}")
+    return key, codec.pack(key, to_members(read_in_place(codec, key, packed, where)))
+
 
 BLOCK_BYTES = 1 << 20
 """The size of a block: little to read again when an export continues, and much beside its 52 bytes of checksums."""
-
-Connection = psycopg.Connection[Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

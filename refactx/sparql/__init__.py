@@ -7,7 +7,7 @@ are imported when they are first used: they need psycopg.
 
 from typing import TYPE_CHECKING
 
-from refactx.exports import lazy_exports
+from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from refactx.sparql.decoding import SparqlGrammar, SparqlWriter, write_sparql

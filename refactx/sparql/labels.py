@@ -17,7 +17,7 @@ from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, written_part
 from refactx.query.pgmr.uris import PREFIXES
 from refactx.query.resolve import COMPARED, Resolved
 from refactx.sparql.names import Names
-from refactx.sparql.store.terms import own
+from refactx.sparql.store.triples import own
 from refactx.sparql.syntax import (
     Shape,
     Span,

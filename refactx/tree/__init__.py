@@ -12,15 +12,14 @@ The package does not depend on PostgreSQL, on tokenizers or on models.
 
 from typing import TYPE_CHECKING
 
-from refactx.exports import lazy_exports
+from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from refactx.tree.children import Children, FactTree, MemoryTree, SignedSum
     from refactx.tree.stored import RowSource, StoredTree
-    from refactx.tree.summed import SummedTree
+    from refactx.tree.tree import Children, FactTree, MemoryTree, SignedSum, SummedTree
 
 __all__ = ["Children", "FactTree", "MemoryTree", "RowSource", "SignedSum", "StoredTree", "SummedTree"]
 __getattr__ = lazy_exports(
     __name__,
-    {"children": "Children FactTree MemoryTree SignedSum", "stored": "RowSource StoredTree", "summed": "SummedTree"},
+    {"tree": "Children FactTree MemoryTree SignedSum SummedTree", "stored": "RowSource StoredTree"},
 )

@@ -9,8 +9,8 @@ from support.tiny_asker import tiny_asker
 from support.tiny_model import one_thread, prompts, tiny_model, tiny_tokenizer  # noqa: F401
 from transformers import LogitsProcessorList
 
-from refactx.asking.endings import AnswerLine
-from refactx.grounded.criteria import NextId
+from refactx.ask.answer import AnswerLine
+from refactx.ask.grounded import NextId
 
 MARKER = "Answer:"
 

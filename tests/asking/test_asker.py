@@ -10,9 +10,9 @@ from support.tiny_asker import ANSWER, BERN, FACTS, WIKI, YEAR, LinkedIndex, tin
 from support.tiny_model import tiny_model, tiny_tokenizer
 from transformers import GenerationConfig, TextStreamer
 
-from refactx.asking.answer import Answer, final_answer
-from refactx.asking.asker import Asker
-from refactx.cli.plain import plain
+from refactx.ask.answer import Answer, final_answer
+from refactx.ask.asker import Asker
+from refactx.cli.views import plain
 from refactx.errors import InputError, ModelError
 from refactx.fact import Fact
 from refactx.models.loading import load_model

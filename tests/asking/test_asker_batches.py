@@ -10,12 +10,11 @@ import torch
 from support.tiny_asker import tiny_asker
 from support.tiny_model import tiny_model, tiny_tokenizer
 
-from refactx.asking.answer import Answer
-from refactx.asking.asker import Asker
-from refactx.asking.options import Generation
-from refactx.asking.prompt import Example, Prompt
+from refactx.ask.answer import Answer
+from refactx.ask.asker import Asker
+from refactx.ask.prompt import Example, Generation, Prompt
+from refactx.ask.writer import MOST_SHARED
 from refactx.errors import InputError
-from refactx.writing.shared import MOST_SHARED
 
 QUESTIONS = ("Fact:", "What? Fact:", "hello", "Is it so, that it is as long as this is? Fact: <B", "a")
 

@@ -7,9 +7,9 @@ import pytest
 from support.tiny_asker import FACTS, LinkedIndex, chat_tokenizer, tiny_asker
 from support.tiny_model import tiny_fact_tokenizer, tiny_model
 
-from refactx.asking.answer import Answer
-from refactx.asking.asker import Asker
-from refactx.asking.prompt import Example, Prompt
+from refactx.ask.answer import Answer
+from refactx.ask.asker import Asker
+from refactx.ask.prompt import Example, Prompt
 from refactx.decoding.stream import TextPiece
 
 

@@ -15,12 +15,11 @@ from support.tiny_model import (
     tiny_tokenizer,
 )
 
-from refactx.asking.answer import Answer
-from refactx.asking.asker import Asker
-from refactx.asking.options import Generation
-from refactx.asking.prompt import Example, Prompt
+from refactx.ask.answer import Answer
+from refactx.ask.asker import Asker
+from refactx.ask.grounded import ground
+from refactx.ask.prompt import Example, Generation, Prompt
 from refactx.errors import InputError
-from refactx.grounded import ground
 
 WITH_CHANNEL = Prompt(system="Be true.", channel=EXAMPLES)
 

@@ -7,12 +7,11 @@ import pytest
 from support.query.memory_index import RowsIndex
 from support.tiny_asker import tiny_asker
 
-from refactx.asking import QueryChoice
-from refactx.asking.queries import choose_query
-from refactx.choosing.queries.candidate import Candidate
-from refactx.choosing.queries.mentions import Mention, Mentions
+from refactx.ask.queries import QueryChoice, choose_query
 from refactx.errors import InputError, ModelError
 from refactx.query import TreeFacts, read_line
+from refactx.selection.mentions import Mention, Mentions
+from refactx.selection.queries import Candidate
 
 GRAPH = frozenset([("A", "p", "B"), ("A", "p", "C"), ("B", "n", "7"), ("C", "x", "b")])
 

@@ -9,16 +9,16 @@ from support.servers import DatabaseServer, database
 from support.tiny_asker import chat_tokenizer
 from support.tiny_model import tiny_model
 
-from refactx.asking.asker import Asker
-from refactx.asking.prompt import Prompt
-from refactx.connect import open_index
+from refactx.ask.asker import Asker
+from refactx.ask.prompt import Prompt
 from refactx.fact import Fact, Link, LinkedFact, split_fact
 from refactx.index.index import Index
 from refactx.index.names import LITERAL_KINDS, Named, pack_blocks, unpack_block
+from refactx.index.open import open_index
 from refactx.index.verify import verify
 from refactx.ingest import Selection
 from refactx.ingest.publish import IngestResult
-from refactx.tree.codec import RowCodec
+from refactx.tree.codes import RowCodec
 
 LINES: list[Line] = [
     *(

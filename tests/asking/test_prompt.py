@@ -7,10 +7,10 @@ from support.tiny_asker import chat_tokenizer
 from support.tiny_model import tiny_tokenizer
 from transformers import AutoTokenizer
 
-from refactx.asking.prompt import Example, Prompt, load_prompt
+from refactx.ask.chat import without_control
+from refactx.ask.prompt import Example, Prompt, load_prompt
 from refactx.errors import InputError, ModelError
 from refactx.fact import split_fact
-from refactx.writing.conversation import without_control
 
 PROMPT = Prompt(system="Be true.", examples=(Example("Who?", "Answer: I."),))
 TURNS = "{% for m in messages %}{{ '<s>' + m['role'] + ': ' + m['content'] + '</s>' }}{% endfor %}"

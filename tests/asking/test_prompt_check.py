@@ -7,11 +7,10 @@ import pytest
 from support.tiny_asker import LinkedIndex
 from support.tiny_model import tiny_fact_tokenizer
 
-from refactx.asking.prompt import Example, Prompt, load_prompt
-from refactx.asking.prompt_check import check_prompt
-from refactx.connect import open_index
+from refactx.ask.prompt import Example, Prompt, check_prompt, load_prompt
 from refactx.errors import InputError
 from refactx.fact import Fact, Link, LinkedFact, split_fact
+from refactx.index.open import open_index
 
 
 class Known(LinkedIndex):

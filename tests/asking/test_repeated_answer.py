@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 from support.tiny_model import MemoryIndex, one_thread, tiny_fact_tokenizer, tiny_model, tiny_tokenizer  # noqa: F401
 from transformers import PreTrainedTokenizerFast
 
-from refactx.asking.answer import unlinked
-from refactx.asking.asker import Asker
-from refactx.asking.endings import RepeatedAnswer
-from refactx.asking.prompt import Prompt
-from refactx.asking.repetition import SHORTEST, TIMES, loops
-from refactx.grounded.criteria import RowEnd
+from refactx.ask.answer import SHORTEST, TIMES, RepeatedAnswer, loops, unlinked
+from refactx.ask.asker import Asker
+from refactx.ask.grounded import RowEnd
+from refactx.ask.prompt import Prompt
 
 PROMPT = "Answer: a; a; a;"
 AFTER = dict(zip("!Answer: b", "Answer: b;", strict=True)) | {";": " "}

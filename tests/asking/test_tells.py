@@ -12,10 +12,9 @@ from support.tiny_model import (
     tiny_fact_tokenizer,
 )
 
-from refactx.asking.answer import Answer
-from refactx.asking.asker import Asker
-from refactx.asking.options import GREEDY, Generation
-from refactx.asking.prompt import Prompt, load_prompt
+from refactx.ask.answer import Answer
+from refactx.ask.asker import Asker
+from refactx.ask.prompt import GREEDY, Generation, Prompt, load_prompt
 from refactx.errors import InputError
 
 PROMPT = Prompt(system="Be true.", channel=EXAMPLES, unknown="hello")

@@ -7,7 +7,7 @@ from support.ingest.tiny import ingest_tiny
 
 from bench.queries.as_claims import claims_of
 from bench.queries.counts import CountedDatabase, figures
-from refactx.index.database_source import DatabaseSource
+from refactx.index.database import DatabaseSource
 from refactx.index.index import Index
 from refactx.ingest import Selection
 from refactx.postgres.catalogue import find_index

@@ -17,10 +17,10 @@ from support.query.name_search import (
 )
 from support.tiny_model import MemoryIndex
 
-from refactx.choosing.anchors import FoldedTokens, find_anchors, fold
-from refactx.decoding.lookups import look_up
 from refactx.decoding.machine import Machine
-from refactx.tree.children import Children
+from refactx.decoding.states import look_up
+from refactx.selection.mentions import FoldedTokens, find_anchors, fold
+from refactx.tree.tree import Children
 
 WORDS = (
     "Ann",

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from support.tiny_model import FACTS, tiny_index
 
-from refactx.choosing.answer_lines import AnswerLines, up_to_object
-from refactx.decoding.lookups import look_up
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import Free, InFact, State
+from refactx.decoding.states import Free, InFact, State, look_up
+from refactx.selection.answer_lines import AnswerLines, up_to_object
 
 
 def lines_of(marker: str, unknown: str = "") -> AnswerLines:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refactx.choosing.answer_lines import continue_list
+from refactx.selection.answer_lines import continue_list
 
 NAMES = st.lists(st.text("abc d", min_size=1).map(str.strip).filter(bool), max_size=5)
 

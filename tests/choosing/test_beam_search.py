@@ -24,8 +24,8 @@ from support.tiny_model import (
     whole_facts,
 )
 
-from refactx.choosing.beam_search import FactBeams
-from refactx.grounded import ground
+from refactx.ask.grounded import ground
+from refactx.selection.beams import FactBeams
 
 
 def free_of(index: MemoryIndex, written: Sequence[int]) -> bool:

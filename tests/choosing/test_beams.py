@@ -21,9 +21,9 @@ from support.tiny_model import (
 )
 from transformers import LogitsProcessorList, MistralConfig, MistralForCausalLM, StoppingCriteriaList
 
-from refactx.choosing.beam_search import MOST_GUESSED, FactBeams
+from refactx.ask.grounded import ground
 from refactx.errors import InputError, ModelError
-from refactx.grounded import ground
+from refactx.selection.beams import MOST_GUESSED, FactBeams
 
 
 class TestCalls:
@@ -100,7 +100,7 @@ class TestCalls:
 
     def test_the_best_fact_is_not_read_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """With one beam and no drafts, the model reads nothing but the text, each id once."""
-        monkeypatch.setattr("refactx.choosing.beams.line_after_fact", lambda *given: [])
+        monkeypatch.setattr("refactx.selection.beams.line_after_fact", lambda *given: [])
         with Passes(llama(0)) as passes:
             out = grounded(MORE).generate(**prompts("a Fact:"), fact_beams=1, max_new_tokens=40, do_sample=False)
         assert len(grounded(MORE).facts(out)[0]) == 1
@@ -111,7 +111,7 @@ class TestCalls:
         given = LogitsProcessorList([Eager(8.0, pieces=False)])
         outs, numbers = [], []
         for most in (MOST_GUESSED, 0):
-            monkeypatch.setattr("refactx.choosing.beam_search.MOST_GUESSED", most)
+            monkeypatch.setattr("refactx.selection.beams.MOST_GUESSED", most)
             for options in (FactBeams(3), FactBeams(3, renormalise=True, length_penalty=1.0)):
                 with Passes(llama(0)) as passes:
                     out = grounded(MORE).generate(

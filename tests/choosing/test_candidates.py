@@ -16,10 +16,10 @@ from support.tiny_model import (
     tiny_model,
 )
 
-from refactx.choosing.candidates import Property, Subject, SubjectLimits, find_properties
-from refactx.choosing.continuations import Continuations
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact
+from refactx.selection.candidates import Property, Subject, SubjectLimits, find_properties
+from refactx.selection.scores import Continuations
 
 GRAPH = (
     *(f"<Bo (n)> <p> <{letter}>" for letter in "bcde"),

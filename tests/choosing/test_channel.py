@@ -27,13 +27,12 @@ from support.tiny_model import (
     tiny_tokenizer,
 )
 
-from refactx.choosing.answer_lines import AnswerLines
-from refactx.choosing.channel_chooser import ChannelChooser, usual_id
-from refactx.choosing.continuations import Continuations
-from refactx.decoding.lookups import look_up
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import Free, InFact
-from refactx.engines.chooser import Reading
+from refactx.decoding.states import Free, InFact, look_up
+from refactx.engines.engine import Reading
+from refactx.selection.answer_lines import AnswerLines
+from refactx.selection.channel import ChannelChooser, usual_id
+from refactx.selection.scores import Continuations
 
 
 class TestWhatIsWritten:
@@ -190,7 +189,7 @@ class TestWhatIsWritten:
 
         for usual, way in ((0.99, ahead_and_earlier), (0.99, ahead_alone), (0.3, ahead_and_earlier)):
             monkeypatch.setattr(
-                "refactx.choosing.channel_chooser.USUAL", usual
+                "refactx.selection.channel.USUAL", usual
             )  # at 0.3, an id of many that is right or wrong
             monkeypatch.setattr(Continuations, "of", way)
             with Passes(llama(0)) as counted:

@@ -33,9 +33,9 @@ from support.tiny_model import (
     tiny_tokenizer,
 )
 
-from refactx.choosing.candidates import SubjectLimits
-from refactx.choosing.channel import ChannelOptions
-from refactx.grounded import ground
+from refactx.ask.grounded import ground
+from refactx.selection.candidates import SubjectLimits
+from refactx.selection.channel import ChannelOptions
 
 
 def texts_of_properties(
@@ -138,8 +138,8 @@ class TestTheChoice:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         for module in ("packed", "rows"):
-            monkeypatch.setattr(f"refactx.engines.hf.{module}.IDS_A_PASS", sizes[0])
-        monkeypatch.setattr("refactx.engines.hf.rows.ROWS_A_PASS", sizes[1])
+            monkeypatch.setattr(f"refactx.engines.transformers.{module}.IDS_A_PASS", sizes[0])
+        monkeypatch.setattr("refactx.engines.transformers.rows.ROWS_A_PASS", sizes[1])
         assert self.compared(graph, "a Fact:", range(2), question, options) > 2
 
     def test_scores_both_steps_if_a_fact_led_to_the_subject(self) -> None:

@@ -17,8 +17,8 @@ from support.tiny_model import (
     tiny_tokenizer,
 )
 
+from refactx.ask.grounded import GroundedModel, ground
 from refactx.errors import InputError
-from refactx.grounded import GroundedModel, ground
 
 INDEX = tiny_index(GRAPH)
 TEXTS = ("a Fact:", "so Fact: <B", "hello", "Fact: <Ann> <p> <b> .\nin")

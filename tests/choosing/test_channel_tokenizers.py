@@ -14,7 +14,7 @@ from support.tiny_model import (
 )
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from refactx.grounded import ground
+from refactx.ask.grounded import ground
 from refactx.tokenizer import FactTokenizer
 
 

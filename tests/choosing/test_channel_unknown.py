@@ -16,8 +16,8 @@ from support.tiny_model import (
     tiny_tokenizer,
 )
 
-from refactx.choosing.channel import Channel, ChannelOptions
-from refactx.grounded import ground
+from refactx.ask.grounded import ground
+from refactx.selection.channel import Channel, ChannelOptions
 
 UNKNOWN = "hello"
 

@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 from support.channel_runs import after_text
 from support.tiny_model import FACTS, Passes, log_probabilities, one_thread, read_as, tiny_index, tiny_model  # noqa: F401
 
-from refactx.choosing.continuations import Continuations
-from refactx.engines.chooser import Reading
-from refactx.engines.engine import Feed
-from refactx.engines.requests import Steps
+from refactx.engines.engine import Feed, Reading, Steps
+from refactx.selection.scores import Continuations
 
 INDEX = tiny_index(FACTS)
 TEXT = [5, 9, 12, 7]
@@ -65,7 +63,7 @@ def test_logits_equal_those_of_plain_passes_and_the_model_continues_after_a_kept
 
     with pytest.MonkeyPatch.context() as patch:
         for module in ("packed", "rows"):
-            patch.setattr(f"refactx.engines.hf.{module}.IDS_A_PASS", ids_a_pass)
+            patch.setattr(f"refactx.engines.transformers.{module}.IDS_A_PASS", ids_a_pass)
         after_text(llama(), INDEX, TEXT, check, ahead)
 
 

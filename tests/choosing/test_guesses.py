@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from support.tiny_model import FACTS, Passes, eager, prompts, tiny_index, tiny_model, tiny_tokenizer
 from transformers import LogitsProcessor, LogitsProcessorList
 
-from refactx.choosing.guesses import MOST, end_of_fact, has_other_object, line_after_fact, repeat
+from refactx.ask.grounded import ground
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact
-from refactx.grounded import ground
+from refactx.selection.plain import MOST, end_of_fact, has_other_object, line_after_fact, repeat
 
 CYCLE = [40, 41, 42, 43, 44]
 TOKENS = 60
@@ -143,7 +143,7 @@ def test_drafts_of_terminators_save_a_pass_for_each_fact() -> None:
     numbers, outs = [], []
     for drafts in (lambda *given: [], end_of_fact):
         with pytest.MonkeyPatch.context() as patch, Passes(grounded._model) as passes:
-            patch.setattr("refactx.choosing.plain.end_of_fact", drafts)
+            patch.setattr("refactx.selection.plain.end_of_fact", drafts)
             options = {"max_new_tokens": 20, "do_sample": False}
             processors = LogitsProcessorList([*eager(), Prefers(end)])
             outs.append(grounded.generate(**prompts("a Fact:"), logits_processor=processors, **options))

@@ -4,11 +4,10 @@ import pytest
 from support.channel_runs import EVERY_NAME, found, joining_tokenizer, shown
 from support.tiny_model import MemoryIndex, one_thread, tiny_index  # noqa: F401
 
-from refactx.choosing import namesakes as module
-from refactx.choosing.namesakes import Namesake, namesakes
-from refactx.decoding.lookups import look_up
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import InFact
+from refactx.decoding.states import InFact, look_up
+from refactx.selection import candidates as module
+from refactx.selection.candidates import Namesake, namesakes
 from refactx.tokenizer import FactTokenizer
 
 FACTS = (

@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 from support.channel_runs import result_of
 from support.tiny_model import log_probabilities, one_thread, read_as, tiny_index, tiny_model  # noqa: F401
 
-from refactx.choosing.question_score import FIRST, QuestionScore, fact_so_far, no_fact
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact
 from refactx.engines.engine import IdPath, TreeReading
-from refactx.engines.hf.rows import engine_of
-from refactx.engines.job import Job
-from refactx.engines.scheduler import Scheduler, run_jobs
+from refactx.engines.scheduler import Job, Scheduler, run_jobs
+from refactx.engines.transformers.rows import engine_of
+from refactx.selection.scores import FIRST, QuestionScore, fact_so_far, no_fact
 
 LONG = "one two three four five (six) seven (1900-1999)"
 GRAPH = ("<Ann> <p> <b>", "<Bo (n)> <q> <c>", f"<Cy ({LONG})> <p> <Ann>", "<Ann> <r> <Bo (n)>")
@@ -101,7 +100,7 @@ def test_texts_with_common_beginnings_get_the_scores_that_each_gets_alone(
     texts = [(*begin, *row) for row in rows]
     with pytest.MonkeyPatch.context() as patch:
         for module in ("packed", "rows"):
-            patch.setattr(f"refactx.engines.hf.{module}.IDS_A_PASS", ids_a_pass)
+            patch.setattr(f"refactx.engines.transformers.{module}.IDS_A_PASS", ids_a_pass)
         together = Score(encode(lead), question).likelihoods(texts)
     alone = [Score(encode(lead), question).likelihoods([text])[0] for text in texts]
     assert together == pytest.approx(alone, abs=1e-3)
@@ -124,7 +123,7 @@ def test_drops_only_texts_far_below_the_best_after_a_quarter_of_the_question(
         score.likelihoods(texts[::2], besides[::2], hopeless)
         score.likelihoods(texts[:1])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("refactx.choosing.question_score.RACED", 4)
+        patch.setattr("refactx.selection.scores.RACED", 4)
         found = score.likelihoods(texts, besides, hopeless)
     of_ids = [plainly("Fact: <Ann>", path, question) for path in rows]
     first = math.ceil(FIRST * len(of_ids[0]))

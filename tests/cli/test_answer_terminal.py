@@ -10,10 +10,8 @@ import pytest
 from rich.console import Console
 from support.tiny_asker import ANSWER, BERN, WIKI, tiny_asker
 
-from refactx.asking.answer import Answer
-from refactx.cli.fact_tree import fact_tree
-from refactx.cli.plain import plain
-from refactx.cli.terminal import TerminalText, print_answer, print_question, terminal
+from refactx.ask.answer import Answer
+from refactx.cli.views import TerminalText, fact_tree, plain, print_answer, print_question, terminal
 from refactx.decoding.stream import TextPiece
 from refactx.fact import Link, LinkedFact
 from refactx.query import AnsweredQuery, Result, read_line

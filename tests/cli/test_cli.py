@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from support.command import complains, run_refactx
 
 from refactx.cli.main import cli
-from refactx.connect import open_index
 from refactx.errors import DatabaseError, InputError, without_password
-from refactx.postgres.sessions import shown_address
+from refactx.index.open import open_index
+from refactx.postgres.connections import shown_address
 
 FACTS = """\
 <Ann Lee> <date of birth> <1970-01-02> .

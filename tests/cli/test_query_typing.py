@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from support.query.memory_index import RowsIndex
 
-from refactx.cli.query.completion import Completer
+from refactx.cli.typing import Completer
 from refactx.errors import DatabaseError
 
 REFACTX = str(Path(sys.executable).with_name("refactx"))

@@ -10,7 +10,7 @@ import pytest
 from support.ingest.quiet import QUIET
 
 from refactx.fact import split_fact
-from refactx.ingest.knowledge.inverse_labels import inverse_of
+from refactx.ingest.knowledge.inverse import inverse_of
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, build_knowledge_base
 from refactx.ingest.selection import Selection, languages_of
 

@@ -31,7 +31,7 @@ from transformers import (
     SynthIDTextWatermarkingConfig,
 )
 
-from refactx.engines.hf.processor import FactLogitsProcessor
+from refactx.engines.transformers.processor import FactLogitsProcessor
 
 
 class ByRow:

@@ -31,11 +31,11 @@ READINGS = st.tuples(PATHS, st.booleans(), st.none() | st.sets(st.integers(0, 16
 def small_passes() -> Iterator[None]:
     """Passes of the trees of Transformers that are small, so that a call of `read` takes several."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("refactx.engines.hf.packed.IDS_A_PASS", 5)
-        patch.setattr("refactx.engines.hf.packed.LEAST_OF_A_TREE", 2)
-        patch.setattr("refactx.engines.hf.cells._FIRST", 16)
-        patch.setattr("refactx.engines.hf.rows.IDS_A_PASS", 5)
-        patch.setattr("refactx.engines.hf.rows.ROWS_A_PASS", 2)
+        patch.setattr("refactx.engines.transformers.engine.IDS_A_PASS", 5)
+        patch.setattr("refactx.engines.transformers.engine.LEAST_OF_A_TREE", 2)
+        patch.setattr("refactx.engines.transformers.engine._FIRST", 16)
+        patch.setattr("refactx.engines.transformers.rows.IDS_A_PASS", 5)
+        patch.setattr("refactx.engines.transformers.rows.ROWS_A_PASS", 2)
         yield
 
 

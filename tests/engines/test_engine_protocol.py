@@ -15,13 +15,11 @@ from support.engines.texts import CHOOSERS, INDEX, LENGTH, MACHINE, Text, Writin
 from support.engines.twins import WRITERS, Twins
 from support.tiny_model import check_text, one_thread, whole_facts  # noqa: F401
 
-from refactx.choosing.beam_search import FactBeams
-from refactx.choosing.beams import BeamChooser
-from refactx.choosing.channel_chooser import ChannelChooser
-from refactx.engines.chooser import FactChooser
-from refactx.engines.engine import Feed, TreeReading
+from refactx.engines.engine import FactChooser, Feed, TreeReading
 from refactx.engines.scheduler import Scheduler, run_jobs
 from refactx.errors import ModelError
+from refactx.selection.beams import BeamChooser, FactBeams
+from refactx.selection.channel import ChannelChooser
 
 SEEDS = st.integers(0, 999)
 EVERY_ENGINE = pytest.mark.parametrize("make", WRITERS.values(), ids=WRITERS.keys())

@@ -25,8 +25,8 @@ from transformers import (
 )
 
 from refactx.engines.engine import Engine, Feed, FeedTree, Logits, TreeReading
-from refactx.engines.hf.packed import PackedEngine
-from refactx.engines.hf.rows import RowsEngine, engine_of, takes_masks
+from refactx.engines.transformers.engine import PackedEngine
+from refactx.engines.transformers.rows import RowsEngine, engine_of, takes_masks
 
 KINDS = pytest.mark.parametrize("kind", [PackedEngine, RowsEngine])
 TEXTS = [[5, 9, 12, 7], [6, 8], [5, 9, 12, 7, 30, 31, 32]]
@@ -202,7 +202,7 @@ class TestErrors:
         assert engine._cells.taken == 0
 
     def test_of_a_prompt(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("refactx.engines.hf.packed.IDS_A_PASS", 3)
+        monkeypatch.setattr("refactx.engines.transformers.engine.IDS_A_PASS", 3)
         model = tiny_model()
         engine = PackedEngine(model)
         with failing(model, after=2), pytest.raises(MemoryError):

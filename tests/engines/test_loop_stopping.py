@@ -33,9 +33,9 @@ from transformers import (
     StopStringCriteria,
 )
 
-from refactx.choosing import beams
-from refactx.choosing.beam_search import search_fact
-from refactx.grounded.criteria import Interrupt
+from refactx.ask.grounded import Interrupt
+from refactx.selection import beams
+from refactx.selection.beams import search_fact
 
 
 class Ends(StoppingCriteria):

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refactx.engines.hf.masking import mask_scores
+from refactx.engines.transformers.processor import mask_scores
 
 VOCABULARY = 9
 SCORES = st.lists(st.sampled_from([-np.inf, -3.0, 0.0, 2.5]), min_size=VOCABULARY, max_size=VOCABULARY)

@@ -22,9 +22,9 @@ from support.tiny_model import (
 )
 from transformers import DynamicCache, MistralConfig, MistralForCausalLM
 
-from refactx.engines.hf.prefix import Prefix
+from refactx.ask.grounded import ground
+from refactx.engines.transformers.rows import Prefix
 from refactx.errors import InputError, ModelError
-from refactx.grounded import ground
 
 SHARED = "Facts are good.\nFact: <Ann> <p> <b> .\nFact: <Bo> <p> <.> .\n"
 
@@ -82,7 +82,7 @@ def test_the_rest_of_the_prompt_is_read_with_draft_tokens(monkeypatch: pytest.Mo
     inputs = after_shared("so it is")
     truth = written(0, inputs, "greedy", 8)
     ahead = truth[0].tolist()
-    monkeypatch.setattr("refactx.choosing.guesses.repeat", lambda before, most, matched: ahead[len(before) :][:most])
+    monkeypatch.setattr("refactx.selection.plain.repeat", lambda before, most, matched: ahead[len(before) :][:most])
     with Passes(llama()) as passes:
         out = written(0, inputs, "greedy", 8, prefix=prefix())
     assert out.tolist() == truth.tolist()

@@ -30,9 +30,9 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from refactx.engines.hf.processor import FactLogitsProcessor
+from refactx.ask.grounded import ground
+from refactx.engines.transformers.processor import FactLogitsProcessor
 from refactx.errors import TokenizerMismatchError
-from refactx.grounded import ground
 
 
 class Watched(LogitsProcessor):

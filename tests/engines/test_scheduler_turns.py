@@ -12,8 +12,8 @@ from support.engines.texts import INDEX, Text, Writing, write_alone
 from support.engines.twins import WRITERS, Twins
 
 from refactx.engines.engine import Engine
-from refactx.engines.row import Row
 from refactx.engines.scheduler import CHUNK_IDS, Scheduler, run_jobs
+from refactx.engines.writer import Row
 from refactx.errors import ModelError
 
 PATIENT = 60.0

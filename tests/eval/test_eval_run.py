@@ -12,8 +12,8 @@ from support.eval_runs import GOLD, fact, judged
 from support.ingest.tiny import ingest_tiny
 from support.tiny_asker import save_tiny
 
-from refactx.asking.answer import Answer
-from refactx.asking.options import Generation
+from refactx.ask.answer import Answer
+from refactx.ask.prompt import Generation
 from refactx.errors import InputError
 from refactx.eval.answers import Gold
 from refactx.eval.evaluation import EvaluationOptions, evaluate

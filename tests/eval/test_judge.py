@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from refactx.asking.prompt import Prompt
+from refactx.ask.prompt import Prompt
 from refactx.errors import InputError, ModelError
 from refactx.eval.evaluation import EvaluationOptions, evaluate
 from refactx.eval.judge import Case, judge_all, load_judge_prompt, remote_judge

@@ -13,7 +13,7 @@ from support.command import complains, run_refactx
 from support.ingest.tiny import ingest_tiny
 from support.tiny_asker import save_tiny
 
-from refactx.asking.answer import Answer
+from refactx.ask.answer import Answer
 from refactx.errors import InputError
 from refactx.eval.answers import Gold
 from refactx.eval.logs import WHOLE, RunLog, Shard

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from support.tiny_model import FACTS, MemoryIndex, tiny_index, tiny_model, tiny_tokenizer
 
-from refactx.grounded import GroundedModel, ground
+from refactx.ask.grounded import GroundedModel, ground
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,9 @@ from support.tiny_model import (
     tiny_tokenizer,
 )
 
-from refactx.asking.asker import Asker
-from refactx.asking.prompt import Prompt
-from refactx.grounded import GroundedModel, ground
+from refactx.ask.asker import Asker
+from refactx.ask.grounded import GroundedModel, ground
+from refactx.ask.prompt import Prompt
 
 CHANGES: dict[str, Callable[[Any], Any]] = {
     "eval": lambda model: model.eval(),

@@ -20,8 +20,8 @@ from support.tiny_model import (
 )
 from transformers import LogitsProcessorList, T5Config, T5ForConditionalGeneration
 
+from refactx.ask.grounded import GroundedModel, ground
 from refactx.errors import ModelError
-from refactx.grounded import GroundedModel, ground
 
 INDEX = tiny_index(FACTS)
 TEXTS = ("what is Ann?", "Fact: <Ann> <p> <b> .\nFact: <Ann", "so")

@@ -21,9 +21,9 @@ from transformers import (
     GenerationConfig,
 )
 
-from refactx.engines.hf.processor import FactLogitsProcessor
+from refactx.ask.grounded import GroundedModel, ground
+from refactx.engines.transformers.processor import FactLogitsProcessor
 from refactx.errors import InputError, RefactxError
-from refactx.grounded import GroundedModel, ground
 
 
 class TestGroundedModel:

@@ -20,7 +20,7 @@ from support.tiny_model import (
     token,
 )
 
-from refactx.grounded import GroundedModel, ground
+from refactx.ask.grounded import GroundedModel, ground
 
 
 @pytest.mark.parametrize("side", ["left", "right"])

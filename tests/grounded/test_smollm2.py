@@ -9,8 +9,8 @@ import torch
 from support.tiny_model import MemoryIndex
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from refactx.ask.grounded import GroundedModel, ground
 from refactx.decoding.machine import Machine
-from refactx.grounded import GroundedModel, ground
 from refactx.tokenizer import FactTokenizer
 
 PEOPLE = ("Danny Boyle", "Marie Curie", "Édith Piaf", "Ada Lovelace (mathematician)", "Akira Kurosawa (黒澤明)")

@@ -13,9 +13,9 @@ from support.ingest.living_index import FIRST, MORE, LivingIndex, as_fact
 from refactx.errors import CorruptIndexError, IndexNotFoundError
 from refactx.fact import Fact
 from refactx.index.index import Index
-from refactx.ingest.segment.packing import Shape
+from refactx.ingest.segment.cutting import Shape
 from refactx.postgres.database import Database
-from refactx.postgres.removal import drop
+from refactx.postgres.writing import drop
 
 MANY = [f"s{number:05} p{number % 7} o{number % 11}" for number in range(20_000)]
 """More than twice the facts of a block (8,192)."""

@@ -26,17 +26,16 @@ from support.hostile_rows import (
 from support.ingest.quiet import QUIET
 from support.servers import DatabaseServer
 
-from refactx.connect import open_index
 from refactx.errors import CorruptIndexError, RefactxError
 from refactx.index.index import Index
+from refactx.index.open import open_index
 from refactx.index.verify import verify
 from refactx.ingest import ingest
-from refactx.ingest.segment.packing import Shape
+from refactx.ingest.segment.cutting import Shape
 from refactx.postgres.database import Database
 from refactx.tokenizer import FactTokenizer
-from refactx.tree.codec import FORMAT_VERSION
-from refactx.tree.piece import Piece
-from refactx.tree.piece_members import to_members
+from refactx.tree.codes import FORMAT_VERSION
+from refactx.tree.piece import Piece, to_members
 
 
 def database_url(server: DatabaseServer, name: str) -> str:

@@ -16,10 +16,8 @@ from support.hostile_rows import (
 from support.stored_trees import Sequences
 
 from refactx.errors import CorruptIndexError
-from refactx.tree.codec import FORMAT_VERSION
-from refactx.tree.piece import SAME_PIECE, TERMINAL, Piece
-from refactx.tree.piece_members import to_members
-from refactx.tree.token_codes import TokenCodes
+from refactx.tree.codes import FORMAT_VERSION, TokenCodes
+from refactx.tree.piece import SAME_PIECE, TERMINAL, Piece, to_members
 
 
 @pytest.fixture(scope="module")

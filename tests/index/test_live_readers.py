@@ -13,8 +13,8 @@ from refactx.decoding.states import InFact
 from refactx.errors import IndexChangedError, IndexNotFoundError
 from refactx.index.index import Index
 from refactx.postgres.database import Database
-from refactx.postgres.removal import drop
-from refactx.tree.children import MemoryTree, SignedSum
+from refactx.postgres.writing import drop
+from refactx.tree.tree import MemoryTree, SignedSum
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from support.ingest.living_graph import CLAIMS, LABELS, graph
 from support.ingest.living_index import LivingIndex
 
 from refactx.errors import CorruptIndexError
-from refactx.index.id_blocks import IDS_PER_BLOCK, is_id_key, names_by_number, pack_id_blocks, unpack_ids
+from refactx.index.names import IDS_PER_BLOCK, is_id_key, names_by_number, pack_id_blocks, unpack_ids
 from refactx.index.verify import verify
 from refactx.ingest.selection import Selection
-from refactx.tree.codec import RowCodec
+from refactx.tree.codes import RowCodec
 
 NUMBERS = st.integers(-(2**61), 2**61) | st.integers(-300, 300)
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1)

@@ -14,16 +14,15 @@ from support.tiny_model import tiny_tokenizer
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from tokenizers import normalizers as norm
 
-from refactx.connect import open_index
 from refactx.errors import ModelError
+from refactx.index.open import open_index
 from refactx.index.verify import verify
 from refactx.ingest import append, ingest
-from refactx.ingest.encoding.encode import encode_facts, encode_many
-from refactx.ingest.encoding.encoded import EncodedFacts
+from refactx.ingest.encoding import EncodedFacts, encode_facts, encode_many
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, join
-from refactx.ingest.parsers.reading import open_sources, read_sources
+from refactx.ingest.parsers.formats import open_sources, read_sources
 from refactx.ingest.selection import Selection
-from refactx.ingest.sources.inputs import inputs_of
+from refactx.ingest.sources import inputs_of
 from refactx.models.loading import load_tokenizer
 from refactx.tokenizer import FactTokenizer
 

@@ -12,7 +12,7 @@ from support.command import run_refactx
 from support.crashes import kill, start, wait_for
 from support.servers import DatabaseServer, database
 
-from refactx.connect import open_index
+from refactx.index.open import open_index
 from refactx.index.verify import verify
 
 FACTS = 60_000

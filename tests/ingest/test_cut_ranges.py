@@ -15,13 +15,19 @@ from support.stored_trees import ListedFacts, random_sequences
 from refactx.errors import RefactxError
 from refactx.ingest.parallel import in_processes
 from refactx.ingest.segment import builder as building
-from refactx.ingest.segment.builder import SegmentBuilder
-from refactx.ingest.segment.learn import learn
-from refactx.ingest.segment.level_cutter import LevelCutter
-from refactx.ingest.segment.levels import CollectedEntries, FactEntries, Lifted
-from refactx.ingest.segment.packing import KeyedRow, Packing, Shape, packed
-from refactx.ingest.segment.ranges import cut_bounds, cut_range, joined, ranges_of
-from refactx.tree.codec import RowCodec
+from refactx.ingest.segment.builder import SegmentBuilder, cut_bounds, cut_range, joined, ranges_of
+from refactx.ingest.segment.cutting import (
+    CollectedEntries,
+    FactEntries,
+    KeyedRow,
+    LevelCutter,
+    Lifted,
+    Packing,
+    Shape,
+    learn,
+    packed,
+)
+from refactx.tree.codes import RowCodec
 
 Sequences = Sequence[tuple[int, ...]]
 

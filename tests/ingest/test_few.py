@@ -11,15 +11,12 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from support.tiny_model import tiny_tokenizer
 
-from refactx.ingest.encoding.encode import encode_facts, encode_many
-from refactx.ingest.encoding.encoded import open_encoded
-from refactx.ingest.knowledge.few_ready_made import are_few_ready_made
-from refactx.ingest.knowledge.knowledge_base import join, join_any
-from refactx.ingest.knowledge.staged import staged_are_few
-from refactx.ingest.parsers.reading import open_sources, read_sources
-from refactx.ingest.resources import Resources
+from refactx.ingest.encoding import encode_facts, encode_many, open_encoded
+from refactx.ingest.knowledge.knowledge_base import are_few_ready_made, join, join_any, staged_are_few
+from refactx.ingest.parsers.formats import open_sources, read_sources
 from refactx.ingest.selection import Selection
-from refactx.ingest.sources.inputs import inputs_of
+from refactx.ingest.sources import inputs_of
+from refactx.ingest.work import Resources
 from refactx.tokenizer import FactTokenizer
 
 RESOURCES = Resources("100MB", workers=1, progress=False)

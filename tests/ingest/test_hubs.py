@@ -11,10 +11,10 @@ from support.ingest.living_index import LivingIndex
 from support.shared_index import blocks, changed, opened
 
 from refactx.errors import IndexNotFoundError, InputError
-from refactx.index.file.blocks import FILE_VERSION
-from refactx.index.file.row_blocks import pack_rows, unpack_rows
+from refactx.index.file.format import FILE_VERSION
+from refactx.index.file.rows import pack_rows, unpack_rows
 from refactx.ingest.selection import Selection
-from refactx.postgres.removal import drop
+from refactx.postgres.writing import drop
 from refactx.share.export import export_index, export_stream
 from refactx.share.importing import import_index, import_stream
 

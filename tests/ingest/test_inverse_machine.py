@@ -25,8 +25,7 @@ from refactx.index.verify import verify
 from refactx.ingest.selection import Selection
 from refactx.share.export import export_index
 from refactx.share.importing import import_index
-from refactx.tree.matrix import from_matrix
-from refactx.tree.scan import surviving
+from refactx.tree.bulk import from_matrix, surviving
 
 LABELS = {"P40": "child", "P25": "mother", "P22": "father"}
 PROPERTIES = st.sampled_from(sorted(LABELS))

@@ -28,7 +28,7 @@ from support.shared_index import opened
 from refactx.errors import IndexNotFoundError, RefactxError
 from refactx.index.verify import verify
 from refactx.postgres.catalogue import list_indexes
-from refactx.postgres.removal import drop
+from refactx.postgres.writing import drop
 from refactx.share.export import export_index
 
 SUBJECTS = sorted({fact[0] for fact in EVERY})

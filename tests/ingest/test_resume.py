@@ -14,16 +14,13 @@ from support.crashes import kill, start, wait_for
 from support.tiny_model import tiny_tokenizer
 
 from refactx.errors import IndexExistsError, InputError
-from refactx.ingest import disk
+from refactx.ingest import work as disk
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
-from refactx.ingest.manifest import first_step
-from refactx.ingest.pipeline import IngestSteps
-from refactx.ingest.progress import Clock
-from refactx.ingest.resources import Resources
+from refactx.ingest.new_index import IngestSteps, first_step
+from refactx.ingest.report import Clock
 from refactx.ingest.selection import Selection
-from refactx.ingest.sources.inputs import inputs_of
-from refactx.ingest.sources.source import STANDARD_INPUT, Source
-from refactx.ingest.work_folder import work_folder
+from refactx.ingest.sources import STANDARD_INPUT, Source, inputs_of
+from refactx.ingest.work import Resources, work_folder
 from refactx.tokenizer import FactTokenizer
 
 RESOURCES = Resources("200MB", workers=2, progress=False)

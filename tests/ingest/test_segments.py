@@ -14,7 +14,7 @@ from refactx.errors import CorruptIndexError, IndexExistsError, IndexNotFoundErr
 from refactx.index.verify import verify
 from refactx.postgres.database import Database
 from refactx.postgres.locks import name_lock
-from refactx.postgres.removal import drop
+from refactx.postgres.writing import drop
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refactx.ingest.encoding.sequences import SequenceWriter
-from refactx.ingest.encoding.words import as_keys
+from refactx.ingest.encoding import SequenceWriter, as_keys
 
 sequences = st.lists(
     st.lists(st.sampled_from([0, 1, 255, 256, 70_000]), max_size=3).map(tuple), min_size=1, max_size=12

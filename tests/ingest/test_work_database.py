@@ -6,8 +6,7 @@ from threading import Timer
 import pytest
 
 from refactx.errors import RefactxError
-from refactx.ingest.resources import Resources
-from refactx.ingest.work_database import open_work_database
+from refactx.ingest.work import Resources, open_work_database
 
 
 def test_an_interrupted_statement_is_ctrl_c(tmp_path: Path) -> None:

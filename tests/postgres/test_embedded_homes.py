@@ -24,14 +24,13 @@ from support.postgres.embedded_server import (
 )
 from support.servers import new_home
 
-from refactx.connect import database
 from refactx.errors import DatabaseError, InputError, RefactxError
+from refactx.index.open import database
 from refactx.paths import refactx_home
-from refactx.postgres.embedded import locks as embedded_locks
-from refactx.postgres.embedded.account import account_for
-from refactx.postgres.embedded.cluster import Cluster, processes_in
+from refactx.postgres.embedded import cluster as embedded_locks
+from refactx.postgres.embedded.cluster import Cluster, account_for, processes_in
 from refactx.postgres.embedded.server import start, wait_until_stopped
-from refactx.postgres.writer import writing
+from refactx.postgres.writing import writing
 
 
 def test_a_home_gets_a_database_that_is_utf8_in_byte_order_and_durable(home: Path) -> None:

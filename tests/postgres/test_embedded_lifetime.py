@@ -24,11 +24,11 @@ from support.postgres.embedded_server import (
 )
 from support.servers import new_home, remove_home
 
+from refactx.postgres.connections import open_session
 from refactx.postgres.database import Database
 from refactx.postgres.embedded import watchdog as embedded_watchdog
 from refactx.postgres.embedded.cluster import Cluster
 from refactx.postgres.embedded.server import start
-from refactx.postgres.sessions import open_session
 
 
 def test_two_processes_share_one_server_and_it_outlives_the_first(home: Path) -> None:

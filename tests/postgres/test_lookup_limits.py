@@ -12,9 +12,9 @@ from support.postgres.embedded_server import FACTS, kill_server
 import refactx
 from refactx.errors import DatabaseError, InputError
 from refactx.fact import Fact
+from refactx.postgres.connections import open_session
 from refactx.postgres.database import Database
-from refactx.postgres.limits import Limits, limits_of_environment
-from refactx.postgres.sessions import open_session
+from refactx.postgres.entry import Limits, limits_of_environment
 
 
 def test_an_embedded_server_that_was_killed_is_started_by_its_reader(

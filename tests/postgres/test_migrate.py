@@ -12,16 +12,15 @@ from support.ingest.tiny import ingest_tiny
 from support.shared_index import opened
 
 from refactx.cli.main import cli
-from refactx.connect import open_index
 from refactx.errors import IndexExistsError, RefactxError
 from refactx.fact import Fact, split_fact
 from refactx.index.names import Named
+from refactx.index.open import open_index
 from refactx.index.verify import verify
 from refactx.postgres.catalogue import list_indexes
 from refactx.postgres.database import Database
 from refactx.postgres.locks import name_lock
-from refactx.postgres.migrate import migrate
-from refactx.postgres.removal import drop
+from refactx.postgres.writing import drop, migrate
 from refactx.share.export import export_index
 from refactx.share.importing import import_index
 

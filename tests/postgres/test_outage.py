@@ -17,13 +17,13 @@ from torch.nn.modules.module import register_module_forward_hook
 from transformers import LlamaForCausalLM
 
 import refactx
-from refactx.asking.answer import Answer
-from refactx.asking.asker import Asker
-from refactx.asking.prompt import Prompt
+from refactx.ask.answer import Answer
+from refactx.ask.asker import Asker
+from refactx.ask.prompt import Prompt
 from refactx.cli.main import main
 from refactx.errors import DatabaseError, RefactxError
 from refactx.postgres.embedded import server as embedded
-from refactx.postgres.limits import Limits
+from refactx.postgres.entry import Limits
 
 MODEL = 259  # the seed of one that writes several facts
 OPTIONS: list[dict[str, Any]] = [{}, {"num_beams": 2}, {"fact_beams": 2}]

@@ -17,9 +17,8 @@ from support.tiny_model import tiny_model, tiny_tokenizer
 
 import refactx
 from refactx.errors import DatabaseError
-from refactx.postgres.migrate import migrate
-from refactx.postgres.removal import drop
-from refactx.postgres.sessions import open_session
+from refactx.postgres.connections import open_session
+from refactx.postgres.writing import drop, migrate
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "roles-and-limits.md"
 FACTS = "<Ann> <p> <b> .\n<Ann> <q> <c> .\n<Bo> <p> <b> .\n"

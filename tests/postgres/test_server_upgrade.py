@@ -18,9 +18,7 @@ from support.servers import new_home, remove_home
 
 import refactx
 from refactx.errors import DatabaseError
-from refactx.postgres.embedded.account import account_for
-from refactx.postgres.embedded.binaries import carried_versions, programs_of
-from refactx.postgres.embedded.cluster import Cluster, processes_in
+from refactx.postgres.embedded.cluster import Cluster, account_for, carried_versions, processes_in, programs_of
 from refactx.postgres.embedded.server import start, wait_until_stopped
 
 OLD, NEW = 16, 18

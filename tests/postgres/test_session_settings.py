@@ -9,11 +9,11 @@ from psycopg import pq, sql
 from support.ingest.living_index import LivingIndex
 from support.postgres.embedded_server import FACTS
 
-from refactx.connect import connect, database, open_index
 from refactx.errors import DatabaseError
+from refactx.index.open import connect, database, open_index
 from refactx.index.verify import verify
-from refactx.postgres.rights import check_rights
-from refactx.postgres.sessions import open_session
+from refactx.postgres.connections import open_session
+from refactx.postgres.locks import check_rights
 from refactx.share import export_index, import_index
 
 VARIABLES = {option.envvar.decode() for option in pq.Conninfo.get_defaults() if option.envvar}

@@ -11,18 +11,16 @@ from support.query.twin import with_inverse
 from support.tiny_model import one_thread, prompts, tiny_model, tiny_tokenizer, token  # noqa: F401
 from transformers import LogitsProcessor, LogitsProcessorList
 
-from refactx.choosing.plain import PlainChooser
+from refactx.ask.grounded import GroundedModel, ground
 from refactx.decoding.machine import Machine
-from refactx.engines.job import Job
-from refactx.engines.row import Abilities, Hooks, Row, RowWriter
-from refactx.engines.sampling import Sampler, Sampling
-from refactx.engines.scheduler import Scheduler
+from refactx.engines.scheduler import Job, Scheduler
+from refactx.engines.writer import Abilities, Hooks, Row, RowWriter, Sampler, Sampling
 from refactx.errors import ModelError
-from refactx.grounded import GroundedModel, ground
 from refactx.query.decoding import QueryGrammar
 from refactx.query.denote import denote
 from refactx.query.line import read_line
 from refactx.query.tree_facts import TreeFacts
+from refactx.selection.plain import PlainChooser
 
 CLAIMS = frozenset(
     [("A", "p", "B"), ("B", "p", "C"), ("C", "p", "A"), ("A", "n", "7"), ("B", "t", "1990-05"), ("C", "q", "B")]

@@ -67,7 +67,7 @@ def test_a_scan_ends_when_it_is_told_to(kind: str, monkeypatch: pytest.MonkeyPat
     claims = frozenset((f"n{number}", "p", "A") for number in range(30))
     facts = TreeFacts(RowsIndex([(1, claims)], TOKENIZERS[kind]))
     assert facts.size == len(facts.scan([("p", "A")], lambda: True)) == 30
-    monkeypatch.setattr("refactx.tree.scan._ROWS", 10)
+    monkeypatch.setattr("refactx.tree.bulk._ROWS", 10)
     assert 0 < len(facts.scan([("p", "A")], lambda: False)) < 30
 
 

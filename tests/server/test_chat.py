@@ -9,7 +9,7 @@ import pytest
 from support.server.running import Running, asker_alone, said
 from support.tiny_asker import FACTS
 
-from refactx.asking.prompt import Example
+from refactx.ask.prompt import Example
 
 TOKENS = 60
 

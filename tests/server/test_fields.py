@@ -11,10 +11,8 @@ from openai.types.chat import completion_create_params as chat_create_params
 from openai.types.responses import response_create_params
 from support.server.running import Running, said
 
-from refactx.server.chat.route import ChatRequest
-from refactx.server.completions.route import CompletionRequest
-from refactx.server.requests import REFUSED, TextRequest
-from refactx.server.responses.route import ResponseRequest
+from refactx.server.chat import REFUSED, ChatRequest, CompletionRequest, TextRequest
+from refactx.server.responses import ResponseRequest
 
 ROUTES: dict[str, dict[str, Any]] = {
     "chat/completions": {"model": "tiny", "messages": said("hello"), "max_tokens": 3},

@@ -19,8 +19,7 @@ from support.server.running import Gate, Running, asker_alone, eventually, runni
 
 from refactx.errors import DatabaseError, InputError
 from refactx.server import Availability, ServerOptions
-from refactx.server.http.errors import ApiError
-from refactx.server.http.log import LogHandler, RequestLog
+from refactx.server.http import ApiError, LogHandler, RequestLog
 
 BODY = {"model": "tiny", "messages": said("hello Fact:"), "max_tokens": 40}
 
@@ -183,8 +182,8 @@ def connected(server: Running, data: bytes = b"") -> socket.socket:
 
 
 def test_a_head_and_a_body_that_do_not_end_end_their_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("refactx.server.running.HEAD_SECONDS", 0.1)
-    monkeypatch.setattr("refactx.server.http.gate.BODY_SECONDS", 0.1)
+    monkeypatch.setattr("refactx.server.app.HEAD_SECONDS", 0.1)
+    monkeypatch.setattr("refactx.server.http.BODY_SECONDS", 0.1)
     head = b"POST /v1/facts/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
     with running() as server:
         for data in (b"", b"GET / HTTP/1.1\r\n"):
@@ -196,7 +195,7 @@ def test_a_head_and_a_body_that_do_not_end_end_their_connections(monkeypatch: py
 
 
 def test_a_reply_that_nobody_reads_ends_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("refactx.server.running.UNREAD_SECONDS", 0.1)
+    monkeypatch.setattr("refactx.server.app.UNREAD_SECONDS", 0.1)
     with running() as server, connected(server) as unread:
         unread.setblocking(False)
 

@@ -22,7 +22,7 @@ from support.servers import new_home, remove_home
 
 import refactx
 from refactx.postgres.embedded.server import start
-from refactx.postgres.limits import Limits
+from refactx.postgres.entry import Limits
 from refactx.server import Availability, database_check
 
 pytestmark = pytest.mark.slow

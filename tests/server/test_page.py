@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 from support.server.running import Running, running
 
-from refactx.server.page_route import PAGE, page_router
+from refactx.server.routes import PAGE, page_router
 
 FILES = sorted(path for path in PAGE.rglob("*") if path.is_file())
 HTML = [path for path in FILES if path.suffix == ".html"]

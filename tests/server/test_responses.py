@@ -66,7 +66,7 @@ def test_events_build_the_whole_response(tiny: Running, model: str, facts: int |
 
 
 def test_instructions_and_earlier_items_are_those_of_the_asker(tiny: Running) -> None:
-    from refactx.asking.prompt import Example
+    from refactx.ask.prompt import Example
 
     items: Any = [
         {"role": "user", "content": "Who?"},

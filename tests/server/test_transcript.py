@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 
 from refactx.decoding.stream import TextPiece
 from refactx.fact import Fact
-from refactx.server.text.answer_alone import answer_alone
-from refactx.server.text.events import Delta, Event, Finished
-from refactx.server.text.transcript import Passed, Transcript
+from refactx.server.texts import Delta, Event, Finished, Passed, Transcript, answer_alone
 
 FACT = Fact("A", "b.x", "c\nAnswer: d", "<A> <b.x> <c\nAnswer: d> .", (0, 5))
 """A fact with a line end, as in an index that no ingest wrote."""

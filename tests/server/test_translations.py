@@ -10,7 +10,7 @@ from support.nl2sparql.kennel import DOGS, KENNEL, NONE, Scripted, kennel_engine
 from support.server.running import Gate, Running, eventually, running
 from support.tiny_asker import chat_tokenizer
 
-from refactx.asking.models import language_model
+from refactx.ask.asker import language_model
 from refactx.nl2sparql import TranslateOptions, Translator
 from refactx.nl2sparql.held import HeldTextModel
 

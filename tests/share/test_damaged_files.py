@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from support.share.forged_files import START, import_error, states
 from support.shared_index import blocks
 
-from refactx.index.file.blocks import TruncatedFileError
+from refactx.index.file.format import TruncatedFileError
 from refactx.postgres.catalogue import list_indexes
 from refactx.postgres.database import Database
-from refactx.postgres.removal import drop
+from refactx.postgres.writing import drop
 from refactx.share.importing import import_stream
 
 

@@ -17,12 +17,10 @@ from support.servers import new_home
 from support.share.transfers import count_tables, export_small
 from support.shared_index import BLOCK_BYTES, answers, build, opened
 
-from refactx.connect import open_index
 from refactx.errors import CorruptIndexError, IndexExistsError
+from refactx.index.open import open_index
 from refactx.index.verify import verify
-from refactx.postgres.embedded.account import account_for
-from refactx.postgres.embedded.binaries import programs_of
-from refactx.postgres.embedded.cluster import Cluster
+from refactx.postgres.embedded.cluster import Cluster, account_for, programs_of
 from refactx.share.export import export_index, export_stream
 from refactx.share.importing import import_index
 

@@ -16,7 +16,7 @@ from support.share.forged_files import (
 )
 from support.shared_index import answers, changed, opened
 
-from refactx.index.file.blocks import FILE_VERSION, MAGIC, MAX_PAYLOAD
+from refactx.index.file.format import FILE_VERSION, MAGIC, MAX_PAYLOAD
 from refactx.postgres.catalogue import list_indexes
 from refactx.postgres.database import Database
 from refactx.share.importing import import_stream

@@ -21,12 +21,12 @@ from support.share.forged_files import (
 from support.shared_index import blocks, changed, forged
 from support.tiny_model import tiny_fact_tokenizer
 
-from refactx.index.file.blocks import FILE_VERSION
-from refactx.index.file.row_blocks import pack_rows, unpack_rows
+from refactx.index.file.format import FILE_VERSION
+from refactx.index.file.rows import pack_rows, unpack_rows
 from refactx.postgres.database import Database
 from refactx.tokenizer import MAX_TOKENIZER_BYTES
-from refactx.tree.array_rows import pack_arrays, read_in_place
-from refactx.tree.codec import RowCodec
+from refactx.tree.codes import RowCodec
+from refactx.tree.piece import pack_arrays, read_in_place
 
 
 def test_another_tokenizer_or_none_is_refused(target: Database, export_bytes: bytes) -> None:

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from support.ingest.living_index import LivingIndex
 
 from refactx.cli.main import cli
-from refactx.connect import open_index
 from refactx.errors import InputError
 from refactx.fact import is_written
+from refactx.index.open import open_index
 from refactx.index.verify import verify
 from refactx.postgres.database import Database
 from refactx.share.export import export_index
@@ -25,7 +25,7 @@ def forge(url: str, folder: Path, labels: list[str], patch: pytest.MonkeyPatch) 
     """Make the index `evil` of facts with some labels as they are, as a changed program would."""
     with (folder / "evil.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("subject", "predicate", "object"), *(("Evil", "of", label) for label in labels)])
-    patch.setattr("refactx.ingest.parsers.tables.columns.clean_parts", lambda texts: texts.cast(pa.large_string()))
+    patch.setattr("refactx.ingest.parsers.tables.clean_parts", lambda texts: texts.cast(pa.large_string()))
     LivingIndex(url, folder, "evil").ingest_from(folder / "evil.csv")
     patch.undo()
 

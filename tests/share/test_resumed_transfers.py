@@ -11,9 +11,9 @@ from support.command import run_refactx
 from support.share.transfers import count_tables, export_small, index_states, kill_transfer
 from support.shared_index import BLOCK_BYTES, answers, blocks, changed, opened
 
-from refactx.connect import open_index
 from refactx.errors import DatabaseError, IndexNotFoundError, InputError
-from refactx.index.file.blocks import TruncatedFileError
+from refactx.index.file.format import TruncatedFileError
+from refactx.index.open import open_index
 from refactx.index.verify import verify
 from refactx.share.export import export_index
 from refactx.share.importing import import_index

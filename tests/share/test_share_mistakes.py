@@ -12,7 +12,7 @@ from support.share.transfers import count_tables, export_small, index_states
 from support.shared_index import BLOCK_BYTES, opened
 
 from refactx.errors import DatabaseError, InputError, RefactxError
-from refactx.postgres.removal import drop
+from refactx.postgres.writing import drop
 from refactx.share.export import export_index
 from refactx.share.importing import import_index
 

@@ -12,13 +12,13 @@ from support.servers import DatabaseServer, database
 from support.tiny_model import tiny_fact_tokenizer
 from tokenizers import Tokenizer, normalizers
 
-from refactx.connect import open_index
 from refactx.errors import IndexExistsError, InputError, TokenizerMismatchError
+from refactx.index.open import open_index
 from refactx.index.verify import verify
 from refactx.ingest import Selection, ingest, retokenise
 from refactx.postgres.catalogue import list_indexes
 from refactx.postgres.database import Database
-from refactx.postgres.removal import drop
+from refactx.postgres.writing import drop
 from refactx.tokenizer import FactTokenizer
 
 

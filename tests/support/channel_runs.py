@@ -9,18 +9,15 @@ import numpy as np
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from refactx.choosing.candidates import Subject, SubjectLimits, find_subjects
-from refactx.choosing.channel import Channel, ChannelOptions
-from refactx.choosing.continuations import Continuations
+from refactx.ask.grounded import ground
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import FactSource, InFact
-from refactx.engines.chooser import Reading
-from refactx.engines.engine import Engine, Feed
-from refactx.engines.hf.rows import engine_of
-from refactx.engines.job import Job
-from refactx.engines.requests import Steps
-from refactx.engines.scheduler import Scheduler, run_jobs
-from refactx.grounded import ground
+from refactx.engines.engine import Engine, Feed, Reading, Steps
+from refactx.engines.scheduler import Job, Scheduler, run_jobs
+from refactx.engines.transformers.rows import engine_of
+from refactx.selection.candidates import Subject, SubjectLimits, find_subjects
+from refactx.selection.channel import Channel, ChannelOptions
+from refactx.selection.scores import Continuations
 from support.tiny_model import MemoryIndex, eager, prompts, tiny_model, tiny_tokenizer
 
 T = TypeVar("T")

@@ -9,13 +9,11 @@ import zstandard
 from numpy.typing import NDArray
 
 from refactx.errors import CorruptIndexError
-from refactx.ingest.segment.packing import Shape
-from refactx.tree.children import Children, FactTree
-from refactx.tree.codec import FORMAT_VERSION, RowCodec
-from refactx.tree.piece import Piece
-from refactx.tree.piece_members import from_members, to_members
+from refactx.ingest.segment.cutting import Shape
+from refactx.tree.codes import FORMAT_VERSION, RowCodec, TokenCodes
+from refactx.tree.piece import Piece, from_members, to_members
 from refactx.tree.stored import StoredTree
-from refactx.tree.token_codes import TokenCodes
+from refactx.tree.tree import Children, FactTree
 from support.stored_trees import DictRows, Sequences, build, random_sequences
 
 HEADER = struct.Struct(

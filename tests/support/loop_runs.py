@@ -19,8 +19,8 @@ from transformers import (
     MistralForCausalLM,
 )
 
-from refactx.engines.hf.processor import FactLogitsProcessor
-from refactx.grounded import GroundedModel, ground
+from refactx.ask.grounded import GroundedModel, ground
+from refactx.engines.transformers.processor import FactLogitsProcessor
 from support.tiny_model import (
     FACTS,
     PROMPTS,

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any
 
-from refactx.grounded import GroundedModel, ground
+from refactx.ask.grounded import GroundedModel, ground
 from support.tiny_model import FACTS, tiny_index, tiny_model, tiny_tokenizer
 
 INDEX = tiny_index(FACTS)

@@ -7,14 +7,23 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from refactx.connect import open_index
 from refactx.fact import Fact, split_fact
-from refactx.index.file.blocks import FILE_VERSION, IN_PLACE, BlockWriter, FileBlock, read_blocks, size_of_block
-from refactx.index.file.contents import BlockEntry, pack_contents, pack_position
-from refactx.index.file.header import ROWS
-from refactx.index.file.row_blocks import unpack_rows
+from refactx.index.file.format import (
+    FILE_VERSION,
+    IN_PLACE,
+    ROWS,
+    BlockEntry,
+    BlockWriter,
+    FileBlock,
+    pack_contents,
+    pack_position,
+    read_blocks,
+    size_of_block,
+)
+from refactx.index.file.rows import unpack_rows
 from refactx.index.index import Index
-from refactx.ingest.segment.packing import Shape
+from refactx.index.open import open_index
+from refactx.ingest.segment.cutting import Shape
 from refactx.postgres.database import Database
 from support.ingest.graph_twin import Line, written
 from support.ingest.tiny import ingest_tiny

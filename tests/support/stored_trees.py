@@ -7,12 +7,10 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from refactx.ingest.segment.builder import SegmentBuilder
-from refactx.ingest.segment.learn import learn
-from refactx.ingest.segment.packing import Packing, Shape
-from refactx.tree.arrays import Offsets, offsets_of
-from refactx.tree.children import MemoryTree, Tokens
-from refactx.tree.codec import RowCodec
+from refactx.ingest.segment.cutting import Packing, Shape, learn
+from refactx.tree.codes import Offsets, RowCodec, offsets_of
 from refactx.tree.stored import StoredTree
+from refactx.tree.tree import MemoryTree, Tokens
 
 Sequences = list[tuple[int, ...]]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerFast
 
-from refactx.asking.answer import Answer
-from refactx.asking.asker import Asker
-from refactx.asking.prompt import Prompt
+from refactx.ask.answer import Answer
+from refactx.ask.asker import Asker
+from refactx.ask.prompt import Prompt
 from refactx.fact import Fact, Link, LinkedFact
 from support.tiny_model import MemoryIndex, tiny_fact_tokenizer, tiny_model, tiny_tokenizer
 

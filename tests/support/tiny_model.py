@@ -20,7 +20,7 @@ from transformers import (
 
 from refactx.fact import Fact
 from refactx.tokenizer import FactTokenizer
-from refactx.tree.children import Children, MemoryTree
+from refactx.tree.tree import Children, MemoryTree
 
 FACTS = (
     "<Ann> <p> <b>",
@@ -249,7 +249,7 @@ def read_as(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     one for other models, which reads them as rows of a batch."""
     if request.param == "rows":
         for module in ("rows", "custom_generate"):
-            monkeypatch.setattr(f"refactx.engines.hf.{module}.takes_masks", lambda model: False)
+            monkeypatch.setattr(f"refactx.engines.transformers.{module}.takes_masks", lambda model: False)
     return str(request.param)
 
 

@@ -17,7 +17,7 @@ from support.hostile_rows import (
 )
 
 from refactx.errors import CorruptIndexError
-from refactx.tree.codec import MAX_PICKLE_BYTES, dump
+from refactx.tree.codes import MAX_PICKLE_BYTES, dump
 
 
 @pytest.fixture(scope="module")

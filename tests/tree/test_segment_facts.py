@@ -10,16 +10,11 @@ from hypothesis import strategies as st
 from support.stored_trees import Sequences, build
 
 from refactx.errors import CorruptIndexError
-from refactx.ingest.segment.packing import Shape
-from refactx.tree.arrays import offsets_of
-from refactx.tree.lookup import contained
-from refactx.tree.matrix import from_matrix, keys, matrices, to_matrix
-from refactx.tree.piece import Piece
-from refactx.tree.piece_members import from_members, to_members
-from refactx.tree.piece_search import Targets, search
-from refactx.tree.scan import fact_matrices
+from refactx.ingest.segment.cutting import Shape
+from refactx.tree.bulk import Targets, contained, fact_matrices, from_matrix, keys, matrices, search, to_matrix
+from refactx.tree.codes import TokenCodes, offsets_of
+from refactx.tree.piece import Piece, from_members, to_members
 from refactx.tree.stored import StoredTree
-from refactx.tree.token_codes import TokenCodes
 
 tokens = st.one_of(st.integers(0, 4), st.integers(0, 300), st.sampled_from([255, 256, 16_383, 65_535, (1 << 24) - 1]))
 sequences = st.lists(st.lists(tokens, min_size=1, max_size=9).map(tuple), min_size=1, max_size=120, unique=True)

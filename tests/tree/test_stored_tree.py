@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 from support.stored_trees import ListedFacts, Sequences, agree, build, random_sequences
 
 from refactx.errors import CorruptIndexError
-from refactx.ingest.segment.frontier import frontier_depths
-from refactx.ingest.segment.packing import Shape
-from refactx.tree.arrays import shared_lengths
+from refactx.ingest.segment.cutting import Shape, frontier_depths
+from refactx.tree.codes import shared_lengths
 from refactx.tree.stored import StoredTree
 
 token = st.sampled_from([0, 1, 2, 3, 127, 128, 255, 300, 20_000, 151_668])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refactx.tree.token_codes import TokenCodes
+from refactx.tree.codes import TokenCodes
 
 IDS = st.integers(0, 200_000) | st.integers(0, 300)
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refactx.tree.children import MemoryTree, SignedSum
+from refactx.tree.tree import MemoryTree, SignedSum
 
 sequence = st.lists(st.integers(0, 3), min_size=1, max_size=4).map(tuple)
 sets = st.sets(sequence, max_size=25)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from support.sparql.text_models import ChatStub, chat_stub
 
+from refactx.ask.chat import ChatServer, ServerRole
 from refactx.errors import InputError, ModelError
-from refactx.writing.chat_server import ChatServer, ServerRole
 
 ROLE = ServerRole(name="the model", option="--model-url", key="REFACTX_MODEL_KEY", extra="sparql")
 SAID = [{"role": "system", "content": "Write SPARQL."}, {"role": "user", "content": "Who?"}]

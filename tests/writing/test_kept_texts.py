@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.table_engine import TableEngine
 
+from refactx.ask.writer import Ordered, TextWriter, WritingOptions
 from refactx.engines.engine import Feed, FeedTree
-from refactx.writing import Ordered, TextWriter, WritingOptions
 
 IDS, MOST = 12, 20
 KEPT = WritingOptions(is_end=lambda _: False, answer_line=lambda _, __: (), keeps=True, free=True)

@@ -81,7 +81,7 @@ def drop_pack_options(given: dict[str, Any]) -> None:
 
 def evaluate_pack_given(given: dict[str, Any], as_json: bool) -> None:
     """Evaluate a pack by a command's options, and print the report."""
-    from refactx.cli.translate.options import Models, TranslatorOptions, engine_of, open_translator
+    from refactx.cli.translate import Models, TranslatorOptions, engine_of, open_translator
     from refactx.eval.packs import PackEvaluationOptions, evaluate_pack
     from refactx.eval.packs.report import lines_of
     from refactx.nl2sparql import load_pack

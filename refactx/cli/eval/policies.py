@@ -7,10 +7,10 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from refactx.asking.options import Generation
+from refactx.ask.prompt import Generation
 from refactx.cli.eval.printing import print_report
 from refactx.cli.options import engine_options_of
-from refactx.cli.query.policies import SECONDS, check_place
+from refactx.cli.query import SECONDS, check_place
 from refactx.errors import InputError
 
 POLICY_GROUP = (

@@ -4,10 +4,9 @@
 `check_tokenizer` compares its vocabulary with that of an index. Importing this package does not load llama.cpp.
 """
 
-from refactx.engines.llamacpp.context import Context
 from refactx.engines.llamacpp.engine import LlamaCppEngine
-from refactx.engines.llamacpp.model import LlamaCppModel, load
-from refactx.engines.llamacpp.text import LlamaCppTokenizer
-from refactx.engines.llamacpp.text import check as check_tokenizer
+from refactx.engines.llamacpp.library import Context
+from refactx.engines.llamacpp.model import LlamaCppModel, LlamaCppTokenizer, load
+from refactx.engines.llamacpp.model import check as check_tokenizer
 
 __all__ = ["Context", "LlamaCppEngine", "LlamaCppModel", "LlamaCppTokenizer", "check_tokenizer", "load"]

@@ -1,19 +1,465 @@
-"""The engine over llama.cpp: sequences and trees as slots of one context, whose cells they share."""
+"""The engine over llama.cpp: sequences and trees as slots of one context, whose cells they share.
 
-from collections.abc import Iterable, Sequence
+A node is the last id of a path. Its cell belongs to one slot for each leaf below it, so that a leaf's slot has the
+whole path. When slots or cells run out, leaves that were not used for longest are dropped; their nodes stay, without
+slots, and are read again when they are needed.
+
+llama.cpp may read out of bounds in data that is damaged, so nothing is returned whose digest differs. A file is moved
+into place by a rename: processes may write the same one at once, and a killed one leaves a file that nobody reads.
+Keeping a state is a convenience: errors of the disk are logged at debug level, and never raised.
+"""
+
+import glob
+import hashlib
+import logging
+import os
+import re
+import tempfile
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
+from typing import Optional
 
 import numpy as np
+import platformdirs
 
 from refactx.engines.engine import Feed, FeedTree, IdPath, Logits, TreeLogits, TreeReading
-from refactx.engines.llamacpp.batch import Batch, Waiting
-from refactx.engines.llamacpp.context import Context
-from refactx.engines.llamacpp.prefixes import Prefixes
-from refactx.engines.llamacpp.reading import TreeReader, no_slot, shares
-from refactx.engines.llamacpp.slots import Slots
-from refactx.engines.llamacpp.tree import Tree, with_cells
+from refactx.engines.llamacpp.library import NO_ROOM, Context, Entry, library, package_version
+from refactx.errors import ModelError
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """The last id of a path of `depth` ids. `slots`: those that have its cell, or will when it was read.
+
+    `end`: the slot whose path ends here. `read`: whether it was ever read; `pending`: whether it waits in a batch.
+    """
+
+    depth: int
+    parent: Optional["Node"] = None
+    children: dict[int, "Node"] = field(default_factory=dict)
+    slots: set[int] = field(default_factory=set)
+    end: int | None = None
+    read: bool = False
+    pending: bool = False
+
+    def child(self, number: int) -> "Node":
+        """Return the child of an id, made if it is missing."""
+        found = self.children.get(number)
+        if found is None:
+            found = self.children[number] = Node(self.depth + 1, self)
+        return found
+
+    def path_up(self) -> Iterator["Node"]:
+        """Yield this node and those above it, without the root."""
+        node = self
+        while node.parent is not None:
+            yield node
+            node = node.parent
+
+
+class Tree:
+    """A tree over the text of a `sequence` in `slot`, which has `start` ids and then `ahead`."""
+
+    def __init__(self, sequence: int, slot: int, start: int, ahead: Sequence[int]) -> None:
+        self.sequence, self.slot, self.start, self.ahead = sequence, slot, start, tuple(ahead)
+        self.root = node = Node(0, slots={slot}, read=True)
+        for number in ahead:
+            node = node.child(number)
+            node.slots, node.read = {slot}, True
+
+    def walk(self, path: IdPath) -> list[Node]:
+        """Return the root and the nodes along a path, as far as there are any."""
+        nodes = [self.root]
+        for number in path:
+            found = nodes[-1].children.get(number)
+            if found is None:
+                break
+            nodes.append(found)
+        return nodes
+
+    def depth_ahead(self, path: IdPath) -> int:
+        """Return how many ids at the start of a path are those of `ahead`."""
+        pairs = zip(path, self.ahead, strict=False)
+        return next((n for n, (one, other) in enumerate(pairs) if one != other), min(len(path), len(self.ahead)))
+
+    def leaves(self) -> list[int]:
+        """Return the slots of its leaves."""
+        found, nodes = [], [self.root]
+        while nodes:
+            node = nodes.pop()
+            nodes += node.children.values()
+            if node.end is not None:
+                found.append(node.end)
+        return found
+
+
+def with_cells(nodes: Sequence[Node]) -> list[Node]:
+    """Return the nodes of a path, from its start, that have slots."""
+    count = next((n for n, node in enumerate(nodes) if not node.slots), len(nodes))
+    return list(nodes[:count])
+
+
+class Slots:
+    """The slots of a context. A slot that is neither free nor a leaf's belongs to a sequence, or to a batch."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._free = list(range(context.slots))
+        self._leaves: dict[int, Node] = {}  # the least recently used one first
+
+    def acquire(self, spare: int | None = None) -> int | None:
+        """Return an empty slot; None if there is none, and no leaf can be dropped. `spare`: a slot not to drop."""
+        return self._free.pop() if self._free or self.drop_leaf(spare) else None
+
+    def release(self, slot: int) -> None:
+        """Make a slot empty and free. A leaf's nodes lose it."""
+        node = self._leaves.pop(slot, None)
+        if node is not None:
+            node.end = None
+            for above in node.path_up():
+                above.slots.discard(slot)
+        self._context.remove(slot)
+        self._free.append(slot)
+
+    def move_leaf(self, slot: int, node: Node) -> None:
+        """Make `node` the end of the path of a leaf's slot, which is thereby the most recently used one."""
+        before = self._leaves.pop(slot, None)
+        if before is not None:
+            before.end = None
+        node.end = slot
+        self._leaves[slot] = node
+
+    def drop_leaf(self, spare: int | None = None) -> bool:
+        """Drop the least recently used leaf that does not wait in a batch. Return whether there was one."""
+        slot = next((slot for slot, node in self._leaves.items() if not node.pending and slot != spare), None)
+        if slot is not None:
+            self.release(slot)
+        return slot is not None
+
+    def drop_leaves(self, cells: int) -> bool:
+        """Drop leaves until that many cells are free, or as many as there are. Return whether any was dropped."""
+        dropped, freed = False, 0
+        for slot, node in list(self._leaves.items()):
+            if not node.pending:
+                freed += sum(above.slots == {slot} for above in node.path_up())
+                self.release(slot)
+                dropped = True
+            if freed >= cells:
+                break
+        return dropped
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Waiting:
+    """An id that waits. `node`: that of a tree which it reads; `into`: the vector that gets the logits after it."""
+
+    id: int
+    position: int
+    slots: Collection[int]
+    node: Node | None = None
+    into: Logits | None = None
+
+
+class Batch:
+    """At most `ids` ids and `rows` rows of logits at a time: it is read when it is full, and by `flush`."""
+
+    def __init__(self, context: Context, slots: Slots, *, ids: int, rows: int) -> None:
+        self._context, self._slots, self._ids, self._rows = context, slots, ids, rows
+        self._waiting: list[Waiting] = []
+        self._temporary: list[int] = []
+        self._wanted = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, one: Waiting) -> None:
+        """Add an id. `slots` may grow until it is read, by slots that have the same ids before it."""
+        self._waiting.append(one)
+        self._wanted += one.into is not None
+        if one.node is not None:
+            one.node.pending = True
+        if len(self._waiting) == self._ids or self._wanted == self._rows:
+            self.flush()
+
+    def release_after(self, slot: int) -> None:
+        """Release a slot when the batch was read."""
+        self._temporary.append(slot)
+
+    def flush(self) -> None:
+        """Read all that waits. Raises ModelError if the context has no room for it."""
+        self._read(self._waiting)
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove what waits, read or not."""
+        for one in self._waiting:
+            if one.node is not None:
+                one.node.pending = False
+        for slot in self._temporary:
+            self._slots.release(slot)
+        self._waiting, self._temporary, self._wanted = [], [], 0
+
+    def _read(self, some: Sequence[Waiting]) -> None:
+        if not some:
+            return
+        while self._context.decode([Entry(w.id, w.position, w.slots, w.into is not None) for w in some]) == NO_ROOM:
+            if self._slots.drop_leaves(len(some)):
+                continue
+            if len(some) == 1:
+                raise ModelError(
+                    f"the model's context of {self._context.cells:,} ids is full: give a larger one "
+                    "(--context), or write fewer texts at once"
+                )
+            half = len(some) // 2  # after the first half, leaves that were read in it can be dropped
+            self._read(some[:half])
+            self._read(some[half:])
+            return
+        wanted = [w.into for w in some if w.into is not None]
+        if wanted:
+            for into, row in zip(wanted, self._context.logits(len(wanted)), strict=True):
+                into[:] = row
+        for one in some:
+            if one.node is not None:
+                one.node.pending, one.node.read = False, True
+
+
+def shares(wanted: Sequence[int], rows: int) -> list[int]:
+    """Return how many of its wanted paths each tree reads in a step that has `rows` rows, at least one.
+
+    >>> shares([1, 100, 100], 100)
+    [1, 49, 50]
+    """
+    found, left = [0] * len(wanted), rows
+    order = sorted(range(len(wanted)), key=lambda n: wanted[n])
+    for place, number in enumerate(order):
+        found[number] = min(wanted[number], max(1, left // (len(order) - place)))
+        left -= found[number]
+    return found
+
+
+class TreeReader:
+    """Puts the missing ids of paths into a batch."""
+
+    def __init__(self, context: Context, slots: Slots, batch: Batch) -> None:
+        self._context, self._slots, self._batch = context, slots, batch
+
+    def read(self, tree: Tree, asked: FeedTree, most: int) -> TreeLogits:
+        """Read wanted paths, at most `most`, short ones first. The logits are there when the batch was read."""
+        numbers = sorted(asked.numbers, key=lambda number: len(asked.paths[number]))[:most]
+        logits = np.empty((len(numbers), self._context.vocabulary), np.float32)
+        for number, into in zip(numbers, logits, strict=True):
+            while not self._add(tree, asked.paths[number], into):
+                self._make_room()
+        return TreeLogits(numbers, logits)
+
+    def _add(self, tree: Tree, path: IdPath, into: Logits) -> bool:
+        """Add the ids of a path that have no cells, at least the last one. Return False if there is no free slot."""
+        nodes = with_cells(tree.walk(path))
+        if len(nodes) > len(path):
+            return self._add_again(tree, nodes[-1], path[-1], into)
+        slot = self._slot_after(tree, nodes)
+        if slot is None:
+            return False
+        node = nodes[-1]
+        for number in path[node.depth :]:
+            node = node.child(number)
+            node.slots.add(slot)
+            self._slots.move_leaf(slot, node)
+            wanted = into if node.depth == len(path) else None
+            self._batch.add(Waiting(number, tree.start + node.depth - 1, node.slots, node, wanted))
+        return True
+
+    def _slot_after(self, tree: Tree, nodes: Sequence[Node]) -> int | None:
+        """Return a leaf's slot that has the cells of `nodes` and no others; None if there is no free slot.
+
+        It is the slot whose path ends there, or a new one. Of the ids that wait, the new slot gets the cells with the
+        others, when they are read.
+        """
+        last = nodes[-1]
+        if last.end is not None:
+            return last.end
+        in_memory = [node for node in nodes if not node.pending][-1]
+        source = tree.slot if in_memory is tree.root else next(iter(in_memory.slots))
+        slot = self._slots.acquire(spare=source)
+        if slot is not None:
+            self._context.copy(source, slot, 0, tree.start + in_memory.depth)
+            for node in nodes[1:]:
+                node.slots.add(slot)
+        return slot
+
+    def _add_again(self, tree: Tree, node: Node, number: int, into: Logits) -> bool:
+        """Add an id that has a cell already, for its logits: by a slot that has the ids before it, for this batch.
+
+        Return False if there is no free slot, or if the id waits in the batch (a path may come twice).
+        """
+        source = next(iter(node.slots))
+        slot = None if node.pending else self._slots.acquire(spare=source)
+        if slot is None:
+            return False
+        position = tree.start + node.depth - 1
+        self._context.copy(source, slot, 0, position)
+        self._batch.release_after(slot)
+        self._batch.add(Waiting(number, position, (slot,), into=into))
+        return True
+
+    def _make_room(self) -> None:
+        """Make a slot free: leaves in the batch can be dropped when they were read, any other one if it is not needed
+        to read the next path faster."""
+        if self._batch:
+            self._batch.flush()
+        elif not self._slots.drop_leaf():
+            raise no_slot(self._context)
+
+
+def no_slot(context: Context) -> ModelError:
+    """Return the error for a sequence too many."""
+    return ModelError(
+        f"llama.cpp holds at most {context.slots} sequences, and all are in use: write fewer texts at once"
+    )
+
+
+MOST_BYTES = 1 << 30
+"""All files of a folder together."""
+
+_FORM = b"RFXSTAT1"
+_DIGEST = hashlib.sha256
+_HEADER = len(_FORM) + _DIGEST().digest_size
+_SUFFIX, _PARTIAL = ".state", ".partial"
+_ABANDONED = 3600
+"""Seconds after which a file that is not complete is taken for that of a killed process."""
+_log = logging.getLogger(__name__)
+
+
+class StateFiles:
+    """The files of a `folder`, which is made when it is needed. `most`: the bytes of all files."""
+
+    def __init__(self, folder: Path, *, most: int = MOST_BYTES) -> None:
+        self._folder, self._most = folder, most
+
+    def read(self, key: bytes) -> memoryview | None:
+        """Return the state of a key; None if there is none, or if its file is damaged."""
+        path = self._path(key)
+        try:
+            if path.stat().st_size > _HEADER + self._most:
+                return None
+            content = memoryview(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, MemoryError) as error:
+            _log.debug("cannot read %s: %r", path, error)
+            return None
+        state = content[_HEADER:]
+        if content[:_HEADER] != _header(key, state):
+            _log.debug("%s is damaged, and ignored", path)
+            return None
+        with suppress(OSError):  # a folder that cannot be written to
+            os.utime(path)
+        return state
+
+    def write(self, key: bytes, state: memoryview) -> None:
+        """Keep the state of a key, if it can be written, and remove files beyond the bound."""
+        if len(state) > self._most:
+            return
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._write(self._path(key), _header(key, state), state)
+            self._tidy()
+        except OSError as error:
+            _log.debug("cannot keep a state in %s: %r", self._folder, error)
+
+    def _path(self, key: bytes) -> Path:
+        return self._folder / f"{key.hex()}{_SUFFIX}"
+
+    def _write(self, path: Path, header: bytes, state: memoryview) -> None:
+        number, name = tempfile.mkstemp(_PARTIAL, dir=self._folder)
+        partial = Path(name)
+        try:
+            with os.fdopen(number, "wb") as file:
+                file.write(header)
+                file.write(state)
+            partial.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                partial.unlink()
+            raise
+
+    def _tidy(self) -> None:
+        """Remove the files used least recently beyond the bound, and those of killed processes."""
+        found, now = [], time.time()
+        for path in self._folder.iterdir():
+            with suppress(OSError):  # another process has removed it
+                stat = path.lstat()
+                if path.suffix == _SUFFIX:
+                    found.append((stat.st_mtime_ns, stat.st_size, path))
+                elif path.suffix == _PARTIAL and now - stat.st_mtime > _ABANDONED:
+                    path.unlink()
+        total = 0
+        for _, size, path in sorted(found, reverse=True):
+            total += size
+            if total > self._most:
+                with suppress(OSError):
+                    path.unlink()
+
+
+def _header(key: bytes, state: memoryview) -> bytes:
+    """Return what a file begins with: its form, and a digest that only this state has under this key."""
+    digest = _DIGEST(key)
+    digest.update(state)
+    return _FORM + digest.digest()
+
+
+LEAST = 16
+"""The fewest ids to keep. 16 are loaded in 0.5 ms, kept in 1 ms, and read by a small model in 50 ms (docs/decisions/0030)."""
+
+
+class Prefixes:
+    """The prefixes of a context in `files`. `kind`: what decides their states besides the ids, see `kind_of_states`."""
+
+    def __init__(self, context: Context, files: StateFiles, kind: str, *, least: int = LEAST) -> None:
+        self._context, self._files, self._least = context, files, least
+        self._kind = hashlib.sha256(kind.encode("utf-8", "surrogateescape")).digest()
+
+    def load(self, slot: int, ids: Sequence[int]) -> bool:
+        """Let an empty slot have the cells of ids. Return False if they are not kept, or if there is no room."""
+        if len(ids) < self._least:
+            return False
+        state = self._files.read(self._key(ids))
+        return state is not None and self._context.restore(slot, state, len(ids))
+
+    def save(self, slot: int, ids: Sequence[int]) -> None:
+        """Keep the cells of a slot that has read ids, if they can be written."""
+        if len(ids) >= self._least and (state := self._context.state(slot)):
+            self._files.write(self._key(ids), state)
+
+    def _key(self, ids: Sequence[int]) -> bytes:
+        return hashlib.sha256(self._kind + np.array(ids, "<i4").tobytes()).digest()
+
+
+def user_folder() -> Path:
+    """Return the folder in the user's cache."""
+    return platformdirs.user_cache_path("refactx") / "prefixes"
+
+
+def kind_of_states(file: str, context: Context, gpu_layers: int, long: bool) -> str:
+    """Describe what decides the states of a context. `file`: from `file_identity`, before the model was loaded.
+
+    `long`: whether the context is longer than the one that the model was trained with first: some models rotate by
+    other factors then. Neither the number of cells nor that of threads matters.
+    """
+    features = library().llama_print_system_info().decode("utf-8", "replace")
+    return repr((file, package_version(), features, context.exact, context.ids, gpu_layers, long))
+
+
+def file_identity(path: Path) -> str:
+    """Identify the contents of a model's files without reading them: by paths, sizes, and times of changes."""
+    split = re.fullmatch(r"(.+-)\d{5}(-of-\d{5}\.gguf)", path.name)
+    files = sorted(path.parent.glob(f"{glob.escape(split[1])}*{split[2]}")) if split else [path]
+    stats = [(file.resolve(), file.stat()) for file in files]
+    return repr([(str(file), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns) for file, stat in stats])
 
 
 @dataclass

@@ -9,7 +9,7 @@
 variables REFACTX_INDEX and REFACTX_DB. Options of a request are in its `extra_args` (`options.RequestOptions`).
 """
 
-from refactx.exports import lazy_exports
+from refactx.lazy import lazy_exports
 
 __all__ = ["FactLogitsProcessorV1", "FactLogitsProcessorV2"]
 

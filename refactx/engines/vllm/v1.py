@@ -5,11 +5,7 @@ from typing import Any, Self
 
 import torch
 
-from refactx.engines.vllm.facts import Facts, Step, open_facts
-from refactx.engines.vllm.interface import base_class
-from refactx.engines.vllm.masking import mask_rows
-from refactx.engines.vllm.options import RequestOptions
-from refactx.engines.vllm.text import RequestText
+from refactx.engines.vllm.text import Facts, RequestOptions, RequestText, Step, base_class, mask_rows, open_facts
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from refactx.eval.confidence import separation
 from refactx.eval.intervals import Estimate
 from refactx.eval.logs import RunLog
 from refactx.nl2sparql import Pack
-from refactx.nl2sparql.confidence import PackCalibration, fit
+from refactx.nl2sparql.attempt import PackCalibration, fit
 
 RIGHT = 0.5
 """A translation counts as right, for the AUC, if the F1 of its rows is more."""

@@ -21,7 +21,7 @@ from refactx.eval.packs.report import report_of
 from refactx.eval.packs.scoring import components_found, rows_f1, set_f1
 from refactx.eval.run import default_folder, open_run
 from refactx.nl2sparql import Pack, Translation, Translator
-from refactx.nl2sparql.confidence import features_of
+from refactx.nl2sparql.attempt import features_of
 from refactx.sparql.engines import EngineError, QueryRefusedError, Rows, SparqlEngine, SparqlSyntaxError
 
 Mode = Literal["prompt", "retrieval", "repair", "agent"]

@@ -22,8 +22,8 @@ from refactx.eval.policies.scores import QueryScore, score_record
 from refactx.eval.question import Question
 from refactx.eval.questions import choose_questions, read_queries
 from refactx.eval.run import open_run
-from refactx.extras import require
 from refactx.index import Index
+from refactx.lazy import require
 from refactx.sparql.engines import SparqlEngine
 
 _ENGINES = ("auto", "tree", "store")
@@ -80,7 +80,7 @@ class _Place:
     @property
     def index(self) -> Index:
         if self._index is None:
-            from refactx.connect import open_index
+            from refactx.index.open import open_index
 
             self._index = self._stack.enter_context(open_index(self._options.index, self._options.db))
         return self._index
@@ -141,7 +141,7 @@ def _experiments(
 
 
 def _settings(options: PolicyEvaluationOptions, questions: Sequence[Question]) -> dict[str, Any]:
-    from refactx.asking.prompt import load_prompt
+    from refactx.ask.prompt import load_prompt
     from refactx.sparql.policies import load_sparql_prompt
 
     prompts = [asdict(load_sparql_prompt(options.sparql_prompt)), asdict(load_prompt(options.prompt))]

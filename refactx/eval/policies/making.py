@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ParamSpec, TypeVar
 
-from refactx.engines.language_model import LanguageModel
+from refactx.ask.chat import Message
+from refactx.engines.engine import LanguageModel
 from refactx.eval.policies.options import PolicyEvaluationOptions
 from refactx.index import Index
 from refactx.sparql.policies import (
@@ -21,7 +22,6 @@ from refactx.sparql.policies import (
     make_policy,
     model_at,
 )
-from refactx.writing.conversation import Message
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -134,8 +134,8 @@ def _steered_parts(
 
         parts["open"] = PolicyParts(held=SparqlWriter(loaded, index).generate)
     if "strict" in names or "harvest" in names:
-        from refactx.asking.asker import Asker
-        from refactx.asking.prompt import load_prompt
+        from refactx.ask.asker import Asker
+        from refactx.ask.prompt import load_prompt
 
         asker = Asker(loaded, loaded.tokenizer, index, load_prompt(options.prompt))
         parts["strict"] = PolicyParts(choose=asker.query)

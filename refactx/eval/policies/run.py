@@ -23,7 +23,7 @@ from refactx.eval.question import Question
 from refactx.sparql.engines import QueryRefusedError, SparqlEngine, SparqlSyntaxError
 from refactx.sparql.ids import ids_of
 from refactx.sparql.memory import Choice
-from refactx.sparql.policies.direct import Known
+from refactx.sparql.policies.writers import Known
 from refactx.sparql.syntax import check_query
 
 GOLD = "gold"

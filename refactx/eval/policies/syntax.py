@@ -3,7 +3,7 @@
 from refactx.query.pgmr import read_pgmr
 from refactx.query.walk import QueryError
 from refactx.sparql.engines import QueryRefusedError, SparqlSyntaxError
-from refactx.sparql.policies.extraction import pgmr_in, query_in
+from refactx.sparql.policies.policy import pgmr_in, query_in
 from refactx.sparql.syntax import check_query
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from refactx.extras import require
+from refactx.lazy import require
 
 
 @dataclass(frozen=True, slots=True)

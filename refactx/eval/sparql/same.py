@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from refactx.extras import require
+from refactx.lazy import require
 
 if TYPE_CHECKING:
     from refactx.query.pgmr.syntax import Shape

@@ -9,7 +9,7 @@ docs/reference/file-formats.md describes the file. `refactx.share` writes it, an
 
 from typing import TYPE_CHECKING
 
-from refactx.exports import lazy_exports
+from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from refactx.index.file.source import FileSource

@@ -7,7 +7,7 @@ from hashlib import sha256
 from refactx.nl2sparql.frozen.cache import cached
 from refactx.nl2sparql.frozen.freezing import Frozen, freeze
 from refactx.nl2sparql.pack import Pack
-from refactx.nl2sparql.rules.places import Place
+from refactx.nl2sparql.rule_checks import Place
 from refactx.paths import refactx_home
 from refactx.sparql.engines import SparqlEngine
 

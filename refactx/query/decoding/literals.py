@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from refactx.query.values import Ordered
-from refactx.tree.children import Tokens
+from refactx.tree.tree import Tokens
 
 _MONTH, _DAY = r"(?:0[1-9]|1[0-2])", r"(?:0[1-9]|[12]\d|3[01])"
 _WHOLE: dict[Ordered, re.Pattern[str]] = {

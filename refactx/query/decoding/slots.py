@@ -10,11 +10,11 @@ from functools import cached_property
 
 import numpy as np
 
-from refactx.decoding.lookups import Lookup, Lookups
+from refactx.decoding.states import Lookup, Lookups
 from refactx.fact import ALIAS
 from refactx.query.decoding.literals import Literals, may_begin
 from refactx.query.values import Ordered
-from refactx.tree.children import NO_TOKENS, MemoryTree, Path, Tokens
+from refactx.tree.tree import NO_TOKENS, MemoryTree, Path, Tokens
 
 _ALIAS_END = f"{ALIAS}>".encode()
 _ALIAS_BEGUN = tuple(_ALIAS_END[:size] for size in range(1, len(_ALIAS_END)))

@@ -8,7 +8,7 @@ imported when they are first used, since they need psycopg.
 
 from typing import TYPE_CHECKING
 
-from refactx.exports import lazy_exports
+from refactx.lazy import lazy_exports
 from refactx.query.pgmr.mentions import Mention, Names, Refusal, RefusedError, Resolver
 from refactx.query.pgmr.prologue import with_declarations
 from refactx.query.pgmr.query import BatchResolver, PgmrQuery

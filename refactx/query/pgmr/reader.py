@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from refactx.extras import require
+from refactx.lazy import require
 from refactx.query.pgmr.inline import tokens_of
 from refactx.query.pgmr.inline_reader import has_labels, read_inline
 from refactx.query.pgmr.mapping import EXPECTED, read_mapping

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from refactx.extras import require
+from refactx.lazy import require
 from refactx.query.pgmr.inline import tokens_of
 from refactx.query.pgmr.mapping import clean_mention, write_mapping
 from refactx.query.pgmr.mentions import Kind, Mention, Names, kind_of

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from refactx.extras import require
 from refactx.fact import ALIAS, ALIAS_OF
+from refactx.lazy import require
 from refactx.query.fact_set import FactSet
 from refactx.query.sparql.patterns import Condition, Edge, Patterns, Step, Term
 from refactx.query.sparql.predicates import Names, NotAWalk

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from refactx.ask.chat import Message, conversation_ids, without_control
+from refactx.ask.writer import Ordered, TextWriter, WritingError, WritingOptions
 from refactx.decoding.states import InQuery
-from refactx.engines.language_model import LanguageModel
+from refactx.engines.engine import LanguageModel
 from refactx.errors import InputError, ModelError
 from refactx.index.index import Index
 from refactx.sparql.decoding.closing import closed
 from refactx.sparql.decoding.grammar import END, TRIGGER, SparqlGrammar
-from refactx.writing import Ordered, TextWriter, WritingError, WritingOptions
-from refactx.writing.conversation import Message, conversation_ids, without_control
 
 MAX_NEW_TOKENS = 200
 """The most tokens of a query: few have more than 100."""

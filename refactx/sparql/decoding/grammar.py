@@ -1,4 +1,4 @@
-"""SPARQL with the names of an index: a second grammar of a state machine (`refactx.decoding.second_grammar`).
+"""SPARQL with the names of an index: a second grammar of a state machine (`refactx.decoding.states`).
 
 llguidance says which tokens of SPARQL's text may follow, and where a name or a variable may stand. There, the tree of the
 index and the variables so far say which tokens may follow. A state is a pure function of the ids after the trigger.
@@ -8,11 +8,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from refactx.decoding.lookups import Lookup, Lookups
-from refactx.decoding.states import FactSource
+from refactx.decoding.states import FactSource, Lookup, Lookups
 from refactx.errors import ModelError
-from refactx.extras import require
 from refactx.index.index import Index
+from refactx.lazy import require
 from refactx.query.decoding.slots import Begun
 from refactx.sparql.decoding.matching import Matcher, matcher_of
 from refactx.sparql.decoding.names import TreeNames
@@ -20,7 +19,7 @@ from refactx.sparql.decoding.placeholder import Placeholder
 from refactx.sparql.decoding.scope import Scope
 from refactx.sparql.decoding.states import Point, SparqlState, Way
 from refactx.sparql.decoding.variables import Texts
-from refactx.tree.children import Path, Tokens
+from refactx.tree.tree import Path, Tokens
 
 TRIGGER = "SPARQL:"
 END = b"\n"
@@ -50,7 +49,7 @@ class SparqlGrammar:
 
 
 class BoundSparql:
-    """The grammar of SPARQL for one index (`refactx.decoding.second_grammar.LineGrammar`). Threads may share it.
+    """The grammar of SPARQL for one index (`refactx.decoding.states.LineGrammar`). Threads may share it.
 
     Raises as `SparqlGrammar.bind` does. Methods raise as `Index.children` does.
     """

@@ -14,7 +14,7 @@ from refactx.errors import ModelError
 from refactx.sparql.decoding.lark import grammar
 from refactx.sparql.decoding.placeholder import Placeholder
 from refactx.tokenizer import FactTokenizer
-from refactx.tree.children import Tokens
+from refactx.tree.tree import Tokens
 
 _SPECIAL = b"\xff"
 """What llguidance takes for the first byte of a special token: it is in no UTF-8 text."""

@@ -12,7 +12,7 @@ from refactx.query.decoding.memo import Memo
 from refactx.query.decoding.slots import Begun, Subjects
 from refactx.query.tree_walks import Units
 from refactx.sparql.names import Names
-from refactx.tree.children import MemoryTree, Path
+from refactx.tree.tree import MemoryTree, Path
 
 MOST_SUBJECTS = 1_000
 """The most subjects whose properties are kept as trees."""

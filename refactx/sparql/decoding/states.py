@@ -10,7 +10,7 @@ from refactx.query.decoding.slots import Begun
 from refactx.sparql.decoding.matching import Matcher
 from refactx.sparql.decoding.placeholder import Placeholder
 from refactx.sparql.decoding.scope import Scope
-from refactx.tree.children import NO_TOKENS, Path, Tokens
+from refactx.tree.tree import NO_TOKENS, Path, Tokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import numpy as np
 
 from refactx.query.decoding.slots import Begun
 from refactx.sparql.decoding.scope import Choice
-from refactx.tree.children import NO_TOKENS, Path, Tokens
+from refactx.tree.tree import NO_TOKENS, Path, Tokens
 
 LONGEST = 24
 """The most characters of a variable, without `?`."""

@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING
 
-from refactx.exports import lazy_exports
+from refactx.lazy import lazy_exports
 from refactx.sparql.engines.engine import (
     EngineError,
     EngineTimeoutError,
@@ -21,19 +21,12 @@ from refactx.sparql.engines.engine import (
 
 if TYPE_CHECKING:
     from refactx.sparql.engines.endpoint import EndpointEngine
-    from refactx.sparql.engines.opening import EngineName, open_engine
-    from refactx.sparql.engines.store import StoreEngine
-    from refactx.sparql.engines.tree import TreeEngine
+    from refactx.sparql.engines.index import EngineName, StoreEngine, TreeEngine, open_engine
 
 __all__ = ["EndpointEngine", "EngineError", "EngineName", "EngineTimeoutError", "QueryRefusedError", "Result", "Rows"]
 __all__ += ["SparqlEngine", "SparqlSyntaxError", "StoreEngine", "Term", "TreeEngine", "UnknownFunctionError"]
 __all__ += ["UnreachableError", "open_engine"]
 __getattr__ = lazy_exports(
     __name__,
-    {
-        "endpoint": "EndpointEngine",
-        "opening": "EngineName open_engine",
-        "store": "StoreEngine",
-        "tree": "TreeEngine",
-    },
+    {"endpoint": "EndpointEngine", "index": "EngineName open_engine StoreEngine TreeEngine"},
 )

@@ -10,21 +10,26 @@ Names are imported when they are first used: some need psycopg, and `patterns_of
 
 from typing import TYPE_CHECKING
 
-from refactx.exports import lazy_exports
+from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from refactx.sparql.memory.building import BuildResult, build_memory
-    from refactx.sparql.memory.choices import Choice, Refused, Resolved
-    from refactx.sparql.memory.encoders import load_encoder
-    from refactx.sparql.memory.entry import Encoder, Entry, Memory, Near
-    from refactx.sparql.memory.feasibility import FactFeasibility, Feasible
-    from refactx.sparql.memory.name_memory import NameMemory
-    from refactx.sparql.memory.opening import open_memory
-    from refactx.sparql.memory.patterns import Pattern, patterns_of
-    from refactx.sparql.memory.resolver import MemoryResolver
-    from refactx.sparql.memory.thresholds import Pair, Threshold, Thresholds, best_threshold
-    from refactx.sparql.memory.vector_memory import VectorMemory
-    from refactx.sparql.memory.without import MemoryWithout
+    from refactx.sparql.memory.entry import (
+        Choice,
+        Encoder,
+        Entry,
+        Memory,
+        Near,
+        Pair,
+        Refused,
+        Resolved,
+        Threshold,
+        Thresholds,
+        best_threshold,
+    )
+    from refactx.sparql.memory.name_memory import MemoryWithout, NameMemory
+    from refactx.sparql.memory.opening import load_encoder, open_memory
+    from refactx.sparql.memory.resolver import FactFeasibility, Feasible, MemoryResolver, Pattern, patterns_of
+    from refactx.sparql.memory.vector_memory import BuildResult, VectorMemory, build_memory
 
 __all__ = ["BuildResult", "Choice", "Encoder", "Entry", "FactFeasibility", "Feasible", "Memory", "MemoryResolver"]
 __all__ += ["MemoryWithout", "NameMemory", "Near", "Pair", "Pattern", "Refused", "Resolved", "Threshold", "Thresholds"]

@@ -2,21 +2,264 @@
 
 A label that the memory has means what has it: of several the one with the description, or else the one whose patterns
 match and whose description is nearest. Of other mentions the nearest entries are candidates. All mentions of a query are
-chosen together (`refactx.sparql.memory.joint`). What is only near, or has the label and another description, has to be
+chosen together (`refactx.sparql.memory.resolver`). What is only near, or has the label and another description, has to be
 similar enough, or the query is refused: what it means may be missing.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+from typing import Any, Protocol
 
-from refactx.query.pgmr import Mention, PgmrQuery, Refusal
-from refactx.sparql.memory.choices import Choice, How, Option, Refused, Resolved
-from refactx.sparql.memory.entry import Entry, Memory, mention_text
-from refactx.sparql.memory.feasibility import Feasible
-from refactx.sparql.memory.joint import JointChoice
-from refactx.sparql.memory.matching import is_described
-from refactx.sparql.memory.patterns import Pattern, patterns_of
-from refactx.sparql.memory.thresholds import Match, Thresholds
+from rdflib import URIRef
+from rdflib.paths import InvPath, MulPath, SequencePath
+
+from refactx.index.index import Index
+from refactx.query.pgmr import Mention, PgmrQuery, Refusal, with_declarations
+from refactx.query.sparql.tree import name_of, parse_sparql
+from refactx.query.tree_facts import TreeFacts
+from refactx.sparql.memory.entry import (
+    Choice,
+    Entry,
+    How,
+    Match,
+    Memory,
+    Option,
+    Refused,
+    Resolved,
+    Thresholds,
+    is_described,
+    mention_text,
+)
+
+_PROPERTY = "http://www.wikidata.org/prop/"
+_OF_SUBJECT = (f"{_PROPERTY}direct/", _PROPERTY)
+"""Namespaces of properties whose subject is the entity: that of claims, and that which leads to statements."""
+_OF_OBJECT = (f"{_PROPERTY}direct/", f"{_PROPERTY}statement/")
+"""Namespaces of properties whose object is the value: that of claims, and that of statements."""
+_OPTIONAL = ("OptionalGraphPattern", "MinusGraphPattern", "ServiceGraphPattern", "Filter")
+_INNER = ("part", "graph", "where")
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A triple pattern, by placeholders: an entity has a relation, or (`inverse`) is the value of one.
+
+    >>> Pattern("entity1", "relation1").inverse
+    False
+    """
+
+    entity: str
+    relation: str
+    inverse: bool = False
+
+
+def patterns_of(query: PgmrQuery) -> tuple[Pattern, ...]:
+    """Return the patterns of a query that relate a placeholder of an entity with one of a relation.
+
+    Those are left out that answers may match or not: in OPTIONAL, MINUS, FILTER and SERVICE, on one side of a UNION or
+    of `|`, below `*`; and qualifiers. Raises QueryError if the query is not SPARQL.
+
+        patterns_of(read_pgmr("SELECT ?x { ?x wdt:relation1 entity1 } ..."))  # (Pattern("entity1", "relation1", True),)
+    """
+    found = dict.fromkeys(_patterns(parse_sparql(with_declarations(query.sparql))))
+    return tuple(one for one in found if {one.entity, one.relation} <= query.mentions.keys())
+
+
+def _patterns(node: Any) -> Iterator[Pattern]:
+    if isinstance(node, list):
+        for part in node:
+            yield from _patterns(part)
+        return
+    name = name_of(node)
+    if name == "TriplesBlock":
+        for block in node.triples:
+            for subject, predicate, value in zip(block[::3], block[1::3], block[2::3], strict=True):
+                yield from _of_path(subject, predicate, value)
+    elif (
+        name is not None and name not in _OPTIONAL and not (name == "GroupOrUnionGraphPattern" and len(node.graph) > 1)
+    ):
+        for part in _INNER:
+            if node.get(part) is not None:
+                yield from _patterns(node.get(part))
+
+
+def _of_path(subject: Any, path: Any, value: Any) -> Iterator[Pattern]:
+    if isinstance(path, URIRef):
+        relation, namespace = _split(path)
+        for entity, inverse, spaces in ((subject, False, _OF_SUBJECT), (value, True, _OF_OBJECT)):
+            if isinstance(entity, URIRef) and namespace in spaces:
+                yield Pattern(_split(entity)[0], relation, inverse)
+    elif isinstance(path, InvPath):
+        yield from _of_path(value, path.arg, subject)
+    elif isinstance(path, MulPath) and path.mod == "+":
+        yield from _of_path(subject, path.path, value)
+    elif isinstance(path, SequencePath):
+        # A step that may be left out says nothing of the ends, nor do those after it.
+        yield from _of_path(subject, path.args[0], None)
+        yield from _of_path(None, path.args[-1], value)
+
+
+def _split(uri: URIRef) -> tuple[str, str]:
+    namespace, _, name = str(uri).rpartition("/")
+    return name, f"{namespace}/"
+
+
+Reading = tuple[str, bool]
+"""The id of a property, and whether it is read backwards, from its values."""
+
+KEPT = 10_000
+"""The entities whose properties are kept: some 20 MB."""
+
+
+class Feasible(Protocol):
+    """What is known of the facts of entities. Methods raise as `refactx.Index.children` does."""
+
+    def readings(self, ids: Sequence[str]) -> Mapping[str, Mapping[Reading, int]]:
+        """Return the properties that entities have, or are the values of, with numbers of facts, by the entities' ids."""
+        ...
+
+    def is_known(self, reading: Reading) -> bool:
+        """Return whether all facts of a property are found, read so. Those read backwards may be unknown."""
+        ...
+
+
+class FactFeasibility:
+    """The properties of entities in an open index: a `Feasible`.
+
+    Safe to share between threads. Louisiana has four nicknames:
+
+        FactFeasibility(index).readings(["Q1588"])["Q1588"]["P1449", False]  # 4
+    """
+
+    def __init__(self, index: Index) -> None:
+        self._index, self._facts = index, TreeFacts(index)
+        self._lock = threading.Lock()
+        self._state: object = None
+        self._readings: dict[str, Mapping[Reading, int]] = {}
+        self._inverse: dict[str, bool] = {}
+
+    def readings(self, ids: Sequence[str]) -> dict[str, Mapping[Reading, int]]:
+        """Return the properties that entities have, or are the values of, with numbers of facts, by the entities' ids.
+
+        An entity that the index does not name has none.
+        """
+        with self._lock:
+            self._renew()
+            unknown = [one for one in dict.fromkeys(ids) if one not in self._readings]
+            names = self._index.names_of(unknown) if unknown else {}
+            counts = {id_: self._facts.predicates(name) for id_, name in names.items()}
+            described = self._facts.describe(list({name for some in counts.values() for name in some}))
+            for id_ in unknown:
+                some: dict[Reading, int] = {}
+                for name, count in counts.get(id_, {}).items():
+                    predicate = described.get(name)
+                    if predicate is None or predicate.id is None:
+                        continue
+                    for reading in _readings(predicate.id, predicate.inverse, predicate.also):
+                        some[reading] = some.get(reading, 0) + count
+                self._readings[id_] = some
+            return {id_: self._readings[id_] for id_ in ids}
+
+    def is_known(self, reading: Reading) -> bool:
+        """Return whether all facts of a property are found, read so: backwards, if the index has its inverse facts."""
+        property_, inverse = reading
+        with self._lock:
+            self._renew()
+            if inverse and property_ not in self._inverse:
+                self._inverse[property_] = property_ in self._index.names_of([property_], inverse=True)
+            return not inverse or self._inverse[property_]
+
+    def _renew(self) -> None:
+        """Forget what was read if the index has changed, or if it is much."""
+        state = (self._index.name_tables, *(id(tree) for _, tree in self._index.segments))
+        if state != self._state or len(self._readings) > KEPT:
+            self._state, self._readings, self._inverse = state, {}, {}
+
+
+def _readings(property_: str, inverse: bool, also: Iterable[str]) -> list[Reading]:
+    return [(property_, inverse), *((other, not inverse) for other in also)]
+
+
+COMBINATIONS = 20_000
+"""The most combinations of candidates that are compared for one query: 0.1 s."""
+MATCH = 0.5
+"""How much similarity a pattern that matches outweighs."""
+FACTS = 0.2
+"""How much similarity the facts of a candidate outweigh, if all facts of the candidates of its mention are its own."""
+
+
+class JointChoice:
+    """The candidates of a query's mentions, and the patterns between these, by placeholder. Each mention has at least
+    one candidate, those with most weight first.
+
+    A combination of candidates is as good as the sum of their weights, with `MATCH` for each pattern that matches facts.
+    Entities that have more facts are likelier (`FACTS`). Raises as `feasible` does.
+    """
+
+    def __init__(
+        self, feasible: Feasible, options: Mapping[str, Sequence[Option]], patterns: Sequence[Pattern]
+    ) -> None:
+        self._feasible, self._options, self._patterns = feasible, options, patterns
+        entities = [
+            option.choice.entry.id
+            for name, some in options.items()
+            if len(some) > 1 or any(pattern.entity == name for pattern in patterns)
+            for option in some
+            if option.choice.mention.kind == "entity"
+        ]
+        self._readings = feasible.readings(entities) if entities else {}
+
+    def best(self) -> dict[str, Choice]:
+        """Return the choice of each mention."""
+        weighted = {name: self._weighted(some) for name, some in self._options.items()}
+        bound = {name for pattern in self._patterns for name in (pattern.entity, pattern.relation)}
+        chosen = {name: some[0].choice for name, some in weighted.items() if name not in bound}
+        together = _trimmed({name: some for name, some in weighted.items() if name in bound})
+        combinations = (dict(zip(together, some, strict=True)) for some in product(*together.values()))
+        chosen |= {name: option.choice for name, option in max(combinations, key=self._worth).items()}
+        return {name: chosen[name] for name in self._options}
+
+    def matches(self, pattern: Pattern, chosen: Mapping[str, Choice]) -> bool:
+        """Return whether a pattern matches a fact, or may match one that is not known."""
+        return self._match(pattern, chosen[pattern.entity].entry.id, chosen[pattern.relation].entry.id)
+
+    def _worth(self, combination: Mapping[str, Option]) -> float:
+        ids = {name: option.choice.entry.id for name, option in combination.items()}
+        matches = sum(self._match(one, ids[one.entity], ids[one.relation]) for one in self._patterns)
+        return sum(option.weight for option in combination.values()) + MATCH * matches
+
+    def _match(self, pattern: Pattern, entity: str, relation: str) -> bool:
+        reading: Reading = (relation, pattern.inverse)
+        return bool(self._readings[entity].get(reading)) or not self._feasible.is_known(reading)
+
+    def _weighted(self, options: Sequence[Option]) -> list[Option]:
+        """Return options with more weight for those with more facts, in order."""
+        facts = [sum(self._readings.get(option.choice.entry.id, {}).values()) for option in options]
+        total = sum(facts)
+        if len(options) < 2 or not total:
+            return list(options)
+        weighted = [
+            Option(option.choice, option.weight + FACTS * count / total)
+            for option, count in zip(options, facts, strict=True)
+        ]
+        return sorted(weighted, key=lambda one: -one.weight)
+
+
+def _trimmed(options: Mapping[str, Sequence[Option]]) -> dict[str, list[Option]]:
+    """Return options without those of least weight of the mentions that have most, until there are few combinations.
+
+    >>> options = [Option(None, weight) for weight in range(1000)]
+    >>> [len(some) for some in _trimmed({"a": options, "b": options[:5]}).values()]
+    [1000, 5]
+    """
+    kept = {name: list(some) for name, some in options.items()}
+    while prod(map(len, kept.values())) > COMBINATIONS:
+        max(kept.values(), key=len).pop()
+    return kept
+
 
 CANDIDATES = 10
 """The nearest entries of a mention that are candidates."""

@@ -15,13 +15,21 @@ of a `CancellableModel` can be ended while they are written.
 
 from typing import TYPE_CHECKING
 
-from refactx.exports import lazy_exports
+from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from refactx.sparql.policies.engine_model import EngineTextModel
-    from refactx.sparql.policies.making import PolicyParts, make_policy, model_at
-    from refactx.sparql.policies.policy import POLICIES, CancellableModel, Policy, PolicyName, TextModel, Written
-    from refactx.sparql.policies.prompt import SparqlPrompt, load_sparql_prompt
+    from refactx.sparql.policies.policy import (
+        POLICIES,
+        CancellableModel,
+        Policy,
+        PolicyName,
+        SparqlPrompt,
+        TextModel,
+        Written,
+        load_sparql_prompt,
+    )
+    from refactx.sparql.policies.writers import PolicyParts, make_policy, model_at
 
 __all__ = ["POLICIES", "CancellableModel", "EngineTextModel", "Policy", "PolicyName", "PolicyParts", "SparqlPrompt"]
 __all__ += ["TextModel", "Written", "load_sparql_prompt", "make_policy", "model_at"]

@@ -4,13 +4,11 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from threading import Lock
 
-from refactx.engines.language_model import LanguageModel
+from refactx.ask.chat import Message, conversation_ids, without_control
+from refactx.ask.writer import MOST_SHARED, Ordered, TextWriter, Writer, WritingError, WritingOptions
+from refactx.engines.engine import LanguageModel
 from refactx.errors import InputError, ModelError
 from refactx.models.loading import check_chat_template
-from refactx.writing import Ordered, TextWriter, WritingError, WritingOptions
-from refactx.writing.conversation import Message, conversation_ids, without_control
-from refactx.writing.shared import MOST_SHARED
-from refactx.writing.texts import Writer
 
 LEAST = 64
 """The fewest tokens of room for a reply: with less, most queries would be cut."""
@@ -98,8 +96,8 @@ class EngineTextModel:
 
 def _generating(model: LanguageModel) -> Writer:
     """Return a writer for a model without an engine: by Transformers' `generate`."""
-    from refactx.engines.hf.language_model import TransformersModel
-    from refactx.grounded.writer import GenerateWriter
+    from refactx.ask.grounded import GenerateWriter
+    from refactx.engines.transformers.rows import TransformersModel
 
     if not isinstance(model, TransformersModel):
         raise TypeError("a model without an engine is one of Transformers")

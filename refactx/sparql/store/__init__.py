@@ -12,20 +12,15 @@ Names are imported when they are first used: to make a store needs psycopg, to o
 
 from typing import TYPE_CHECKING
 
-from refactx.exports import lazy_exports
-from refactx.sparql.store.errors import StoreError
+from refactx.lazy import lazy_exports
+from refactx.sparql.store.folder import StoreError
 
 if TYPE_CHECKING:
-    from refactx.sparql.store.building import StoreReport, build_store
-    from refactx.sparql.store.opening import FactStore, describe_store, open_store
-    from refactx.sparql.store.updating import update_store
+    from refactx.sparql.store.building import StoreReport, build_store, update_store
+    from refactx.sparql.store.folder import FactStore, describe_store, open_store
 
 __all__ = ["FactStore", "StoreError", "StoreReport", "build_store", "describe_store", "open_store", "update_store"]
 __getattr__ = lazy_exports(
     __name__,
-    {
-        "building": "StoreReport build_store",
-        "opening": "FactStore describe_store open_store",
-        "updating": "update_store",
-    },
+    {"building": "StoreReport build_store update_store", "folder": "FactStore describe_store open_store"},
 )

@@ -1,8 +1,21 @@
-"""The building of a store: all facts of an index become triples, in one pass."""
+"""The building of a store from an index, and its update after a change of the index.
+
+A triple is removed if its fact was forgotten and no other fact gives it: `<1.5>` and `<1.50>` are one number. So for
+each forgotten fact the other facts of its subject and predicate are read.
+
+Facts that have not changed give the triples that they gave before. Where they would not, CannotFollowError is raised:
+if facts had a name before it got an id, or if a property gets objects of another kind, so that its values become
+literals of other datatypes.
+
+Where the index was compacted, the store moves to the new tables by the note of the compaction
+(`refactx.postgres.entry.after_compactions`). A store that cannot follow is built anew: if it belongs to an earlier
+index of the name or is damaged, if too much has changed, or in rare cases in which facts that have not changed would
+become other triples (`refactx.sparql.store.building`).
+"""
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
@@ -10,14 +23,25 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
-from pyoxigraph import Quad, Store
+from pyoxigraph import Literal, NamedNode, Quad, Store
 
-from refactx.fact import DESCRIPTIONS
+from refactx.errors import IndexNotFoundError
+from refactx.fact import DESCRIPTIONS, Fact
 from refactx.index import Index, Named
-from refactx.postgres.marks import IndexMark
-from refactx.sparql.store.folder import StoreFolder, folder_of
-from refactx.sparql.store.mark import StoreMark
-from refactx.sparql.store.triples import Triples, own_names
+from refactx.index.index import changed_sequences, fact_of
+from refactx.postgres.catalogue import find_index
+from refactx.postgres.entry import IndexMark, after_compactions
+from refactx.query.tree_facts import TreeFacts
+from refactx.sparql.store.folder import (
+    READ_ERRORS,
+    FactStore,
+    StoreError,
+    StoreFolder,
+    StoreMark,
+    folder_of,
+    open_latest,
+)
+from refactx.sparql.store.triples import LABEL, OWN, Triples, entity, literal, own, own_names, property_
 
 BATCH = 8192
 """Facts that become triples together."""
@@ -143,3 +167,269 @@ def all_names(index: Index) -> dict[str, Named]:
     for key, block in reversed(index.name_rows()):  # the latest table is the first, and it decides
         named |= index.unpack_names(key, block)
     return named
+
+
+SMALL = 10_000
+"""So many changed facts are followed however few the index has."""
+_PART = 4  # to follow more than a quarter of the facts takes longer than to build the store anew
+
+
+class CannotFollowError(Exception):
+    """A store has to be built anew; the message says why."""
+
+
+@dataclass(slots=True)
+class Delta:
+    """Triples to add to a store, and triples to remove from it; and the odd dates of those (`Triples.odd_dates`)."""
+
+    added: set[Quad] = field(default_factory=set)
+    removed: set[Quad] = field(default_factory=set)
+    odd_dates: dict[str, str] = field(default_factory=dict)
+
+
+def delta_since(before: IndexMark, index: Index, store: Store) -> Delta:
+    """Return what brings a store from an earlier mark of its index to the index's snapshot.
+
+    `store` is only read. Memory holds the changed facts. Raises CannotFollowError, IndexNotFoundError if the index is
+    compacted meanwhile, and as `Index.children` does.
+    """
+    return _Differences(before, index, store).find()
+
+
+class _Differences:
+    def __init__(self, before: IndexMark, index: Index, store: Store) -> None:
+        self._index, self._store, self._snapshot = index, store, index.snapshot
+        known = {number for number, _ in before.segments}
+        self._segments = [(s.sign, s.tree) for s in self._snapshot.segments if s.number not in known]
+        self._old_tables = [number for number, _ in reversed(before.names)]
+        self._new_tables = [table for table in self._snapshot.name_tables if table not in self._old_tables]
+        self._triples: Triples = triples_of(index, lambda names: self._find(self._snapshot.name_tables, names))
+        self._facts = TreeFacts(index)
+
+    def find(self) -> Delta:
+        changed = sum(tree.facts for _, tree in self._segments)
+        if changed > max(SMALL, self._index.facts // _PART):
+            raise CannotFollowError(f"{changed:,} facts have changed, of {self._index.facts:,}")
+        new = self._new_names()
+        delta, described = Delta(), set[str]()
+        for sign, facts in self._changed_facts():
+            found = [triple for triple in self._triples.of(facts) if triple is not None]
+            described |= {fact.subject for fact in facts if fact.predicate in DESCRIPTIONS}
+            if sign > 0:
+                delta.added |= _as_stored(found)
+                delta.added |= {self._triples.label(name, None) for triple in found for name in own_names(triple)}
+            else:
+                delta.removed |= _as_stored(found) - self._remaining(facts)
+        delta.removed -= delta.added
+        delta.removed |= set(self._unused_labels(delta))
+        self._label(new, described, delta)
+        return Delta(
+            {triple for triple in delta.added if triple not in self._store},
+            {triple for triple in delta.removed if triple in self._store},
+            self._triples.odd_dates,
+        )
+
+    # --- Names
+
+    def _new_names(self) -> dict[str, Named]:
+        """Return the names that the store does not have yet. Raise CannotFollowError if they change other triples."""
+        found: dict[str, Named] = {}
+        for table in reversed(self._new_tables):
+            for key, block in self._index.name_table_rows(table):
+                found |= self._index.unpack_names(key, block)
+        old = self._find(self._old_tables, set(found))
+        mixed: dict[NamedNode, bool] = {}
+        for name, named in found.items():
+            before = old.get(name)
+            if before is None:
+                self._check_unused(name, mixed)
+            elif before.object_kind != named.object_kind:
+                self._check_kind(name, named)
+        return {name: named for name, named in found.items() if name not in old}
+
+    def _check_unused(self, name: str, mixed: dict[NamedNode, bool]) -> None:
+        """Raise CannotFollowError if facts have a name that is new, as that of something without an id or as text."""
+        if self._is_used(own(name), set()):
+            raise CannotFollowError(f"<{name}> has got an id")
+        for text in {Literal(name), literal(name, "mixed")}:
+            for quad in self._store.quads_for_pattern(None, None, text):
+                if quad.predicate not in mixed:
+                    mixed[quad.predicate] = self._may_name(quad.predicate)
+                if mixed[quad.predicate]:
+                    raise CannotFollowError(f"the text <{name}> has become the name of an entity")
+
+    def _may_name(self, predicate: NamedNode) -> bool:
+        """Return whether the objects of a property may be entities."""
+        id_ = predicate.value.rpartition("/")[2]
+        (name,) = self._index.names_of([id_]).values() or (None,)
+        kinds = self._index.ids_of([name]) if name is not None else {}
+        return name not in kinds or kinds[name].object_kind in ("entity", "mixed")
+
+    def _check_kind(self, name: str, named: Named) -> None:
+        """Raise CannotFollowError if a property whose objects are of another kind now has objects without an id."""
+        for quad in self._store.quads_for_pattern(None, property_(named.id), None):
+            if not isinstance(quad.object, NamedNode) or quad.object.value.startswith(OWN):
+                raise CannotFollowError(f"<{name}> has got objects of another kind")
+
+    def _label(self, new: Mapping[str, Named], described: set[str], delta: Delta) -> None:
+        """Label new names, and again those whose descriptions have changed: a label is a name without these."""
+        named = {**self._find(self._snapshot.name_tables, described), **new}
+        descriptions = self._descriptions([name for name in named if name.endswith(")")])
+        for name, one in named.items():
+            if one.object_kind == "inverse":
+                continue
+            label = self._triples.label(name, one, descriptions.get(name, ()))
+            there = set(self._store.quads_for_pattern(entity(one.id), LABEL, None))
+            delta.removed |= there - {label}
+            delta.added |= {label} - there
+
+    def _descriptions(self, names: Sequence[str]) -> dict[str, list[str]]:
+        found = defaultdict[str, list[str]](list)
+        for predicate in DESCRIPTIONS:
+            for name, description in self._facts.objects(names, predicate):
+                found[name].append(description)
+        return found
+
+    def _unused_labels(self, delta: Delta) -> Iterator[Quad]:
+        """Yield the labels of names without ids that no triple is about any more."""
+        for name in {name for triple in delta.removed for name in own_names(triple)}:
+            label = self._triples.label(name, None)
+            if label not in delta.added and not self._is_used(own(name), {*delta.removed, label}):
+                yield label
+
+    def _is_used(self, node: NamedNode, without: set[Quad]) -> bool:
+        """Return whether the store has triples about a node, other than some."""
+        patterns = ((node, None, None), (None, node, None), (None, None, node))
+        return any(quad not in without for pattern in patterns for quad in self._store.quads_for_pattern(*pattern))
+
+    # --- Facts
+
+    def _changed_facts(self) -> Iterator[tuple[int, list[Fact]]]:
+        """Yield added (1) and forgotten (-1) facts, a few at a time."""
+        index = self._index
+        sequences = changed_sequences(self._segments)
+        while some := list(islice(sequences, BATCH)):
+            for sign in (1, -1):
+                facts = [
+                    fact_of(tokens, index.tokenizer, index.terminator, index.name)
+                    for own, tokens in some
+                    if own == sign
+                ]
+                if facts:
+                    yield sign, facts
+
+    def _remaining(self, forgotten: Sequence[Fact]) -> set[Quad]:
+        """Return the triples of the facts that the index still has of the same subjects and predicates."""
+        subjects: dict[str, dict[str, None]] = defaultdict(dict)
+        for fact in forgotten:
+            for predicate in DESCRIPTIONS if fact.predicate in DESCRIPTIONS else (fact.predicate,):
+                subjects[predicate][fact.subject] = None
+        found = set[Quad]()
+        for predicate, some in subjects.items():
+            facts = (
+                Fact(subject, predicate, object_, "", (0, 0)) for subject, object_ in self._objects(some, predicate)
+            )
+            while batch := list(islice(facts, BATCH)):
+                found |= _as_stored(triple for triple in self._triples.of(batch) if triple is not None)
+        return found
+
+    def _objects(self, subjects: Iterable[str], predicate: str) -> Iterator[tuple[str, str]]:
+        return self._facts.objects(list(subjects), predicate)
+
+    def _find(self, tables: Sequence[int], names: set[str]) -> dict[str, Named]:
+        """Return the entities of names by some name tables, the latest first."""
+        return self._index.ids_in(tables, names)
+
+
+def _as_stored(triples: Iterable[Quad]) -> set[Quad]:
+    """Return triples as a store gives them back: it has 1.5 for 1.50."""
+    store = Store()
+    store.extend(triples)
+    return set(store)
+
+
+def update_store(index: Index, *, advance: Advance = lambda done: None) -> StoreReport:
+    """Bring the store of an index to what the index has now. Build it if there is none, or if it cannot follow.
+
+    The index is refreshed first. Readers keep the store as it was. `advance` is called as facts are done.
+
+    Raises as `refactx.sparql.store.build_store` does.
+    """
+    folder = folder_of(index)
+    with folder.writing() as path:
+        try:
+            store = open_latest(folder, index.name)
+        except StoreError as error:
+            what, _, _ = str(error).rpartition(": ")
+            return build_at(path, folder, index, advance, what if folder.exists() else "")
+        with store:
+            try:
+                return _update_at(path, folder, store, index)
+            except CannotFollowError as error:
+                reason = str(error)
+            except READ_ERRORS as error:  # of the store as it is, or of the next one: then the build raises it again
+                reason = f"it was damaged ({' '.join(str(error).split())})"
+        rmtree(path, ignore_errors=True)
+        return build_at(path, folder, index, advance, reason)
+
+
+def _update_at(path: Path, folder: StoreFolder, store: FactStore, index: Index) -> StoreReport:
+    begun = time.monotonic()
+    while True:
+        before = _moved(store.mark.index, index)
+        snapshot = index.snapshot
+        try:
+            delta = Delta() if before == snapshot.mark else delta_since(before, index, store.oxigraph)
+        except IndexNotFoundError:  # the index was compacted while it was read, or another server answers
+            if index.snapshot is snapshot and not index.refresh() and index.snapshot is snapshot:
+                raise
+            continue
+        if index.snapshot.mark == snapshot.mark:
+            break
+    change, count = "unchanged", len(store.oxigraph)
+    if store.mark.index != snapshot.mark:
+        change, count = "updated", _write(path, store, snapshot.mark, index, delta)
+    return StoreReport(
+        index=index.name,
+        change=change,
+        facts=index.facts,
+        triples=count,
+        size=folder.bytes(path if path.exists() else store.path),
+        seconds=time.monotonic() - begun,
+        folder=str(folder.path),
+        added=len(delta.added),
+        removed=len(delta.removed),
+        odd_dates=delta.odd_dates,
+    )
+
+
+def _moved(mark: IndexMark, index: Index) -> IndexMark:
+    """Refresh an index, and return a store's mark as it would be if the store had followed all compactions.
+
+    Raises CannotFollowError if the store is of another index or has tables that the index does not have any more.
+    """
+    while True:  # the account of changes and the tables are of one moment
+        index.refresh()
+        entry = find_index(index.database, index.name)
+        if not index.refresh():
+            break
+    now = index.snapshot.mark
+    if mark.index != now.index:
+        raise CannotFollowError("it was that of another index of this name")
+    mark = after_compactions(mark, entry.report.get("changes", ()))
+    if not (set(mark.segments) <= set(now.segments) and set(mark.names) <= set(now.names)):
+        raise CannotFollowError("the index was compacted after changes that the store does not have")
+    return mark
+
+
+def _write(path: Path, store: FactStore, mark: IndexMark, index: Index, delta: Delta) -> int:
+    """Write the next version of a store. Return the number of its triples."""
+    if path.exists():
+        rmtree(path)
+    store.oxigraph.backup(str(path))  # hard links to files that do not change
+    opened = Store(str(path))
+    for triple in delta.removed:
+        opened.remove(triple)
+    opened.extend(delta.added)
+    finish(opened, path, mark, index, {**delta.odd_dates, **store.mark.odd_dates})
+    return len(opened)

@@ -15,19 +15,37 @@ there is a later one.
 
 import fcntl
 import hashlib
+import json
 import os
 import re
+import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
+from types import TracebackType
+from typing import Any
 
-from refactx.errors import InputError
+from pyoxigraph import QueryBoolean, QuerySolutions, QueryTriples, Store
+
+from refactx.errors import InputError, RefactxError
 from refactx.index import Index
 from refactx.paths import make_home, refactx_home
-from refactx.sparql.store.errors import StoreError
+from refactx.postgres.entry import IndexMark
+from refactx.query.sparql import PREFIXES
+
+READ_ERRORS = (OSError, RuntimeError)
+"""What pyoxigraph raises if it cannot read a database: RocksDB's checksums and missing files are RuntimeErrors."""
+
+
+class StoreError(RefactxError):
+    """A store that cannot be used: there is none, it is behind its index, belongs to another one, or is damaged.
+
+    The message has the command that makes it right.
+    """
+
 
 _NEXT, _WRITER = "next", "lock"
 _PAUSE = 0.02
@@ -225,3 +243,194 @@ def _sync(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+FORMAT = 2
+"""The version of stores: it changes when the same facts give other triples, or are stored otherwise."""
+
+_FILE = "refactx.json"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreMark:
+    """What a store was derived from: the `name` of the index and the database it is in, for people to read; its mark;
+    `facts`, the number of its facts; when the store was brought to this (`updated`, ISO 8601); and `odd_dates`, as
+    `refactx.sparql.store.triples.Triples` has them."""
+
+    name: str
+    database: str
+    index: IndexMark
+    facts: int
+    updated: str
+    odd_dates: Mapping[str, str]
+    format: int = FORMAT
+
+    def write(self, folder: Path) -> None:
+        """Write the mark into the folder of a store, which has it on disk when this returns."""
+        document = {
+            "format": self.format,
+            "name": self.name,
+            "database": self.database,
+            "facts": self.facts,
+            "updated": self.updated,
+            "odd_dates": dict(self.odd_dates),
+            **self.index.to_json(),
+        }
+        with (folder / _FILE).open("w", encoding="utf-8") as file:
+            json.dump(document, file)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def read_store_mark(folder: Path) -> StoreMark | None:
+    """Return the mark of the store in a folder; None if it has none that can be read. Raises OSError."""
+    try:
+        document: dict[str, Any] = json.loads((folder / _FILE).read_text(encoding="utf-8"))
+        return StoreMark(
+            name=document["name"],
+            database=document["database"],
+            index=IndexMark.from_json(document),
+            facts=document["facts"],
+            updated=document["updated"],
+            odd_dates=dict(document["odd_dates"]),
+            format=document["format"],
+        )
+    except (FileNotFoundError, KeyError, RecursionError, TypeError, ValueError):
+        return None
+
+
+class FactStore:
+    """The store of an index, open for reading. Close it, or use it in a `with` block.
+
+    `oxigraph`: the database of triples, read-only; it does not change while it is open. `mark`: what it was derived
+    from. Queries see the default graph: `wd:` and `wdt:` triples, `rdfs:label`, `schema:description`, `skos:altLabel`.
+    """
+
+    def __init__(self, oxigraph: Store, mark: StoreMark, version: Version) -> None:
+        self.oxigraph, self.mark = oxigraph, mark
+        self._version: Version | None = version
+
+    @property
+    def path(self) -> Path:
+        """The folder of the database. Raises ValueError if the store is closed."""
+        if self._version is None:
+            raise ValueError("the store is closed")
+        return self._version.path
+
+    def query(self, text: str, prefixes: Mapping[str, str] = PREFIXES) -> QuerySolutions | QueryBoolean | QueryTriples:
+        """Run a SPARQL query and return what `pyoxigraph.Store.query` returns.
+
+        Raises SyntaxError if it is no SPARQL, OSError or RuntimeError if the database is damaged.
+        """
+        return self.oxigraph.query(text, prefixes=dict(prefixes))
+
+    def close(self) -> None:
+        """Release the files. Results of queries that are still being read keep theirs."""
+        version, self._version = self._version, None
+        if version is not None:
+            del self.oxigraph
+            version.release()
+
+    def __enter__(self) -> "FactStore":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_store(index: Index) -> FactStore:
+    """Open the store of an index.
+
+    If the store is not that of the index as it was opened, the index is refreshed, since both may have changed.
+
+        with refactx.open_index("demo") as index, open_store(index) as store:
+            for (name,) in store.query('SELECT ?name WHERE { wd:Q797 rdfs:label ?name }'):
+                print(name.value)  # Alaska
+
+    Raises StoreError, which says what to run, if there is no store, or if it does not have just what the index has;
+    and as `Index.refresh` does.
+    """
+    folder = folder_of(index)
+    while True:
+        store = open_latest(folder, index.name)
+        if store.mark.index == index.snapshot.mark:
+            return store
+        store.close()
+        if not index.refresh():
+            raise StoreError(difference(store.mark, index))
+
+
+def open_latest(folder: StoreFolder, name: str) -> FactStore:
+    """Open the store in a folder, whatever it was derived from; `name` is that of its index.
+
+    Raises StoreError if there is none, if it is damaged, or if another version of refactx wrote it.
+    """
+    command = f"`refactx store build {shlex.quote(name)}`"
+    try:
+        version = folder.use()
+    except OSError as error:
+        raise StoreError(
+            f"cannot read the store of index {name!r} in {folder.path} ({error.strerror}): get the rights to read it"
+        ) from None
+    if version is None:
+        if folder.is_being_written():
+            raise StoreError(f"the store of index {name!r} is still being built: wait until that has ended")
+        if folder.was_stopped():
+            raise StoreError(f"the store of index {name!r} is not complete, since its build was stopped: run {command}")
+        raise StoreError(f"index {name!r} has no store: run {command}")
+    try:
+        mark = read_store_mark(version.path)
+        opened = Store.read_only(str(version.path))
+    except READ_ERRORS as error:
+        version.release()
+        reason = " ".join(str(error).split())
+        raise StoreError(f"the store of index {name!r} is damaged ({reason}): run {command}") from None
+    if mark is None:
+        version.release()
+        raise StoreError(
+            f"the store of index {name!r} is damaged (it has no mark, as one of an earlier refactx): run {command}"
+        )
+    if mark.format != FORMAT:
+        version.release()
+        raise StoreError(
+            f"the store of index {name!r} was built by another refactx (format {mark.format}, expected {FORMAT}): "
+            f"run {command}"
+        )
+    return FactStore(opened, mark, version)
+
+
+def difference(mark: StoreMark, index: Index) -> str:
+    """Return what is to be said of a store whose mark is not that of its index."""
+    name = shlex.quote(index.name)
+    if mark.index.index != index.snapshot.mark.index:
+        made = mark.index.index[1][:19].replace("T", " ")
+        return (
+            f"the store of index {index.name!r} is that of another index of this name (of {made} UTC): "
+            f"run `refactx store build {name}`"
+        )
+    behind = f"the store of index {index.name!r} is behind the index"
+    if folder_of(index).is_being_written():
+        return f"{behind}, and another process is writing it: wait until that has ended"
+    return f"{behind}: run `refactx store update {name}`"
+
+
+def describe_store(index: Index) -> dict[str, Any]:
+    """Return the figures of an index's store, and whether it has just what the index has, as a JSON document.
+
+    Raises StoreError if there is none that can be opened.
+    """
+    folder = folder_of(index)
+    with open_latest(folder, index.name) as store:
+        is_current = store.mark.index == index.snapshot.mark
+        return {
+            "index": index.name,
+            "current": is_current,
+            "problem": None if is_current else difference(store.mark, index),
+            "triples": len(store.oxigraph),
+            "facts": store.mark.facts,
+            "bytes": folder.bytes(store.path),
+            "updated": store.mark.updated,
+            "folder": str(folder.path),
+        }

@@ -2,28 +2,171 @@
 
 A fact alone, with the ids and kinds of names, decides its triple. So the triples of a store are the union of those of
 the index's facts, in any order, and of the labels of names.
+
+Items are `wd:Q42`, properties `wd:P57`, as predicates `wdt:P57`. A name without an id, as all names of ready-made facts
+and tables are, is `urn:refactx:` and the name, percent-encoded.
+
+Literals are those that the dump had, as far as a fact tells (docs/reference/names-and-values.md):
+
+| value | literal |
+|---|---|
+| `1956-10-20` | `"1956-10-20T00:00:00Z"^^xsd:dateTime` |
+| `1956-10`, `1956` | `"1956-10-00T00:00:00Z"^^xsd:dateTime`, `"1956-00-00T00:00:00Z"^^xsd:dateTime` |
+| `200 BCE` | `"-0199-01-01T00:00:00Z"^^xsd:dateTime` |
+| `-0.440` | `"-0.440"^^xsd:decimal`, or `xsd:double` if it has an exponent or more than 18 digits on a side of the point |
+| `52.51°N, 13.38°E` | `"Point(13.38 52.51)"^^geo:wktLiteral` |
+| any other | `"any other"` |
 """
 
+import math
+import re
+from calendar import monthrange
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from urllib.parse import quote, unquote
 
 from pyoxigraph import Literal, NamedNode, Quad
 
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Fact
 from refactx.index import Named
-from refactx.query.values import bare_name
-from refactx.sparql.store.terms import (
-    ALT_LABEL,
-    DATE_TIME,
-    DESCRIPTION,
-    LABEL,
-    entity,
-    is_compared,
-    literal,
-    name_of_own,
-    own,
-    property_,
-    value_literal,
-)
+from refactx.query.sparql import PREFIXES
+from refactx.query.values import bare_name, parse_coordinates, parse_quantity, parse_time
+
+LABEL = NamedNode(PREFIXES["rdfs"] + "label")
+DESCRIPTION = NamedNode(PREFIXES["schema"] + "description")
+ALT_LABEL = NamedNode(PREFIXES["skos"] + "altLabel")
+OWN = "urn:refactx:"
+"""The beginning of the IRIs of names that have no id."""
+
+_WD, _WDT = PREFIXES["wd"], PREFIXES["wdt"]
+DATE_TIME, _DECIMAL, _DOUBLE = (NamedNode(PREFIXES["xsd"] + name) for name in ("dateTime", "decimal", "double"))
+_WKT = NamedNode(PREFIXES["geo"] + "wktLiteral")
+_TIME = re.compile(r"(\d+)(?:-(\d\d)(?:-(\d\d)(T[\d:.]+(?:Z|[+-]\d\d:\d\d)?)?)?)?( BCE)?", re.ASCII)
+_GLOBE = re.compile(r"\(([^()]+)\)")
+_GLOBES = {"Mercury": "Q308", "Venus": "Q313", "Moon": "Q405", "Mars": "Q111"}
+_SIDE = 18
+"""Engines have decimals of 18 digits on a side of the point, as pyoxigraph's are."""
+
+
+def entity(id_: str) -> NamedNode:
+    """Return the IRI of an item or property.
+
+    >>> entity("Q42").value
+    'http://www.wikidata.org/entity/Q42'
+    """
+    return NamedNode(_WD + id_)
+
+
+def property_(id_: str) -> NamedNode:
+    """Return the IRI of a property as the predicate of triples.
+
+    >>> property_("P57").value
+    'http://www.wikidata.org/prop/direct/P57'
+    """
+    return NamedNode(_WDT + id_)
+
+
+def own(name: str) -> NamedNode:
+    """Return the IRI of a name that has no id.
+
+    >>> own("Danny Boyle").value
+    'urn:refactx:Danny%20Boyle'
+    """
+    return NamedNode(OWN + quote(name, safe=""))
+
+
+def name_of_own(iri: str) -> str | None:
+    """Return the name whose IRI this is; None for the IRI of anything else.
+
+    >>> name_of_own("urn:refactx:Danny%20Boyle"), name_of_own("http://www.wikidata.org/entity/Q42")
+    ('Danny Boyle', None)
+    """
+    return unquote(iri[len(OWN) :]) if iri.startswith(OWN) else None
+
+
+def literal(text: str, kind: str | None) -> Literal:
+    """Return the literal of a value, given the kind of the property's objects (`refactx.Index.ids_of`).
+
+    If the kind is not known, `1956` is a number and `1956-10` a time.
+
+    >>> literal("44-03-15 BCE", "time").value, literal("1956", "text").value
+    ('-0043-03-15T00:00:00Z', '1956')
+    >>> [literal(text, "literal").datatype.value.rpartition("#")[2] for text in ("1956", "1956-10", "0°S, 1.5°E", "b")]
+    ['decimal', 'dateTime', 'wktLiteral', 'string']
+    """
+    found = None
+    if kind != "text":
+        found = value_literal(text, kind)
+    return Literal(text) if found is None else found
+
+
+def value_literal(text: str, kind: str | None) -> Literal | None:
+    """Return the literal of a number, a time or a place; None if the text is none that objects of the kind can be."""
+    is_open = kind not in ("time", "quantity", "coordinates")
+    found = None
+    if is_open or kind == "quantity":
+        found = _quantity(text)
+    if found is None and (is_open or kind == "time"):
+        found = _time(text)
+    if found is None and (is_open or kind == "coordinates"):
+        found = _point(text)
+    return found
+
+
+def is_compared(text: str) -> bool:
+    """Return whether a time of a fact is a day of the calendar: engines compare no others, and no years or months alone.
+
+    >>> [is_compared(text) for text in ("1944-02-29", "1942-02-29", "1944-02", "44 BCE")]
+    [True, False, False, True]
+    """
+    match = _TIME.fullmatch(text)
+    if match is None or match[2] is None or match[3] is None:
+        return match is not None and match[2] is None and match[5] is not None
+    year = 1 - int(match[1]) if match[5] else int(match[1])
+    return 1 <= int(match[2]) <= 12 and 1 <= int(match[3]) <= monthrange(2000 + year % 400, int(match[2]))[1]
+
+
+def not_compared(name: str, text: str) -> str:
+    """Return the note that dates of a predicate, such as one, were left out of a comparison."""
+    return f"dates of {name} such as {text} are no xsd:dateTime (no day of the calendar): they are not compared"
+
+
+def _time(text: str) -> Literal | None:
+    match = _TIME.fullmatch(text)
+    if match is None:
+        return None
+    digits, month, day, clock, before = match.groups()
+    if parse_time(text.replace(clock, "") if clock else text) is None:
+        return None
+    year = 1 - int(digits) if before else int(digits)
+    if before and month is None:  # the dump's 1 January is what made it a year
+        month = day = "01"
+    lexical = f"{'-' if year < 0 else ''}{abs(year):04}-{month or '00'}-{day or '00'}{clock or 'T00:00:00Z'}"
+    return Literal(lexical, datatype=DATE_TIME)
+
+
+def _quantity(text: str) -> Literal | None:
+    if text in ("INF", "-INF", "NaN"):
+        return Literal(text, datatype=_DOUBLE)
+    if parse_quantity(text) is None:
+        return None
+    digits = text.replace(",", "").removeprefix("+")
+    whole, _, part = digits.removeprefix("-").partition(".")
+    if len(whole) <= _SIDE and len(part) <= _SIDE and "e" not in digits.lower():
+        return Literal(digits, datatype=_DECIMAL)
+    return Literal(digits, datatype=_DOUBLE) if math.isfinite(float(digits)) else None
+
+
+def _point(text: str) -> Literal | None:
+    place = parse_coordinates(text)
+    if place is None:
+        return None
+    globe = _GLOBE.search(text)
+    name = "" if globe is None else _GLOBES.get(globe[1], globe[1])
+    if name and not re.fullmatch(r"Q\d+", name):
+        return None
+    body = f"<{_WD}{name}> " if name else ""
+    return Literal(f"{body}Point({place.east:f} {place.north:f})", datatype=_WKT)
+
 
 FindNames = Callable[[set[str]], Mapping[str, Named]]
 """A lookup of names, without those that have no id."""

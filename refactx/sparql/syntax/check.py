@@ -21,8 +21,8 @@ from refactx.sparql.engines.engine import (
     QueryRefusedError,
     SparqlSyntaxError,
     UnknownFunctionError,
+    within,
 )
-from refactx.sparql.engines.worker import within
 from refactx.sparql.syntax.reader import FORMS, ShapeReader
 from refactx.sparql.syntax.shape import ShapeError
 from refactx.sparql.syntax.tokens import Token, line_and_column, tokens_of

@@ -25,9 +25,6 @@ from support.query.twin import CLAIMS as RANDOM
 from support.query.twin import ENTITIES, PREDICATES, Graph, SetFacts, with_inverse
 from support.query.world import FakeScore, WorldIndex, overlap
 
-from refactx.choosing.anchors import FoldedTokens
-from refactx.choosing.queries.answering import QueryAnswers, first_answer, try_answer
-from refactx.choosing.queries.words import QueryWords
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Free
 from refactx.engines.engine import TreeReading
@@ -36,6 +33,8 @@ from refactx.query.answered import answer_query
 from refactx.query.line import read_line
 from refactx.query.tree_facts import TreeFacts
 from refactx.query.walk import QueryError
+from refactx.selection.mentions import FoldedTokens, QueryWords
+from refactx.selection.query_answers import QueryAnswers, first_answer, try_answer
 
 INDEX = world()
 TREES = TreeReading.ROWS

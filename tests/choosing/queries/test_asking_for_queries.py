@@ -12,16 +12,16 @@ from support.shared_index import build
 from support.tiny_asker import chat_tokenizer
 from support.tiny_model import one_thread  # noqa: F401
 
-from refactx.asking.answer import Answer
-from refactx.asking.asker import Asker
-from refactx.asking.prompt import Prompt
-from refactx.choosing.queries.words import QueryWords
-from refactx.connect import open_index
+from refactx.ask.answer import Answer
+from refactx.ask.asker import Asker
+from refactx.ask.prompt import Prompt
 from refactx.errors import InputError
 from refactx.index.index import Index
+from refactx.index.open import open_index
 from refactx.query.answered import answer_query
 from refactx.query.line import read_line
 from refactx.query.tree_facts import TreeFacts
+from refactx.selection.mentions import QueryWords
 
 WORDS = QueryWords(heads={"count": ["how many"]})
 PROMPT = Prompt(

@@ -8,12 +8,10 @@ from hypothesis import strategies as st
 from support.query.choice import CLASSES, PLAIN, mentions_of
 from support.query.twin import CLAIMS, ENTITIES, INVERTED, Graph, SetFacts, members, with_inverse
 
-from refactx.choosing.queries.candidate import Base
-from refactx.choosing.queries.conditions import NEAR, WIDER, Condition, Conditions
-from refactx.choosing.queries.mentions import Mention, Mentions
-from refactx.choosing.queries.words import QueryWords
 from refactx.query.denote import denote
 from refactx.query.walk import Hop, Query, Which
+from refactx.selection.mentions import Mention, Mentions, QueryWords
+from refactx.selection.queries import NEAR, WIDER, Base, Condition, Conditions
 
 LINKS = ("p", "q", "m", "p of", "q of", "m of")
 

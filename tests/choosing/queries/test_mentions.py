@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from support.query.name_search import TOKENIZERS, tokenizer_of
 from support.query.world import Properties, WorldIndex
 
-from refactx.choosing.queries.mentions import NAMESAKES, Mentions
-from refactx.choosing.queries.words import QueryWords
+from refactx.selection.mentions import NAMESAKES, Mentions, QueryWords
 
 PROPERTIES: Properties = {
     "capital": ("P36", "entity", "capital of"),

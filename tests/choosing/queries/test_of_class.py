@@ -6,12 +6,12 @@ from support.query.choice import CLASSES, Asked, mentions_of, some_asked
 from support.query.sample_world import KUBRICK, SHORT, Script, answers, world
 from support.query.world import FakeScore, result_of
 
-from refactx.choosing.queries.search import QuerySearch
 from refactx.decoding.states import Free
 from refactx.engines.engine import TreeReading
 from refactx.fact import verbalise
 from refactx.query.denote import denote
 from refactx.query.walk import QueryError
+from refactx.selection.queries import QuerySearch
 
 QUESTION = "Which short films did Stanley Kubrick direct?"
 SHORTS = f"list <{KUBRICK}> <director of> which <instance of> <subclass of>* <{SHORT}>"

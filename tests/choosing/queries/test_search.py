@@ -13,11 +13,10 @@ from support.query.choice import CLASSES, EVERY, Asked, mentions_of, some_asked
 from support.query.twin import INVERTED, Graph, with_inverse
 from support.query.world import result_of
 
-from refactx.choosing.queries.candidate import Candidate, SearchOptions
-from refactx.choosing.queries.mentions import Mention, Mentions
-from refactx.choosing.queries.words import QueryWords
 from refactx.query.denote import denote
 from refactx.query.walk import HEADS, Hop, Query, QueryError, Which
+from refactx.selection.mentions import Mention, Mentions, QueryWords
+from refactx.selection.queries import Candidate, SearchOptions
 
 OPTIONS = st.sampled_from([EVERY, SearchOptions(), SearchOptions(starts=1, bases=1, hopeless=0.5, sample=2)])
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from refactx.asking.prompt import load_prompt
-from refactx.choosing.queries.words import QueryWords, numbers_of
+from refactx.ask.prompt import load_prompt
 from refactx.errors import InputError
 from refactx.query.values import parse_quantity
 from refactx.query.walk import HEADS, OPERATORS
+from refactx.selection.mentions import QueryWords, numbers_of
 
 HEADS_OF = {
     "How many nicknames does Louisiana have?": "count",

@@ -12,10 +12,10 @@ from support.llamacpp.tiny_gguf import TEMPLATE, write_tiny_gguf
 from refactx.errors import InputError, ModelError
 
 pytest.importorskip("llama_cpp")
+from refactx.engines.engine import free_memory
 from refactx.engines.llamacpp import load
 from refactx.engines.llamacpp.library import library
-from refactx.engines.llamacpp.memory import cells, cores
-from refactx.engines.memory import free_memory
+from refactx.engines.llamacpp.model import cells, cores
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def test_another_version_of_the_package_is_refused(monkeypatch: pytest.MonkeyPat
 
 def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     library.cache_clear()
-    monkeypatch.setattr("refactx.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("refactx.lazy.find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"refactx\[llamacpp\]"):
         library()
     monkeypatch.undo()

@@ -19,12 +19,11 @@ pytest.importorskip("llama_cpp")
 from support.llamacpp.twins import plain_logits, tiny_context
 
 from refactx.engines.llamacpp import LlamaCppEngine, LlamaCppModel, load
-from refactx.engines.llamacpp.context import Context
-from refactx.engines.llamacpp.prefixes import LEAST, Prefixes, file_identity, kind_of_states
-from refactx.engines.llamacpp.state_files import StateFiles
+from refactx.engines.llamacpp.engine import LEAST, Prefixes, StateFiles, file_identity, kind_of_states
+from refactx.engines.llamacpp.library import Context
 
 if TYPE_CHECKING:
-    from refactx.engines.llamacpp.context import Entry
+    from refactx.engines.llamacpp.library import Entry
 
 TEXT = [5 + n * n % 8 for n in range(100)]
 
@@ -234,7 +233,7 @@ def test_the_next_process_finds_a_prefix(tmp_path: Path) -> None:
 
 
 def test_what_decides_a_state_is_in_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    context, module = tiny_context(4, 256), "refactx.engines.llamacpp.prefixes"
+    context, module = tiny_context(4, 256), "refactx.engines.llamacpp.engine"
     first = kind_of_states("file", context, 0, False)
     kinds = [first, *(kind_of_states(*one) for one in (("x", context, 0, False), ("file", context, 9, False)))]
     kinds.append(kind_of_states("file", context, 0, True))

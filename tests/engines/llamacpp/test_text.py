@@ -25,7 +25,7 @@ from refactx.tokenizer import FactTokenizer
 
 pytest.importorskip("llama_cpp")
 from refactx.engines.llamacpp import LlamaCppTokenizer, check_tokenizer, load
-from refactx.engines.llamacpp.chat import render
+from refactx.engines.llamacpp.model import render
 
 FOLDERS = [Path(name) for name in os.environ.get("REFACTX_TEST_GGUF", "").split(":") if name]
 PIECES = (

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from support.vllm.twins import params
 
-from refactx.engines.vllm.options import RequestOptions
+from refactx.engines.vllm.text import RequestOptions
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from support.tiny_model import FACTS, tiny_tokenizer
 from support.vllm.engine import Count, prompts
 
 import refactx
-from refactx.engines.vllm.facts import open_facts
+from refactx.engines.vllm.text import open_facts
 
 vllm = pytest.importorskip("vllm")
 pytestmark = pytest.mark.slow

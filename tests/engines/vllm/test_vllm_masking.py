@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refactx.engines.vllm.masking import mask_rows
+from refactx.engines.vllm.text import mask_rows
 
 WIDTH = 6
 

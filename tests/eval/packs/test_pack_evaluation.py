@@ -15,7 +15,7 @@ from refactx.eval.packs.calibration import calibrate_pack
 from refactx.eval.packs.cases import cases_of
 from refactx.eval.packs.report import lines_of
 from refactx.nl2sparql import Pack, TranslateOptions, Translator
-from refactx.nl2sparql.confidence import confidence_of, features_of, save
+from refactx.nl2sparql.attempt import confidence_of, features_of, save
 from refactx.sparql.engines import Rows
 
 CASES = [

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from support.files.made_files import write_file
 from support.stored_trees import Sequences, random_sequences
 
-from refactx.connect import open_index
 from refactx.fact import written_part
 from refactx.index.names import Named
-from refactx.ingest.segment.packing import Shape
-from refactx.tree.children import MemoryTree, SignedSum
+from refactx.index.open import open_index
+from refactx.ingest.segment.cutting import Shape
+from refactx.tree.tree import MemoryTree, SignedSum
 
 token = st.sampled_from([0, 1, 2, 3, 127, 128, 255, 300, 20_000, 151_668])
 sequence = st.lists(token, min_size=1, max_size=7).map(tuple)

@@ -11,11 +11,10 @@ from support.files.made_files import as_version_2
 from support.servers import DatabaseServer, database
 from support.shared_index import BLOCK_BYTES, answers, build, opened, walked
 
-from refactx.connect import open_index
 from refactx.errors import CorruptIndexError, InputError
 from refactx.fact import Fact
-from refactx.index.description import shape_of
-from refactx.index.index import Index
+from refactx.index.index import Index, shape_of
+from refactx.index.open import open_index
 from refactx.index.verify import verify
 from refactx.share.export import export_index
 from refactx.share.importing import import_stream

@@ -11,9 +11,9 @@ from support.files.hostile_files import Answers, by_accident, by_hand, outcome, 
 from support.files.made_files import write_file
 from support.tiny_model import tiny_fact_tokenizer
 
-from refactx.index.file.mapped import CHECKED_BYTES
+from refactx.index.file.source import CHECKED_BYTES
 from refactx.index.names import Named
-from refactx.ingest.segment.packing import Shape
+from refactx.ingest.segment.cutting import Shape
 
 Made = tuple[bytes, Answers]
 AT_ONCE, LATER = CHECKED_BYTES, 0
@@ -77,8 +77,8 @@ def test_a_pickle_in_a_file_runs_no_code(made: Made, tmp_path: Path) -> None:
     from support.share.forged_files import block_number, pack_pickle, payload
     from support.shared_index import changed
 
-    from refactx.index.file.blocks import FILE_VERSION
-    from refactx.index.file.row_blocks import pack_rows, unpack_rows
+    from refactx.index.file.format import FILE_VERSION
+    from refactx.index.file.rows import pack_rows, unpack_rows
 
     class Writes:
         def __reduce__(self) -> tuple[object, tuple[str]]:
@@ -96,7 +96,7 @@ def test_a_pickle_in_a_file_runs_no_code(made: Made, tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_replaced_while_it_is_read_stays_as_it_was(made: Made, tmp_path: Path) -> None:
-    from refactx.connect import open_index
+    from refactx.index.open import open_index
 
     path = tmp_path / "made.refactx"
     path.write_bytes(made[0])

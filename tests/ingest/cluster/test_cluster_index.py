@@ -17,9 +17,8 @@ from refactx.errors import IndexExistsError, InputError, RefactxError
 from refactx.fact import cut_part
 from refactx.ingest import Selection, ingest
 from refactx.ingest.cluster import build_index, new_index, reading
-from refactx.ingest.cluster.macros import expand
-from refactx.ingest.cluster.versions import versions_here
-from refactx.ingest.segment.packing import Shape
+from refactx.ingest.cluster.session import expand, versions_here
+from refactx.ingest.segment.cutting import Shape
 from refactx.postgres.catalogue import list_indexes
 from refactx.postgres.database import Database
 from refactx.tokenizer import FactTokenizer

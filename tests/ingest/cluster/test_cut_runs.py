@@ -13,12 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.stored_trees import ListedFacts, random_sequences
 
-from refactx.ingest.cluster.cutting import CutRow, CutTask, cut_task, pieces_of
-from refactx.ingest.encoding.words import as_keys
+from refactx.ingest.cluster.facts import CutRow, CutTask, cut_task, pieces_of
+from refactx.ingest.encoding import as_keys
 from refactx.ingest.segment.builder import SegmentBuilder
-from refactx.ingest.segment.learn import learn
-from refactx.ingest.segment.packing import KeyedRow, Packing, Shape
-from refactx.tree.codec import RowCodec
+from refactx.ingest.segment.cutting import KeyedRow, Packing, Shape, learn
+from refactx.tree.codes import RowCodec
 
 Sequences = Sequence[tuple[int, ...]]
 

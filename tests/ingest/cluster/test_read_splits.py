@@ -13,14 +13,12 @@ from support.ingest.knowledge_runs import SAMPLE
 from support.ingest.quiet import QUIET
 
 from refactx.errors import InputError, RefactxError
-from refactx.ingest.cluster.reading import parse_splits, whole_account
-from refactx.ingest.cluster.sources import ClusterFile
-from refactx.ingest.cluster.versions import versions_here
-from refactx.ingest.parsers.reading import LineAccount, open_sources, read_sources
-from refactx.ingest.parsers.staging import SCHEMAS
+from refactx.ingest.cluster.reading import ClusterFile, parse_splits, whole_account
+from refactx.ingest.cluster.session import versions_here
+from refactx.ingest.parsers.formats import LineAccount, open_sources, read_sources
+from refactx.ingest.parsers.parsed import SCHEMAS
 from refactx.ingest.selection import Selection
-from refactx.ingest.sources.inputs import inputs_of
-from refactx.ingest.sources.source import Source
+from refactx.ingest.sources import Source, inputs_of
 
 Rows = list[tuple[object, ...]]
 SELECTION = Selection(inverse=True, languages=("en", "de"))

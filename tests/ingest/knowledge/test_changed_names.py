@@ -14,7 +14,7 @@ from refactx.index.names import FIRST_KEY, Named
 from refactx.index.verify import verify
 from refactx.ingest import change
 from refactx.ingest.selection import Selection
-from refactx.tree.codec import RowCodec
+from refactx.tree.codes import RowCodec
 
 
 @pytest.fixture

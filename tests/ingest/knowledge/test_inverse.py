@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.ingest.graph_twin import Expected, Line, build, expected, facts_of, hubs_of, names_of
 
 from refactx.errors import InputError
-from refactx.ingest.knowledge.inverse_labels import inverse_of, read_inverse_names
+from refactx.ingest.knowledge.inverse import inverse_of, read_inverse_names
 from refactx.ingest.selection import Selection
 
 INVERSE = Selection(inverse=True)

@@ -12,11 +12,11 @@ from support.command import run_refactx
 from support.servers import DatabaseServer, database
 from support.stored_trees import agree, build
 
-from refactx.connect import open_index
 from refactx.fact import MAX_PART_CHARACTERS, split_fact, verbalise
 from refactx.index.index import Index
+from refactx.index.open import open_index
 from refactx.index.verify import verify
-from refactx.ingest.segment.packing import Shape
+from refactx.ingest.segment.cutting import Shape
 
 Parts = tuple[str, str, str]
 

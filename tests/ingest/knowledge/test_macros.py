@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from refactx.entity_ids import entity_id, entity_number, is_property
 from refactx.fact import MAX_PART_CHARACTERS, clean_part, cut_part
-from refactx.ingest.resources import DEFAULT_RESOURCES
-from refactx.ingest.work_database import WorkDatabase, open_work_database
+from refactx.ingest.work import DEFAULT_RESOURCES, WorkDatabase, open_work_database
 
 IDS = st.builds("{}{}".format, st.sampled_from("QP"), st.integers(1, 10**18 - 1))
 LONG = MAX_PART_CHARACTERS

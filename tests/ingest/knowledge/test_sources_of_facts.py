@@ -13,10 +13,9 @@ from support.ingest.quiet import QUIET
 
 from refactx.errors import InputError
 from refactx.fact import clean_part
-from refactx.ingest import Resources
+from refactx.ingest import Resources, sources
 from refactx.ingest.knowledge.knowledge_base import build_knowledge_base
-from refactx.ingest.parsers import ready_made
-from refactx.ingest.sources import source as sources
+from refactx.ingest.parsers import formats as ready_made
 
 
 def test_malformed_lines_are_counted_and_the_first_ones_reported(tmp_path: Path) -> None:

@@ -21,9 +21,9 @@ from support.ingest.dump_world import Truth, World, truth
 from support.ingest.quiet import QUIET
 from support.ingest.truthy_dump import truthy_lines
 
-from refactx.connect import open_index
 from refactx.fact import Fact, Link, LinkedFact, clean_part, split_fact, verbalise
 from refactx.index.names import LITERAL_KINDS
+from refactx.index.open import open_index
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, build_knowledge_base
 from refactx.ingest.parsers.ntriples import parse_line
 from refactx.ingest.selection import Selection

@@ -17,14 +17,11 @@ from support.ingest.truthy_dump import truthy_lines
 from refactx.entity_ids import entity_id
 from refactx.errors import InputError
 from refactx.fact import clean_part
-from refactx.ingest.parsers.parsed import Parsed
-from refactx.ingest.parsers.staging import SHORT_DESCRIPTION, TITLE
-from refactx.ingest.parsers.wikipedia.enwiki import parse_page, parse_page_props
-from refactx.ingest.parsers.wikipedia.mysql import read_rows
-from refactx.ingest.resources import Resources
+from refactx.ingest.parsers.parsed import SHORT_DESCRIPTION, TITLE, Parsed
+from refactx.ingest.parsers.wikipedia import parse_page, parse_page_props, read_rows
 from refactx.ingest.selection import Selection
-from refactx.ingest.sources.source import Source
-from refactx.ingest.work_database import WorkDatabase, open_work_database
+from refactx.ingest.sources import Source
+from refactx.ingest.work import Resources, WorkDatabase, open_work_database
 
 PROPS = {"pp_page": pa.int64(), "pp_propname": pa.large_string(), "pp_value": pa.large_string()}
 CREATE = b"""CREATE TABLE `page_props` (

@@ -14,7 +14,7 @@ from support.ingest.quiet import QUIET
 
 from refactx.errors import InputError
 from refactx.ingest.knowledge.knowledge_base import build_knowledge_base
-from refactx.ingest.sources.source import STANDARD_INPUT
+from refactx.ingest.sources import STANDARD_INPUT
 
 
 def test_formats_mix_and_the_error_about_a_wrong_file_says_what_was_expected(dumps: Path, tmp_path: Path) -> None:
@@ -100,8 +100,8 @@ def test_a_malformed_line_does_not_make_n_triples_another_syntax(tmp_path: Path,
 
 
 def test_turtle_after_the_first_lines_of_n_triples_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("refactx.ingest.sources.source.BLOCK_BYTES", 100)
-    monkeypatch.setattr("refactx.ingest.sources.decompression.CHUNK_BYTES", 100)
+    monkeypatch.setattr("refactx.ingest.sources.BLOCK_BYTES", 100)
+    monkeypatch.setattr("refactx.ingest.sources.CHUNK_BYTES", 100)
     (tmp_path / "a.nt").write_text(TURTLE)
     with pytest.raises(
         InputError, match=r"a\.nt:3: Turtle, not N-Triples: .*: give the file a name that ends in \.ttl"

@@ -8,11 +8,9 @@ import pytest
 
 from refactx.entity_ids import entity_number
 from refactx.errors import InputError
-from refactx.ingest.parsers.parsed import Parsed
+from refactx.ingest.parsers.parsed import DESCRIPTION, LABEL, TITLE, Parsed
 from refactx.ingest.parsers.rdf import parse_rdf
-from refactx.ingest.parsers.staging import DESCRIPTION, LABEL, TITLE
-from refactx.ingest.sources.source import Source
-from refactx.ingest.sources.stream import BlockStream
+from refactx.ingest.sources import BlockStream, Source
 
 PREFIXES = """\
 @prefix rdf: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> .

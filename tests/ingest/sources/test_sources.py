@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from support.ingest.quiet import QUIET
 
 from refactx.errors import InputError
+from refactx.ingest import sources
 from refactx.ingest.knowledge.knowledge_base import build_knowledge_base
-from refactx.ingest.parsers.staging import cast_rows
-from refactx.ingest.parsers.wikidata import blocks as wikidata_blocks
-from refactx.ingest.parsers.wikidata import rules as wikidata
+from refactx.ingest.parsers import wikidata
+from refactx.ingest.parsers import wikidata as wikidata_blocks
+from refactx.ingest.parsers.parsed import cast_rows
 from refactx.ingest.selection import Selection
-from refactx.ingest.sources import source as sources
-from refactx.ingest.sources.source import STANDARD_INPUT, Source
+from refactx.ingest.sources import STANDARD_INPUT, Source
 
 TEXT = "".join(f"<subject {number}> <is> <{number * 7919 % 5000}> .\n" for number in range(20_000)).encode()
 Compress = Callable[[bytes], bytes]
@@ -99,7 +99,7 @@ def test_lines_may_end_as_on_any_system_also_between_chunks(tmp_path: Path, monk
     chance = random.Random(3)
     lines = [f"line {number}" for number in range(3_000)]
     content = "\ufeff" + "".join(line + chance.choice(["\n", "\r\n", "\r"]) for line in lines)
-    monkeypatch.setattr("refactx.ingest.sources.decompression.CHUNK_BYTES", 7)
+    monkeypatch.setattr("refactx.ingest.sources.CHUNK_BYTES", 7)
     monkeypatch.setattr(sources, "BLOCK_BYTES", 100)
     blocks = list(write_source(tmp_path, content.encode()).blocks())
     assert b"".join(blocks).decode().split("\n")[:-1] == lines

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from refactx.errors import InputError
-from refactx.nl2sparql.checking import check_pack
 from refactx.nl2sparql.pack import Pack, built_in_packs, load_pack
+from refactx.nl2sparql.validation import check_pack
 
 ROOT = Path(__file__).parents[3]
 HEAD = 'version = 1\nname = "x"\n'

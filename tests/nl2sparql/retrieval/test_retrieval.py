@@ -11,8 +11,7 @@ from support.nl2sparql.word_encoder import WordEncoder
 from bench.packs.figures import retrieval_scores
 from refactx.errors import InputError
 from refactx.nl2sparql.pack import Example, Pack, Pattern, load_pack
-from refactx.nl2sparql.retrieval import Retriever, Weights, pattern_similarity
-from refactx.nl2sparql.retrieval.bm25 import QuestionIndex
+from refactx.nl2sparql.retrieval import QuestionIndex, Retriever, Weights, pattern_similarity
 
 WORDS = ["red", "green", "blue", "round", "flat"]
 TEXT = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join)

@@ -6,9 +6,9 @@ import pytest
 
 from refactx.errors import InputError
 from refactx.nl2sparql.pack import SchemaTerm, load_pack
-from refactx.nl2sparql.pack.table import Table
 from refactx.nl2sparql.parsed import parse
-from refactx.nl2sparql.rules import Rule, read_rules
+from refactx.nl2sparql.rule_checks import Rule
+from refactx.nl2sparql.rules import Table, read_rules
 
 PREFIXES = {"ex": "http://e.org/", "l": "http://l.org/"}
 GRAPHS, SERVICES = {"ONE": "http://g.org/1", "TWO": "http://g.org/2"}, {"FAR": "http://s.org/"}

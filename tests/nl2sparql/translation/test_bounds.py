@@ -7,7 +7,7 @@ import pytest
 from support.nl2sparql.kennel import DOGS, KENNEL, NONE, Scripted, kennel_engine
 
 from refactx.nl2sparql import Bounds, TranslateOptions, Translator
-from refactx.nl2sparql.agent.metered import tokens_in
+from refactx.nl2sparql.agent import tokens_in
 from refactx.sparql.engines import Result
 
 HOSTILE = (

@@ -10,10 +10,9 @@ import pytest
 from support.nl2sparql.kennel import CATS, DOGS, KENNEL
 from support.tiny_model import tiny_model, tiny_tokenizer
 
-from refactx.engines.hf.language_model import TransformersModel
+from refactx.engines.transformers.rows import TransformersModel
 from refactx.nl2sparql import load_pack
-from refactx.nl2sparql.held import HeldTextModel
-from refactx.nl2sparql.held.lark import grammar_of, names_of
+from refactx.nl2sparql.held import HeldTextModel, grammar_of, names_of
 from refactx.nl2sparql.prompting import with_prefixes, without_prefixes
 from refactx.sparql.decoding.matching import Matcher, new_matcher
 from refactx.sparql.engines import SparqlSyntaxError

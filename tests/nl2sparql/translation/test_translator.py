@@ -8,8 +8,7 @@ from support.nl2sparql.kennel import CATS, DOGS, KENNEL, NONE, Down, Scripted, k
 
 from refactx.errors import InputError
 from refactx.nl2sparql import Bounds, Example, TranslateOptions, Translation, Translator
-from refactx.nl2sparql.agent import EDGES
-from refactx.nl2sparql.agent.machine import copied_name
+from refactx.nl2sparql.agent import EDGES, copied_name
 
 
 def translator(model: Scripted, *, agent: bool = False, fast: Scripted | None = None, **bounds: float) -> Translator:

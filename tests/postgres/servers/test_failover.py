@@ -9,7 +9,7 @@ from support.postgres.replicas import address, replicated
 
 import refactx
 from refactx.errors import DatabaseError
-from refactx.postgres.limits import Limits
+from refactx.postgres.entry import Limits
 
 pytestmark = pytest.mark.slow
 AFTER = [*FIRST[3:], *MORE]

@@ -5,8 +5,8 @@ from support.complaints import complains
 from support.postgres.front import other_database
 
 from refactx.errors import DatabaseError
+from refactx.postgres.connections import open_session
 from refactx.postgres.database import Database
-from refactx.postgres.sessions import open_session
 
 DATABASES = [
     ({"server_version": "13.0.0", "crdb_version": "CockroachDB CCL v24.1.0"}, "CockroachDB, whose advisory locks"),

@@ -20,7 +20,7 @@ from support.postgres.replicas import Replicated
 import refactx
 from refactx.errors import DatabaseError
 from refactx.postgres.database import Database
-from refactx.postgres.limits import Limits
+from refactx.postgres.entry import Limits
 
 pytestmark = pytest.mark.slow
 POOLERS = [("REFACTX_PGBOUNCER", 0), ("REFACTX_PGBOUNCER_NEW", 0), ("REFACTX_PGBOUNCER_NEW", 100)]

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from support.ingest.graph_twin import Line, written
 from support.ingest.tiny import ingest_tiny
 
-from refactx.connect import open_index
 from refactx.index.index import Index
+from refactx.index.open import open_index
 from refactx.ingest.selection import Selection
 from refactx.query.pgmr import IndexNames, IndexResolver, Mention, Refusal, RefusedError, from_pgmr, to_pgmr
 from refactx.query.pgmr.index_names import full_name, split_name

@@ -4,6 +4,7 @@ from threading import Event
 
 import httpx2
 import pytest
+from conftest import gated
 from playwright.sync_api import expect
 from support.server.pages import Pages, ask, assert_accessible
 from support.server.running import Running, eventually, running, said
@@ -11,8 +12,6 @@ from support.server.running import Running, eventually, running, said
 import refactx
 from refactx.errors import DatabaseError
 from refactx.server import Availability
-
-from .conftest import gated
 
 pytestmark = pytest.mark.slow
 

@@ -4,11 +4,10 @@ from urllib.parse import quote
 
 import httpx2
 import pytest
+from conftest import HEBREW
 from playwright.sync_api import Page, expect
 from support.server.pages import Pages, answer_by_query, ask, assert_accessible, colour
 from support.server.running import Running
-
-from .conftest import HEBREW
 
 pytestmark = pytest.mark.slow
 ALASKA = "Alaska (state of the United States of America)"

@@ -24,9 +24,7 @@ from refactx.sparql.engines import (
     SparqlSyntaxError,
     UnreachableError,
 )
-from refactx.sparql.engines.address import read_address
-from refactx.sparql.engines.endpoint import LONGEST_URL
-from refactx.sparql.engines.pace import INTERVAL, Pace, pace_of
+from refactx.sparql.engines.endpoint import INTERVAL, LONGEST_URL, Pace, pace_of, read_address
 
 WD, WDT = "http://www.wikidata.org/entity/", "http://www.wikidata.org/prop/direct/"
 QUERY = "SELECT ?x { wd:Q1 wdt:P1 ?x }"

@@ -13,8 +13,8 @@ from support.ingest.living_index import LivingIndex
 from support.sparql.endpoint import running
 from support.sparql.small_graph import EVERY, FIXED, Queries, ingest_graph
 
-from refactx.connect import database
-from refactx.postgres.removal import drop
+from refactx.index.open import database
+from refactx.postgres.writing import drop
 from refactx.query.pgmr.uris import PREFIXES
 from refactx.sparql.engines import (
     EndpointEngine,

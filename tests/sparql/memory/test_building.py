@@ -11,10 +11,10 @@ from support.memory.letters import LetterEncoder
 
 from refactx.entity_ids import entity_number
 from refactx.errors import IndexNotFoundError, InputError, ModelError
+from refactx.postgres.connections import open_session
 from refactx.postgres.database import Database
-from refactx.postgres.memory.records import MemoryRecord, list_memories
-from refactx.postgres.removal import drop
-from refactx.postgres.sessions import open_session
+from refactx.postgres.memory import MemoryRecord, list_memories
+from refactx.postgres.writing import drop
 
 
 def records(url: str, index: str = "default") -> list[MemoryRecord]:

@@ -198,7 +198,7 @@ def test_an_encoder_that_was_never_built_names_the_command(db_url: str, tmp_path
 
 def test_a_missing_extra_is_named(db_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ingest_named(db_url, tmp_path)
-    monkeypatch.setattr("refactx.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("refactx.lazy.find_spec", lambda name: None)
     for command, extra in ((["build"], "memory"), (["find", "x"], "sparql")):
         with pytest.raises(RefactxError, match=rf"pip install 'refactx\[{extra}\]'"):
             CliRunner().invoke(cli, ["memory", *command, "--db", db_url], catch_exceptions=False)

@@ -22,7 +22,7 @@ from refactx.sparql.memory import (
     open_memory,
     patterns_of,
 )
-from refactx.sparql.policies.harvest import GivenNames
+from refactx.sparql.policies.writers import GivenNames
 
 
 @pytest.fixture(scope="module")

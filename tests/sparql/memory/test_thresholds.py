@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from refactx.errors import InputError
 from refactx.sparql.memory import Pair, best_threshold
-from refactx.sparql.memory.thresholds import curve_of
+from refactx.sparql.memory.entry import curve_of
 
 SIMILARITIES = st.integers(0, 8).map(lambda eighths: eighths / 8)
 PAIRS = st.lists(st.builds(Pair, SIMILARITIES, st.booleans()), min_size=2, max_size=12).filter(

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refactx.query.pgmr import read_pgmr
-from refactx.sparql.policies.extraction import pgmr_in, query_in
+from refactx.sparql.policies.policy import pgmr_in, query_in
 
 QUERIES = (
     "SELECT DISTINCT ?x WHERE { wd:Q142 wdt:P36 ?x . }",

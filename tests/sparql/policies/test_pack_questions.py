@@ -12,14 +12,15 @@ from support.ingest.living_index import LivingIndex
 from support.nl2sparql.kennel import Scripted
 from support.sparql.text_models import ChatStub
 
-from refactx.asking import Answer, QueryChoice
-from refactx.choosing.queries.candidate import Candidate
-from refactx.choosing.queries.mentions import Mentions
+from refactx.ask.answer import Answer
+from refactx.ask.queries import QueryChoice
 from refactx.cli.main import cli
 from refactx.fact import Fact
 from refactx.nl2sparql import TranslateOptions, Translator, load_pack
-from refactx.nl2sparql.walks import WalkWriter, query_behind
+from refactx.nl2sparql.translator import WalkWriter, query_behind
 from refactx.query import TreeFacts, answer_query, read_line, write_line
+from refactx.selection.mentions import Mentions
+from refactx.selection.queries import Candidate
 from refactx.sparql.engines import open_engine
 
 QUESTIONS = {

@@ -16,8 +16,7 @@ from refactx.sparql.ids import ids_of
 from refactx.sparql.memory import FactFeasibility, MemoryResolver, NameMemory, Thresholds
 from refactx.sparql.memory.entry import Entry, Memory, Near
 from refactx.sparql.policies import PolicyParts, Written, load_sparql_prompt, make_policy
-from refactx.sparql.policies.resolution import ids_within, resolved
-from refactx.sparql.policies.retrieval import retriever_of
+from refactx.sparql.policies.writers import ids_within, resolved, retriever_of
 
 BLOCK = "SELECT ?x {{ wd:entity1 wdt:relation1 ?x }}\nentity1 = [ENT] {} [/ENT] {}\nrelation1 = [REL] {} [/REL]"
 CHILD = LinkedFact(Link("Ann (a poet)", "Q1"), Link("child", "P3"), Link("Bob", "Q3"))

@@ -114,7 +114,7 @@ def test_a_store_of_an_index_that_was_replaced_is_refused_and_stays_until_it_is_
 
 
 def test_a_store_of_another_version_is_refused(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("refactx.sparql.store.mark.StoreMark.__init__.__defaults__", (0,))
+    monkeypatch.setattr("refactx.sparql.store.folder.StoreMark.__init__.__defaults__", (0,))
     build_store(index)
     monkeypatch.undo()
     assert refusal(index) == (

@@ -139,8 +139,7 @@ class Stores(RuleBasedStateMachine):
             return set(found)
 
     def triples(self, index: Index, is_current: bool) -> int:
-        from refactx.sparql.store.folder import folder_of
-        from refactx.sparql.store.opening import open_latest
+        from refactx.sparql.store.folder import folder_of, open_latest
 
         with open_latest(folder_of(index), index.name) as store:
             return len(triples_in(store))

@@ -5,17 +5,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from refactx.choosing.beam_search import FactBeams
-from refactx.choosing.beams import BeamChooser
-from refactx.choosing.channel import Channel, ChannelOptions
-from refactx.choosing.channel_chooser import ChannelChooser
-from refactx.choosing.plain import PlainChooser
 from refactx.decoding.machine import Machine
-from refactx.engines.chooser import FactChooser
-from refactx.engines.engine import Engine, Logits
-from refactx.engines.job import Job
-from refactx.engines.row import Abilities, Hooks, Row, RowWriter
-from refactx.engines.scheduler import Scheduler
+from refactx.engines.engine import Engine, FactChooser, Logits
+from refactx.engines.scheduler import Job, Scheduler
+from refactx.engines.writer import Abilities, Hooks, Row, RowWriter
+from refactx.selection.beams import BeamChooser, FactBeams
+from refactx.selection.channel import Channel, ChannelChooser, ChannelOptions
+from refactx.selection.plain import PlainChooser
 from support.channel_runs import EXAMPLES
 from support.tiny_model import FACTS, tiny_index
 
@@ -36,7 +32,7 @@ def picked(state: Any, logits: Logits) -> int:
 
 
 class Greedy:
-    """A `refactx.engines.row.Picker` of what is `picked`."""
+    """A `refactx.engines.writer.Picker` of what is `picked`."""
 
     greedy = True
 

@@ -16,8 +16,8 @@ import torch
 from transformers import GPTNeoConfig, GPTNeoForCausalLM
 
 from refactx.engines.engine import Engine, Logits
-from refactx.engines.hf.packed import PackedEngine
-from refactx.engines.hf.rows import RowsEngine, takes_masks
+from refactx.engines.transformers.engine import PackedEngine
+from refactx.engines.transformers.rows import RowsEngine, takes_masks
 from support.table_engine import TableEngine
 from support.tiny_model import tiny_fact_tokenizer, tiny_model
 
@@ -99,8 +99,7 @@ def prefix_folder() -> Path:
 def loading_twins() -> Twins:
     """The twins over a tiny GGUF model, which load the prefixes that one of them has read."""
     twins = llamacpp_twins()
-    from refactx.engines.llamacpp.prefixes import Prefixes
-    from refactx.engines.llamacpp.state_files import StateFiles
+    from refactx.engines.llamacpp.engine import Prefixes, StateFiles
 
     own: Any = twins.engine
     own._prefixes = Prefixes(own._context, StateFiles(prefix_folder()), "tiny", least=1)

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from refactx.errors import CorruptIndexError, InputError
-from refactx.index.file.blocks import CHECKSUM_BYTES, FILE_VERSION
-from refactx.index.file.header import ROWS
-from refactx.index.file.row_blocks import pack_rows, unpack_rows
+from refactx.index.file.format import CHECKSUM_BYTES, FILE_VERSION, ROWS
+from refactx.index.file.rows import pack_rows, unpack_rows
 from refactx.index.file.source import FileSource
 from refactx.index.index import Index
-from refactx.tree.array_rows import pack_arrays, read_in_place
-from refactx.tree.codec import RowCodec, shared_seed
+from refactx.tree.codes import RowCodec, shared_seed
+from refactx.tree.piece import pack_arrays, read_in_place
 from support.shared_index import blocks, forged
 
 Answers = tuple[Any, ...]

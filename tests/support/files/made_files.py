@@ -10,16 +10,13 @@ from tempfile import TemporaryDirectory
 import zstandard
 
 from refactx.entity_ids import entity_number
-from refactx.index.file.blocks import FILE_VERSION, BlockWriter
-from refactx.index.file.header import ROWS, SharedRows, SharedSegment, ShareHeader
-from refactx.index.file.row_blocks import KeyedRow, pack_rows, unpack_rows
-from refactx.index.id_blocks import pack_id_blocks
-from refactx.index.names import Named, pack_blocks
+from refactx.index.file.format import FILE_VERSION, ROWS, BlockWriter, SharedRows, SharedSegment, ShareHeader
+from refactx.index.file.rows import KeyedRow, pack_rows, unpack_rows
+from refactx.index.names import Named, pack_blocks, pack_id_blocks
 from refactx.ingest.segment.builder import SegmentBuilder
-from refactx.ingest.segment.learn import learn
-from refactx.ingest.segment.packing import Packing, Shape
-from refactx.share.tree_rows import to_database, to_file
-from refactx.tree.codec import FORMAT_VERSION, RowCodec, shared_seed
+from refactx.ingest.segment.cutting import Packing, Shape, learn
+from refactx.share.export import to_database, to_file
+from refactx.tree.codes import FORMAT_VERSION, RowCodec, shared_seed
 from support.shared_index import blocks, forged
 from support.stored_trees import ListedFacts, Sequences
 from support.tiny_model import tiny_fact_tokenizer

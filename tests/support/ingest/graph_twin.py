@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from refactx.ingest.knowledge.inverse_labels import inverse_of
+from refactx.ingest.knowledge.inverse import inverse_of
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, build_knowledge_base
 from refactx.ingest.selection import Selection
 from support.ingest.quiet import QUIET

@@ -7,7 +7,7 @@ import psycopg
 
 from refactx.cli.main import cli
 from refactx.postgres.catalogue import list_indexes
-from refactx.postgres.catalogue_entry import CatalogueEntry
+from refactx.postgres.entry import CatalogueEntry
 from support.ingest.graph_twin import Line, written
 from support.ingest.living_index import LivingIndex
 

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import psycopg
 
-from refactx.connect import open_index
 from refactx.fact import Fact, split_fact
 from refactx.index.index import Index
+from refactx.index.open import open_index
 from refactx.ingest import append, compact, forget, ingest, retokenise
 from refactx.ingest.change import ChangeResult
 from refactx.ingest.compaction import CompactResult
 from refactx.ingest.publish import IngestResult
-from refactx.ingest.segment.packing import Shape
+from refactx.ingest.segment.cutting import Shape
 from refactx.postgres.database import Database
-from refactx.postgres.removal import drop
+from refactx.postgres.writing import drop
 from refactx.tokenizer import FactTokenizer
-from refactx.tree.children import Children, FactTree, MemoryTree
+from refactx.tree.tree import Children, FactTree, MemoryTree
 from support.ingest.quiet import QUIET
 from support.tiny_model import tiny_fact_tokenizer
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 
 from refactx.index.index import Index
-from refactx.tree.children import MemoryTree
+from refactx.tree.tree import MemoryTree
 from support.ingest.graph_twin import Fact
 from support.ingest.living_index import LivingIndex, as_fact, linked, shown
 from support.ingest.living_steps import EVERY, LABELS, Moment, text_of

@@ -60,7 +60,7 @@ def plain_context(seed: int) -> "Context":
 
 def plain_logits(ids: list[int], seed: int = 0) -> Logits:
     """The logits after each id of a text, float32[ids, vocabulary], by one pass in an empty context."""
-    from refactx.engines.llamacpp.context import Entry
+    from refactx.engines.llamacpp.library import Entry
 
     context = plain_context(seed)
     context.remove(0)

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from pyoxigraph import RdfFormat, Store
 
+from refactx.ask.chat import Message
 from refactx.nl2sparql import Example, Pack, Pattern, SchemaTerm
 from refactx.sparql.engines import Result, StoreEngine
-from refactx.writing.conversation import Message
 
 EX = "http://e.org/"
 DATA = """

@@ -10,8 +10,7 @@ from urllib.parse import quote
 
 import psycopg
 
-from refactx.postgres.embedded.account import account_for
-from refactx.postgres.embedded.cluster import DATABASE
+from refactx.postgres.embedded.cluster import DATABASE, account_for
 from support.postgres.embedded_server import eventually
 from support.servers import new_home
 

@@ -12,8 +12,8 @@ from typing import Any
 import refactx
 from refactx.errors import IndexNotFoundError, RefactxError
 from refactx.index.index import Index
-from refactx.postgres.limits import Limits
-from refactx.tree.children import MemoryTree
+from refactx.postgres.entry import Limits
+from refactx.tree.tree import MemoryTree
 from support.ingest.living_index import FIRST, MORE, LivingIndex, linked, shown
 
 Walk = tuple[int, ...]

@@ -7,13 +7,10 @@ from functools import cached_property
 
 from hypothesis import strategies as st
 
-from refactx.choosing.queries.candidate import Candidate, SearchOptions
-from refactx.choosing.queries.mentions import Mention, Mentions
-from refactx.choosing.queries.scores import LineScores
-from refactx.choosing.queries.search import QuerySearch
-from refactx.choosing.queries.words import QueryWords
 from refactx.engines.engine import TreeReading
 from refactx.query.walk import Head
+from refactx.selection.mentions import Mention, Mentions, QueryWords
+from refactx.selection.queries import Candidate, LineScores, QuerySearch, SearchOptions
 from support.query.twin import CLAIMS, ENTITIES, NUMBERS, PREDICATES, Graph, SetFacts
 from support.query.world import FakeScore, overlap, result_of
 from support.tiny_model import tiny_fact_tokenizer

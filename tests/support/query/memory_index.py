@@ -5,12 +5,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from refactx.fact import verbalise
-from refactx.index.completion import completions, normalise_prefix
+from refactx.index.index import completions, normalise_prefix
 from refactx.index.names import Named
-from refactx.ingest.segment.packing import Shape
+from refactx.ingest.segment.cutting import Shape
 from refactx.tokenizer import FactTokenizer
-from refactx.tree.children import Children
-from refactx.tree.summed import SummedTree
+from refactx.tree.tree import Children, SummedTree
 from support.query.twin import KINDS, PREDICATES, Fact, Graph
 from support.stored_trees import DictRows, build
 from support.tiny_model import tiny_fact_tokenizer

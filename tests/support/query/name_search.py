@@ -7,9 +7,9 @@ from functools import cache
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from refactx.choosing.anchors import Anchor, FoldedTokens, find_anchors, fold
-from refactx.decoding.lookups import look_up
 from refactx.decoding.machine import Machine
+from refactx.decoding.states import look_up
+from refactx.selection.mentions import Anchor, FoldedTokens, find_anchors, fold
 from refactx.tokenizer import FactTokenizer
 from support.channel_runs import joining_tokenizer
 from support.tiny_model import MemoryIndex, tiny_fact_tokenizer

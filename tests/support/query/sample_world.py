@@ -2,10 +2,10 @@
 
 import math
 
-from refactx.asking.prompt import load_prompt
-from refactx.choosing.queries.answering import QueryAnswers
-from refactx.choosing.queries.words import QueryWords
+from refactx.ask.prompt import load_prompt
 from refactx.query.line import read_line
+from refactx.selection.mentions import QueryWords
+from refactx.selection.query_answers import QueryAnswers
 from support.query.twin import Fact
 from support.query.world import FakeScore, Properties, WorldIndex
 

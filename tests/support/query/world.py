@@ -9,19 +9,16 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from refactx.choosing.anchors import FoldedTokens, fold
-from refactx.choosing.queries.mentions import Mentions, find_mentions
-from refactx.choosing.queries.scores import LineScores
-from refactx.choosing.queries.words import QueryWords
-from refactx.choosing.question_score import RACED, QuestionScore
-from refactx.decoding.lookups import look_up
 from refactx.decoding.machine import Machine
-from refactx.engines.engine import IdPath, TreeReading
-from refactx.engines.requests import Steps
+from refactx.decoding.states import look_up
+from refactx.engines.engine import IdPath, Steps, TreeReading
 from refactx.fact import ALIAS
 from refactx.index.names import Named
 from refactx.query.fact_set import ValueKind
 from refactx.query.tree_facts import TreeFacts
+from refactx.selection.mentions import FoldedTokens, Mentions, QueryWords, find_mentions, fold
+from refactx.selection.queries import LineScores
+from refactx.selection.scores import RACED, QuestionScore
 from refactx.tokenizer import FactTokenizer
 from support.query.memory_index import RowsIndex
 from support.query.twin import Fact, Graph

@@ -11,12 +11,12 @@ from typing import Any
 import httpx2
 import openai
 
-from refactx.asking.asker import Asker
-from refactx.asking.prompt import Prompt
+from refactx.ask.asker import Asker
+from refactx.ask.prompt import Prompt
 from refactx.nl2sparql import Translator
 from refactx.server import Availability, ServerOptions, TextService, listen
-from refactx.server.http.log import RequestLog
-from refactx.server.running import Server
+from refactx.server.app import Server
+from refactx.server.http import RequestLog
 from support.tiny_asker import FACTS, LinkedIndex, chat_tokenizer
 from support.tiny_model import tiny_fact_tokenizer, tiny_model
 

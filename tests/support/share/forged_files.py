@@ -10,11 +10,11 @@ import pytest
 import zstandard
 
 from refactx.errors import InputError
-from refactx.index.file.blocks import MAGIC, TruncatedFileError
+from refactx.index.file.format import MAGIC, TruncatedFileError
 from refactx.postgres.catalogue import list_indexes
 from refactx.postgres.database import Database
 from refactx.share.importing import import_stream
-from refactx.tree.codec import FORMAT_VERSION, RowCodec, shared_seed
+from refactx.tree.codes import FORMAT_VERSION, RowCodec, shared_seed
 from support.hostile_rows import HEADER
 from support.share.transfers import count_tables
 from support.shared_index import blocks, changed

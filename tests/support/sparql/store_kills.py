@@ -7,8 +7,9 @@ from types import FrameType
 from typing import Any
 
 import refactx.sparql.store
-from refactx.connect import open_index
-from refactx.sparql.store import building, folder, updating
+from refactx.index.open import open_index
+from refactx.sparql.store import building, folder
+from refactx.sparql.store import building as updating
 from support.broken_writes import PROCESSES
 
 WRITERS = frozenset(module.__file__ for module in (building, folder, updating))

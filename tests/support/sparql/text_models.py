@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from refactx.writing.conversation import Message
+from refactx.ask.chat import Message
 
 
 class Scripted:

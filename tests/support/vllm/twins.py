@@ -11,9 +11,9 @@ import torch
 
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import FactSource
-from refactx.engines.vllm.facts import Facts
+from refactx.engines.vllm.text import Facts
 from refactx.errors import DatabaseError
-from refactx.tree.children import Children
+from refactx.tree.tree import Children
 from support.tiny_model import SURPLUS, MemoryIndex, allowed_by_brute_force, ids, tiny_fact_tokenizer
 
 END = ids("</s>")[0]

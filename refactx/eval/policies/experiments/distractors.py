@@ -16,7 +16,7 @@ from refactx.eval.policies.experiments.texts import PgmrText, Resolving
 from refactx.query.pgmr import Mention
 from refactx.sparql.memory import Entry, Feasible, Near, Thresholds
 from refactx.sparql.memory.entry import fold
-from refactx.sparql.memory.feasibility import Reading
+from refactx.sparql.memory.resolver import Reading
 
 SEED = 0
 BEFORE, AFTER = ("New", "Old", "North", "South", "Little"), ("II", "County", "Park", "Society", "Hall")

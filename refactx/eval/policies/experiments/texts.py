@@ -13,8 +13,8 @@ from refactx.query.walk import QueryError
 from refactx.sparql.engines import QueryRefusedError, SparqlSyntaxError
 from refactx.sparql.ids import ids_of
 from refactx.sparql.memory import Feasible, Memory, MemoryResolver, Pattern, Resolved, Thresholds, patterns_of
-from refactx.sparql.policies.extraction import pgmr_in
-from refactx.sparql.policies.resolution import ids_within
+from refactx.sparql.policies.policy import pgmr_in
+from refactx.sparql.policies.writers import ids_within
 from refactx.sparql.syntax import check_query
 
 

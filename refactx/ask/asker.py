@@ -1,0 +1,430 @@
+"""The asker: prompt → text → answer, with facts of an index as proof, or without facts.
+
+The same question with and without an index differs in nothing but the constraint.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from threading import Lock
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from refactx.ask.answer import Answer, AnswerLine, FinishReason, RepeatedAnswer, final_answer, unlinked
+from refactx.ask.prompt import GREEDY, Example, Generation, Prompt, load_prompt
+from refactx.ask.queries import QueryChoice, choose_query
+from refactx.ask.writer import Ordered, TextWriter, Writer, WritingError, WritingOptions, WrittenText
+from refactx.decoding.states import FactSource, check_open
+from refactx.decoding.stream import FactStream, Partial, TextPiece
+from refactx.engines.engine import LanguageModel
+from refactx.errors import InputError, ModelError, RefactxError
+from refactx.fact import Fact, LinkedFact, clean_part
+from refactx.models.loading import check_chat_template
+from refactx.query.fact_set import FactSet
+from refactx.selection.beams import FactBeams
+from refactx.selection.channel import Channel, ChannelOptions
+from refactx.selection.mentions import FoldedTokens
+from refactx.selection.query_answers import QueryAnswers
+
+LONGEST_PREFIX = 2000
+"""The most ids of a prefix with a system message of a caller's: the engine keeps several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question and the `ids` of its prompt; `left_out`: how many earlier turns the prompt does not have."""
+
+    question: str
+    ids: list[int]
+    left_out: int = 0
+
+
+class PromptInputs:
+    """The inputs of one model for questions with one prompt. `room`: the most ids that the model takes, if known."""
+
+    def __init__(self, tokenizer: Any, prompt: Prompt, room: int | None) -> None:
+        self._tokenizer, self._prompt, self._room = tokenizer, prompt, room
+        self._prefixes: dict[str, list[int]] = {}  # by the caller's system message
+
+    def encode(self, question: str, max_new_tokens: int, history: Sequence[Example] = (), system: str = "") -> Asked:
+        """Return the prompt with the latest turns of the history that fit.
+
+        They leave room for `max_new_tokens` ids, or at least for half of the ids that the model takes. Raises InputError
+        for a question that has no visible text or is too long for the model.
+        """
+        room, ids, left_out = self._room, self._prompt.ids(self._tokenizer, question, history, system), 0
+
+        def fits(ids: Sequence[int]) -> bool:
+            return room is None or len(ids) + min(max_new_tokens, room // 2) <= room
+
+        if history and not fits(ids):
+            prompts = [history[count:] for count in range(len(history))]
+            left_out = bisect_left(
+                prompts, True, key=lambda turns: fits(self._prompt.ids(self._tokenizer, question, turns, system))
+            )
+            ids = self._prompt.ids(self._tokenizer, question, history[left_out:], system)
+        if room is not None and len(ids) >= room:
+            raise InputError(
+                f"question and prompt have {len(ids)} tokens, but the model takes at most {room}: ask more briefly"
+            )
+        return Asked(question.strip(), ids, left_out)
+
+    def limit(self, asked: Asked, max_new_tokens: int) -> int:
+        """Return for how many new ids the model has room, at most `max_new_tokens`."""
+        return max_new_tokens if self._room is None else min(max_new_tokens, self._room - len(asked.ids))
+
+    def prefix(self, system: str = "") -> list[int]:
+        """Return the ids with which nearly all prompts begin: a first token of a question may include text before it.
+
+        `system`: the caller's system message; with a long one there is no prefix.
+        """
+        found = self._prefixes.get(system)
+        if found is None:
+            one, other = (self._prompt.ids(self._tokenizer, text, system=system) for text in ("0", "?"))
+            length = next((n for n, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), 0)
+            found = [] if system and length > LONGEST_PREFIX else one[:length]
+            self._prefixes = {key: self._prefixes[key] for key in self._prefixes if not key} | {system: found}
+        return found
+
+
+SCORED = 64
+"""The most ids of a question (its last ones) that a channel scores: it reads them after each candidate."""
+
+
+class Channels:
+    """The channels of questions to one index. `ends`: the ids that end a text.
+
+    Only an index in PostgreSQL answers queries, and only with a prompt that has examples and words for them.
+    """
+
+    def __init__(self, index: FactSource, prompt: Prompt, ends: Collection[int]) -> None:
+        self._index, self._prompt, self._end = index, prompt, sorted(ends)[:1]
+        self._facts: FactSet | None = None
+        self._tokens: FoldedTokens | None = None
+        texts = [prompt.channel.strip()]
+        if prompt.words is not None and prompt.queries.strip() and (facts := _facts_of(index)) is not None:
+            self._facts, self._tokens = facts, FoldedTokens(index.tokenizer.token_bytes)
+            texts.append(f"{texts[0]}\n{prompt.queries.strip()}")
+        self._examples = [index.tokenizer.encode(f"{text}\n") for text in texts]
+
+    def of(self, question: str, tells: float | None = None) -> Channel | None:
+        """Return the channel of a question; None if the prompt has no examples for one.
+
+        `tells`: as in `ChannelOptions`, None for the prompt's.
+        """
+        if not self._prompt.channel.strip():
+            return None
+        encode, prompt, question = self._index.tokenizer.encode, self._prompt, clean_part(question)
+        lead, options = encode(prompt.asks), ChannelOptions(tells=prompt.tells if tells is None else tells)
+        channel = Channel(
+            examples=self._examples[0],
+            of_queries=self._examples[1] if len(self._examples) > 1 else (),
+            question=[*lead, *encode(f" {question}")[-SCORED:]],
+            lead=len(lead),
+            marker=prompt.marker,
+            unknown=prompt.unknown,
+            options=options,
+        )
+        if self._facts is not None and self._tokens is not None and prompt.words is not None:
+            channel.queries = QueryAnswers(
+                facts=self._facts,
+                words=prompt.words,
+                tokens=self._tokens,
+                question=question,
+                score=channel.score_of_queries,
+                marker=prompt.marker,
+                end=self._end,
+                values=options.values,
+                tells=options.tells,
+            )
+        return channel
+
+
+def _facts_of(index: FactSource) -> FactSet | None:
+    """Return the facts of an index as queries need them; None for other sources of facts."""
+    from refactx.index.index import Index  # imports psycopg, which a program with another source may not need
+    from refactx.query.tree_facts import TreeFacts
+
+    return TreeFacts(index) if isinstance(index, Index) else None
+
+
+def language_model(model: Any, tokenizer: Any) -> LanguageModel:
+    """Return a model of Transformers with its tokenizer as a language model; another language model as it is."""
+    if hasattr(model, "engine") and hasattr(model, "ends"):
+        found: LanguageModel = model
+        return found
+    from refactx.engines.transformers.rows import TransformersModel  # imports torch and transformers: seconds
+
+    return TransformersModel(model, tokenizer)
+
+
+def generate_writer(model: LanguageModel, index: FactSource | None) -> Writer:
+    """Return the writer that calls Transformers' `generate`. Raise ModelError for a model of another library."""
+    if not model.has_generate:
+        raise ModelError(
+            "beams over the whole text need the engine Transformers: leave out num_beams, use fact_beams, or give a GGUF file "
+            "with --engine transformers"
+        )
+    from refactx.ask.grounded import GenerateWriter
+
+    return GenerateWriter(cast(Any, model), index)
+
+
+class FactIndex(FactSource, Protocol):
+    """An index that also knows the ids of a fact's parts."""
+
+    def links(self, fact: Fact) -> LinkedFact:
+        """Return the parts of a fact of this index with their ids."""
+        ...
+
+
+class Asker:
+    """A model, a prompt and an index (or None) together, which answers questions. It has no state between questions.
+
+        model, tokenizer = refactx.load_model("demo")
+        with refactx.open_index("demo") as index:
+            answer = refactx.Asker(model, tokenizer, index).ask("What is the capital of Alaska?")
+        print(answer.answer, answer.facts)
+
+    `model`: of Transformers, with its tokenizer, or any `refactx.engines.engine.LanguageModel`. `prompt`: by
+    default the built-in one for Wikidata. Threads may share it: what they ask at a time is written together.
+
+    Raises ModelError for a tokenizer without a chat template, InputError for an index without facts, and as
+    `refactx.ground` does for a model that does not fit the index.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, index: FactIndex | None, prompt: Prompt | None = None) -> None:
+        check_chat_template(tokenizer)
+        check_open(index)
+        if index is not None and not index.children(()).total:
+            raise InputError("the index has no facts to answer with: add some with `refactx ingest --append`")
+        self._model = language_model(model, tokenizer)
+        if index is not None:
+            self._model.check_tokenizer(index)
+        self._tokenizer, self._index, self._prompt = tokenizer, index, prompt or load_prompt()
+        self._lock, self._generates = Lock(), cast("Writer | None", None)
+        self._inputs = PromptInputs(tokenizer, self._prompt, self._model.room)
+        self._channels = None if index is None else Channels(index, self._prompt, self._model.ends)
+        self._writer = self._beam_writer if self._model.engine is None else TextWriter(self._model, index)
+
+    def stream(self, on_piece: Callable[[TextPiece], object], free: bool = False) -> FactStream:
+        """Return a streamer for one call of `ask`, which calls `on_piece` with pieces of text and of facts.
+
+        `free`: as in that call.
+        """
+        return FactStream(self._token_bytes, None if free else self._writer.machine, on_piece)
+
+    def count_facts(self, ids: Sequence[int], prompt_length: int) -> int:
+        """Return how many facts a sequence has completed after its prompt."""
+        machine = self._writer.machine
+        return 0 if machine is None else len(machine.facts(ids, prompt_length))
+
+    def ask(
+        self,
+        question: str,
+        options: Generation = GREEDY,
+        *,
+        history: Sequence[Example] = (),
+        free: bool = False,
+        streamer: Any = None,
+        until: Callable[[Any], bool] | None = None,
+        system: str = "",
+        cancelled: Callable[[], bool] | None = None,
+        **changes: Any,
+    ) -> Answer:
+        """Ask one question and return its answer.
+
+        `options`, and `changes` to them by name: how to write, see `Generation`. `history`: earlier turns of the
+        conversation; the oldest are left out if the model has no room for them, and their facts may be written again.
+        `free`: without constraint, and so without facts; if greedy text would end without a final answer, `Answer:`
+        follows. `streamer`: a Transformers streamer, not together with `num_beams`. `until`: called with the ids so far,
+        int64[rows, length], after each id; the generation ends once it returns True. `cancelled`: the same, but asked
+        before each pass of the model, in any thread. `system`: a text after the system message of the prompt.
+
+        The beginning of the prompt is the same for all questions, and computed with the first question alone.
+
+        Raises InputError for a question that has no visible text or is too long for the model, for options that exclude
+        each other, and without an index unless `free`. Errors of the index have the answer so far as `partial`.
+        """
+        options = replace(options, **changes)
+        self._check(options, free, streamer)
+        asked = self._inputs.encode(question, options.max_new_tokens, history, system)
+        return next(self._answers([asked], options, free, streamer, until, 1, cancelled, system))
+
+    def ask_all(
+        self,
+        questions: Sequence[str],
+        options: Generation = GREEDY,
+        *,
+        batch_size: int = 1,
+        free: bool = False,
+        until: Callable[[Any], bool] | None = None,
+        **changes: Any,
+    ) -> Iterator[Answer | InputError]:
+        """Ask many questions, `batch_size` at a time. Yield their answers in order.
+
+        The next question begins when an answer is finished, and passes of the model read for all that are being written.
+        Greedy answers are the same as those of `ask`. A question that cannot be asked has its InputError in place of an
+        answer. The other arguments are those of `ask`. After `until` has returned True, no other question is begun.
+        """
+        options = replace(options, **changes)
+        self._check(options, free, None)
+        if batch_size < 1:
+            raise InputError(f"batches of {batch_size} questions: give a batch_size of at least 1")
+        outcomes: list[Asked | InputError] = []
+        for question in questions:
+            try:
+                outcomes.append(self._inputs.encode(question, options.max_new_tokens))
+            except InputError as error:
+                outcomes.append(error)
+        asked = [outcome for outcome in outcomes if isinstance(outcome, Asked)]
+        answers = self._answers(asked, options, free, None, until, batch_size)
+        for outcome in outcomes:
+            answer = next(answers, None) if isinstance(outcome, Asked) else outcome
+            if answer is None:  # it was not begun
+                return
+            yield answer
+
+    def query(self, question: str, *, cancelled: Callable[[], bool] | None = None) -> QueryChoice:
+        """Return the queries on the index that a question may ask, the likeliest first, without writing a text.
+
+            asker.query("How many nicknames does Louisiana have?").answer()
+
+        `cancelled`: as in `ask`; the choice then ends with an InputError.
+
+        Raises InputError for a question without visible text, and as `refactx.ask.queries.choose_query` does.
+        """
+        self._prompt.messages(question)
+        if self._channels is None or self._writer.machine is None:
+            raise InputError("there is no index to query: give one")
+        channel = self._channels.of(question)
+        return choose_query(question.strip(), channel, self._writer.machine, self._model, cancelled)
+
+    def _answers(
+        self,
+        asked: Sequence[Asked],
+        options: Generation,
+        free: bool,
+        streamer: Any,
+        until: Callable[[Any], bool] | None,
+        at_once: int,
+        cancelled: Callable[[], bool] | None = None,
+        system: str = "",
+    ) -> Iterator[Answer]:
+        """Yield the answers to questions, in order."""
+        repeated, marker = RepeatedAnswer(self._tokenizer, self._prompt.marker), self._prompt.marker
+        beams = (
+            FactBeams(options.fact_beams, length_penalty=options.fact_length_penalty) if options.fact_beams else None
+        )
+        writing = WritingOptions(
+            is_end=repeated.is_end,
+            answer_line=AnswerLine(self._tokenizer, marker, self._model.ends).after,
+            prefix=self._inputs.prefix(system),
+            free=free,
+            sampling=options.sampling,
+            num_beams=options.num_beams,
+            until=until,
+            cancelled=cancelled,
+            streamer=streamer,
+            fact_beams=beams,
+            max_facts=options.max_facts,
+            after_facts=marker,
+        )
+        orders = [
+            Ordered(
+                prompt=one.ids,
+                max_new_tokens=self._inputs.limit(one, options.max_new_tokens),
+                channel=self._channels.of(one.question, options.tells)
+                if options.uses_channel and not free and self._channels
+                else None,
+            )
+            for one in asked
+        ]
+        writer, done = self._writer if options.num_beams == 1 else self._beam_writer, 0
+        try:
+            for one, order, text in zip(asked, orders, writer.write(orders, writing, at_once), strict=False):
+                yield self._answer(one, text, self._finish(text, repeated), channel=order.channel)
+                done += 1
+        except WritingError as failed:
+            left = zip(asked[done:], failed.texts, strict=False)
+            answers = tuple(
+                self._answer(
+                    one, text, self._finish(text, repeated) if text.is_whole else self._cut(text), linked=False
+                )
+                for one, text in left
+            )
+            if isinstance(failed.error.partial, Partial):
+                failed.error.partial = replace(failed.error.partial, answers=answers)
+            raise failed.error from None
+
+    def _finish(self, text: WrittenText, repeated: RepeatedAnswer) -> FinishReason:
+        """Return the reason why a text ended."""
+        if self._has_ended(text) or repeated.is_end(text.ids):
+            return "stop"
+        return "interrupted" if text.is_interrupted else "length"
+
+    def _cut(self, text: WrittenText) -> FinishReason:
+        """Return the reason why a text ended that an error ended, maybe after its end."""
+        return "stop" if self._has_ended(text) else "interrupted"
+
+    def _has_ended(self, text: WrittenText) -> bool:
+        return bool(text.ids) and text.ids[-1] in self._model.ends
+
+    def _answer(
+        self,
+        asked: Asked,
+        written: WrittenText,
+        reason: FinishReason,
+        linked: bool = True,
+        channel: Channel | None = None,
+    ) -> Answer:
+        """Return the answer that a text is. `linked`: with the ids of its facts' parts, which need the database."""
+        text = self._tokenizer.decode(written.ids, skip_special_tokens=True, clean_up_tokenization_spaces=False).strip()
+        trigger = "" if self._index is None else self._index.trigger
+        if written.facts and trigger and reason == "stop":  # it began one fact more than `max_facts`
+            text = text.removesuffix(trigger).rstrip()
+        answer = Answer(
+            question=asked.question,
+            answer=final_answer(text, self._prompt.marker, written.facts, trigger),
+            text=text,
+            facts=written.facts,
+            links=tuple(map(unlinked, written.facts)),
+            tokens=len(written.ids),
+            forward_passes=written.passes,
+            seconds=written.seconds,
+            finish_reason=reason,
+            turns_left_out=asked.left_out,
+            queries=() if channel is None else tuple(channel.answered),
+            told=None if channel is None else channel.told,
+            forced_tokens=written.forced,
+        )
+        if not linked or self._index is None:
+            return answer
+        try:
+            return replace(answer, links=tuple(map(self._index.links, written.facts)))
+        except RefactxError as error:
+            ids = np.array([[*asked.ids, *written.ids]])
+            error.partial = error.partial or Partial(ids=ids, lengths=(ids.shape[1],), facts=(written.facts,))
+            raise WritingError(error, [written]) from error
+
+    @property
+    def _beam_writer(self) -> Writer:
+        """The writer for beams over the whole text, which Transformers has alone."""
+        with self._lock:
+            if self._generates is None:
+                self._generates = generate_writer(self._model, self._index)
+            return self._generates
+
+    @cached_property
+    def _token_bytes(self) -> Sequence[bytes]:
+        return self._model.token_bytes if self._index is None else self._index.tokenizer.token_bytes
+
+    def _check(self, options: Generation, free: bool, streamer: Any) -> None:
+        if streamer is not None and options.num_beams > 1:
+            raise InputError("beam search cannot stream, since it decides at the end: leave out streamer or num_beams")
+        if free and replace(options, channel=False) != options.free:  # `channel` is True by default
+            raise InputError("free text has no facts: leave out free, or leave out fact_beams and max_facts")
+        if not free and self._index is None:
+            raise InputError("there is no index to take facts from: give one, or ask without facts (free=True)")

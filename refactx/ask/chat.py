@@ -1,0 +1,287 @@
+"""Conversations: as ids of a model by its chat template, and with a model on a server with OpenAI's API.
+
+What users say is data and must not contain control tokens: any text of an added token of the tokenizer (`<|im_end|>`,
+`<think>`) is removed by `without_control` before the chat template is applied.
+
+Servers and models refuse different parameters: newer models of OpenAI want `max_completion_tokens` in place of
+`max_tokens` and no `temperature`, some have no system role. A request that is refused is sent again without what the
+server names in its refusal, or with the other name, and later requests begin like that.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import urlsplit
+
+from refactx.errors import InputError, ModelError
+from refactx.lazy import require
+
+Message = dict[str, str]
+"""A message of a conversation: `role` (`system`, `user` or `assistant`) and `content`."""
+
+
+def conversation_ids(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
+    """Return the ids of a conversation up to the beginning of the assistant's turn. The first message is the system's.
+
+    For a chat template without a system role, the system message begins the first user turn. Raises ModelError if the
+    chat template cannot be used.
+    """
+    options = {"add_generation_prompt": True, "enable_thinking": False}  # templates ignore unknown options
+    messages = list(messages)
+    if messages[0]["content"].strip() and not _writes(tokenizer, messages, options):
+        messages = folded(messages)
+    try:
+        encoded = tokenizer.apply_chat_template(messages, return_dict=False, **options)
+    except Exception as error:  # a template may raise anything, in Jinja or by raise_exception
+        raise ModelError(
+            f"the model's chat template cannot write a conversation with examples: {error}. Choose another model"
+        ) from error
+    return list(encoded)
+
+
+def without_control(tokenizer: Any, text: str) -> str:
+    """Return `text` without the texts of the tokenizer's added tokens; lone surrogates become `?`."""
+    added = [str(token) for token in getattr(tokenizer, "added_tokens_decoder", {}).values()]
+    # Words and white space, which some tokenizers add, are not control tokens.
+    control = sorted((token for token in added if not token.replace(" ", "").isalnum() and token.strip()), key=len)
+    text = text.encode("utf-8", "replace").decode()
+    before = None
+    while text != before:  # the texts around a removed token may form another
+        before = text
+        for token in reversed(control):
+            text = text.replace(token, " ")
+    return text
+
+
+_THOUGHT = r"(?:\w+:)?(?:think|thinking|thoughts?|reasoning|reflection|analysis|scratchpad)"
+_OPENED = (
+    rf"^[ \t]*(?:<{_THOUGHT}(?:\s[^<>]*)?>|\[{_THOUGHT}\]|◁think▷|<\|(?:begin_of_thought|start_thinking)\|>"
+    r"|<\|channel>\s*thought\b|\A(?-i:analysis(?=[A-Z<])))"
+)
+_CLOSED = (
+    rf"(?:</{_THOUGHT}\s*>|\[/{_THOUGHT}\]|◁/think▷|<\|end_(?:of_thought|thinking)\|>|<channel\|>|(?-i:assistantfinal))"
+)
+_WHOLE = re.compile(rf"{_OPENED}.*?{_CLOSED}", re.IGNORECASE | re.DOTALL | re.MULTILINE)
+_REST = re.compile(rf"\A.*{_CLOSED}|{_OPENED}.*\Z", re.IGNORECASE | re.DOTALL | re.MULTILINE)
+_CHANNEL = re.compile(
+    r"<\|channel\|>\s*(\w*)[^<]*<\|message\|>(.*?)(?=<\|(?:channel|start|end|return|call)\|>|\Z)", re.DOTALL
+)
+
+
+def without_thoughts(text: str) -> str:
+    """Return what a model says to the user: without what it thinks, also in a thought that it has not ended.
+
+    Thoughts stand in tags (`<think>`, `[THINK]`, `<reasoning>`, in any case, of which a prompt may have the first one), or
+    in the channels of OpenAI's harmony format, of which `final` is the user's.
+
+    >>> without_thoughts("<think>Rome?</think>Bern"), without_thoughts("Rome?</think> Bern"), without_thoughts("<think>Rome")
+    ('Bern', ' Bern', '')
+    >>> without_thoughts("<|channel|>analysis<|message|>Rome?<|end|><|start|>a<|channel|>final<|message|>Bern<|return|>")
+    'Bern'
+    """
+    if channels := _CHANNEL.findall(text):
+        return "".join(said for name, said in channels if name == "final")
+    return _REST.sub("", _WHOLE.sub("", text))
+
+
+def _writes(tokenizer: Any, messages: list[Message], options: Mapping[str, Any]) -> bool:
+    """Return whether the chat template writes the system message: some raise an error for it, some drop it."""
+    try:
+        return messages[0]["content"] in tokenizer.apply_chat_template(messages, tokenize=False, **options)
+    except Exception:  # TemplateError, and what templates raise themselves
+        return False
+
+
+def folded(messages: list[Message]) -> list[Message]:
+    """Return the conversation with the system message at the beginning of the first user turn."""
+    system, first, *rest = messages
+    return [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *rest]
+
+
+SECONDS = 120.0
+"""The most time of a request."""
+RETRIES = 4
+_LIMITS = ("max_tokens", "max_completion_tokens")
+"""The names of the most tokens of a reply, the one that most servers know first."""
+_UNSUPPORTED = re.compile(
+    r"unsupported|n[o']t (?:be )?(?:support|accept|permit|allow|recogni[sz]ed|available|valid|used)|deprecated|extra"
+    r"|un(?:recogni[sz]ed|known|expected)|\binstead\b|\buse\W+max_",
+    re.IGNORECASE,
+)
+"""What tells that a parameter is refused, and not that its value is too large."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerRole:
+    """What messages say of a server.
+
+    `name`: what it is for; `option`: the option that has its URL; `key`: the environment variable with its key, a name
+    of our own, so that no other key is sent there; `extra`: the extra of refactx that installs the client.
+    """
+
+    name: str
+    option: str
+    key: str
+    extra: str
+
+
+class ChatServer:
+    """A model on a server, such as http://127.0.0.1:8000/v1. Threads may share it.
+
+    `key`: by default that of the environment. Requests that fail temporarily (no connection, time-out, 429, 5xx) are
+    sent again, at most `retries` times, at growing intervals. Raises InputError if `url` is not one, or if the client is
+    not installed.
+    """
+
+    def __init__(
+        self, model: str, url: str, role: ServerRole, *, key: str | None = None, retries: int = RETRIES
+    ) -> None:
+        try:
+            parts = urlsplit(url)
+            host = None if parts.port == 0 or re.search(r"\s", url) else parts.hostname
+            (host or "").encode("idna")
+        except ValueError:  # such as `http://[`, port 99999, or a host with two dots
+            host = None
+        if not host or parts.scheme not in ("http", "https"):
+            shown = url.rpartition("@")[2]
+            raise InputError(f"{shown!r} is not the URL of a server: give one such as http://127.0.0.1:8000/v1")
+        require("openai", role.extra)
+        import openai  # takes a second
+
+        self._model, self._role = model, role
+        self.shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+        """The URL without what may be secret."""
+        self._refused = set[str]()
+        """What the server does not take: names of parameters, and `system` for that role."""
+        # The client needs some key; a server without keys accepts any.
+        given = key or os.environ.get(role.key) or "none"
+        client = _client(f"{role.name} at {self.shown}", retries + 1, is_here=is_here(host))
+        self._client = openai.OpenAI(
+            api_key=given, base_url=url, timeout=SECONDS, max_retries=retries, http_client=client
+        )
+
+    def generate(self, messages: Sequence[Message], max_new_tokens: int) -> str:
+        """Return the reply to a conversation, greedily if the model can, of at most `max_new_tokens` tokens.
+
+        Raises ModelError if the server cannot be reached, refuses the request, or replies with something else.
+        """
+        import openai
+
+        role = self._role
+        try:
+            while True:
+                request = self._request(messages, max_new_tokens)
+                try:
+                    completion = self._client.chat.completions.create(**request)
+                    return completion.choices[0].message.content or ""
+                except openai.APIStatusError as error:
+                    refused = _refused_of(request, error.param, _words(error))
+                    if not refused:
+                        raise
+                    if "temperature" in refused - self._refused:
+                        print(f"refactx: {self._model} takes no temperature: its replies may vary", file=sys.stderr)
+                    self._refused |= refused
+        except openai.APITimeoutError as error:
+            raise ModelError(
+                f"{role.name} at {self.shown} did not answer within {SECONDS:g} seconds: check {role.option} and its load"
+            ) from error
+        except openai.APIConnectionError as error:
+            raise ModelError(
+                f"{role.name} at {self.shown} cannot be reached: check {role.option} and that it runs ({_reason(error)})"
+            ) from error
+        except openai.AuthenticationError as error:
+            raise ModelError(f"{role.name} at {self.shown} did not accept the key: set {role.key}") from error
+        except openai.APIStatusError as error:
+            raise ModelError(
+                f"{role.name} at {self.shown} refused the request for model {self._model!r}: {_words(error)[:200]}"
+            ) from error
+        except (openai.OpenAIError, AttributeError, IndexError, TypeError, ValueError) as error:
+            raise ModelError(
+                f"the reply of {role.name} at {self.shown} is not a chat completion ({error}): check {role.option}"
+            ) from error
+
+    def _request(self, messages: Sequence[Message], max_new_tokens: int) -> dict[str, Any]:
+        said = [dict(message) for message in messages]
+        if "system" in self._refused:
+            said = folded(said)
+        request: dict[str, Any] = {"model": self._model, "messages": said}
+        limit = next((name for name in _LIMITS if name not in self._refused), None)
+        if limit is not None:
+            request[limit] = max_new_tokens
+        if "temperature" not in self._refused:
+            request["temperature"] = 0
+        return request
+
+
+def _refused_of(request: Mapping[str, Any], parameter: str | None, reason: str) -> set[str]:
+    """Return what of a request a server does not take. `parameter`: the one that it names, if it names one by itself."""
+    sent = {*_LIMITS, "temperature"} & set(request)
+    named = {parameter} & sent or {name for name in sent if re.search(rf"\b{name}\b", reason)}
+    if not _UNSUPPORTED.search(reason):
+        named -= set(_LIMITS)
+    if request["messages"][0]["role"] == "system" and re.search(
+        r"(?is)\bsystem\b.*\brole|\brole\b.*\bsystem\b", reason
+    ):
+        named.add("system")
+    return {name for name in named if name is not None}
+
+
+def _words(error: Any) -> str:
+    """Return why a server refused a request, in its words: in the form of OpenAI's errors, or another one."""
+    words = str(error.message)
+    if words == f"Error code: {error.status_code}":
+        words += f" - {error.response.text}"
+    return " ".join(words.split())
+
+
+def is_here(host: str) -> bool:
+    """Return whether a host is this machine by its name, where a refused connection means that nothing listens.
+
+    >>> is_here("localhost"), is_here("127.0.0.2"), is_here("::1"), is_here("kb.example")
+    (True, True, True, False)
+    """
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host.removesuffix(".").rpartition(".")[2].lower() == "localhost"
+    return address.is_loopback or address.is_unspecified
+
+
+def _client(who: str, attempts: int, *, is_here: bool) -> Any:
+    """Return an HTTP client for openai's that tells of each attempt that fails, and makes no other one in vain."""
+    import openai
+
+    class Client(openai.DefaultHttpxClient):
+        def send(self, *given: Any, **options: Any) -> Any:
+            request = given[0]
+            try:
+                response = super().send(*given, **options)
+            except Exception as error:
+                if is_here and isinstance(_origin(error), ConnectionRefusedError):
+                    raise openai.APIConnectionError(request=request) from error  # openai passes its own on at once
+                self._tell(request, _reason(error))
+                raise
+            if response.status_code in (408, 409, 429) or response.status_code >= 500:
+                self._tell(request, f"status {response.status_code}")
+            return response
+
+        def _tell(self, request: Any, reason: str) -> None:
+            number = int(request.headers.get("x-stainless-retry-count", 0)) + 1
+            print(f"refactx: {who}: attempt {number} of {attempts} failed ({reason})", file=sys.stderr)
+
+    return Client()
+
+
+def _origin(error: BaseException) -> BaseException:
+    while (before := error.__cause__ or error.__context__) is not None:
+        error = before
+    return error
+
+
+def _reason(error: BaseException) -> str:
+    origin = _origin(error)
+    return getattr(origin, "strerror", None) or " ".join(str(origin).split()) or type(origin).__name__

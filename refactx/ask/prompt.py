@@ -1,0 +1,304 @@
+"""The prompt: a system message, examples and the question, written by the model's chat template.
+
+Prompts are data, TOML files in `refactx.prompts`: `system`, `trigger`, `marker`, `unknown`, `channel`, `asks`,
+`tells`, and `[[example]]` tables with `question` and `answer`. The question is data too: the texts of control tokens are
+removed from it (`refactx.ask.chat`).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Protocol
+
+from refactx.ask.chat import Message, conversation_ids, without_control
+from refactx.engines.writer import Sampling
+from refactx.errors import InputError
+from refactx.fact import DESCRIPTIONS, Fact, LinkedFact, clean_part, split_fact, verbalise, written_part
+from refactx.paths import read_toml
+from refactx.selection.mentions import QueryWords
+from refactx.selection.query_answers import TELLS
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A question and the assistant's text after it."""
+
+    question: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """The text that a model reads before the question; `load_prompt` returns one.
+
+    `system`: the system message; `examples`: questions with the assistant's texts; `trigger`: the text before a fact in
+    these, that of the index; `marker`: the text before the final answer; `unknown`: the answer without proof. For
+    `refactx.selection.channel`: `channel`, facts with questions that they answer, one a line; `asks`, the text between
+    the two; `tells`, how much likelier, in nats, a fact or query has to make the question than none does, for the answer
+    not to be `unknown`. For `refactx.choosing.queries`: `queries`, queries with questions, written like `channel`;
+    `words`, what tells them apart. Without both, questions are answered with facts alone.
+    """
+
+    system: str
+    examples: tuple[Example, ...] = ()
+    trigger: str = "Fact:"
+    marker: str = "Answer:"
+    unknown: str = "I don't know."
+    channel: str = ""
+    asks: str = " Question:"
+    tells: float = TELLS
+    queries: str = ""
+    words: QueryWords | None = None
+
+    def messages(self, question: str, history: Sequence[Example] = (), system: str = "") -> list[Message]:
+        """Return the conversation up to the question; `history`: its earlier turns; `system`: what follows the prompt's.
+
+        Raises InputError for a question without visible text.
+
+        >>> prompt = Prompt(system="Use facts.", examples=(Example("Who?", "Answer: I."),))
+        >>> prompt.messages(" What? ")[1:]  # doctest: +NORMALIZE_WHITESPACE
+        [{'role': 'user', 'content': 'Who?'}, {'role': 'assistant', 'content': 'Answer: I.'},
+         {'role': 'user', 'content': 'What?'}]
+        """
+        if not clean_part(question):
+            raise InputError("the question is empty: ask something, in quotes")
+        turns = [("system", f"{self.system.strip()}\n\n{system}" if system.strip() else self.system)]
+        for example in (*self.examples, *history):
+            turns += [("user", example.question), ("assistant", example.answer)]
+        return [{"role": role, "content": text.strip()} for role, text in [*turns, ("user", question)]]
+
+    def ids(self, tokenizer: Any, question: str, history: Sequence[Example] = (), system: str = "") -> list[int]:
+        """Return the ids of the conversation (`messages`) up to the beginning of the assistant's turn.
+
+        For a chat template without a system role, the system message begins the first user turn. Raises InputError for
+        a question without visible text, ModelError if the chat template cannot be used.
+        """
+        said = [Example(*(without_control(tokenizer, text) for text in (t.question, t.answer))) for t in history]
+        plain = without_control(tokenizer, question), said, without_control(tokenizer, system)
+        return conversation_ids(tokenizer, self.messages(*plain))
+
+
+def load_prompt(name: str = "wikidata") -> Prompt:
+    """Return a built-in prompt, given its name, or the prompt in a file, given a path that ends in `.toml`.
+
+    Raises InputError if there is no such prompt, or if the file is not a valid prompt.
+
+    >>> load_prompt().trigger, load_prompt().marker
+    ('Fact:', 'Answer:')
+    """
+    source = Path(name) if name.endswith(".toml") else files("refactx.prompts") / f"{name}.toml"
+    try:
+        fields = read_toml(source.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(
+            f"there is no prompt {name}: give the name of a built-in prompt, such as wikidata, or the path of a .toml "
+            "file"
+        ) from error
+    except ValueError as error:
+        raise InputError(f"the prompt {name} is not TOML: {error}") from error
+    try:
+        examples = tuple(Example(**example) for example in fields.pop("example", []))
+        words = QueryWords.of(fields.pop("words")) if "words" in fields else None
+        return _checked(Prompt(examples=examples, words=words, **fields))
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"the prompt {name} is not valid ({error}): a prompt has the texts system, trigger, marker, unknown, "
+            "channel, asks and queries, a number tells, [[example]] tables with a question and an answer, and a table [words]"
+        ) from error
+
+
+def _checked(prompt: Prompt) -> Prompt:
+    texts = [prompt.system, prompt.trigger, prompt.marker, prompt.unknown, prompt.channel, prompt.asks]
+    texts += [prompt.queries]
+    texts += [text for example in prompt.examples for text in (example.question, example.answer)]
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError("one of its values is not a text")
+    if not isinstance(prompt.tells, int | float) or isinstance(prompt.tells, bool) or math.isnan(prompt.tells):
+        raise TypeError("its `tells` is not a number")
+    if not prompt.marker.strip():
+        raise ValueError("its marker is empty")
+    return prompt
+
+
+MAX_NEW_TOKENS = 1000
+"""As in the paper."""
+
+MAX_FACTS = 25
+"""A fact of the sample has 32 ids on average: so many leave room for the answer in `MAX_NEW_TOKENS`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """Options of generation: by default greedy text of at most `max_new_tokens` ids.
+
+    `channel`: choose each fact by the question (`refactx.selection.channel`), if the prompt has examples for that and
+    there are no beams; `tells`: how much likelier, in nats, a fact or query has to make the question than none does, for
+    the answer not to be "I don't know." (None: as the prompt says). `num_beams`: beams over the whole text.
+    `fact_beams`: search for each fact with this many beams, in greedy or sampled text; `fact_length_penalty`: see
+    `refactx.FactBeams`. `max_facts`: after this many facts the answer has to follow, and the text ends if it begins
+    another fact (None: no limit). `temperature`: above 0, sample from the `top_k` likeliest ids, and from the likeliest
+    ids with a total probability of `top_p` (None: from all); `seed`: for sampling (None: another text each time).
+
+    Raises InputError for values out of range, and for options that exclude each other.
+
+    >>> Generation(temperature=0.7).samples, Generation().samples
+    (True, False)
+    """
+
+    channel: bool = True
+    tells: float | None = None
+    num_beams: int = 1
+    fact_beams: int | None = None
+    fact_length_penalty: float = 0.0
+    max_new_tokens: int = MAX_NEW_TOKENS
+    max_facts: int | None = MAX_FACTS
+    temperature: float = 0.0
+    top_k: int | None = None
+    top_p: float | None = None
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.num_beams < 1 or self.max_new_tokens < 1:
+            raise InputError(
+                f"num_beams is {self.num_beams} and max_new_tokens {self.max_new_tokens}: give at least 1 for both"
+            )
+        if self.tells is not None and math.isnan(self.tells):
+            raise InputError("the threshold `tells` is not a number: give one, such as 4")
+        if self.tells is not None and not self.uses_channel:
+            raise InputError(
+                "a threshold `tells` was given with beams or without the channel: leave these options out, or tells"
+            )
+        if self.fact_beams is not None and self.fact_beams < 1:
+            raise InputError(f"{self.fact_beams} fact beams: give at least 1")
+        if self.fact_beams is not None and self.num_beams > 1:
+            raise InputError(
+                "fact beams and num_beams were both given: fact beams need greedy or sampled text, so leave out num_beams"
+            )
+        if self.fact_length_penalty < 0:
+            raise InputError(f"length penalty {self.fact_length_penalty}: give 0 (the sum) or more (1: the mean)")
+        if self.max_facts is not None and self.max_facts < 1:
+            raise InputError(f"at most {self.max_facts} facts: give at least 1")
+        if self.temperature < 0:
+            raise InputError(f"temperature {self.temperature}: give 0 (greedy) or more")
+        if self.top_k is not None and self.top_k < 1:
+            raise InputError(f"top_k {self.top_k}: give at least 1")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise InputError(f"top_p {self.top_p}: give more than 0 and at most 1")
+        given = [name for name in ("top_k", "top_p", "seed") if getattr(self, name) is not None]
+        if given and not self.samples:
+            raise InputError(f"{' and '.join(given)} given without sampling: give a temperature above 0 too")
+
+    @property
+    def samples(self) -> bool:
+        """Whether ids are drawn at random."""
+        return self.temperature > 0
+
+    @property
+    def uses_channel(self) -> bool:
+        """Whether facts are chosen by the question: so without beams, which choose them otherwise."""
+        return self.channel and self.num_beams == 1 and self.fact_beams is None
+
+    @property
+    def free(self) -> "Generation":
+        """These options with the usual values of those for facts, which free text has none of."""
+        most = None if self.max_facts is None else MAX_FACTS
+        return replace(self, channel=False, tells=None, fact_beams=None, fact_length_penalty=0.0, max_facts=most)
+
+    @property
+    def sampling(self) -> Sampling:
+        """How ids are picked."""
+        return Sampling(temperature=self.temperature, top_k=self.top_k, top_p=self.top_p, seed=self.seed)
+
+
+GREEDY = Generation()
+
+
+class CheckedIndex(Protocol):
+    """The part of an index that the check needs."""
+
+    name: str
+    trigger: str
+    terminator: str
+
+    def __contains__(self, fact: object) -> bool:
+        """Return whether the index has the fact."""
+        ...
+
+    def links(self, fact: Fact) -> LinkedFact:
+        """Return the parts of the fact with their ids."""
+        ...
+
+
+def check_prompt(prompt: Prompt, index: CheckedIndex) -> list[str]:
+    """Check that a prompt has the trigger of the index, and that its examples write facts in the form of the index.
+
+    Returns warnings, one sentence each: for predicates that the index does not have, and for a trigger or marker that
+    the prompt never shows. Raises InputError if the check fails; the message says what to write.
+    """
+    if prompt.trigger != index.trigger:
+        raise InputError(
+            f"the prompt's trigger is {prompt.trigger!r}, but that of index {index.name!r} is {index.trigger!r}: write "
+            f"{index.trigger!r} as the prompt's trigger, and in its system text and examples"
+        )
+    _check_channel(prompt)
+    facts = [fact for n, example in enumerate(prompt.examples, 1) for fact in _facts(example.answer, n, index)]
+    unknown = dict.fromkeys(fact.predicate for fact in facts if not _known(fact, index))
+    notes = []
+    if unknown:
+        notes.append(
+            f"the prompt's examples have predicates that index {index.name!r} does not have "
+            f"({', '.join(f'<{name}>' for name in unknown)}): examples with its own predicates give better answers "
+            "(--prompt)"
+        )
+    shown = "\n".join([prompt.system, *(example.answer for example in prompt.examples)])
+    for what, text in (("trigger", prompt.trigger), ("marker", prompt.marker)):
+        if text not in shown:
+            notes.append(f"the prompt never shows its {what} {text!r}, so the model may never write it")
+    return notes
+
+
+def _check_channel(prompt: Prompt) -> None:
+    """Check that each line of `channel` with a fact has its subject, its predicate and a question. Raise InputError."""
+    for line in filter(None, map(str.strip, prompt.channel.splitlines())):
+        if not line.startswith(prompt.trigger):
+            continue
+        begun, asks, question = line.removeprefix(prompt.trigger).partition(prompt.asks)
+        parts = split_fact(f"{begun} <object> .")
+        expected = (
+            "<subject> <predicate>" if parts is None else " ".join(f"<{written_part(part)}>" for part in parts[:2])
+        )
+        if parts is None or begun != f" {expected}" or not asks or not question.strip():
+            raise InputError(
+                f"the prompt's `channel` has {line!r}: write a fact up to its predicate and a question that it answers, "
+                f"such as {f'{prompt.trigger} {expected}{prompt.asks} what is ...?'!r}"
+            )
+
+
+def _facts(answer: str, number: int, index: CheckedIndex) -> list[Fact]:
+    """Return the facts of an example's answer: the text after the first trigger of a line. Raise InputError if one is
+    not written as in the index."""
+    facts = []
+    for whole in answer.splitlines():
+        _, found, rest = whole.rstrip().partition(index.trigger)
+        if not found:
+            continue
+        parts = split_fact(rest)
+        expected = f" <subject> <predicate> <object>{index.terminator}"
+        if parts is not None:
+            expected = verbalise(*map(written_part, parts)) + index.terminator
+        if rest != expected:
+            raise InputError(
+                f"example {number} of the prompt has {index.trigger + rest!r}, which is not the form of facts in index "
+                f"{index.name!r}: write {index.trigger + expected!r}"
+            )
+        subject, predicate, object_ = split_fact(expected) or ("", "", "")
+        facts.append(Fact(subject, predicate, object_, expected.lstrip(), (0, 0)))
+    return facts
+
+
+def _known(fact: Fact, index: CheckedIndex) -> bool:
+    if fact.predicate in DESCRIPTIONS or fact.text in index:
+        return True
+    return index.links(fact).predicate.id is not None

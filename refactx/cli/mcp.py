@@ -1,0 +1,119 @@
+"""The command `refactx mcp`: the tools of an index, or of a pack."""
+
+import os
+import select
+import signal
+from contextlib import ExitStack
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from refactx.cli.help import GroupedCommand
+from refactx.cli.options import DB, PROMPT, engine_options, engine_options_of
+from refactx.cli.translate import (
+    RUNNING,
+    WRITING,
+    Models,
+    TranslatorOptions,
+    engine_of,
+    open_translator,
+    translator_options,
+)
+from refactx.errors import InputError
+from refactx.lazy import require
+
+if TYPE_CHECKING:
+    from mcp.server import MCPServer
+
+
+MACHINE = ("db", "engine", "dtype", "device", "gpu_layers", "threads", "context")
+
+
+@click.command(
+    cls=GroupedCommand,
+    groups={
+        "What writes": [name for name in WRITING if name != "index"],
+        "What runs, and bounds": RUNNING,
+        "Database and machine": MACHINE,
+    },
+)
+@click.option("--pack", "pack_name", metavar="PACK", help="liita, wikidata, or a folder.")
+@click.option("--agent", is_flag=True, help="translate: plan, verify and explore as well.")
+@PROMPT
+@translator_options
+@DB
+@engine_options
+@click.pass_context
+def mcp(context: click.Context, /, pack_name: str | None, prompt: str, **given: Any) -> None:
+    """Serve tools to an assistant, over standard input and output (Model Context Protocol). They only read.
+
+    With --index: complete, facts and check_fact; with --model, also ask. With --pack: validate, run_sparql and describe;
+    with --model, also translate.
+    """
+    if pack_name is None:
+        _check_index_alone(context)
+        _serve_facts(prompt, **given)
+    else:
+        _serve_pack(pack_name, **given)
+
+
+def _check_index_alone(context: click.Context) -> None:
+    """Raise InputError if there is nothing to serve, or for options that are for packs."""
+    typed = {name for name in context.params if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
+    if "index" not in typed:
+        raise InputError("there is nothing to serve: give --index NAME for its facts, or --pack PACK")
+    if others := sorted(typed & ({*WRITING, *RUNNING, "agent"} - {"index"})):
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in others)
+        raise InputError(f"{names}: for the tools of a pack alone: add --pack PACK, or leave them out")
+
+
+def _serve_facts(prompt: str, *, index: str, model: str | None, db: str | None, **given: Any) -> None:
+    require("mcp", "mcp")
+    from refactx.index.open import open_index
+    from refactx.mcp import asks_alone, fact_server
+
+    with open_index(index, db) as opened:
+        ask = None
+        if model is not None:
+            from refactx.ask.asker import Asker
+            from refactx.ask.prompt import load_prompt
+            from refactx.engines.loading import load_language_model
+
+            template = load_prompt(prompt)
+            loaded = load_language_model(model, opened, engine_options_of(given, texts=1, beams=1))
+            ask = asks_alone(Asker(loaded, loaded.tokenizer, opened, template), template.unknown)
+        _run(fact_server(opened, ask=ask))
+
+
+def _serve_pack(pack_name: str, **given: Any) -> None:
+    from refactx.mcp import pack_server
+    from refactx.nl2sparql import load_pack
+
+    models = Models(engine_options_of(given, texts=1, beams=1))
+    options = TranslatorOptions(runs=True, validates=True, **given)
+    pack = load_pack(pack_name)
+    with ExitStack() as stack:
+        translator = None
+        if options.model is not None:
+            translator = open_translator(pack, options, models, stack)
+            engine = translator.engine
+        else:
+            engine = engine_of(pack, options, stack)
+        _run(pack_server(pack, engine, translator))
+
+
+def _run(server: "MCPServer") -> None:
+    # What reads input can only be ended together with the process.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    Thread(target=_end_with_reader, args=(os.dup(1),), daemon=True).start()
+    server.run()
+
+
+def _end_with_reader(output: int) -> None:
+    """End the process when nobody reads its standard output any more."""
+    reader = select.poll()
+    reader.register(output, 0)
+    reader.poll()
+    os._exit(0)

@@ -1,0 +1,320 @@
+"""The group `refactx pack`: list, show, check, retrieve and make."""
+
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from refactx.cli.help import OrderedGroup
+from refactx.cli.options import JSON, print_json
+from refactx.errors import InputError
+from refactx.fact import counted, line, visible
+
+if TYPE_CHECKING:
+    from refactx.nl2sparql.draft import MadePack
+    from refactx.nl2sparql.pack import Pack
+    from refactx.nl2sparql.patterns import Detected
+    from refactx.nl2sparql.retrieval import Retrieved, Weights
+    from refactx.nl2sparql.validation import PackCheck
+    from refactx.sparql.engines import SparqlEngine
+
+
+def print_pack(pack: "Pack", as_json: bool) -> None:
+    """Print what a pack has."""
+    classes = sum(term.kind == "class" for term in pack.schema.values())
+    properties = sum(term.kind == "property" for term in pack.schema.values())
+    document = {
+        "name": pack.name,
+        "title": pack.title,
+        "version": pack.version,
+        "fingerprint": pack.fingerprint,
+        "folder": str(pack.folder),
+        "languages": list(pack.languages),
+        "endpoint": pack.endpoint,
+        "graphs": dict(pack.graphs),
+        "services": dict(pack.services),
+        "prefixes": dict(pack.prefixes),
+        "patterns": list(pack.patterns),
+        "rules": [rule.id for rule in pack.rules],
+        "examples": len(pack.examples),
+        "classes": classes,
+        "properties": properties,
+        "individuals": len(pack.schema) - classes - properties,
+        "source": pack.source,
+        "licence": pack.licence,
+    }
+    if as_json:
+        return print_json(document)
+    for key, value in document.items():
+        text = ", ".join(value) if isinstance(value, list) else value
+        if isinstance(value, dict):
+            text = ", ".join(f"{name}: {iri}" for name, iri in value.items())
+        if text or text == 0:
+            click.echo(f"{key:<12} {line(str(text))}")
+    return None
+
+
+def print_check(pack: "Pack", found: "PackCheck", ran: bool, as_json: bool) -> None:
+    """Print what is wrong with a pack."""
+    if as_json:
+        return print_json(
+            {"problems": list(found.problems), "notes": list(found.notes), "ran": found.ran if ran else None}
+        )
+    for problem in found.problems:
+        click.echo(line(problem))
+    for note in found.notes:
+        click.echo(f"note: {line(note)}")
+    rows = f", {found.ran} of them with rows" if ran else ""
+    wrong = counted(len(found.problems), "problem")
+    click.echo(f"pack {pack.name}: {counted(len(pack.examples), 'example')}{rows}, {wrong}")
+    return None
+
+
+def print_retrieved(
+    question: str,
+    patterns: "Sequence[Detected]",
+    found: "Sequence[Retrieved]",
+    shares: "Weights",
+    encodes: bool,
+    queries: bool,
+    as_json: bool,
+) -> None:
+    """Print the patterns of a question and the examples for it."""
+    if as_json:
+        return print_json(
+            {
+                "question": question,
+                "patterns": [
+                    {"name": one.name, "score": round(one.score, 3), "words": one.words, "phrases": one.phrases}
+                    | {"found": list(one.found)}
+                    for one in patterns
+                ],
+                "weights": {"dense": shares.dense, "bm25": shares.bm25, "pattern": shares.pattern},
+                "examples": [
+                    {
+                        "id": one.example.id,
+                        "question": one.question,
+                        "score": round(one.score, 3),
+                        "dense": one.dense,
+                        "bm25": one.bm25,
+                        "pattern": one.pattern,
+                        "sparql": one.example.sparql,
+                    }
+                    for one in found
+                ],
+            }
+        )
+    named = [f"{one.name} {one.score:.2f} ({', '.join(one.found) or 'by phrases'})" for one in patterns]
+    click.echo(f"patterns: {line('; '.join(named)) or 'none'}")
+    if not encodes:
+        click.echo(
+            f"no encoder (--encoder): BM25 has {shares.bm25:.2f} of the score, patterns {shares.pattern:.2f}", err=True
+        )
+    click.echo(f"score  {'dense  ' if encodes else ''}bm25   pattern  example")
+    for one in found:
+        dense = f"{one.dense:.3f}  " if one.dense is not None else ""
+        click.echo(
+            f"{one.score:.3f}  {dense}{one.bm25:.3f}  {one.pattern:.3f}    {one.example.id}: {line(one.question)}"
+        )
+        if queries:
+            for text in visible(one.example.sparql).splitlines():
+                click.echo(f"    {text}")
+    return None
+
+
+def print_made(made: "MadePack", as_json: bool) -> None:
+    """Print what a pack that was made has."""
+    pack = made.pack
+    if as_json:
+        return print_json(
+            {
+                "folder": str(pack.folder),
+                "by": made.by,
+                "terms": len(pack.schema),
+                "graphs": len(pack.graphs),
+                "patterns": len(pack.patterns),
+                "rules": len(pack.rules),
+                "examples": len(pack.examples),
+                "notes": list(made.notes),
+            }
+        )
+    for note in made.notes:
+        click.echo(f"note: {line(note)}", err=True)
+    counts = (
+        f"{len(pack.schema):,} classes and properties, {counted(len(pack.graphs), 'graph')}, "
+        f"{counted(len(pack.patterns), 'pattern')}, {counted(len(pack.rules), 'rule')}, "
+        f"{counted(len(pack.examples), 'example')}"
+    )
+    click.echo(f"pack {pack.name} in {pack.folder} (by {made.by}): {counts}")
+    click.echo(f"Edit its files, and check them with `refactx pack check {pack.folder}`.", err=True)
+    return None
+
+
+PACK = click.argument("name", metavar="PACK")
+SECONDS = click.option(
+    "--timeout",
+    "seconds",
+    default=20.0,
+    show_default=True,
+    type=click.FloatRange(0, min_open=True),
+    metavar="S",
+    help="The most time of a query.",
+)
+
+
+@click.group(cls=OrderedGroup, invoke_without_command=True)
+@click.pass_context
+def pack(context: click.Context) -> None:
+    """Show, check and make domain packs: what translating needs to know of an endpoint."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@pack.command("list")
+@JSON
+def list_(as_json: bool) -> None:
+    """List the packs that come with ReFactX."""
+    from refactx.nl2sparql.pack import built_in_packs, load_pack
+
+    packs = [load_pack(name) for name in built_in_packs()]
+    if as_json:
+        return print_json([{"name": one.name, "title": one.title, "examples": len(one.examples)} for one in packs])
+    for one in packs:
+        click.echo(f"{one.name:<12} {one.title} ({counted(len(one.examples), 'example')})")
+    return None
+
+
+@pack.command()
+@PACK
+@JSON
+def show(name: str, as_json: bool) -> None:
+    """Show what a pack has. PACK: a name, or a folder."""
+    from refactx.nl2sparql.pack import load_pack
+
+    print_pack(load_pack(name), as_json)
+
+
+@pack.command()
+@PACK
+@click.option("--endpoint", metavar="URL", help="Run the examples there; or `pack`, the pack's own.")
+@click.option("--file", "path", type=click.Path(path_type=Path), metavar="FILE", help="Run the examples on a file.")
+@SECONDS
+@JSON
+def check(name: str, endpoint: str | None, path: Path | None, seconds: float, as_json: bool) -> None:
+    """Check a pack: its files, its examples by its rules and names, and, with an endpoint or a file, by running them.
+
+    The exit code is 1 if something is to be repaired.
+    """
+    from refactx.nl2sparql.pack import load_pack
+    from refactx.nl2sparql.validation import check_pack
+
+    loaded = load_pack(name)
+    if endpoint == "pack":
+        if loaded.endpoint is None:
+            raise InputError(f"the pack {loaded.name} has no endpoint: give its URL, or --file")
+        endpoint = loaded.endpoint
+    with ExitStack() as stack:
+        engine = _open(stack, endpoint, path) if endpoint is not None or path is not None else None
+        found = check_pack(loaded, engine, seconds=seconds)
+    print_check(loaded, found, engine is not None, as_json)
+    if found.problems:
+        sys.exit(1)
+
+
+@pack.command()
+@click.argument("question")
+@click.option("--pack", "name", required=True, metavar="PACK", help="A name, or a folder.")
+@click.option("--top", default=5, show_default=True, type=click.IntRange(1), metavar="K", help="Show K examples.")
+@click.option("--encoder", metavar="MODEL", help="Compare by embeddings too: id, folder; minilm; module:function.")
+@click.option("--weights", metavar="D,B,P", help="Of embeddings, BM25, patterns; default: 0.4,0.3,0.3.")
+@click.option("--sparql", "queries", is_flag=True, help="Print the queries too.")
+@JSON
+def retrieve(
+    question: str, name: str, top: int, encoder: str | None, weights: str | None, queries: bool, as_json: bool
+) -> None:
+    """Show the patterns of a question, and the examples that are most like it, with the parts of their scores."""
+    from refactx.nl2sparql.pack import load_pack
+    from refactx.nl2sparql.patterns import PatternDetector
+    from refactx.nl2sparql.retrieval import Retriever, Weights
+    from refactx.sparql.memory.opening import load_encoder
+
+    if not question.strip():
+        raise InputError("the question is empty: ask something, in quotes")
+    loaded = load_pack(name)
+    shares = Weights() if weights is None else Weights.read(weights)
+    model = None if encoder is None else load_encoder(encoder)
+    retriever = Retriever(loaded, model, shares)
+    patterns = PatternDetector(loaded, model).explain(question)
+    found = retriever.retrieve(question, top, patterns={one.name: one.score for one in patterns})
+    print_retrieved(question, patterns, found, retriever.shares, model is not None, queries, as_json)
+
+
+@pack.command()
+@click.argument("name")
+@click.option("--endpoint", metavar="URL", help="The SPARQL endpoint.")
+@click.option(
+    "--file", "path", type=click.Path(path_type=Path), metavar="FILE", help="Turtle or other RDF, in its place."
+)
+@click.option("--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Default: NAME, in this folder.")
+@click.option("--title", default="", metavar="TEXT", help="What prompts call the data; default: NAME.")
+@click.option(
+    "--language", "languages", multiple=True, metavar="CODE", help="Of labels and questions, several; default: en."
+)
+@click.option(
+    "--queries",
+    default=600,
+    show_default=True,
+    type=click.IntRange(1),
+    metavar="N",
+    help="Run at most N queries, twice.",
+)
+@SECONDS
+@JSON
+def make(
+    name: str,
+    endpoint: str | None,
+    path: Path | None,
+    out: Path | None,
+    title: str,
+    languages: tuple[str, ...],
+    queries: int,
+    seconds: float,
+    as_json: bool,
+) -> None:
+    """Write a first pack of an endpoint, or of a file, to be edited.
+
+    It has the classes and properties that the endpoint describes by VoID, or that counts and samples find, with prefixes,
+    graphs, patterns, and examples that have rows. With --file and --endpoint, the file is read, and the endpoint is written
+    into the pack.
+    """
+    from refactx.nl2sparql.draft import MakeOptions, make_pack
+    from refactx.sparql.engines.endpoint import read_address
+
+    if endpoint is None and path is None:
+        raise InputError("what is the pack made of? Give --endpoint URL, or --file FILE")
+    options = MakeOptions(
+        title=title,
+        endpoint=None if endpoint is None else read_address(endpoint).shown,
+        languages=languages or ("en",),
+        queries=queries,
+        seconds=seconds,
+    )
+    with ExitStack() as stack:
+        engine = _open(stack, None if path is not None else endpoint, path)
+        made = make_pack(engine, out or Path(name), name, options)
+    print_made(made, as_json)
+
+
+def _open(stack: ExitStack, endpoint: str | None, path: Path | None) -> "SparqlEngine":
+    """Return the engine at an endpoint, or on a file."""
+    from refactx.nl2sparql.draft import open_file
+    from refactx.sparql.engines import EndpointEngine
+
+    if endpoint is not None and path is not None:
+        raise InputError("--endpoint and --file exclude each other: run the examples at one of them")
+    engine: SparqlEngine = EndpointEngine(endpoint) if endpoint is not None else open_file(path or Path())
+    stack.callback(engine.close)
+    return engine

@@ -1,0 +1,556 @@
+"""The command `refactx query`."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
+
+import click
+from pyoxigraph import NamedNode
+
+from refactx.ask.queries import Reply, check_text
+from refactx.cli.help import GroupedCommand
+from refactx.cli.options import DB, INDEX, JSON, PROMPT, engine_options, engine_options_of, print_json
+from refactx.cli.sparql import Cell, cell_of, links_of
+from refactx.errors import InputError, RefactxError, without_password
+from refactx.fact import Link, LinkedFact, counted, line, visible
+from refactx.index.index import Index
+from refactx.query import AnsweredQuery, QueryError, read_line, resolve, to_sparql, write_line
+from refactx.query.denote import DEFAULT_LIMITS
+from refactx.query.line import is_line
+from refactx.query.tree_facts import TreeFacts
+from refactx.query.values import bare_name
+from refactx.sparql.engines import Rows
+from refactx.sparql.memory import Choice
+from refactx.sparql.memory.entry import Entry
+from refactx.sparql.policies import Written
+
+if TYPE_CHECKING:
+    from refactx.ask.asker import Asker
+    from refactx.ask.prompt import Prompt
+    from refactx.engines.loading import EngineOptions
+    from refactx.sparql.engines import Result, SparqlEngine
+    from refactx.sparql.policies import Policy, PolicyName, PolicyParts, Written
+
+
+SHOWN = 20
+"""The most rows, facts and candidates that are shown as text by default."""
+
+
+def print_reply(reply: Reply, *, as_json: bool, explains: bool, limit: int | None) -> None:
+    """Print a reply, with at most `limit` rows, facts and candidates each."""
+    for note in reply.notes:
+        click.echo(f"refactx: {note}", err=True)
+    if as_json:
+        return print_json(reply.to_json(limit, explains=explains))
+    shown, is_terminal = limit or SHOWN, sys.stdout.isatty()
+    for text in _lines(reply, shown, explains=explains, has_facts=not is_terminal):
+        is_bold = is_terminal and text.startswith(("Question: ", "Answer: "))
+        click.echo(click.style(text, bold=True) if is_bold else text)
+    if is_terminal and reply.answered is not None and reply.answered.facts:
+        from refactx.cli.views import fact_tree, terminal
+
+        console = terminal()
+        console.print()
+        console.print(fact_tree(reply.answered.facts[:shown], console.width))
+        for text in _more_facts(reply.answered, shown):
+            click.echo(text)
+    click.echo()
+    return None
+
+
+def _lines(reply: Reply, shown: int, *, explains: bool, has_facts: bool) -> Iterator[str]:
+    """Yield the lines of a reply. `has_facts`: with its facts."""
+    answered = reply.answered
+    if reply.choice is not None:
+        yield f"Question: {line(reply.question)}"
+    yield f"Query: {line(reply.line)}"
+    if answered is not None:
+        yield f"Answer: {_answer(answered, shown)}"
+        if not answered.result.is_complete:
+            yield f"(incomplete: {answered.result.reason})"
+    if reply.told is not None:
+        yield f"Told: {reply.told:.1f} nats"
+    if reply.sparql is not None:
+        yield from ("SPARQL:", *(f"  {visible(text)}" for text in reply.sparql.strip().splitlines()))
+    if answered is not None:
+        yield from _rows(answered, shown)
+        if has_facts:
+            yield from (f"Fact: {fact_line(fact)}" for fact in answered.facts[:shown])
+            yield from _more_facts(answered, shown)
+    if explains and reply.choice is not None:
+        yield from _explanation(reply, shown)
+
+
+def _answer(answered: AnsweredQuery, shown: int) -> str:
+    names = list(dict.fromkeys(bare_name(value) for value in answered.result.values))
+    if len(names) <= shown:
+        return line(answered.answer) or "(nothing)"
+    return f"{line('; '.join(names[:shown]))}; (and {len(names) - shown:,} more)"
+
+
+def _rows(answered: AnsweredQuery, shown: int) -> Iterator[str]:
+    sorted_by: Sequence[str] = answered.result.sorted_by or [""] * len(answered.rows)
+    for row, by in list(zip(answered.rows, sorted_by, strict=True))[:shown]:
+        parts = [_label(row), by, (isinstance(row, Link) and row.url) or ""]
+        yield f"Row: {'  '.join(line(part) for part in parts if part)}"
+    yield from more(len(answered.rows), shown, "row")
+
+
+def more(count: int, shown: int, what: str) -> Iterator[str]:
+    """Yield how many of some things are not shown. `what`: one of them."""
+    if count > shown:
+        yield f"(and {counted(count - shown, f'more {what}')}: see --limit)"
+
+
+def _more_facts(answered: AnsweredQuery, shown: int) -> Iterator[str]:
+    """Yield how many facts are not shown: there may be more than were asked for."""
+    if len(answered.facts) < DEFAULT_LIMITS.facts:
+        yield from more(len(answered.facts), shown, "fact")
+    elif len(answered.facts) >= shown:
+        yield "(there may be more facts: see --limit)"
+
+
+def _explanation(reply: Reply, shown: int) -> Iterator[str]:
+    """Yield what the question's words name, and the candidates for its query."""
+    choice = reply.choice
+    if choice is None:
+        return
+    yield f"Asks for: {', '.join(choice.heads)}"
+    for one in choice.mentions.entities:
+        words = line(choice.question[one.start : one.stop])
+        yield f"Names: {words!r} <{line(one.name)}>, {one.share:.0%} of the facts of its namesakes"
+    yield from (f"Names: predicate <{line(name)}>" for name in sorted(choice.mentions.predicates))
+    yield from (f"Names: number {number}" for number in choice.mentions.numbers)
+    for candidate in choice.candidates[:shown]:
+        told = choice.told(candidate)
+        yield f"Candidate: {candidate.score:8.2f} (told {told:6.2f})  {line(write_line(candidate.query))}"
+    yield from more(len(choice.candidates), shown, "candidate")
+
+
+def fact_line(fact: LinkedFact) -> str:
+    """Return a fact as text, without control characters."""
+    return " ".join(f"<{line(_label(part))}>" for part in (fact.subject, fact.predicate, fact.object))
+
+
+def _label(part: Link | str) -> str:
+    return part if isinstance(part, str) else part.label
+
+
+SECONDS = 60.0
+"""The most time of a query by default."""
+_ENGINES = ("auto", "tree", "store")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyOptions:
+    """The options of policies. `model`, `model_url`: what writes; `run_on`: what runs the query; `tau`: the least
+    similarity of names; `grammar`: whether text of our engines is held to the grammar."""
+
+    policy: "PolicyName"
+    model: str | None
+    model_url: str | None
+    run_on: str | None
+    sparql_prompt: str
+    tau: float | None
+    grammar: bool
+    timeout: float
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a query is a walk that the fact tree answers, as without options of policies."""
+        return self.policy == "strict" and self.run_on is None
+
+    def check(self) -> None:
+        """Raise InputError for options that exclude each other."""
+        if self.model_url is not None and self.policy in ("strict", "harvest"):
+            raise InputError(
+                f"--policy {self.policy} needs a model whose choices can be steered, which no server offers: give --policy "
+                "open, rag or direct, or leave out --model-url"
+            )
+        if self.model_url is not None and self.model is None:
+            raise InputError("--model-url needs the name of a model there: give --model NAME")
+        if self.tau is not None and self.policy != "open":
+            raise InputError(f"--tau is of names that a memory resolves, as --policy open does, not {self.policy}")
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyReply:
+    """What was written for a question, and what it gave.
+
+    `result`: None if the query was refused or not to be run, or if the engine could not answer it, and then `failure`
+    says why; `engine`: the engine's name, empty if it was not asked.
+    """
+
+    written: "Written"
+    result: "Result | None" = None
+    engine: str = ""
+    failure: str = ""
+
+
+class PolicyReplies:
+    """Replies by a policy on one index. Models and engines are loaded when they are first needed, until `stack` closes.
+
+    `prompt`: of answers, for strict and harvest; `limit`: the most rows, None for all.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        options: PolicyOptions,
+        machine: "EngineOptions",
+        prompt: "Prompt",
+        stack: ExitStack,
+        *,
+        runs: bool,
+        limit: int | None,
+    ) -> None:
+        self._index, self._options, self._machine, self._prompt = index, options, machine, prompt
+        self._stack, self._runs, self._limit = stack, runs, limit
+        self.facts = TreeFacts(index)
+
+    def to(self, text: str) -> PolicyReply:
+        """Return the reply to a question, or to a walk line. Raises as the policy does, and EngineError if the engine
+        cannot be asked."""
+        from refactx.sparql.engines import EngineTimeoutError, QueryRefusedError, SparqlSyntaxError
+
+        check_text(text, self._options.model is not None)
+        written = self._of_line(text) if is_line(text) else self._policy.write(text.strip())
+        if written.sparql is None or not self._runs:
+            return PolicyReply(written)
+        engine = self._engine
+        try:
+            result = engine.run(written.sparql, limit=self._limit, seconds=self._options.timeout)
+        except (EngineTimeoutError, QueryRefusedError, SparqlSyntaxError) as error:
+            return PolicyReply(written, engine=engine.name, failure=str(error))
+        return PolicyReply(written, result, engine.name)
+
+    def _of_line(self, text: str) -> "Written":
+        from refactx.sparql.policies import Written
+
+        query, _ = resolve(read_line(text), self.facts)
+        try:
+            sparql = to_sparql(query, self.facts)
+        except QueryError as error:  # a name without an id
+            return Written(policy="strict", question=text.strip(), text=text.strip(), reason=str(error))
+        return Written(policy="strict", question=text.strip(), text=text.strip(), sparql=sparql)
+
+    @cached_property
+    def _policy(self) -> "Policy":
+        from refactx.sparql.policies import load_sparql_prompt, make_policy
+
+        options = self._options
+        prompt = load_sparql_prompt(options.sparql_prompt)  # before the model, which takes longer
+        return make_policy(options.policy, self._index, self._parts(prompt=prompt, tau=options.tau))
+
+    def _parts(self, **others: Any) -> "PolicyParts":
+        from refactx.sparql.policies import EngineTextModel, PolicyParts, model_at
+
+        options, policy, name = self._options, self._options.policy, self._options.model or ""
+        if options.model_url is not None:
+            return PolicyParts(model=model_at(name, options.model_url), **others)
+        from refactx.engines.loading import load_language_model
+
+        is_free = policy in ("direct", "rag") or (policy == "open" and not options.grammar)
+        loaded = load_language_model(name, None if is_free else self._index, self._machine)
+        if policy == "open" and options.grammar:
+            from refactx.sparql.decoding import SparqlWriter
+
+            return PolicyParts(held=SparqlWriter(loaded, self._index).generate, **others)
+        if is_free:
+            return PolicyParts(model=EngineTextModel(loaded), **others)
+        from refactx.ask.asker import Asker
+
+        asker = Asker(loaded, loaded.tokenizer, self._index, self._prompt)
+        if policy == "strict":
+            return PolicyParts(choose=asker.query, **others)
+        return PolicyParts(model=EngineTextModel(loaded), ask=lambda text: asker.ask(text).links, **others)
+
+    @cached_property
+    def _engine(self) -> "SparqlEngine":
+        from refactx.sparql.engines import EndpointEngine, EngineName, open_engine
+
+        where = self._options.run_on or "auto"
+        names: dict[str, EngineName] = {"auto": "auto", "tree": "tree", "store": "store"}
+        engine = open_engine(self._index, names[where]) if where in names else EndpointEngine(where)
+        self._stack.callback(engine.close)
+        return engine
+
+
+def check_place(place: str | None) -> None:
+    """Raise InputError for what is neither an engine of an index nor the URL of an endpoint."""
+    if place is not None and place not in _ENGINES:
+        if "://" not in place:
+            raise InputError(f"--run-on {place} is no engine: give tree, store, auto or the URL of an endpoint")
+        from refactx.sparql.engines.endpoint import read_address
+
+        read_address(place)
+
+
+def labels(facts: TreeFacts) -> Callable[[Sequence[str]], dict[str, str]]:
+    """Return a function that returns labels by id, of the index."""
+    from refactx.query.values import bare_name
+
+    return lambda ids: {id_: bare_name(name) for id_, name in facts.names(ids).items()}
+
+
+POLICIES = ("strict", "harvest", "open", "direct", "rag")
+MACHINE = ("db", "engine", "dtype", "device", "gpu_layers", "threads", "context")
+"""The most rows of a policy by default, as of walks."""
+WRITING = ("model_url", "sparql_prompt", "grammar", "tau", "run_on", "timeout")
+
+
+@click.command(cls=GroupedCommand, groups={"SPARQL of policies": WRITING, "Database and machine": MACHINE})
+@click.argument("questions", nargs=-1, metavar="[QUESTION]...")
+@click.option("--model", metavar="MODEL", help="For questions in words: id, folder, GGUF; or demo.")
+@INDEX
+@click.option(
+    "--policy",
+    default="strict",
+    type=click.Choice(POLICIES),
+    metavar="POLICY",
+    help="harvest, open, direct, rag; default: strict.",
+)
+@click.option("--run/--no-run", default=True, help="Answer the query; default: on.")
+@click.option("--explain", is_flag=True, help="Print candidates, or what the model wrote.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="At most N rows and facts; default: 20, JSON: all.")
+@PROMPT
+@JSON
+@click.option("--model-url", metavar="URL", help="OpenAI-compatible server of the model.")
+@click.option("--sparql-prompt", default="sparql", show_default=True, metavar="PROMPT", help="sparql or a .toml file.")
+@click.option("--grammar/--no-grammar", default=True, help="open: only SPARQL with names; default: on.")
+@click.option("--tau", type=click.FloatRange(0, 1), metavar="X", help="open: similarity that names need.")
+@click.option("--run-on", metavar="WHERE", help="tree, store or URL; auto: store if there is one.")
+@click.option(
+    "--timeout",
+    default=SECONDS,
+    show_default=True,
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="At most so long.",
+)
+@DB
+@engine_options
+def query(
+    questions: tuple[str, ...],
+    model: str | None,
+    index: str,
+    db: str | None,
+    run: bool,
+    explain: bool,
+    limit: int | None,
+    prompt: str,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Answer questions about sets of facts: how many, which ones, whether, the highest.
+
+    A QUESTION in words needs --model, which chooses the query that it asks, or with another --policy writes one. A query
+    such as `count <Louisiana> <nickname>` needs no model; a label or an alias in it stands for the entity with most
+    facts. Without QUESTION, lines are read from the terminal, where Tab completes names; with - or from a pipe, each
+    line is one question or query.
+    """
+    from refactx.ask.prompt import load_prompt
+    from refactx.ask.queries import check_text
+    from refactx.cli.typing import read_piped
+    from refactx.cli.typing import read_typed_queries as read_typed
+    from refactx.index.open import open_index
+
+    machine = engine_options_of(given, texts=1, beams=1)
+    options, template = PolicyOptions(model=model, **given), load_prompt(prompt)
+    options.check()
+    check_place(options.run_on)
+    reads = not questions or questions == ("-",)
+    for text in () if reads else questions:
+        check_text(text, model is not None)
+    with open_index(index, db) as opened, ExitStack() as stack:
+        shown: dict[str, Any] = {"as_json": as_json, "explains": explain, "limit": limit}
+        if options.is_plain:
+            answer = _walks(opened, model, machine, template, runs=run, **shown)
+        else:
+            most = limit if as_json else limit or SHOWN
+            replies = PolicyReplies(opened, options, machine, template, stack, runs=run, limit=most)
+
+            def answer(text: str) -> None:
+                print_policy_reply(replies.to(text), replies.facts, **shown)
+
+        if not reads:
+            for text in questions:
+                answer(text)
+        elif not questions and sys.stdin.isatty():
+            for text in read_typed(opened):
+                try:
+                    answer(text)
+                except RefactxError as error:
+                    click.echo(f"refactx: {without_password(str(error))}", err=True)
+                except KeyboardInterrupt:
+                    click.echo("(interrupted)", err=True)
+        else:
+            _answer_each(read_piped(), answer, as_json)
+
+
+def _walks(
+    index: "Index", model: str | None, machine: "EngineOptions", prompt: "Prompt", *, runs: bool, **shown: Any
+) -> Callable[[str], None]:
+    """Return what answers a text by a walk of the fact tree, and prints the reply."""
+    from refactx.ask.queries import Replies
+
+    @cache
+    def load() -> "Asker":
+        from refactx.ask.asker import Asker
+        from refactx.engines.loading import load_language_model
+
+        loaded = load_language_model(model or "", index, machine)
+        return Asker(loaded, loaded.tokenizer, index, prompt)
+
+    choose = None if model is None else (lambda text: load().query(text))
+    replies = Replies(index, choose, runs=runs, facts=shown["limit"])
+    return lambda text: print_reply(replies.to(text), **shown)
+
+
+def _answer_each(texts: Iterable[str], answer: Callable[[str], None], as_json: bool) -> None:
+    """Answer texts one after the other. Those that cannot be answered are reported, and raise an error at the end."""
+    given, failed = list[str](), list[tuple[str, InputError]]()
+    for text in texts:
+        given.append(text)
+        try:
+            answer(text)
+        except InputError as error:
+            failed.append((text, error))
+            if as_json:
+                print_json({"question": text, "error": str(error)})
+            else:
+                click.echo(f"refactx: {error}", err=True)
+    if not given:
+        raise InputError("there is no question: give one in quotes, or lines on standard input")
+    if failed:
+        raise InputError(f"{len(failed)} of {len(given)} questions cannot be answered; the first is {failed[0][0]!r}")
+
+
+def print_policy_reply(
+    reply: PolicyReply, facts: TreeFacts, *, as_json: bool, explains: bool, limit: int | None
+) -> None:
+    """Print a reply, with at most `limit` rows."""
+    rows = _policy_rows(reply, facts)
+    if as_json:
+        return print_json(_document(reply, rows[:limit], explains))
+    is_terminal = sys.stdout.isatty()
+    for text in _policy_lines(reply, rows, limit or SHOWN, explains):
+        is_bold = is_terminal and text.startswith(("Question: ", "Answer: "))
+        click.echo(click.style(text, bold=True) if is_bold else text)
+    click.echo()
+    return None
+
+
+def _policy_rows(reply: PolicyReply, facts: TreeFacts) -> list[list[Cell]]:
+    if not isinstance(reply.result, Rows):
+        return []
+    terms = {term for row in reply.result.rows for term in row if isinstance(term, NamedNode)}
+    links = links_of(terms, labels(facts))
+    return [[cell_of(term, links) for term in row] for row in reply.result.rows]
+
+
+def _policy_lines(reply: PolicyReply, rows: Sequence[Sequence[Cell]], shown: int, explains: bool) -> Iterator[str]:
+    written = reply.written
+    yield f"Question: {line(written.question)}"
+    if explains:
+        yield from _policy_explanation(written)
+    if written.told is not None:
+        yield f"Told: {written.told:.1f} nats"
+    if written.sparql is None:
+        yield f"Refused: {line(written.reason)}"
+        return
+    if reply.failure:
+        yield f"Not answered: {line(reply.failure)}"
+    elif reply.engine:
+        yield f"Answer: {_policy_answer(reply, rows, shown)}"
+    yield from ("SPARQL:", *(f"  {visible(text)}" for text in written.sparql.strip().splitlines()))
+    yield from (_name(name, choice) for name, choice in written.choices.items())
+    for id_ in written.made_up:
+        yield f"Made up: {id_}, which the index does not have"
+    for row in rows[:shown]:
+        yield f"Row: {'  '.join(filter(None, map(_cell, row)))}"
+    yield from more(len(rows), shown, "row")
+    if isinstance(reply.result, Rows) and reply.result.truncated and len(rows) <= shown:
+        yield f"({line(reply.result.reason) or 'there are more rows: see --limit'})"
+
+
+def _policy_explanation(written: Written) -> Iterator[str]:
+    """Yield what the model was given, and what it wrote."""
+    yield f"Policy: {written.policy}"
+    yield from (f"Fact: {fact_line(fact)}" for fact in written.facts)
+    yield from (f"Given: {one.id} {line(one.text)}" for one in written.given)
+    if written.text:
+        yield from ("Text:", *(f"  {visible(text)}" for text in written.text.splitlines()))
+
+
+def _name(name: str, choice: Choice) -> str:
+    """Return what a name of the text was resolved to."""
+    entry, is_matched = choice.entry, choice.feasible is not False
+    unmatched = "" if is_matched else ", in a pattern that no fact matches"
+    said = "" if name.startswith("<") else f" {line(str(choice.mention))}"
+    return f"Name: {line(name)}{said} is {entry.id} {line(entry.text)} (similarity {choice.similarity:.2f}{unmatched})"
+
+
+def _policy_answer(reply: PolicyReply, rows: Sequence[Sequence[Cell]], shown: int) -> str:
+    if isinstance(reply.result, bool):
+        return "yes" if reply.result else "no"
+    names = list(dict.fromkeys(_policy_label(row[0]) for row in rows if row))
+    if len(names) <= shown:
+        return "; ".join(names) or "(nothing)"
+    return f"{'; '.join(names[:shown])}; (and {len(names) - shown:,} more)"
+
+
+def _policy_label(cell: Cell) -> str:
+    return line(cell if isinstance(cell, str) else cell.label)
+
+
+def _cell(cell: Cell) -> str:
+    return line(cell) if isinstance(cell, str) else f"{line(cell.label)}  {cell.url}"
+
+
+def _document(reply: PolicyReply, rows: Sequence[Sequence[Cell]], explains: bool) -> dict[str, Any]:
+    written, result = reply.written, reply.result
+    document: dict[str, Any] = {
+        "question": written.question,
+        "policy": written.policy,
+        "sparql": written.sparql,
+        "refused": written.reason or None,
+        "names": [
+            {
+                "placeholder": name,
+                "label": choice.mention.label,
+                "description": choice.mention.description,
+                **_entry(choice.entry),
+                "similarity": round(choice.similarity, 4),
+                "how": choice.how,
+                "feasible": choice.feasible,
+            }
+            for name, choice in written.choices.items()
+        ],
+        "made_up": list(written.made_up),
+        "told": None if written.told is None else round(written.told, 3),
+        "engine": reply.engine or None,
+        "failure": reply.failure or None,
+        "truth": result if isinstance(result, bool) else None,
+        "variables": list(result.variables) if isinstance(result, Rows) else None,
+        "rows": [[_cell_json(cell) for cell in row] for row in rows] if isinstance(result, Rows) else None,
+        "truncated": result.truncated if isinstance(result, Rows) else None,
+    }
+    if explains:
+        document |= {
+            "text": written.text,
+            "given": [_entry(one) for one in written.given],
+            "facts": [fact_line(fact) for fact in written.facts],
+        }
+    return document
+
+
+def _entry(entry: Entry) -> dict[str, str]:
+    return {"id": entry.id, "name": entry.text}
+
+
+def _cell_json(cell: Cell) -> dict[str, str | None]:
+    return {"literal": cell} if isinstance(cell, str) else {"label": cell.label, "id": cell.id, "url": cell.url}

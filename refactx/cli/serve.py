@@ -1,0 +1,242 @@
+"""The command `refactx serve`."""
+
+import os
+import re
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import replace
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from refactx.ask.prompt import MAX_NEW_TOKENS
+from refactx.cli.help import GroupedCommand
+from refactx.cli.options import DB, INDEX, MODEL, PROMPT, engine_options, engine_options_of
+from refactx.cli.translate import Models, TranslatorOptions, open_translator
+from refactx.errors import InputError
+from refactx.lazy import require
+from refactx.postgres.entry import Limits, limits_of_environment
+
+if TYPE_CHECKING:
+    from refactx.engines.engine import LanguageModel
+    from refactx.nl2sparql import Pack, Translator
+
+
+def pack_to_serve(name: str | None, run_on: str | None) -> "Pack | None":
+    """Return the pack of the option `--pack`; None without it. Raises InputError for `--run-on` without it."""
+    if name is None:
+        if run_on is not None:
+            raise InputError("--run-on runs the queries of a pack: add --pack")
+        return None
+    from refactx.nl2sparql import load_pack
+
+    return load_pack(name)
+
+
+def translator_of(
+    pack: "Pack", loaded: "LanguageModel", model: str, index: str, db: str | None, run_on: str | None, stack: ExitStack
+) -> "Translator":
+    """Return a translator for a pack by a model that is loaded, with the usual bounds.
+
+    `run_on`: as the option of `refactx translate`; `stack`: closes what it opens. Queries are held to the grammar of the
+    pack if the model has an engine.
+    """
+    options = TranslatorOptions(
+        model=model,
+        model_url=None,
+        fast_model=None,
+        grammar=loaded.engine is not None,
+        policy="text",
+        index=index,
+        db=db,
+        examples=5,
+        encoder=None,
+        agent=True,
+        validates=True,
+        runs=True,
+        run_on=run_on,
+        attempts=4,
+        steps=40,
+        tokens=4000,
+        seconds=300.0,
+    )
+    return open_translator(pack, options, Models(loaded={model: loaded}), stack)
+
+
+MACHINE = ("db", "engine", "dtype", "device", "gpu_layers", "threads", "context")
+ACCESS = ("host", "port", "api_key_file", "auth", "allow_host")
+BOUNDS = ("max_running", "max_waiting", "max_tokens", "max_bytes", "grace")
+OUTAGE_SECONDS = 10.0
+"""How long texts wait for a database that went away: people wait for them."""
+OWN_NAMES = ("localhost", "127.0.0.1", "::1")
+_NAME = re.compile(r"[\w.-]+|\[?[\da-fA-F:.]+\]?")
+
+
+@click.command(cls=GroupedCommand, groups={"Access": ACCESS, "Limits": BOUNDS, "Database and machine": MACHINE})
+@MODEL
+@INDEX
+@PROMPT
+@click.option("--pack", "pack_name", metavar="PACK", help="Translate to SPARQL too: liita, wikidata, or a folder.")
+@click.option("--run-on", metavar="WHERE", help="Queries of the pack: URL, store, tree or frozen.")
+@click.option("--name", metavar="NAME", help="Name of the model; default: that of --model.")
+@click.option("--log-text", is_flag=True, help="Log questions and answers too.")
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="HOST", help="Address to listen at.")
+@click.option(
+    "--port", default=8000, show_default=True, type=click.IntRange(0, 65535), metavar="PORT", help="0: any free port."
+)
+@click.option(
+    "--api-key-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Keys that are accepted, one a line.",
+)
+@click.option("--auth/--no-auth", default=True, help="--no-auth: serve other machines without keys.")
+@click.option("--allow-host", multiple=True, metavar="NAME", help="Answer under NAME too, such as a proxy's.")
+@click.option(
+    "--max-running", default=16, show_default=True, type=click.IntRange(1), metavar="N", help="Write N texts at once."
+)
+@click.option(
+    "--max-waiting", default=64, show_default=True, type=click.IntRange(0), metavar="N", help="Let N requests wait."
+)
+@click.option(
+    "--max-tokens",
+    default=MAX_NEW_TOKENS,
+    show_default=True,
+    type=click.IntRange(1),
+    metavar="N",
+    help="At most N tokens per answer.",
+)
+@click.option(
+    "--max-bytes", default=1 << 20, show_default=True, type=click.IntRange(1), metavar="N", help="Of a request's body."
+)
+@click.option(
+    "--grace",
+    default=30.0,
+    show_default=True,
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="At SIGTERM, let answers finish.",
+)
+@DB
+@engine_options
+def serve(
+    model: str,
+    index: str,
+    prompt: str,
+    pack_name: str | None,
+    run_on: str | None,
+    name: str | None,
+    log_text: bool,
+    host: str,
+    port: int,
+    api_key_file: Path | None,
+    auth: bool,
+    allow_host: tuple[str, ...],
+    db: str | None,
+    **given: Any,
+) -> None:
+    """Serve answers with facts over HTTP, with OpenAI's API.
+
+    Clients of OpenAI need the base URL http://HOST:PORT/v1 alone. Facts are citations of an answer. The models NAME,
+    NAME:answer (the answer without its facts) and NAME:free (without an index) can be asked for.
+    """
+    for package in ("fastapi", "mcp", "uvicorn", "prometheus_client"):
+        require(package, "serve")
+    from refactx.ask.prompt import check_prompt, load_prompt
+    from refactx.engines.loading import load_language_model
+    from refactx.index.open import open_index
+    from refactx.server import Availability, ServerOptions, TextService, database_check, listen
+    from refactx.server import serve as run
+
+    keys = () if api_key_file is None else read_keys(api_key_file)
+    is_own = is_loopback(host)
+    if not (is_own or keys) and auth:
+        raise InputError(
+            f"everybody who reaches {host} could ask this model: give --api-key-file FILE, or --no-auth if that is meant"
+        )
+    machine = engine_options_of(given, texts=given["max_running"] + 1, beams=1)
+    options = ServerOptions(
+        name=name or name_of(model),
+        keys=keys,
+        hosts=names_of(host, allow_host) if allow_host or (is_own and auth and not keys) else None,
+        logs_text=log_text,
+        **given,
+    )
+    template = load_prompt(prompt)
+    pack = pack_to_serve(pack_name, run_on)
+    with listen(host, port) as listening, ExitStack() as stack:
+        opened = stack.enter_context(open_index(index, db, limits=_limits()))
+        for note in check_prompt(template, opened) if prompt.endswith(".toml") else ():
+            click.echo(f"refactx: {note}", err=True)
+        ask, close = database_check(index, db)
+        stack.callback(close)
+        loaded = load_language_model(model, opened, machine)
+        service = TextService(
+            loaded,
+            loaded.tokenizer,
+            opened,
+            options,
+            prompt=template,
+            availability=Availability(ask),
+            translator=None if pack is None else translator_of(pack, loaded, model, index, db, run_on, stack),
+        )
+        address = listening.getsockname()
+        shown = f"[{address[0]}]" if ":" in address[0] else address[0]
+        url = f"http://{shown}:{address[1]}"
+        run(service, listening, lambda: click.echo(f"{options.name} is served at {url} (clients: {url}/v1)"))
+
+
+def read_keys(file: Path) -> tuple[str, ...]:
+    """Return the keys in a file, one a line. Lines that begin with `#` are comments. Raises InputError if it has none."""
+    try:
+        lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"the keys in {file} cannot be read: {error}") from error
+    keys = tuple(line for line in lines if line and not line.startswith("#"))
+    if not keys:
+        raise InputError(f"{file} has no key: write one a line, such as the output of `openssl rand -hex 32`")
+    return keys
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches an address.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("::1"), is_loopback("0.0.0.0")
+    (True, True, True, False)
+    """
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def names_of(host: str, allowed: Iterable[str]) -> tuple[str, ...]:
+    """Return the names under which a server answers. Raises InputError for one with more than a name.
+
+    >>> names_of("127.0.0.1", ["KB.example.org"])[-1]
+    'kb.example.org'
+    """
+    for name in allowed:
+        if not _NAME.fullmatch(name):
+            raise InputError(
+                f"--allow-host {name!r} is no name: give one without scheme, port and path, as kb.example.org"
+            )
+    return tuple(dict.fromkeys([*OWN_NAMES, host.lower(), *(name.lower().strip("[]") for name in allowed)]))
+
+
+def name_of(model: str) -> str:
+    """Return the name of a model for clients.
+
+    >>> name_of("demo"), name_of("Qwen/Qwen2.5-0.5B-Instruct"), name_of("/models/smollm2.gguf")
+    ('demo', 'Qwen/Qwen2.5-0.5B-Instruct', 'smollm2')
+    """
+    if model.endswith(".gguf"):
+        return Path(model).stem
+    return Path(model).name if Path(model).exists() else model
+
+
+def _limits() -> Limits:
+    limits = limits_of_environment()
+    return limits if os.environ.get("REFACTX_OUTAGE_SECONDS") else replace(limits, outage=OUTAGE_SECONDS)

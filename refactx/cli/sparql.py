@@ -1,0 +1,523 @@
+"""The command `refactx sparql`, which runs a query, and its subcommands."""
+
+import json
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+from click.core import ParameterSource
+from pyoxigraph import BlankNode, NamedNode, Triple
+from rich.cells import cell_len
+
+from refactx.cli.help import GroupedCommand, OrderedGroup
+from refactx.cli.options import DB, INDEX, JSON, print_json
+from refactx.cli.views import query_text
+from refactx.errors import InputError, RefactxError, without_password
+from refactx.fact import Link, line, visible
+from refactx.index import Index
+from refactx.query.pgmr.uris import PREFIXES
+from refactx.query.values import bare_name
+from refactx.sparql.empty import SECONDS, explain_empty, is_empty
+from refactx.sparql.engines import EndpointEngine, EngineName, Result, SparqlEngine, Term, open_engine
+from refactx.sparql.entity_labels import labels_at
+from refactx.sparql.labels import Labelled, has_labels, with_iris
+from refactx.sparql.names import Names
+from refactx.sparql.results import Format, written
+from refactx.sparql.store.triples import name_of_own
+from refactx.sparql.syntax import check_query, read_query, tokens_of
+
+if TYPE_CHECKING:
+    from refactx.query.pgmr import PgmrQuery, Resolver
+
+
+Convert = Callable[[Sequence[str], bool], Iterable[str | InputError]]
+"""A function that returns what texts become, or why not. The flag: results have to be on one line each."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """A query of a file: the number of its line, its text, and the document whose field it is; or an error."""
+
+    line: int
+    text: str
+    document: dict[str, Any] | None = None
+    error: InputError | None = None
+
+
+def file_options(source: str, target: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add FILE, and how it is read and written, to a command: the arguments of `convert_file`.
+
+    `source`, `target`: defaults of the fields of JSON lines.
+    """
+    options = (
+        click.argument("file", type=click.File(encoding="utf-8-sig"), default="-"),
+        click.option("--whole", is_flag=True, help="FILE is one query with several lines."),
+        click.option(
+            "--from", "source", default=source, show_default=True, metavar="FIELD", help="Field of JSON lines to read."
+        ),
+        click.option(
+            "--to", "target", default=target, show_default=True, metavar="FIELD", help="Field of JSON lines to add."
+        ),
+    )
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+def convert_file(file: TextIO, convert: Convert, *, whole: bool, source: str, target: str) -> None:
+    """Print what each query of a file becomes: a line, or its document with the field `target`.
+
+    A query that is not converted has an empty line, or a document with `error`; the error is printed on standard error.
+    Raises InputError at the end if there was one, and before if the file cannot be read or has no query.
+    """
+    from tqdm import tqdm
+
+    records = _read(file, whole, source, target)
+    shown = visible if sys.stdout.isatty() else str  # a text must not control a terminal; in a file it is exact
+    are_lines = not whole and all(record.document is None for record in records)
+    results = iter(convert([record.text for record in records if record.text], are_lines))
+    failed = list[_Record]()
+    for record in tqdm(records, unit=" queries", disable=sys.stdout.isatty() or None, leave=False):
+        result = next(results) if record.text else (record.error or "")
+        if isinstance(result, InputError):
+            if whole:
+                raise result
+            failed.append(record)
+            click.echo(f"refactx: line {record.line}: {result}", err=True)
+        if record.document is not None:
+            added = {"error": str(result)} if isinstance(result, InputError) else {target: result}
+            print_json(record.document | added)
+        else:
+            click.echo("" if isinstance(result, InputError) else shown(result))
+    if failed:
+        count = sum(record.text != "" or record.error is not None for record in records)
+        hint = "; a query with several lines needs --whole" if are_lines else ""
+        raise InputError(
+            f"{len(failed)} of {count} queries are not converted, the first on line {failed[0].line}{hint}"
+        )
+
+
+def _read(file: TextIO, whole: bool, source: str, target: str) -> list[_Record]:
+    """Return the queries of a file. It has JSON lines if it begins with a brace, with which no SPARQL begins."""
+    name = getattr(file, "name", "<stdin>")  # a wrapper of a stream may have none
+    name = "standard input" if name == "<stdin>" else name
+    try:
+        text = file.read()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name} is not text in UTF-8: {error}") from error
+    if not text.strip():
+        raise InputError(f"{name} has no query: expected one on each line, or JSON lines with the field {source}")
+    if whole:
+        return [_Record(1, text.strip())]
+    if text.lstrip().startswith("["):
+        raise InputError(f"{name} is one array of JSON: expected a document on each line, such as `jq -c '.[]'` writes")
+    lines = list(
+        enumerate(text.removesuffix("\n").split("\n"), 1)
+    )  # a document may have other line ends within a string
+    if text.lstrip().startswith("{"):
+        return [_read_document(number, line, source, target) for number, line in lines if line.strip()]
+    return [_Record(number, line.strip()) for number, line in lines]
+
+
+def _read_document(number: int, line: str, source: str, target: str) -> _Record:
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return _Record(number, "", {}, InputError(f"this is no line of JSON: {error}"))
+    if not isinstance(document, dict):
+        return _Record(number, "", {}, InputError("this is no document of JSON: expected one in braces"))
+    text = document.get(source)
+    if not isinstance(text, str) or not text.strip():
+        return _Record(
+            number, "", document, InputError(f"the document has no text {source}: name its field with --from")
+        )
+    if target in document:
+        raise InputError(f"line {number}: the document has a field {target} already: name another with --to")
+    return _Record(number, text.strip(), document)
+
+
+_ID = re.compile(
+    rf"(?:{re.escape(PREFIXES['wd'])}|{re.escape(PREFIXES['p'])}(?:direct/|statement/|qualifier/)?)([QP][1-9]\d*)",
+    re.ASCII,
+)
+_WIDEST = 60
+"""Columns of a terminal that a value takes at most, if others need room too."""
+
+Cell = Link | str
+
+
+def print_table(result: Result, labels_of: Callable[[Sequence[str]], Mapping[str, str]]) -> None:
+    """Print rows with labels and pages, or yes or no for an ASK. `labels_of`: returns labels by id."""
+    if isinstance(result, bool):
+        click.echo("yes" if result else "no")
+        return
+    links = links_of({term for row in result.rows for term in row if isinstance(term, NamedNode)}, labels_of)
+    rows = [[cell_of(term, links) for term in row] for row in result.rows]
+    if sys.stdout.isatty():
+        _print_for_terminal(result.variables, rows)
+    else:
+        for text in _plain(result.variables, rows):
+            click.echo(text)
+
+
+def links_of(terms: Iterable[NamedNode], labels_of: Callable[[Sequence[str]], Mapping[str, str]]) -> dict[str, Link]:
+    """Return the links of IRIs that are those of entities and properties, with their labels if they have any."""
+    ids = {term.value: match[1] for term in terms if (match := _ID.fullmatch(term.value)) is not None}
+    labels = labels_of(list(dict.fromkeys(ids.values()))) if ids else {}
+    return {iri: Link(labels.get(id_, id_), id_) for iri, id_ in ids.items()}
+
+
+def cell_of(term: Term | None, links: dict[str, Link]) -> Cell:
+    if term is None:
+        return ""
+    if isinstance(term, NamedNode):
+        own = name_of_own(term.value)
+        return links.get(term.value, term.value if own is None else own)
+    if isinstance(term, BlankNode | Triple):
+        return str(term)
+    return term.value.removesuffix("T00:00:00Z")
+
+
+def _plain(variables: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Iterator[str]:
+    """Yield the lines of a table: columns with two spaces between them, pages after labels."""
+    table = [list(map(_with_page, row)) for row in (variables, *rows)]
+    widths = [max(cell_len(row[at]) for row in table) for at in range(len(variables))]
+    for row in table:
+        yield "  ".join(text + " " * (width - cell_len(text)) for text, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _with_page(cell: Cell) -> str:
+    if isinstance(cell, str):
+        return line(cell)
+    return line(cell.url or cell.label) if cell.label == cell.id else f"{line(cell.label)} {cell.url}"
+
+
+def _print_for_terminal(variables: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from refactx.cli.views import terminal
+
+    def drawn(cell: Cell) -> Text:
+        if isinstance(cell, str):
+            return Text(line(cell))
+        found = Text(line(cell.label), f"link {cell.url}")
+        return found if cell.label == cell.id else found.append(f"  {cell.id}", f"dim link {cell.url}")
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for name in variables:
+        table.add_column(line(name), overflow="fold", max_width=_WIDEST if len(variables) > 1 else None)
+    for row in rows:
+        table.add_row(*map(drawn, row))
+    terminal().print(table)
+
+
+SHOWN = 50
+"""The most rows of a table by default."""
+EXAMPLE = "SELECT ?x { <Alaska> <capital> ?x }"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The options of `refactx sparql`. `names_index`: the index or its database was named."""
+
+    index: str
+    db: str | None
+    engine: EngineName
+    endpoint: str | None
+    form: str
+    limit: int | None
+    timeout: float
+    explain: bool
+    names_index: bool
+
+
+def run_queries(arguments: Sequence[str], settings: Settings) -> None:
+    """Run the query of the arguments, of standard input, or those that are typed."""
+    if len(arguments) > 1:
+        raise InputError(f"there are {len(arguments)} arguments, expected one query: put it in quotes, as '{EXAMPLE}'")
+    with ExitStack() as stack:
+        session = _Session(settings, stack)
+        if arguments or not sys.stdin.isatty():
+            return session.run(query_text(arguments[0] if arguments else "-"))
+        _run_typed(session)
+    return None
+
+
+def _run_typed(session: "_Session") -> None:
+    from refactx.cli.typing import read_typed_sparql as read_typed
+
+    for text in read_typed(lambda: session.names):
+        try:
+            session.run(text)
+        except RefactxError as error:
+            click.echo(f"refactx: {without_password(str(error))}", err=True)
+        except KeyboardInterrupt:
+            click.echo("(interrupted)", err=True)
+
+
+class _Session:
+    """An engine and the names of an index, which are opened when they are first needed, until the stack is closed."""
+
+    def __init__(self, settings: Settings, stack: ExitStack) -> None:
+        self._settings, self._stack = settings, stack
+
+    def run(self, text: str) -> None:
+        """Run a query and print its result. Raises RefactxError."""
+        settings, text = self._settings, read_query(text)
+        if "_engine" not in self.__dict__:  # before a database is opened; engines check queries themselves
+            check_query(text, settings.timeout)
+        query = with_iris(text, self.names) if has_labels(text) else Labelled(tuple(tokens_of(text)), {})
+        limit = settings.limit or (SHOWN if settings.form == "table" else None)
+        begun = time.monotonic()
+        result = self._engine.run(query.sparql, limit=limit, seconds=settings.timeout)
+        seconds = time.monotonic() - begun
+        for one in query.resolved:
+            of = f", of {one.among} with this name" if one.among > 1 else ""
+            _note(f"<{one.label}> is taken as <{one.name}>{of}")
+        if settings.explain:
+            _note(f"{self._engine.name} answered in {seconds:.3f} s: {' '.join(visible(query.sparql).split())}")
+        self._print(result)
+        if not isinstance(result, bool) and result.note:
+            _note(result.note)
+        if settings.explain or (settings.endpoint is None and not isinstance(result, bool) and not result.rows):
+            self._explain(query, result)
+
+    @cached_property
+    def names(self) -> Names:
+        """The names of the index."""
+        return Names(self._index)
+
+    @cached_property
+    def _index(self) -> Index:
+        from refactx.index.open import open_index
+
+        return self._stack.enter_context(open_index(self._settings.index, self._settings.db))
+
+    @cached_property
+    def _engine(self) -> SparqlEngine:
+        settings = self._settings
+        if settings.endpoint is not None:
+            engine: SparqlEngine = EndpointEngine(settings.endpoint)
+        else:
+            engine = open_engine(self._index, settings.engine)
+        self._stack.callback(engine.close)
+        return engine
+
+    @property
+    def _known_names(self) -> Names | None:
+        """The names of the index, unless it has nothing to do with what is asked."""
+        is_open = "_index" in self.__dict__
+        return self.names if is_open or self._settings.names_index or self._settings.endpoint is None else None
+
+    def _print(self, result: Result) -> None:
+        form = self._settings.form
+        if form == "table":
+            print_table(result, self._labels_of)
+        else:
+            forms: dict[str, Format] = {"csv": "csv", "tsv": "tsv", "json": "json"}
+            _write(written(result, forms[form]))
+        if not isinstance(result, bool) and result.truncated:
+            _note(result.reason or "there are more rows: see --limit")
+
+    def _labels_of(self, ids: Sequence[str]) -> Mapping[str, str]:
+        """Return labels by id: those of the index, or of the endpoint if no index is known."""
+        if self._known_names is None:
+            return labels_at(self._engine, ids, min(SECONDS, self._settings.timeout))
+        return {id_: bare_name(name) for id_, name in self._known_names.facts.names(ids).items()}
+
+    def _explain(self, query: Labelled, result: Result) -> None:
+        if is_empty(result):
+            reason = explain_empty(query, self._engine, self._known_names, min(SECONDS, self._settings.timeout))
+            if reason:
+                _note(reason)
+
+
+def _write(parts: Iterable[str]) -> None:
+    """Write text as it is, with its line ends; but on a terminal without what would control that."""
+    if sys.stdout.isatty():
+        parts = map(visible, parts)
+    for part in parts:
+        sys.stdout.buffer.write(part.encode("utf-8", "replace"))
+    sys.stdout.buffer.flush()
+
+
+def _note(text: str) -> None:
+    click.echo(f"refactx: {visible(without_password(text))}", err=True)
+
+
+@click.command("from-pgmr", cls=GroupedCommand, groups={"Files": ("whole", "source", "target")})
+@file_options("pgmr", "sparql")
+@click.option("--ignore-case", is_flag=True, help="Find names in any case; reads all names of the index.")
+@click.option("--prefixes", is_flag=True, help="Declare known prefixes, for any engine.")
+@INDEX
+@DB
+def from_pgmr(file: TextIO, ignore_case: bool, prefixes: bool, index: str, db: str | None, **given: Any) -> None:
+    """Write SPARQL with URIs for the names of PGMR text.
+
+    FILE (default: standard input) has a text on each line, or JSON lines, to which a field is added. A name is found
+    if an entity or property of the index has this label and description, or is the only one of this label; else the
+    query is refused, with an error.
+    """
+    from refactx.index.open import open_index
+    from refactx.query.pgmr import BatchResolver, IndexResolver, with_declarations
+
+    with open_index(index, db) as opened:
+
+        def convert(texts: Sequence[str], _: bool) -> Iterator[str | InputError]:
+            resolver: Resolver = IndexResolver(opened, ignore_case=ignore_case)
+            queries = [_read_pgmr(text) for text in texts]
+            if ignore_case:
+                resolver = BatchResolver(resolver, [query for query in queries if not isinstance(query, InputError)])
+            for query in queries:
+                try:
+                    yield query if isinstance(query, InputError) else finish(query.resolved(resolver))
+                except InputError as error:
+                    yield error
+
+        finish = with_declarations if prefixes else str
+        convert_file(file, convert, **given)
+
+
+def _read_pgmr(text: str) -> "PgmrQuery | InputError":
+    from refactx.query.pgmr import read_pgmr
+
+    try:
+        return read_pgmr(text)
+    except InputError as error:
+        return error
+
+
+@click.command("to-pgmr", cls=GroupedCommand, groups={"Files": ("whole", "source", "target")})
+@file_options("sparql", "pgmr")
+@click.option(
+    "--dialect",
+    type=click.Choice(["block", "inline"]),
+    default="block",
+    show_default=True,
+    metavar="DIALECT",
+    help="block or inline.",
+)
+@click.option("--lower", is_flag=True, help="Keywords and names in lower case.")
+@click.option("--one-line", is_flag=True, help="JSON lines, --whole: no line ends in texts.")
+@click.option("--prefixes/--no-prefixes", default=True, help="Keep PREFIX of known prefixes; default: on.")
+@INDEX
+@DB
+def to_pgmr(
+    file: TextIO, dialect: Any, lower: bool, one_line: bool, prefixes: bool, index: str, db: str | None, **given: Any
+) -> None:
+    """Write SPARQL with names in place of URIs.
+
+    FILE (default: standard input) has a query on each line, or JSON lines, to which a field is added: training data
+    for models that write queries. The names are those of an index. A query whose ids have no name is an error.
+    """
+    from refactx.index.open import open_index
+    from refactx.query.pgmr import IndexNames, Style
+    from refactx.query.pgmr import to_pgmr as write
+
+    with open_index(index, db) as opened:
+        names = IndexNames(opened)
+
+        def convert(texts: Sequence[str], are_lines: bool) -> Iterator[str | InputError]:
+            style = Style(dialect=dialect, lower=lower, one_line=one_line or are_lines, prefixes=prefixes)
+            for text in texts:
+                try:
+                    yield write(text, names, style)
+                except InputError as error:
+                    yield error
+
+        convert_file(file, convert, **given)
+
+
+ENGINES = ("auto", "store", "tree")
+FORMATS = ("table", "csv", "tsv", "json")
+TIMEOUT = 60.0
+
+
+class QueryGroup(OrderedGroup):
+    """A group that is a command too: arguments are its own unless the first one is the name of a subcommand."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Leave the arguments of the command in `ctx.args`."""
+        if args and args[0] in self.commands:
+            return super().parse_args(ctx, args)
+        ctx.allow_interspersed_args = True
+        ctx.args = click.Command.parse_args(self, ctx, args)
+        return ctx.args
+
+
+@click.group(
+    cls=QueryGroup,
+    invoke_without_command=True,
+    no_args_is_help=False,
+    subcommand_metavar="[QUERY] | COMMAND [ARGS]...",
+)
+@INDEX
+@click.option(
+    "--engine",
+    default="auto",
+    show_default=True,
+    type=click.Choice(ENGINES),
+    metavar="ENGINE",
+    help="store, tree; auto: store if there is one.",
+)
+@click.option("--endpoint", metavar="URL", help="Ask a SPARQL endpoint instead of the index.")
+@click.option(
+    "--format",
+    "form",
+    default=None,
+    type=click.Choice(FORMATS),
+    metavar="FORMAT",
+    help="table (default), csv, tsv or json.",
+)
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="At most N rows; default: all, table: 50.")
+@click.option(
+    "--timeout",
+    default=TIMEOUT,
+    show_default=True,
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="At most so long.",
+)
+@click.option("--explain", is_flag=True, help="Print the query with ids, and why it has no rows.")
+@JSON
+@DB
+@click.pass_context
+def sparql(context: click.Context, /, as_json: bool, form: str | None, **given: Any) -> None:
+    """Run a SPARQL query, or convert SPARQL to text with names in place of URIs.
+
+    A QUERY is a SELECT or ASK with ids (wd:Q797 wdt:P36 ?x) or with labels in angle brackets (<Alaska> <capital> ?x),
+    or a file with one. Wikidata's prefixes need no declaration. Without QUERY, queries are read from the terminal, where
+    Tab completes names; with - or from a pipe, all of standard input is one query.
+    """
+    if context.invoked_subcommand is not None:
+        return
+
+    if as_json and form not in (None, "json"):
+        raise InputError(f"--json and --format {form} exclude each other: give one of them")
+    if given["endpoint"] is not None and given["engine"] != "auto":
+        raise InputError("--endpoint and --engine exclude each other: an endpoint is an engine of its own")
+    sources = (context.get_parameter_source(name) for name in ("index", "db"))
+    run_queries(
+        context.args,
+        Settings(
+            form="json" if as_json else form or "table",
+            names_index=any(source is not ParameterSource.DEFAULT for source in sources),
+            **given,
+        ),
+    )
+
+
+sparql.add_command(to_pgmr)
+sparql.add_command(from_pgmr)

@@ -1,5 +1,0 @@
-"""`refactx sparql`: SPARQL and its intermediate language."""
-
-from refactx.cli.sparql.group import sparql
-
-__all__ = ["sparql"]

@@ -1,0 +1,374 @@
+"""The command `refactx translate`."""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event as Flag
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from refactx.cli.help import GroupedCommand, OrderedGroup
+from refactx.cli.options import DB, JSON, engine_options, engine_options_of, print_json
+from refactx.cli.views import row_of
+from refactx.errors import InputError
+from refactx.fact import counted
+
+if TYPE_CHECKING:
+    from refactx.engines.engine import LanguageModel
+    from refactx.engines.loading import EngineOptions
+    from refactx.index.index import Index
+    from refactx.nl2sparql import Event, Pack, Translation, Translator
+    from refactx.nl2sparql.prompting import Task
+    from refactx.sparql.engines import SparqlEngine
+    from refactx.sparql.policies import TextModel
+
+
+PolicyName = Literal["text", "strict"]
+WRITING = ("model_url", "fast_model", "grammar", "policy", "index", "examples", "encoder")
+RUNNING = ("run_on", "attempts", "steps", "tokens", "seconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranslatorOptions:
+    """What a translator is made of. `model`, `model_url`, `fast_model`: what writes; `policy`: `text` of a model, or
+    `strict`, walks of an `index`; `run_on`: a URL, a file of RDF, `store`, `tree`, `frozen`, None for the pack's endpoint;
+    `runs`: whether queries are run; `encoder`: of examples, None for none; the others as `TranslateOptions` has them."""
+
+    model: str | None
+    model_url: str | None
+    fast_model: str | None
+    grammar: bool
+    policy: PolicyName
+    index: str
+    db: str | None
+    examples: int
+    encoder: str | None
+    agent: bool
+    validates: bool
+    runs: bool
+    run_on: str | None
+    attempts: int
+    steps: int
+    tokens: int
+    seconds: float
+
+    def check(self) -> None:
+        """Raise InputError for options that exclude each other, or if one is missing."""
+        if self.model is None:
+            raise InputError("what writes the query? Give --model, and --model-url for one on a server")
+        if self.policy == "strict" and self.model_url is not None:
+            raise InputError(
+                "--policy strict needs a model whose choices can be steered, which no server offers: leave out --model-url"
+            )
+        if self.fast_model is not None and not self.agent:
+            raise InputError("--fast-model answers the agent's questions: add --agent")
+
+
+def translator_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of `TranslatorOptions` to a command, but for those of the machine and the database."""
+    options = (
+        click.option("--model", metavar="MODEL", help="Hugging Face id, folder, GGUF; demo; a server's name for it."),
+        click.option("--model-url", metavar="URL", help="OpenAI-compatible server of the model."),
+        click.option("--fast-model", metavar="MODEL", help="For the agent's short questions; default: the same."),
+        click.option("--grammar/--no-grammar", default=True, help="Own engines: only the pack's SPARQL; default: on."),
+        click.option(
+            "--policy",
+            default="text",
+            show_default=True,
+            type=click.Choice(["text", "strict"]),
+            metavar="POLICY",
+            help="text, or strict: walks of an index.",
+        ),
+        click.option("--index", default="default", show_default=True, metavar="NAME", help="For strict, store, tree."),
+        click.option(
+            "--examples", default=5, show_default=True, type=click.IntRange(0), metavar="N", help="Show N examples."
+        ),
+        click.option("--encoder", metavar="MODEL", help="Compare questions by embeddings too, such as minilm."),
+        click.option(
+            "--run-on", metavar="WHERE", help="URL, RDF file, store, tree or frozen; default: the pack's endpoint."
+        ),
+        click.option(
+            "--attempts",
+            default=4,
+            show_default=True,
+            type=click.IntRange(1),
+            metavar="N",
+            help="Write N queries at most.",
+        ),
+        click.option(
+            "--steps", default=40, show_default=True, type=click.IntRange(4), metavar="N", help="At most N steps."
+        ),
+        click.option(
+            "--tokens",
+            default=4000,
+            show_default=True,
+            type=click.IntRange(1),
+            metavar="N",
+            help="Models write at most N.",
+        ),
+        click.option(
+            "--seconds",
+            default=300.0,
+            show_default=True,
+            type=click.FloatRange(0, min_open=True),
+            metavar="S",
+            help="After S seconds, no step begins.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+class Models:
+    """Language models, each loaded once. `stopped`: set it to end the texts that they write, with a ModelError.
+
+    `machine`: how they are loaded, None for the usual way; `loaded`: those that are already, by name.
+    """
+
+    def __init__(
+        self, machine: "EngineOptions | None" = None, loaded: "Mapping[str, LanguageModel] | None" = None
+    ) -> None:
+        self._machine, self.stopped = machine, Flag()
+        self._loaded = dict(loaded or {})
+
+    def load(self, name: str, index: "Index | None" = None) -> "LanguageModel":
+        """Return a model. `index`: whose tokenizer it has to have."""
+        from refactx.engines.loading import load_language_model
+
+        if name not in self._loaded:
+            self._loaded[name] = load_language_model(name, index, self._machine)
+        return self._loaded[name]
+
+
+def open_translator(pack: "Pack", options: TranslatorOptions, models: Models, stack: ExitStack) -> "Translator":
+    """Return a translator. Indexes and engines are closed with `stack`. Raises as what it opens does."""
+    from refactx.nl2sparql import Bounds, TranslateOptions, Translator
+    from refactx.nl2sparql.attempt import confidence_of
+    from refactx.nl2sparql.retrieval import Retriever
+    from refactx.sparql.memory import load_encoder
+
+    options.check()
+    index = _index(options, stack)
+    engine = _engine(pack, options, index, stack) if options.runs else None
+    model, write = _writer(pack, options, models, index)
+    return Translator(
+        pack,
+        model,
+        fast=_fast(options, models, index) if options.agent else None,
+        engine=engine,
+        retriever=Retriever(pack, None if options.encoder is None else load_encoder(options.encoder)),
+        write=write,
+        confidence=confidence_of(pack, options.model or ""),
+        options=TranslateOptions(
+            agent=options.agent,
+            validates=options.validates,
+            examples=options.examples,
+            bounds=Bounds(
+                attempts=options.attempts, steps=options.steps, tokens=options.tokens, seconds=options.seconds
+            ),
+        ),
+    )
+
+
+def engine_of(pack: "Pack", options: TranslatorOptions, stack: ExitStack) -> "SparqlEngine | None":
+    """Return what runs queries; None if the pack has no endpoint and none is given. It is closed with `stack`."""
+    return _engine(pack, options, _index(options, stack), stack)
+
+
+def _index(options: TranslatorOptions, stack: ExitStack) -> "Index | None":
+    if options.policy != "strict" and options.run_on not in ("store", "tree"):
+        return None
+    from refactx.index.open import open_index
+
+    return stack.enter_context(open_index(options.index, options.db))
+
+
+def _engine(pack: "Pack", options: TranslatorOptions, index: Any, stack: ExitStack) -> "SparqlEngine | None":
+    from refactx.sparql.engines import EndpointEngine, open_engine
+
+    where = options.run_on
+    if where in ("store", "tree"):
+        engine: SparqlEngine = open_engine(index, "store" if where == "store" else "tree")
+    elif where == "frozen":
+        from refactx.nl2sparql.frozen import frozen_engine
+
+        engine = frozen_engine(pack)
+    elif where is not None and "://" not in where:
+        engine = file_engine(where)
+    else:
+        address = where or pack.endpoint
+        if address is None:
+            return None
+        engine = EndpointEngine(address)
+    stack.callback(engine.close)
+    return engine
+
+
+def file_engine(where: str) -> "SparqlEngine":
+    """Return the engine on a file of RDF that `--run-on` names. Raises InputError if it names none."""
+    from refactx.nl2sparql.draft import open_file
+
+    if not Path(where).is_file():
+        raise InputError(f"--run-on {where} is no engine: expected a URL, a file of RDF, store, tree or frozen")
+    return open_file(Path(where))
+
+
+def _writer(
+    pack: "Pack", options: TranslatorOptions, models: Models, index: "Index | None"
+) -> "tuple[TextModel | None, Callable[[Task], str | None] | None]":
+    """Return what writes queries: a model, or a function."""
+    if options.model_url is not None:
+        return _at_url(options.model, options.model_url), None
+    if options.policy == "strict":
+        return None, _walks(models.load(options.model or "", index), index)
+    loaded = models.load(options.model or "")
+    if not options.grammar:
+        return _as_text_model(loaded, models), None
+    from refactx.nl2sparql.held import HeldTextModel
+
+    return HeldTextModel(loaded, pack, models.stopped.is_set), None
+
+
+def _fast(options: TranslatorOptions, models: Models, index: "Index | None") -> "TextModel":
+    """Return the model that replies to the agent's questions, in free text."""
+    name = options.fast_model or options.model or ""
+    if options.model_url is not None:
+        return _at_url(name, options.model_url)
+    is_same = name == options.model and options.policy == "strict"
+    return _as_text_model(models.load(name, index if is_same else None), models)
+
+
+def _at_url(name: str | None, url: str) -> "TextModel":
+    from refactx.sparql.policies import model_at
+
+    return model_at(name or "", url)
+
+
+def _as_text_model(loaded: "LanguageModel", models: Models) -> "TextModel":
+    from refactx.sparql.policies import EngineTextModel
+
+    return EngineTextModel(loaded, models.stopped.is_set)
+
+
+def _walks(loaded: "LanguageModel", index: Any) -> "Callable[[Task], str | None]":
+    """Return what writes the likeliest walk of an index that was not tried before."""
+    from refactx.ask.asker import Asker
+    from refactx.nl2sparql.translator import WalkWriter
+    from refactx.query.tree_facts import TreeFacts
+
+    asker = Asker(loaded, loaded.tokenizer, index)
+    return WalkWriter(asker.ask, asker.query, TreeFacts(index)).write
+
+
+SHOWN = 10
+"""The most rows that are printed below a query."""
+MACHINE = ("db", "engine", "dtype", "device", "gpu_layers", "threads", "context")
+
+
+@click.command(
+    cls=GroupedCommand,
+    groups={"What writes": WRITING, "What runs, and bounds": RUNNING, "Database and machine": MACHINE},
+)
+@click.argument("questions", nargs=-1, required=True, metavar="QUESTION...")
+@click.option("--pack", "pack_name", required=True, metavar="PACK", help="liita, wikidata, or a folder.")
+@click.option("--agent", is_flag=True, help="Plan, verify and explore as well.")
+@click.option("--stream", is_flag=True, help="Print each step as it ends.")
+@click.option("--validate/--no-validate", "validates", default=True, help="Check and repair; default: on.")
+@click.option("--run/--no-run", "runs", default=True, help="Run the query to check it; default: on.")
+@JSON
+@translator_options
+@DB
+@engine_options
+def translate(questions: tuple[str, ...], pack_name: str, stream: bool, as_json: bool, **given: Any) -> None:
+    """Write the SPARQL of questions for the endpoint of a domain pack.
+
+    The model is shown examples of the pack that are like the question, and its rules. What it writes is checked (syntax,
+    rules, names, and by running it), and written again with what was wrong.
+    """
+    from refactx.nl2sparql import load_pack
+
+    models = Models(engine_options_of(given, texts=1, beams=1))
+    options = TranslatorOptions(**given)
+    options.check()
+    with ExitStack() as stack:
+        translator = open_translator(load_pack(pack_name), options, models, stack)
+        for question in questions:
+            last = None
+            for event in translator.stream(question):
+                last = event
+                if stream:
+                    _print_event(event, as_json)
+            if last is not None and last.translation is not None and not (stream and as_json):
+                _print_translation(last.translation, as_json)
+
+
+def _print_event(event: "Event", as_json: bool) -> None:
+    if as_json:
+        print_json(event.to_json())
+        return
+    if event.node != "output":
+        click.echo(f"[{event.node}] {_line_of(event)}", err=True)
+
+
+def _line_of(event: "Event") -> str:
+    detail = event.detail
+    match event.node:
+        case "analyse":
+            return f"{', '.join(detail.get('patterns', ())) or 'no pattern'} ({detail.get('complexity', 'simple')})"
+        case "plan":
+            return "; ".join(detail.get("plan", ())) or "no steps"
+        case "retrieve":
+            return ", ".join(f"{name} {score:.2f}" for name, score in detail.get("examples", ())) or "no examples"
+        case "generate":
+            return " ".join((detail.get("sparql") or "no query").split())
+        case "execute":
+            found = "; ".join(detail.get("problems", ()))
+            return found or ("right" if detail.get("rows") is None else f"right, {counted(detail['rows'], 'row')}")
+        case "verify":
+            return detail.get("doubt") or "it asks what the question asks"
+        case "explore":
+            return " ".join(detail.get("properties", ())) or "nothing found"
+        case _:
+            return "; ".join(detail.get("problems", ()))
+
+
+def _print_translation(found: "Translation", as_json: bool) -> None:
+    if as_json:
+        print_json(found.to_json())
+        return
+    if found.sparql is None:
+        click.echo(f"no query: {found.reason or 'the model wrote none'}")
+        return
+    click.echo(found.sparql)
+    rows = "" if found.rows is None else f", {counted(found.rows, 'row')}"
+    sure = "" if found.confidence is None else f", confidence {found.confidence:.2f}"
+    tried = f", {len(found.attempts)} attempts" if len(found.attempts) > 1 else ""
+    click.echo(f"# {'valid' if found.valid else 'not valid'}{rows}{sure}{tried}")
+    best = next((one for one in found.attempts if one.sparql == found.sparql), None)
+    report = None if best is None else best.report
+    if report is not None and report.answer is not None:
+        click.echo(f"#   {'yes' if report.answer else 'no'}")
+    for row in () if report is None else report.rows[:SHOWN]:
+        click.echo(f"#   {row_of(row)}")
+    if report is not None and len(report.rows) > SHOWN:
+        click.echo("#   ...")
+    for problem in () if best is None else best.problems:
+        click.echo(f"# {problem}")
+    if found.reason:
+        click.echo(f"# {found.reason}")
+
+
+@click.group(cls=OrderedGroup)
+def agent() -> None:
+    """Show how questions are translated."""
+
+
+@agent.command()
+def graph() -> None:
+    """Print the steps and the ways between them as a Mermaid flow chart."""
+    from refactx.nl2sparql.agent import mermaid
+
+    click.echo(mermaid())

@@ -1,0 +1,200 @@
+"""Queries that are typed, line by line, with Tab completing names."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+
+import click
+
+from refactx.cli.views import standard_input
+from refactx.errors import RefactxError
+from refactx.fact import ALIAS
+from refactx.index.index import Index
+from refactx.query.resolve import resolve
+from refactx.query.tree_facts import TreeFacts
+from refactx.query.walk import HEADS, OPERATORS, Hop, Query
+from refactx.sparql.completion import completions
+from refactx.sparql.names import Names
+from refactx.sparql.syntax import tokens_of
+
+MOST = 30
+"""The most completions."""
+SAMPLE = 20
+"""The most members that stand for a set."""
+_TOKEN = re.compile(r"<([^<>]*)>[+*]?|starts\s+with|[a-z]+")
+
+
+class LineCompleter(ABC):
+    """A completer of `readline`, with `<` as the only delimiter. `buffer`: returns the line so far."""
+
+    def __init__(self, buffer: Callable[[], str]) -> None:
+        self._buffer = buffer
+        self._found: Sequence[str] = ()
+
+    @abstractmethod
+    def completions(self, typed: str) -> Sequence[str]:
+        """Return completions of what follows the last `<` of a line."""
+
+    def complete(self, text: str, state: int) -> str | None:
+        """Return a completion of the text after the last `<`, or of the first word; None if there are no more."""
+        if state == 0:
+            try:
+                self._found = self.completions(self._buffer())
+            except RefactxError:  # an error would be printed into the line
+                self._found = ()
+        return self._found[state] if state < len(self._found) else None
+
+
+class Completer(LineCompleter):
+    """A completer of walk lines."""
+
+    def __init__(self, index: Index, buffer: Callable[[], str]) -> None:
+        super().__init__(buffer)
+        self._index, self._facts = index, TreeFacts(index)
+
+    def completions(self, typed: str) -> list[str]:
+        """Return completions of what follows the last `<` of a line, with the closing bracket; of a head without one.
+
+        completer.completions("count <Louisiana (state of the United States of America)> <nick")  # ["nickname>"]
+        """
+        before, opened, begun = typed.rpartition("<")
+        if not opened:
+            return [f"{head} <" for head in HEADS if head.startswith(typed)]
+        if ">" in begun:
+            return []
+        names = [f"{name}>" for name in self._names(before, begun) if name.startswith(begun)]
+        return list(dict.fromkeys(names))[:MOST]
+
+    def _names(self, before: str, begun: str) -> Iterable[str]:
+        """Yield names that may follow `before`, the line up to an opened bracket."""
+        tokens = list(_TOKEN.finditer(before))
+        parts = [token[1] for token in tokens]
+        if not any(part is not None for part in parts):
+            return (text[1:-1].removesuffix(ALIAS) for text, _ in self._index.complete(f"<{begun}", MOST))
+        first = next(place for place, part in enumerate(parts) if part is not None)
+        start, _ = resolve(Query("list", parts[first] or "", (Hop(""),)), self._facts)
+        members = own = [start.start]
+        values: Sequence[str] = ()
+        is_filter, wants_value = tokens[0].group() == "ask", False
+        for token in tokens[first + 1 :]:
+            word, name = " ".join(token.group().split()), token[1]
+            if name is not None:
+                members = self._follow(members, name)
+                values = members if is_filter else ()
+            elif word in ("which", "and", "by"):
+                members = own = own if is_filter else members
+                is_filter, wants_value, values = word != "by", False, ()
+            elif word in OPERATORS:
+                wants_value = True
+        return members if wants_value else [*values, *self._predicates(members)]
+
+    def _follow(self, members: Sequence[str], predicate: str) -> list[str]:
+        pairs = self._facts.objects(members[:SAMPLE], predicate)
+        return list(dict.fromkeys(object_ for _, object_ in islice(pairs, 10 * SAMPLE)))
+
+    def _predicates(self, members: Sequence[str]) -> list[str]:
+        return list(dict.fromkeys(name for member in members[:SAMPLE] for name in self._facts.predicates(member)))
+
+
+QUERY_HELP = "a question, or a query such as count <Louisiana> <nickname>: Tab completes names, Ctrl-D ends"
+_PROMPT = "query> "
+
+
+def read_piped() -> Iterator[str]:
+    """Yield the lines of standard input that are not empty."""
+    for text in standard_input():
+        if text.strip():
+            yield text.strip()
+
+
+def complete_lines(make: Callable[[Callable[[], str]], LineCompleter]) -> None:
+    """Give `input` a history, editing keys and completions, if Python has `readline`.
+
+    `make`: returns the completer, given a function that returns the line so far.
+    """
+    with suppress(ImportError):
+        import readline
+
+        readline.set_completer_delims("<")
+        readline.set_completer(make(readline.get_line_buffer).complete)
+        is_libedit = "libedit" in (readline.__doc__ or "")
+        readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
+
+
+def read_typed_queries(index: Index) -> Iterator[str]:
+    """Yield lines that are typed on a terminal, with a history and completions. Ctrl-C begins the line again."""
+    complete_lines(lambda buffer: Completer(index, buffer))
+    click.echo(QUERY_HELP, err=True)
+    while True:
+        try:
+            text = input(_PROMPT).strip()
+        except EOFError:
+            click.echo(err=True)
+            return
+        except KeyboardInterrupt:
+            click.echo(f"\n{QUERY_HELP}", err=True)
+            continue
+        if text in ("/quit", "/exit"):
+            return
+        if text:
+            yield text
+
+
+SPARQL_HELP = (
+    "a query such as SELECT ?x { <Alaska> <capital> ?x }: Tab completes names, an empty line ends a query, Ctrl-D ends"
+)
+PROMPT, MORE = "sparql> ", "   ...> "
+
+
+class _Completer(LineCompleter):
+    """A completer of a query whose first lines are `lines`."""
+
+    def __init__(self, buffer: Callable[[], str], lines: list[str], names: Callable[[], Names]) -> None:
+        super().__init__(buffer)
+        self._lines, self._names = lines, names
+
+    def completions(self, typed: str) -> list[str]:
+        return completions("\n".join([*self._lines, typed]), self._names())
+
+
+def read_typed_sparql(names: Callable[[], Names]) -> Iterator[str]:
+    """Yield queries that are typed on a terminal. One ends with its last bracket, or with an empty line.
+
+    Ctrl-C begins it again. `names`: returns the names of the index, when the first one is completed.
+    """
+    lines = list[str]()
+    complete_lines(lambda buffer: _Completer(buffer, lines, names))
+    click.echo(SPARQL_HELP, err=True)
+    while True:
+        try:
+            typed = input(MORE if lines else PROMPT)
+        except EOFError:
+            click.echo(err=True)
+            return
+        except KeyboardInterrupt:
+            click.echo(f"\n{SPARQL_HELP}", err=True)
+            lines.clear()
+            continue
+        if not lines and typed.strip() in ("/quit", "/exit"):
+            return
+        lines.append(typed)
+        text = "\n".join(lines).strip()
+        if text and (not typed.strip() or is_whole(text)):
+            yield text
+        if not text or not typed.strip() or is_whole(text):
+            lines.clear()
+
+
+def is_whole(text: str) -> bool:
+    """Return whether a query needs no more lines: it has brackets, and all of them are closed.
+
+    >>> is_whole("SELECT ?x {"), is_whole("SELECT ?x { ?x ?y '{' }")
+    (False, True)
+    """
+    depth, has_any = 0, False
+    for token in tokens_of(text):
+        if token.kind == "other" and token.text in "{}":
+            depth, has_any = depth + (1 if token.text == "{" else -1), True
+    return has_any and depth <= 0

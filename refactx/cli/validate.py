@@ -1,0 +1,108 @@
+"""The command `refactx validate`."""
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import click
+
+from refactx.cli.help import GroupedCommand
+from refactx.cli.options import DB, INDEX, JSON, print_json
+from refactx.cli.translate import file_engine
+from refactx.cli.views import query_text, row_of
+from refactx.errors import InputError
+from refactx.fact import counted
+
+if TYPE_CHECKING:
+    from refactx.nl2sparql.pack import Pack
+    from refactx.nl2sparql.validation import Report
+    from refactx.sparql.engines import SparqlEngine
+
+
+@click.command(cls=GroupedCommand, groups={"Running": ("run_on", "timeout", "rows", "index", "db")})
+@click.argument("query", metavar="QUERY")
+@click.option("--pack", "pack_name", required=True, metavar="PACK", help="liita, wikidata, or a folder.")
+@click.option(
+    "--run-on", metavar="WHERE", help="URL, endpoint (the pack's), RDF file, store, tree or frozen; default: nowhere."
+)
+@click.option(
+    "--timeout",
+    default=30.0,
+    show_default=True,
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="The query may take so long.",
+)
+@click.option("--rows", default=5, show_default=True, type=click.IntRange(1), metavar="N", help="Read N rows at most.")
+@INDEX
+@DB
+@JSON
+@click.pass_context
+def validate(
+    context: click.Context,
+    /,
+    query: str,
+    pack_name: str,
+    run_on: str | None,
+    timeout: float,
+    rows: int,
+    index: str,
+    db: str | None,
+    as_json: bool,
+) -> None:
+    """Check a SPARQL query for the endpoint of a domain pack.
+
+    QUERY is a query, a file with one, or - for standard input. Its syntax is checked (L1), the pack's rules, names and
+    the use of variables (L2), and, with --run-on, its result (L3). The exit code is 0 for a valid query, else 1.
+    """
+    from refactx.nl2sparql.pack import load_pack
+    from refactx.nl2sparql.validation import validate as checked
+    from refactx.sparql.engines import EngineError
+
+    pack = load_pack(pack_name)
+    with ExitStack() as stack:
+        engine = None if run_on is None else _engine(run_on, pack, index, db, stack)
+        report = checked(query_text(query), pack, engine, rows=rows, seconds=timeout)
+    if as_json:
+        print_json(report.to_json())
+    if report.failure:
+        raise EngineError(report.failure)
+    if not as_json:
+        _print(report)
+    context.exit(0 if report.ok else 1)
+
+
+def _engine(where: str, pack: "Pack", index: str, db: str | None, stack: ExitStack) -> "SparqlEngine":
+    from refactx.sparql.engines import EndpointEngine, open_engine
+
+    if where in ("store", "tree"):
+        from refactx.index.open import open_index
+
+        engine = open_engine(stack.enter_context(open_index(index, db)), "store" if where == "store" else "tree")
+    elif where == "frozen":
+        from refactx.nl2sparql.frozen import frozen_engine
+
+        engine = frozen_engine(pack)
+    elif where == "endpoint" and pack.endpoint is None:
+        raise InputError(f"the pack {pack.name} has no endpoint: give its URL, a file of RDF, store, tree or frozen")
+    elif where != "endpoint" and "://" not in where:
+        engine = file_engine(where)
+    else:
+        engine = EndpointEngine(where if where != "endpoint" else pack.endpoint or "")
+    stack.callback(engine.close)
+    return engine
+
+
+def _print(report: "Report") -> None:
+    for problem in report.problems:
+        click.echo(f"{problem.level} {problem.code}: {problem.text}\n   {problem.hint}")
+    if not report.ok:
+        return
+    if report.answer is not None:
+        click.echo(f"valid: {'yes' if report.answer else 'no'}")
+    elif report.count is None:
+        click.echo("valid")
+    else:
+        more = "at least " if report.truncated else ""
+        click.echo(f"valid: {more}{counted(report.count, 'row')}")
+        for row in report.rows:
+            click.echo(f"  {row_of(row)}")

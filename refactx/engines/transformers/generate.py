@@ -1,0 +1,259 @@
+"""The writing of texts with forced tokens for `generate(custom_generate=...)`: it replaces `GenerationMixin._sample` alone.
+
+Transformers prepares inputs, cache, processors and stopping criteria. Under greedy decoding, the ids are those of
+Transformers' own loop. Under sampling, the distribution is the same, and for a single row so are the ids of a seed. If
+it cannot do what a call needs, Transformers' own loop runs instead: for a cache that cannot be fed in chunks,
+scores or attentions to return, processors that must see every id, or, for a batch, stopping criteria that cannot be
+called row by row.
+"""
+
+from collections.abc import Callable, Container
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from transformers import LogitsProcessorList
+from transformers.generation.stopping_criteria import (
+    EosTokenCriteria,
+    MaxLengthCriteria,
+    MaxTimeCriteria,
+    StoppingCriteriaList,
+    StopStringCriteria,
+)
+
+from refactx.decoding.machine import Machine
+from refactx.decoding.states import FactSource, InFact, InQuery, InTerminator, State
+from refactx.decoding.stream import Partial, attach_partial
+from refactx.engines.engine import Engine, FactChooser, Logits
+from refactx.engines.scheduler import Job, Scheduler, run_jobs
+from refactx.engines.transformers.engine import PackedEngine, to_numpy
+from refactx.engines.transformers.processor import FactLogitsProcessor, ProcessedPicker, can_skip_ids
+from refactx.engines.transformers.rows import RowsEngine, can_feed_chunks, count_cached, cut_inputs, takes_masks
+from refactx.engines.writer import Abilities, Hooks, Row, RowWriter
+from refactx.errors import ModelError
+
+_ROW_WISE = (MaxLengthCriteria, EosTokenCriteria, MaxTimeCriteria, StopStringCriteria)
+"""The stopping criteria of Transformers whose result for a row of a batch is the result for that row alone.
+
+A caller's criterion declares this by an attribute `row_wise = True`: without it, a criterion may depend on the whole
+batch, or count its calls.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Grounding:
+    """The attribute `grounding` of an output of `generate`: what its facts are read from.
+
+    `prompt_length`: how many ids of each row are the prompt; `states`: the state at the end of each row; `lengths`: the
+    number of ids of each row, prompt included, padding not. The last two are None if Transformers' own loop ran.
+    `source`: the index that the facts are from. An output that is pickled or saved loses all this.
+    """
+
+    source: FactSource
+    prompt_length: int
+    states: tuple[State, ...] | None = None
+    lengths: tuple[int, ...] | None = None
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return set, ()  # a type that `torch.load(weights_only=True)` accepts
+
+    def attach(self, out: Any) -> None:
+        """Set this as the attribute of an output, and of the sequences in it."""
+        for returned in {id(each): each for each in (out, getattr(out, "sequences", out))}.values():
+            returned.grounding = self
+
+
+class ForcedTokens:
+    """The writing of texts over one index, for one `generate` call.
+
+    `choosers`: makes the chooser of each row, given its number; `own`: the logits processor that this replaces; others
+    of its class, for other indexes, still run. `padding`: the ids that may pad prompts. `prompt_length`: how many ids of
+    each row are the prompt, by default all that `generate` passes. `streamer`: as `generate` takes it, since it does not
+    pass it on to callables. `keeps_cache`: whether the caller uses the cache afterwards. `grounding`: set by the call.
+    """
+
+    def __init__(
+        self,
+        *,
+        machine: Machine,
+        choosers: Callable[[int], FactChooser],
+        own: FactLogitsProcessor,
+        padding: Container[int] | None,
+        prompt_length: int | None = None,
+        streamer: Any = None,
+        keeps_cache: bool = False,
+    ) -> None:
+        self._machine, self._choosers, self._own, self._padding = machine, choosers, own, padding
+        self._prompt_length, self._streamer, self._keeps_cache = prompt_length, streamer, keeps_cache
+        self.grounding: Grounding | None = None
+
+    def __call__(
+        self,
+        model: Any,
+        input_ids: torch.Tensor,
+        logits_processor: LogitsProcessorList,
+        stopping_criteria: Any,
+        generation_config: Any,
+        **model_kwargs: Any,
+    ) -> Any:
+        """Write texts in place of `GenerationMixin._sample`. Return ids, int64[rows, length], prompts included, or an
+        output that has them."""
+        prompt_length = input_ids.shape[1] if self._prompt_length is None else self._prompt_length
+        self.grounding = Grounding(self._machine.source, prompt_length)
+        count = len(input_ids)
+        choosers = [self._choosers(number) for number in range(count)]
+        known = can_skip_ids(logits_processor, count)
+        known = known and self._knows(model, count, stopping_criteria, generation_config, model_kwargs)
+        if not known:
+            check_ends(self._machine, generation_config.eos_token_id)
+            if any(chooser.needs for chooser in choosers):
+                choosers[0].without_trees()  # it warns or raises
+            return type(model)._sample(
+                model,
+                input_ids,
+                logits_processor,
+                stopping_criteria,
+                generation_config,
+                streamer=self._streamer,
+                **model_kwargs,
+            )
+        rows, logits, sequences, engine = self._prepare(
+            model, input_ids, prompt_length, generation_config, model_kwargs
+        )
+        abilities = Abilities(trees=engine.trees, drafts=engine.can_forget and (count == 1 or not engine.pads))
+        choosers = [each if engine.trees >= each.needs else each.without_trees() for each in choosers]
+        hooks = Hooks(lambda row: _is_done(row, stopping_criteria), self._put)
+
+        def job_of(number: int, row: Row) -> Job:
+            picker = ProcessedPicker(
+                machine=self._machine,
+                processors=logits_processor,
+                own=self._own,
+                sampling=bool(generation_config.do_sample),
+                number=number,
+                rows=count,
+                device=input_ids.device,
+            )
+            writer = RowWriter(
+                row,
+                grammar=self._machine,
+                chooser=choosers[number],
+                picker=picker,
+                hooks=hooks,
+                max_length=generation_config.max_length,
+                abilities=abilities,
+            )
+            return Job(
+                steps=writer.write(logits[number] if logits else None),
+                begin=lambda: sequences[number],
+                children=self._machine.source.children,
+                examples=[_read_once(engine, one, read) for one in choosers[number].examples],
+                end=lambda sequence: self._end(engine, sequence, model_kwargs),
+            )
+
+        def together() -> torch.Tensor:
+            return _pad_together(rows, generation_config._pad_token_tensor).to(input_ids.device)
+
+        def so_far() -> Partial:
+            facts = tuple(self._machine.facts_of(row.state) for row in rows)
+            return Partial(ids=together(), lengths=tuple(row.length for row in rows), facts=facts)
+
+        read: dict[tuple[int, ...], int] = {}
+        with attach_partial(so_far):
+            jobs = [job_of(number, row) for number, row in enumerate(rows)]
+            run_jobs(Scheduler(engine, in_threads=False), jobs)  # processors and criteria are the caller's
+        if self._streamer is not None:
+            self._streamer.end()
+        states, lengths = tuple(row.state for row in rows), tuple(row.length for row in rows)
+        self.grounding = Grounding(self._machine.source, prompt_length, states, lengths)
+        if not generation_config.return_dict_in_generate:
+            return together()
+        from transformers.generation.utils import GenerateDecoderOnlyOutput
+
+        cache = model_kwargs["past_key_values"]
+        return GenerateDecoderOnlyOutput(sequences=cast(Any, together()), past_key_values=cache)
+
+    def _prepare(
+        self, model: Any, input_ids: torch.Tensor, prompt_length: int, config: Any, model_kwargs: dict[str, Any]
+    ) -> tuple[list[Row], list[Logits], list[int], Engine]:
+        """Return the rows, the logits after their prompts (none if ids are pending), their sequences and the engine."""
+        packed = takes_masks(model) and can_feed_chunks(model, model_kwargs, 2)
+        engine = PackedEngine(model) if packed else RowsEngine(model)
+        logits = list[Logits]()
+        read = 0 if config.prefill_chunk_size else count_cached(input_ids, model_kwargs)
+        if read:  # the rest of the prompt goes through the model with the first draft tokens
+            sequences = engine.add_cache(cut_inputs(read, model_kwargs), (1, read))
+        else:
+            after = model._prefill(input_ids, config, model_kwargs).logits[:, -1:]
+            logits = list(to_numpy(after))
+            sequences = engine.add_cache(model_kwargs, (input_ids.shape[0], input_ids.shape[1]))
+        rows = [
+            Row(
+                prompt,
+                self._machine.run(prompt, prompt_length, self._padding),
+                capacity=config.max_length,
+                unread=len(prompt) - read if read else 0,
+            )
+            for prompt in input_ids.tolist()
+        ]
+        return rows, logits, sequences, engine
+
+    def _knows(self, model: Any, rows: int, criteria: Any, config: Any, model_kwargs: dict[str, Any]) -> bool:
+        """Return whether this can do what the call needs."""
+        returned = (config.output_scores, config.output_logits, config.output_attentions, config.output_hidden_states)
+        if any(returned) or not can_feed_chunks(model, model_kwargs, rows):
+            return False
+        if rows == 1:
+            return True
+        if self._streamer is not None:  # it takes the ids of all rows at once
+            return False
+        # Without an end of sequence, Transformers does not pad rows that are done: they continue until all are.
+        ends = any(hasattr(criterion, "eos_token_id") for criterion in criteria)
+        if not all(type(each) in _ROW_WISE or getattr(each, "row_wise", False) for each in criteria):
+            return False
+        return not self._keeps_cache and (ends or all(isinstance(c, MaxLengthCriteria) for c in criteria))
+
+    def _end(self, engine: Engine, sequence: int, model_kwargs: dict[str, Any]) -> None:
+        """Give the caller's cache what the model has read."""
+        if self._keeps_cache and isinstance(engine, PackedEngine):
+            engine.write_cache(sequence, model_kwargs["past_key_values"])
+
+    def _put(self, token: int) -> None:
+        if self._streamer is not None:
+            self._streamer.put(torch.tensor([token]))
+
+
+def _read_once(engine: Engine, examples: tuple[int, ...], read: dict[tuple[int, ...], int]) -> int:
+    """Return the sequence of the engine that has read examples, which rows share."""
+    if examples not in read:
+        read[examples] = engine.prefill(examples)
+    return read[examples]
+
+
+def check_ends(machine: Machine, ends: Any) -> None:
+    """Raise ModelError if one of the ids that end a text, an int or several, may be within a fact.
+
+    Loops of Transformers' own would end the text there.
+    """
+    listed = [] if ends is None else torch.as_tensor(ends).flatten().tolist()
+    found = next((end for end in listed if (text := machine.bytes_of(end)) and b"\n" not in text), None)
+    if found is not None:
+        raise ModelError(
+            f"the id that ends texts, {found}, is that of {machine.bytes_of(found).decode('utf-8', 'replace')!r}, which facts "
+            "may have: give another eos_token_id, or write greedy or sampled text without beams, stop_strings and scores"
+        )
+
+
+def _is_done(row: Row, criteria: Any) -> bool:
+    if isinstance(row.state, InFact | InTerminator | InQuery):  # an id that ends texts may be part of a fact
+        criteria = StoppingCriteriaList(each for each in criteria if not isinstance(each, EosTokenCriteria))
+    return bool(criteria(torch.from_numpy(row.written)[None], None).item())
+
+
+def _pad_together(rows: list[Row], pad: torch.Tensor | None) -> torch.Tensor:
+    number = 0 if pad is None else int(pad)
+    ids = np.full((len(rows), max(row.length for row in rows)), number, np.int64)
+    for n, row in enumerate(rows):
+        ids[n, : row.length] = row.written
+    return torch.from_numpy(ids)

@@ -1,0 +1,71 @@
+"""Imports on first use: the public names of packages, and optional packages."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from refactx.errors import InputError
+
+
+def lazy_exports(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return a `__getattr__` (PEP 562) for `package`, given the public names of its modules, separated by spaces.
+
+    >>> lazy_exports("os", {"path": "join split"})("join") is __import__("os").path.join
+    True
+    >>> lazy_exports("os", {"path": "join split"})("no_such_name")
+    Traceback (most recent call last):
+    AttributeError: module 'os' has no attribute 'no_such_name'
+    """
+    module_of = {name: f"{package}.{module}" for module, names in modules.items() for name in names.split()}
+
+    def get(name: str) -> Any:
+        if name not in module_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(module_of[name]), name)
+
+    return get
+
+
+_REFACTX = {
+    "asking.answer": "Answer",
+    "asking.asker": "Asker",
+    "asking.options": "Generation",
+    "asking.prompt": "Prompt load_prompt",
+    "choosing.beam_search": "FactBeams",
+    "connect": "open_index",
+    "decoding.machine": "Machine",
+    "decoding.partial": "Partial",
+    "engines.hf.processor": "FactLogitsProcessor",
+    "engines.loading": "EngineOptions load_language_model",
+    "fact": "Fact Link LinkedFact",
+    "grounded": "GroundedModel ground",
+    "index.index": "Index",
+    "models.loading": "load_model",
+    "postgres.limits": "Limits",
+    "tree.children": "Children FactTree",
+}
+_public_name = lazy_exports("refactx", _REFACTX)
+
+
+def refactx_attribute(name: str) -> Any:
+    """Return the public object of `refactx` with that name, or the version. Raise AttributeError if there is none."""
+    if name == "__version__":
+        from importlib.metadata import version  # 20 ms, and most programs do not ask
+
+        return version("refactx")
+    return _public_name(name)
+
+
+def require(module: str, extra: str) -> None:
+    """Raise InputError, naming the extra of refactx to install, unless the top-level package `module` is installed.
+
+    Nothing is imported: call it before work that would be lost, and import the package where it is used.
+
+    >>> require("json", "eval")
+    >>> require("no_such_package", "eval")
+    Traceback (most recent call last):
+    refactx.errors.InputError: the package no_such_package is not installed: pip install 'refactx[eval]'
+    """
+    if find_spec(module) is None:
+        raise InputError(f"the package {module} is not installed: pip install 'refactx[{extra}]'")

@@ -1,0 +1,247 @@
+"""A model of our engines that can write nothing but SPARQL of a pack."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refactx.ask.chat import Message, conversation_ids, without_control
+from refactx.ask.writer import Ordered, TextWriter, WritingError, WritingOptions
+from refactx.decoding.states import FactSource, Lookups
+from refactx.engines.engine import LanguageModel
+from refactx.errors import InputError, ModelError
+from refactx.lazy import require
+from refactx.nl2sparql.pack import Pack
+from refactx.sparql.decoding.matching import Matcher, new_matcher
+from refactx.sparql.syntax import ShapeError, shape_of, tokens_of
+from refactx.tokenizer import FactTokenizer
+from refactx.tree.tree import NO_TOKENS, OFF_TREE, Children, Tokens
+
+_NAME = re.compile(r"[A-Za-z][\w-]*:[\w-]+(?:\.[\w-]+)*")
+_WORD = re.compile(r'"([A-Z_0-9]+)"i')
+_STANDARD = ("http://www.w3.org/1999/02/22-rdf", "http://www.w3.org/2000/01/rdf-schema", "http://www.w3.org/2001/XMLSchema",
+    "http://www.w3.org/2002/07/owl", "http://www.w3.org/2004/02/skos", "http://purl.org/dc/")  # fmt: skip
+"""The beginnings of vocabularies of which endpoints use few names: those of the schema and the examples."""
+_NONE = "<urn:none>"
+"""Stands for names of which a pack has none."""
+
+
+def grammar_of(pack: Pack) -> str:
+    """Return the grammar of a pack, in llguidance's dialect of Lark. Prefixes are declared as the pack has them, or not."""
+    properties, terms = names_of(pack)
+    open_names = [f"/{prefix}:[A-Za-z0-9_][A-Za-z0-9_-]{{0,60}}/" for prefix in open_prefixes(pack)]
+    rules = (files("refactx.nl2sparql.held") / "sparql11.lark").read_text(encoding="utf-8")
+    names = {
+        "DECLARED": [f"{prefix}: <{iri}>" for prefix, iri in pack.prefixes.items()],
+        "PROPERTY": properties,
+        "TERM": terms,
+        "GRAPH_IRI": [f"<{iri}>" for iri in pack.graphs.values()],
+        "SERVICE_IRI": [f"<{iri}>" for iri in pack.services.values()],
+    }
+    rules = _WORD.sub(lambda match: _any_case(match[1]), rules)
+    for name, some in names.items():
+        alternatives = [_any(some or [_NONE]), *(open_names if name in ("PROPERTY", "TERM") else ())]
+        rules += f"{name}: {' | '.join(alternatives)}\n"
+    return rules
+
+
+def open_prefixes(pack: Pack) -> list[str]:
+    """Return the prefixes with which any name may be written: those of data, and of vocabularies that the schema does not
+    have as a whole."""
+    return [
+        name for name, iri in pack.prefixes.items() if name not in pack.vocabularies and not iri.startswith(_STANDARD)
+    ]
+
+
+def names_of(pack: Pack) -> tuple[list[str], list[str]]:
+    """Return the properties and the other names that a query may have, as a query would write them.
+
+    They are those of the schema and of the examples' queries.
+    """
+    found: dict[bool, set[str]] = {True: set(), False: set()}  # by whether they are properties
+    for term in pack.schema.values():
+        found[term.kind == "property"].add(pack.shorten(term.iri))
+    for example in pack.examples:
+        tokens = tokens_of(example.sparql)
+        try:
+            shape = shape_of(tokens)
+        except ShapeError:
+            continue
+        predicates = {at for triple in shape.triples for at in range(*triple.path)}
+        for at in range(shape.prologue[1], len(tokens)):
+            if tokens[at].kind in ("name", "iri"):
+                found[at in predicates].add(tokens[at].text)
+    properties, terms = (sorted(name for name in found[kind] if _is_of(pack, name)) for kind in (True, False))
+    return properties, terms
+
+
+def _is_of(pack: Pack, name: str) -> bool:
+    if name.startswith("<"):
+        return name not in {f"<{iri}>" for iri in (*pack.graphs.values(), *pack.services.values())}
+    return _NAME.fullmatch(name) is not None and name.partition(":")[0] in pack.prefixes
+
+
+def _any(texts: Iterable[str]) -> str:
+    """Return the alternatives of some texts.
+
+    >>> _any(["ex:a", "ex:b"])
+    '"ex:a" | "ex:b"'
+    """
+    return " | ".join(json.dumps(text, ensure_ascii=False) for text in texts)
+
+
+def _any_case(word: str) -> str:
+    """Return a keyword in any case, of ASCII letters alone: by Unicode's rules, a long s is a letter of `ASK` too.
+
+    >>> _any_case("ASK")
+    '/[Aa][Ss][Kk]/'
+    """
+    return "/" + "".join(f"[{one}{one.lower()}]" if one.isalpha() else one for one in word) + "/"
+
+
+TRIGGER = "SPARQL:"
+END = b"\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldState:
+    """In a line: the `matcher` after its ids; None after its end, and then `rest` is the text of the last token after it."""
+
+    matcher: Matcher | None = field(default=None, compare=False, repr=False)
+    ids: tuple[int, ...] = ()
+    rest: bytes | None = None
+
+    @property
+    def following(self) -> Tokens:
+        """The ids that may come next, int32[n], ascending."""
+        return NO_TOKENS if self.matcher is None else self.matcher.allowed.tokens
+
+
+class PackGrammar:
+    """The grammar of a pack (`refactx.decoding.states.SecondGrammar`).
+
+    Raises InputError if llguidance is not installed.
+    """
+
+    def __init__(self, pack: Pack) -> None:
+        require("llguidance", "sparql")
+        self._text = grammar_of(pack)
+
+    def bind(self, source: FactSource) -> "BoundPackGrammar":
+        """Return the grammar for the tokens of a tokenizer. Raises ModelError if llguidance refuses it."""
+        return BoundPackGrammar(self._text, source)
+
+
+class BoundPackGrammar:
+    """The grammar of a pack for one tokenizer. Threads may share it."""
+
+    trigger = TRIGGER
+
+    def __init__(self, text: str, source: FactSource) -> None:
+        self._token_bytes = list(source.tokenizer.token_bytes)
+        self._start = new_matcher(self._token_bytes, text)
+
+    def beginning(self, *, after_space: bool = False) -> Lookups[HeldState]:
+        """Return the state directly after the trigger."""
+        return HeldState(matcher=self._start)
+        yield  # a generator, as the protocol has it
+
+    def advancing(self, state: HeldState, token: int) -> Lookups[HeldState | None]:
+        """Return the state after one more token; None if it was not allowed."""
+        after = None if state.matcher is None else state.matcher.after(token)
+        if after is None:
+            return None
+        text = self._token_bytes[token]
+        if END in text:
+            return HeldState(rest=text.partition(END)[2])
+        return HeldState(matcher=after, ids=(*state.ids, token))
+        yield  # a generator, as the protocol has it
+
+
+class HeldTextModel:
+    """A `refactx.sparql.policies.TextModel` whose replies are one query each, held to a pack's grammar. Threads may share it.
+
+    `cancelled`: asked before each pass of the model, ends texts with a ModelError once it returns True. Raises ModelError
+    for a model that our engines cannot run, InputError if llguidance is not installed.
+    """
+
+    def __init__(self, model: LanguageModel, pack: Pack, cancelled: Callable[[], bool] | None = None) -> None:
+        if model.engine is None:
+            raise ModelError(
+                "SPARQL is held to its grammar for models whose attention takes masks of four dimensions, or GGUF files: give "
+                "another model, or --no-grammar"
+            )
+        self._model, self._cancelled = model, cancelled
+        self._writer = TextWriter(model, _NoFacts(model), queries=PackGrammar(pack))
+        if self._writer.machine is None:
+            raise ValueError("a writer with a source has a machine")
+        self._machine = self._writer.machine
+
+    def generate(self, messages: Sequence[Message], max_new_tokens: int) -> str:
+        """Return the query that the model writes after a conversation, greedily, on one line.
+
+        It is cut if it has more than `max_new_tokens` tokens. Raises InputError for a conversation that is too long.
+        """
+        tokenizer, room = self._model.tokenizer, self._model.room
+        said = [one | {"content": without_control(tokenizer, one["content"])} for one in messages]
+        begun: Any = tokenizer.encode(TRIGGER, add_special_tokens=False)
+        ids = [*conversation_ids(tokenizer, said), *begun]
+        if room is not None and len(ids) >= room:
+            raise InputError(
+                f"question and prompt have {len(ids)} tokens, but the model takes at most {room}: give a larger --context, or "
+                "fewer examples"
+            )
+        order = Ordered(
+            prompt=ids, max_new_tokens=max_new_tokens if room is None else min(max_new_tokens, room - len(ids))
+        )
+        options = WritingOptions(
+            is_end=self._is_end, answer_line=lambda _, __: (), keeps=True, cancelled=self._cancelled
+        )
+        try:
+            (text,) = self._writer.write([order], options)
+        except WritingError as failed:
+            raise failed.error from None
+        if text.is_interrupted:
+            raise ModelError("the text was ended before its end, as was asked")
+        return self._machine.text_of(text.ids).partition(END)[0].decode("utf-8", "replace").strip()
+
+    def cancelled_by(self, cancelled: Callable[[], bool]) -> "HeldTextModel":
+        """Return the same model for texts that end once `cancelled` returns True as well."""
+        own, other = self._cancelled, copy(self)
+        other._cancelled = cancelled if own is None else lambda: own() or cancelled()
+        return other
+
+    def _is_end(self, ids: NDArray[np.int64]) -> bool:
+        return END in self._machine.bytes_of(int(ids[-1]))
+
+
+class _NoFacts:
+    """A `refactx.decoding.states.FactSource` without facts, over a model's own tokenizer."""
+
+    trigger, terminator = "Fact:", " ."
+
+    def __init__(self, model: LanguageModel) -> None:
+        self.tokenizer = cast(FactTokenizer, _ModelTokenizer(model))
+
+    def children(self, prefix: Sequence[int]) -> Children:
+        return OFF_TREE
+
+
+class _ModelTokenizer:
+    """What a state machine needs of a tokenizer: the bytes of ids, and the ids of texts."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self.token_bytes = list(model.token_bytes)
+        self._tokenizer = model.tokenizer
+
+    def encode(self, text: str) -> list[int]:
+        return list(self._tokenizer.encode(text, add_special_tokens=False))
+
+    def decode_bytes(self, ids: Sequence[int]) -> bytes:
+        return b"".join(self.token_bytes[number] for number in ids if number < len(self.token_bytes))

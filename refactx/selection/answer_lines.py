@@ -1,0 +1,185 @@
+"""The lines after a fact that a channel has chosen: facts with its other objects, then another fact or the answer.
+
+A question may have several answers, so the other facts of a subject and property follow the first. Then the model
+chooses between another fact and its answer alone, since small models tend to end the text there. If no fact makes the
+question much likelier than it is without one (its pointwise mutual information with the question is low), the facts
+answer something else, and the answer is the prompt's "I don't know".
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refactx.decoding.machine import Machine
+from refactx.decoding.states import Closing, Free, InFact, Lookups, State, Written
+from refactx.engines.engine import IdPath, Logits
+from refactx.fact import split_fact
+
+
+class AnswerLines:
+    """The continuation of a text after facts.
+
+    `marker`: the text that begins the answer; a line after facts begins with it or with another fact. If empty, such
+    lines are the model's. `unknown`: the answer if no fact answers the question; if empty, the model writes it.
+    `values`, `again`, `tells`: as in `refactx.selection.channel.ChannelOptions`.
+
+    `evidence`: for each chosen fact (its ids up to the end of its property), how much likelier it makes the question, a
+    difference of log-probabilities.
+    """
+
+    def __init__(self, *, marker: str, unknown: str, values: int, again: float, tells: float) -> None:
+        self._marker, self.unknown, self._values, self._again, self._tells = marker, unknown, values, again, tells
+        self.evidence: dict[IdPath, float] = {}
+
+    def after_fact(self, machine: Machine, state: State) -> Lookups[Sequence[int]]:
+        """Return the ids directly after a fact.
+
+        They begin another fact of its subject and property, if one is left, or end the line.
+        """
+        if not isinstance(state, Free) or not state.facts:
+            return ()
+        encode, at_line = machine.source.tokenizer.encode, state.tail.endswith(b"\n")
+        begins = up_to_object(machine, state.facts[-1].tokens)
+        same = sum(fact.tokens[: len(begins)] == begins for fact in state.facts)
+        if begins and same < self._values and (yield from _has_facts_left(machine, state.facts, begins)):
+            trigger = encode(machine.source.trigger if at_line else f"\n{machine.source.trigger}")
+            after = yield from machine.following(state, trigger)
+            if isinstance(after, InFact):  # else the limit of facts is reached
+                return (*trigger, *begins)
+        return () if at_line or not self._marker else tuple(encode("\n"))
+
+    def end_of_fact(self, machine: Machine, state: State) -> Lookups[Sequence[int]]:
+        """Return the terminator of a fact that is whole and not the prefix of another.
+
+        Of the several ways to write it, this is the tokenizer's before a line end: there is nothing for the model to
+        choose.
+        """
+        if not (self._marker and isinstance(state, InFact) and state.is_whole):
+            return ()
+        ids = machine.source.tokenizer.encode(f"{machine.source.terminator}\n")
+        for count, token in enumerate(ids, 1):
+            state = yield from machine.advancing(state, token, 0)
+            if isinstance(state, Free | Closing):
+                return ids[:count]
+        return ()
+
+    def exhausted(self, machine: Machine, facts: tuple[Written, ...]) -> Lookups[dict[IdPath, int]]:
+        """Return the pairs of subject and property with as many facts in the text as `values` allows.
+
+        A key is the ids up to the end of the property, a value the number of facts that the pair has left.
+        """
+        begun = Counter(up_to_object(machine, fact.tokens) for fact in facts)
+        found = dict[IdPath, int]()
+        for ids in [ids for ids, count in begun.items() if ids and count >= self._values]:
+            start = yield from machine.beginning(0, facts)
+            end = yield from machine.following(start, ids)
+            if isinstance(end, InFact) and end.children.total:
+                found[ids] = end.children.total
+        return found
+
+    def next_line(self, machine: Machine, state: State, logits: Logits) -> Lookups[Sequence[int]]:
+        """Return the ids with which the line after facts begins: another fact's if one is left, or the answer's.
+
+        Empty if the text does not end after a line of facts. `logits`: float32[vocabulary], after the text.
+        """
+        if not self._marker or not isinstance(state, Free) or not state.facts:
+            return ()
+        # Whether `tail` has been cut: else it has all of the text after the fact.
+        is_cut = len(machine.trigger.tail(state.tail + b".")) == len(state.tail)
+        if is_cut or not state.tail.isspace() or not state.tail.endswith(b"\n"):
+            return ()
+        texts = machine.source.trigger, self._marker, f"{self._marker} {self.unknown}"
+        fact, answer, unknown = (machine.source.tokenizer.encode(text) for text in texts)
+        if (yield from _has_facts_left(machine, state.facts, ())):
+            if fact[0] == answer[0]:
+                return ()
+            if float(logits[fact[0]] - logits[answer[0]]) > self._again:
+                return fact
+        return answer if self._is_answered(machine, state) else unknown
+
+    def is_answer(self, machine: Machine, line: Sequence[int]) -> bool:
+        """Return whether the beginning of a line, from `next_line`, is that of the answer that the facts give."""
+        return bool(line) and list(line) == machine.source.tokenizer.encode(self._marker)
+
+    def draft(self, machine: Machine, state: State, ids: NDArray[np.int64]) -> Sequence[int]:
+        """Return draft tokens for the rest of the line after facts in which `ids`, int64[n], end.
+
+        They are an answer that lists the facts' objects, or `unknown`.
+        """
+        if not self._marker or not isinstance(state, Free) or not state.facts:
+            return ()
+        tokenizer, have = machine.source.tokenizer, ids[state.facts[-1].stop :].tolist()
+        written = tokenizer.decode(have)
+        line = written.lstrip()
+        if "\n" in line or not (line or (state.tail.isspace() and state.tail.endswith(b"\n"))):
+            return ()
+        facts = (split_fact(machine.text_of(fact.tokens).decode("utf-8", "replace")) for fact in state.facts)
+        names = [fact[2].partition(" (")[0] for fact in facts if fact is not None]
+        if self._marker.startswith(line):
+            answer = continue_list("", names) if self._is_answered(machine, state) else f" {self.unknown}"
+            more = self._marker[len(line) :] + answer
+        elif line.startswith(self._marker):
+            more = continue_list(line[len(self._marker) :], names)
+        else:
+            return ()
+        whole = tokenizer.encode(written + more)
+        return whole[len(have) :] if whole[: len(have)] == have else tokenizer.encode(more)
+
+    def _is_answered(self, machine: Machine, state: Free) -> bool:
+        """Return whether a fact of the text answers the question. A fact that the channel did not choose does."""
+        if not self.unknown:
+            return True
+        evidence = (self.evidence.get(up_to_object(machine, fact.tokens), math.inf) for fact in state.facts)
+        return max(evidence) >= self._tells
+
+
+def up_to_object(machine: Machine, tokens: Sequence[int]) -> IdPath:
+    """Return a fact's ids up to the closing bracket of its property; empty if an id extends into the object."""
+    closed = 0
+    for count, token in enumerate(tokens, 1):
+        piece = machine.bytes_of(token)
+        closed += piece.count(b">")
+        if closed >= 2:
+            rest = piece.rpartition(b">")[2].strip()
+            return tuple(tokens[:count]) if closed == 2 and rest in (b"", b"<") else ()
+    return ()
+
+
+def _has_facts_left(machine: Machine, facts: tuple[Written, ...], prefix: Sequence[int]) -> Lookups[bool]:
+    """Return whether facts with a prefix are left that are not among `facts`."""
+    start = yield from machine.beginning(0, facts)
+    state = yield from machine.following(start, prefix)
+    return isinstance(state, InFact) and state.children.total > 0
+
+
+def continue_list(written: str, names: Sequence[str]) -> str:
+    """Return the continuation of a list of names that begins with `written`.
+
+    It is the rest of the last name and the names that are left, with the separator of the list; empty if the list has
+    all names, or something else.
+
+    >>> names = ["Rome", "Oslo", "Bonn"]
+    >>> continue_list("", names), continue_list(" Oslo,", names), continue_list(" R", names[:2])
+    (' Rome; Oslo; Bonn', ' Bonn, Rome', 'ome; Oslo')
+    >>> continue_list(" Paris", names[:2]), continue_list(" Rome, and", names[:2])
+    ('', ' Oslo')
+    """
+    names = [name for name in dict.fromkeys(names) if name]
+    if not names:
+        return ""
+    a_name = re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
+    there = list(a_name.finditer(written))
+    last, rest = (there[-1].group(), written[there[-1].end() :]) if there else ("", written)
+    left = names[names.index(last) + 1 :] + names[: names.index(last)] if last else names
+    left = [name for name in left if name not in {found.group() for found in there}]
+    separator = (re.findall("[;,]", a_name.sub("", written)) or [";"])[-1] + " "
+    if last and not rest:
+        return "".join(separator + name for name in left)
+    begun = re.sub(r"^and(\s+|$)", "", re.split("[;,]", rest)[-1].lstrip())
+    at = next((at for at, name in enumerate(left) if name.startswith(begun)), len(left))
+    space = "" if begun or rest.endswith(" ") else " "
+    return (space + separator.join(left[at:]))[len(begun) :] if left[at:] else ""

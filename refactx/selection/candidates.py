@@ -1,0 +1,356 @@
+"""The candidates of a channel: subjects that the model finds likely, and properties of theirs in the tree.
+
+All are paths in the tree. A beam search finds names; of the entities with a name, as their own or as an alias, those
+with most facts are candidates (`refactx.selection.candidates`).
+
+An alias is in the tree as facts that lead to the entity, `<JFK (alias)> <alias of> <John F. Kennedy (...)>`
+(`refactx.ingest.knowledge.names`). Entities with more facts are meant more often.
+"""
+
+import heapq
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from refactx.decoding.machine import Machine
+from refactx.decoding.states import InFact, Lookups
+from refactx.engines.engine import IdPath, Logits, Steps
+from refactx.fact import ALIAS, ALIAS_OF, split_fact, unit
+from refactx.selection.scores import Continuations, log_softmax
+
+SHARED_BY = 20
+"""The most entities of an alias that are looked up, each by a walk through the tree; the first ones in the order of
+ids."""
+WIDER = 4
+"""This many times as many names are looked up as are wanted, since some of them may be aliases."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Namesake:
+    """An entity that a name may mean.
+
+    `ids`: those of its name, up to the closing bracket; `state`: that after them; `share`: its part of the facts of all
+    entities with the name, 0 to 1, without the facts that state aliases; `alias`: the alias that leads to it; empty if
+    its own name does.
+    """
+
+    ids: IdPath
+    state: InFact
+    share: float
+    alias: str = ""
+
+
+def namesakes(machine: Machine, start: InFact, ids: IdPath, state: InFact, most: int) -> Lookups[list[Namesake]]:
+    """Return at most `most` of the entities that the name written by `ids` may mean, those with most facts first.
+
+    `start`: the state before the ids, in a subject; `state`: that after them, within the parenthesis that tells
+    namesakes apart, or after the whole name.
+    """
+    if b">" in machine.text_of(state.prefix):
+        return [Namesake(ids=ids, state=state, share=1.0)]
+    names = dict((yield from walk_by_facts(machine, state, WIDER * most, lambda text: b">" in text)))
+    plain = yield from _find_plain_alias(machine, state)
+    aliases = {path: end for path, end in names.items() if _is_alias(machine, end)} | plain
+    holders: list[tuple[str, str]] = []
+    for alias_end in aliases.values():
+        if len(holders) < SHARED_BY:
+            holders += yield from _find_holders(machine, alias_end)
+    meant, alias_of = dict[IdPath, InFact](), dict[IdPath, str]()
+    for alias, name in holders[:SHARED_BY]:
+        path = _ids_of_name(machine, start, name)
+        end = yield from machine.following(start, path)
+        if path and isinstance(end, InFact):  # else the entity has no fact left, or the text has begun another name
+            meant[path], alias_of[path] = end, alias
+    found = {(*ids, *path): end for path, end in names.items() if not (meant and path in aliases)} | meant
+    total = state.children.total
+    if meant:
+        total -= sum(end.children.total for end in aliases.values())
+        total += sum(end.children.total for path, end in meant.items() if path[: len(ids)] != ids)
+    best = sorted(found.items(), key=lambda one: -one[1].children.total)[:most]
+    return [
+        Namesake(ids=path, state=end, share=end.children.total / total, alias=alias_of.get(path, ""))
+        for path, end in best
+    ]
+
+
+def walk_by_facts(
+    machine: Machine, state: InFact, most: int, is_end: Callable[[bytes], bool]
+) -> Lookups[list[tuple[IdPath, InFact]]]:
+    """Return at most `most` shortest paths from a state to texts that `is_end`, those with most facts first."""
+    heap: list[tuple[int, IdPath, InFact]] = [(-state.children.total, (), state)]
+    found: list[tuple[IdPath, InFact]] = []
+    while heap and len(found) < most:
+        _, path, at = heapq.heappop(heap)
+        if is_end(machine.text_of(at.prefix)):
+            found.append((path, at))
+            continue
+        for token, count in zip(at.children.tokens.tolist(), at.children.leaves.tolist(), strict=True):
+            longer = yield from machine.advancing(at, token, 0)
+            if isinstance(longer, InFact):
+                heapq.heappush(heap, (-count, (*path, token), longer))
+    return found
+
+
+def _is_alias(machine: Machine, state: InFact) -> bool:
+    return machine.text_of(state.prefix).rstrip(b" <").endswith(f"{ALIAS}>".encode())
+
+
+def _find_plain_alias(machine: Machine, state: InFact) -> Lookups[dict[IdPath, InFact]]:
+    """Return the path from within the parenthesis after a name to the end of its alias without a description, as in
+    `<JFK (alias)>`, if there is one."""
+    whole = machine.text_of(state.prefix).rpartition(b" (")[0] + f"{ALIAS}>".encode()
+    running: list[tuple[IdPath, InFact]] = [((), state)]
+    while running:
+        path, at = running.pop()
+        text = machine.text_of(at.prefix)
+        if text.startswith(whole):
+            return {path: at}
+        for token in at.children.tokens.tolist():
+            if _agree(text + machine.bytes_of(token), whole):
+                longer = yield from machine.advancing(at, token, 0)
+                if isinstance(longer, InFact):
+                    running.append(((*path, token), longer))
+    return {}
+
+
+def _agree(one: bytes, other: bytes) -> bool:
+    return one.startswith(other) or other.startswith(one)
+
+
+def _find_holders(machine: Machine, alias: InFact) -> Lookups[list[tuple[str, str]]]:
+    """Return pairs of an alias and the name of an entity that has it, the object of a fact; at most `SHARED_BY`."""
+    ends = yield from walk_by_facts(
+        machine, alias, SHARED_BY, lambda text: split_fact(text.decode("utf-8", "replace")) is not None
+    )
+    facts = (split_fact(machine.text_of(end.prefix).decode("utf-8", "replace")) for _, end in ends)
+    return [(fact[0].removesuffix(ALIAS), fact[2]) for fact in facts if fact is not None and fact[1] == ALIAS_OF]
+
+
+def _ids_of_name(machine: Machine, start: InFact, name: str) -> IdPath:
+    """Return the ids of a subject's name after those that `start` has; empty if it has begun another name."""
+    ids, begun = machine.source.tokenizer.encode_after(machine.source.trigger, f"{unit(name)} <"), start.prefix
+    # (An id may extend beyond the bracket.)
+    closed = next((n for n, token in enumerate(ids, 1) if b">" in machine.bytes_of(token)), 0)
+    return tuple(ids[len(begun) : closed]) if tuple(ids[: len(begun)]) == tuple(begun) else ()
+
+
+"""At each fork, this many times as many properties are followed as are wanted: one with an unlikely beginning may have
+no other fork after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectLimits:
+    """Limits on the subjects: at most `names` names, and `namesakes` subjects of each, those with most facts.
+
+    `unlikely`: leave out names whose log-probability is this much below the likeliest name's.
+    """
+
+    names: int = 6
+    namesakes: int = 3
+    unlikely: float = 9.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A subject: its `ids` after the text so far, up to its closing bracket, and the `state` after these.
+
+    `own`: the model's log-probability of its name, without forced tokens; `share`: its part of the facts of all
+    entities with this name, 0 to 1; `alias`: the alias that led to it; empty if its own name did.
+    """
+
+    ids: IdPath
+    state: InFact
+    own: float = 0.0
+    share: float = 1.0
+    alias: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """A property: the number of its `subject`, and its `ids` after the subject's, up to its closing bracket.
+
+    `own`: the model's log-probability of it among the subject's properties.
+    """
+
+    subject: int
+    ids: IdPath
+    own: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PropertyStart:
+    """The beginning of a property."""
+
+    subject: int
+    ids: IdPath
+    state: InFact
+    own: float
+
+
+@dataclass(frozen=True, slots=True)
+class _NameStart:
+    """The beginning of a name."""
+
+    ids: IdPath
+    state: InFact
+    own: float
+
+
+def find_subjects(
+    machine: Machine, state: InFact, position: int, continuations: Continuations, limits: SubjectLimits
+) -> Steps[list[Subject]]:
+    """Return the candidates for the subject, those of the likeliest names first.
+
+    A subject that two names lead to, one of them an alias, comes twice. `state`: in a subject, or before it;
+    `continuations`: those of the text so far; `position`: that of its next id.
+    """
+    found: list[Subject] = []
+    for name in (yield from _find_names(machine, state, position, continuations, limits)):
+        for one in (yield from namesakes(machine, state, name.ids, name.state, limits.namesakes)):
+            found.append(Subject(ids=one.ids, state=one.state, own=name.own, share=one.share, alias=one.alias))
+    return found
+
+
+def find_properties(
+    machine: Machine,
+    subjects: Sequence[Subject],
+    position: int,
+    continuations: Continuations,
+    *,
+    most: int,
+    unlikely: float,
+    exhausted: Mapping[IdPath, int] | None = None,
+) -> Steps[list[Property]]:
+    """Return the candidates for the property, of each subject at most the `most` likeliest ones that have facts left.
+
+    `unlikely`: leave out those whose log-probability is this much below the likeliest one's. `exhausted`: pairs of
+    subject and property that are no candidates as long as the subject has other properties, as in
+    `AnswerLines.exhausted`. The other arguments are as in `find_subjects`.
+    """
+    brackets = [machine.text_of(one.state.prefix).count(b">") for one in subjects]
+
+    def is_done(number: int, state: InFact) -> bool:
+        return machine.text_of(state.prefix).count(b">") > brackets[number]
+
+    def with_forced(one: _PropertyStart) -> Lookups[_PropertyStart]:
+        ids, state = yield from _follow_forced(machine, one.ids, one.state, position, partial(is_done, one.subject))
+        return _PropertyStart(subject=one.subject, ids=ids, state=state, own=one.own)
+
+    begun: list[_PropertyStart] = []
+    for number, one in enumerate(subjects):
+        begun.append((yield from with_forced(_PropertyStart(subject=number, ids=(), state=one.state, own=0.0))))
+    done = [one for one in begun if is_done(one.subject, one.state)]
+    running = [one for one in begun if not is_done(one.subject, one.state)]
+    while running:
+        logits = yield from continuations.logits([(*subjects[one.subject].ids, *one.ids) for one in running])
+        longer, wide = list[_PropertyStart](), WIDER * most
+        for start, after in zip(running, logits, strict=True):
+            for grown in (yield from _grow_property(machine, start, position, after, wide, unlikely, exhausted or {})):
+                longer.append((yield from with_forced(grown)))
+        left = [one for number in range(len(subjects)) for one in _likeliest(number, [*done, *longer], wide, unlikely)]
+        done = [one for one in left if is_done(one.subject, one.state)]
+        running = [one for one in left if not is_done(one.subject, one.state)]
+    best = [one for number in range(len(subjects)) for one in _likeliest(number, done, most, unlikely)]
+    return [Property(one.subject, one.ids, one.own) for one in best]
+
+
+def _find_names(
+    machine: Machine, state: InFact, position: int, continuations: Continuations, limits: SubjectLimits
+) -> Steps[list[_NameStart]]:
+    """Return the likeliest names, up to the closing bracket, or to the parenthesis that tells namesakes apart.
+
+    Log-probabilities are over the whole vocabulary. So a name is unlikely if its beginning is good but the tree has
+    only bad continuations of that.
+    """
+
+    def is_name(state: InFact) -> bool:
+        text = machine.text_of(state.prefix)
+        return b">" in text or b" (" in text
+
+    if is_name(state):
+        return [_NameStart((), state, 0.0)]
+    running, done, beams = [_NameStart((), state, 0.0)], list[_NameStart](), limits.names
+    while running:
+        logits = yield from continuations.logits([name.ids for name in running])
+        grown: list[_NameStart] = []
+        for name, after in zip(running, logits, strict=True):
+            grown += yield from _grow_name(machine, name, position, after, beams)
+        running = []
+        for longer in heapq.nlargest(beams, grown, key=lambda name: name.own):
+            ids, end = yield from _follow_forced(machine, longer.ids, longer.state, position, is_name)
+            name = _NameStart(ids, end, longer.own)
+            (done if is_name(name.state) else running).append(name)
+        done = heapq.nlargest(beams, done, key=lambda name: name.own)
+        if done:  # sums fall
+            least = done[0].own - limits.unlikely
+            done = [name for name in done if name.own >= least]
+            least = done[-1].own if len(done) == beams else least
+            running = [name for name in running if name.own > least]
+    return done
+
+
+def _grow_name(
+    machine: Machine, name: _NameStart, position: int, logits: Logits, most: int
+) -> Lookups[list[_NameStart]]:
+    """Return a name with each of the `most` likeliest ids that may follow; `logits`: float32[vocabulary]."""
+    tokens = name.state.children.tokens
+    scores = log_softmax(logits)[tokens] * (len(tokens) > 1)
+    best = np.argpartition(-scores, most - 1)[:most] if len(tokens) > most else np.arange(len(tokens))
+    found: list[_NameStart] = []
+    for token, score in zip(tokens[best].tolist(), scores[best].tolist(), strict=True):
+        state = yield from machine.advancing(name.state, token, position + len(name.ids))
+        if isinstance(state, InFact):
+            found.append(_NameStart((*name.ids, token), state, name.own + score))
+    return found
+
+
+def _follow_forced(
+    machine: Machine, ids: IdPath, state: InFact, position: int, is_end: Callable[[InFact], bool]
+) -> Lookups[tuple[IdPath, InFact]]:
+    """Return ids with the forced tokens after them, up to a state that `is_end`, and the last state; `state`: after the
+    ids."""
+    while not is_end(state) and (token := machine.forced(state)) is not None:
+        after = yield from machine.advancing(state, token, position + len(ids))
+        if not isinstance(after, InFact):
+            break
+        ids, state = (*ids, token), after
+    return ids, state
+
+
+def _grow_property(
+    machine: Machine,
+    start: _PropertyStart,
+    position: int,
+    logits: Logits,
+    most: int,
+    unlikely: float,
+    exhausted: Mapping[IdPath, int],
+) -> Lookups[list[_PropertyStart]]:
+    """Return a property with each of the `most` likeliest ids that may follow, as `find_properties` limits them.
+
+    `logits`: float32[vocabulary].
+    """
+    tokens, left = start.state.children.tokens, start.state.children.leaves.copy()
+    prefix = start.state.prefix
+    for path, facts in exhausted.items():
+        if path[: len(prefix)] == prefix:
+            left[tokens == path[len(prefix)]] -= facts
+    tokens = tokens[left > 0] if (left > 0).any() else tokens
+    scores = log_softmax(logits[tokens])
+    found: list[_PropertyStart] = []
+    for at in np.argsort(-scores, kind="stable")[:most]:
+        if scores[at] < scores.max() - unlikely:
+            break
+        token, own = int(tokens[at]), start.own + float(scores[at])
+        state = yield from machine.advancing(start.state, token, position + len(start.ids))
+        if isinstance(state, InFact):
+            found.append(_PropertyStart(subject=start.subject, ids=(*start.ids, token), state=state, own=own))
+    return found
+
+
+def _likeliest(subject: int, some: Sequence[_PropertyStart], most: int, unlikely: float) -> list[_PropertyStart]:
+    """Return the properties of a subject that can still be among the likeliest: log-probabilities only fall."""
+    order = sorted((one for one in some if one.subject == subject), key=lambda one: -one.own)[:most]
+    return [one for one in order if one.own >= order[0].own - unlikely]

@@ -1,0 +1,334 @@
+"""The noisy channel: the choice of the fact after which the question is likeliest.
+
+Small models write facts badly by themselves: "what did einstein do?" begins `<Ein`, which the tree continues to
+`Einsatzgruppen`; "what timezone is arizona in?" needs `located in time zone`, which begins like `located in ...`. The
+reverse is easy: of all candidates, the question is likeliest after the right fact. So a subject and a property of it
+are chosen by
+
+    log p(question | examples, fact so far)  +  weights * log p(the model's own choice)
+
+the noisy channel (Min et al., arXiv 2108.04106), with one model for all terms. The candidates
+(`refactx.selection.candidates`) are the names that the model itself finds likely, and the properties that these subjects
+have in the tree. First the subjects are compared, then the properties of the best ones. Of subjects with the same name,
+which differ in the parenthesis after it, those with more facts are meant more often: the prior of a subject is its
+share of the facts. A few passes score all of them. Everything written still comes from the tree.
+"""
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refactx.decoding.machine import Machine
+from refactx.decoding.states import Free, InFact, Lookups, State
+from refactx.engines.engine import Chosen, FactChooser, IdPath, Reading, Steps, TreeReading
+from refactx.fact import DESCRIPTIONS
+from refactx.query.answered import AnsweredQuery
+from refactx.selection.answer_lines import AnswerLines
+from refactx.selection.candidates import Property, Subject, SubjectLimits, find_properties, find_subjects
+from refactx.selection.plain import PlainChooser, draft_tokens, end_of_fact
+from refactx.selection.query_answers import TELLS, QueryAnswers
+from refactx.selection.scores import Continuations, QuestionScore, fact_so_far, no_fact
+
+MOST_EARLIER = 64
+"""The most paths of the last choice that the first pass of the next one reads: in vain if that has another subject."""
+
+OBJECT_IDS = 16
+"""The most ids of an object that is added to compare properties: as many as a title has, not a paragraph."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelOptions:
+    """The weights and limits of the channel. Scores and differences are in nats (natural logarithms).
+
+    Weights of terms besides the question's, which is 1: `own`, the model's log-probability of a property; `name`, that
+    of a name; `prior`, the logarithm of a subject's share of the facts.
+
+    Subjects: `candidates`, limits on the candidates; `doubtful`: a subject is not scored with the question if its other
+    terms are this much below the best subject's; `meant`: how many of the best subjects have their properties compared;
+    `within`: only those whose scores are at most this much below the best.
+
+    Properties: `properties`, the most of each subject; `unlikely`: leave out those whose log-probability is this much
+    below the likeliest one's; `hopeless`: drop those this much below the best after a quarter of the question; `tie`:
+    those at most this much below the best are compared again, with an object.
+
+    Lines: `values`, the most facts of one subject and property; `again`: how much likelier than the answer another fact
+    must be to follow (small models would continue for ever); `tells`: how much likelier than no fact a fact must make
+    the question to count as its answer, and than no query a query to be asked.
+    """
+
+    own: float = 0.3
+    name: float = 0.7
+    prior: float = 0.5
+    candidates: SubjectLimits = field(default_factory=SubjectLimits)
+    properties: int = 64
+    unlikely: float = 9.0
+    hopeless: float = 5.0
+    tie: float = 1.0
+    doubtful: float = 4.0
+    meant: int = 2
+    within: float = 2.0
+    values: int = 6
+    again: float = 4.0
+    tells: float = TELLS
+
+
+@dataclass(frozen=True, slots=True)
+class _Meant:
+    """A candidate for the subject, and its `score` without the question: the other terms, in nats."""
+
+    subject: Subject
+    score: float = 0.0
+
+
+class Channel:
+    """The choice of facts for one question, in one text.
+
+    `examples`: the ids of facts with their questions, after which the model scores the question; `of_queries`: those of
+    queries, empty if there are none. (Beside examples of queries, models choose worse facts.) `question`: the ids between
+    a fact and the end of the question; `lead`: how many of them introduce the question (`Question:`) and are
+    not scored. `marker`, `unknown`: the beginning of the answer, and the answer if no fact is one, as in `AnswerLines`.
+
+    `score`, `score_of_queries`: the likelihoods of the question; `queries`: the queries that may take the place of facts.
+    """
+
+    queries: QueryAnswers | None = None
+
+    def __init__(
+        self,
+        *,
+        examples: Sequence[int],
+        of_queries: Sequence[int] = (),
+        question: Sequence[int],
+        lead: int,
+        marker: str = "",
+        unknown: str = "",
+        options: ChannelOptions | None = None,
+    ) -> None:
+        self.examples = [tuple(one) for one in (examples, of_queries) if one]
+        self.score = QuestionScore(question=question, lead=lead)
+        self.score_of_queries = QuestionScore(question=question, lead=lead, examples=1)
+        self._options = own = options or ChannelOptions()
+        self._earlier: Sequence[IdPath] = ()  # those that the last choice needed, from the first id of the fact
+        self.lines = AnswerLines(marker=marker, unknown=unknown, values=own.values, again=own.again, tells=own.tells)
+
+    @property
+    def answered(self) -> Sequence[AnsweredQuery]:
+        """The queries that the text has, with their answers."""
+        return () if self.queries is None else self.queries.answered
+
+    @property
+    def told(self) -> float | None:
+        """How much likelier what the text has makes the question: its last query, or else the best fact, in nats.
+
+        None if the channel has chosen none, or if it did not compare them with none at all.
+        """
+        if self.answered:
+            return self.answered[-1].told
+        return max(self.lines.evidence.values(), default=None)
+
+    def decides(self, machine: Machine, state: State) -> bool:
+        """Return whether the next ids are those of a subject or of a property."""
+        if not isinstance(state, InFact):
+            return False
+        return machine.text_of(state.prefix).partition(b">")[2].strip() in (b"", b"<")
+
+    def choose(self, machine: Machine, state: InFact, reading: Reading) -> Steps[Chosen]:
+        """Return the next ids after a state that the channel `decides`: a subject with a property, or a property.
+
+        Empty if there are no candidates, so that the model chooses the next id.
+        """
+        begin = len(state.prefix)
+        earlier = dict.fromkeys(path[begin:] for path in self._earlier if path[:begin] == state.prefix)
+        continuations = Continuations.of(reading, [path for path in earlier if path][:MOST_EARLIER])
+        chosen = yield from self._choose_path(machine, state, reading, continuations)
+        self._earlier = [(*state.prefix, *path) for path in continuations.asked]
+        return Chosen(chosen, (yield from continuations.keep(chosen[:-1])))
+
+    def _choose_path(
+        self, machine: Machine, state: InFact, reading: Reading, continuations: Continuations
+    ) -> Steps[IdPath]:
+        weights = self._options
+        exhausted = yield from self.lines.exhausted(machine, state.facts)
+        if b">" in machine.text_of(state.prefix):
+            begun = [_Meant(Subject(ids=(), state=state))]
+            return (yield from self._best_property(machine, begun, exhausted, reading, continuations))
+        meant: dict[IdPath, _Meant] = {}
+        for one in (yield from find_subjects(machine, state, reading.position, continuations, weights.candidates)):
+            candidate = _Meant(one, weights.name * one.own + weights.prior * math.log(one.share))
+            meant[one.ids] = max(candidate, meant.get(one.ids, candidate), key=lambda way: way.score)
+        if not meant:
+            return ()
+        meant = {ids: one for ids, one in meant.items() if not _is_exhausted(one.subject.state, exhausted)} or meant
+        least = max(one.score for one in meant.values()) - weights.doubtful
+        likely = [one for one in meant.values() if one.score >= least]
+        return (yield from self._best_property(machine, likely, exhausted, reading, continuations))
+
+    def _best_property(
+        self,
+        machine: Machine,
+        meant: Sequence[_Meant],
+        exhausted: Mapping[IdPath, int],
+        reading: Reading,
+        continuations: Continuations,
+    ) -> Steps[IdPath]:
+        """Return the ids of the best subject with its best property; of the first subject alone if there is no property.
+
+        Exhausted pairs of subject and property are left out if there are others.
+        """
+        weights, without = self._options, [no_fact(machine)] if self.lines.unknown else []
+        texts_so_far = [fact_so_far(machine, one.subject.state, one.subject.alias) for one in meant]
+        if len(meant) > 1:
+            scores = yield from self.score.likelihoods([*texts_so_far, *without], reading.trees)
+            likely = scores[: len(texts_so_far)]
+            near = self._nearest(likely + [one.score for one in meant])
+            meant, texts_so_far = [meant[n] for n in near], [texts_so_far[n] for n in near]
+        subjects = [one.subject for one in meant]
+        properties = yield from find_properties(
+            machine,
+            subjects,
+            reading.position,
+            continuations,
+            most=weights.properties,
+            unlikely=weights.unlikely,
+            exhausted=exhausted,
+        )
+        found = [one for number in range(len(meant)) for one in _leave_out_descriptions(machine, properties, number)]
+        if not found:
+            return meant[0].subject.ids
+        priors = np.array([weights.own * one.own + meant[one.subject].score for one in found])
+        texts = [(*texts_so_far[one.subject], *one.ids) for one in found]
+        likely = yield from self.score.likelihoods(texts, reading.trees, priors, weights.hopeless)
+        total = likely + priors
+        near = np.flatnonzero(total >= total.max() - weights.tie).tolist()
+        if len(near) > 1:
+            longer: list[IdPath] = []
+            for n in near:
+                end = yield from machine.following(subjects[found[n].subject].state, found[n].ids)
+                longer.append((*texts[n], *(yield from _example_object(machine, end))))
+            total[near] = (likely[near] + (yield from self.score.likelihoods(longer, reading.trees))) / 2 + priors[near]
+        best = max(near, key=lambda n: float(total[n]))
+        subject, ids = subjects[found[best].subject], found[best].ids
+        if without:
+            [of_no_fact] = yield from self.score.likelihoods(without, reading.trees)
+            self.lines.evidence[(*subject.state.prefix, *ids)] = float(likely[best] - of_no_fact)
+        return (*subject.ids, *ids)
+
+    def _nearest(self, scores: NDArray[np.float64]) -> list[int]:
+        """Return the numbers of the subjects whose properties are compared, given their scores, the best first."""
+        order = np.argsort(-scores, kind="stable")[: self._options.meant].tolist()
+        return [n for n in order if scores[n] >= scores[order[0]] - self._options.within]
+
+
+def _example_object(machine: Machine, state: State) -> Lookups[IdPath]:
+    """Return the ids of an object after a property, at each fork along most facts, without a description.
+
+    It has at most the first `OBJECT_IDS` ids.
+    """
+    path: IdPath = ()
+    while isinstance(state, InFact) and len(state.children.tokens) and len(path) < OBJECT_IDS:
+        if any(end in machine.text_of(path) for end in (b">", b" (")):
+            break
+        token = int(state.children.tokens[state.children.leaves.argmax()])
+        path, state = (*path, token), (yield from machine.advancing(state, token, 0))
+    return path
+
+
+def _is_exhausted(subject: InFact, exhausted: Mapping[IdPath, int]) -> bool:
+    """Return whether all facts that a subject has left are of exhausted properties."""
+    begin = len(subject.prefix)
+    return subject.children.total == sum(left for ids, left in exhausted.items() if ids[:begin] == subject.prefix)
+
+
+def _leave_out_descriptions(machine: Machine, found: Sequence[Property], subject: int) -> Sequence[Property]:
+    """Return the properties of a subject, without descriptions if there are others: those seldom answer a question."""
+    found = [one for one in found if one.subject == subject]
+    # (`> <` may be one id.)
+    names = (machine.text_of(one.ids).partition(b">")[0].strip().removeprefix(b"<") for one in found)
+    return [
+        one for one, name in zip(found, names, strict=True) if name.decode("utf-8", "replace") not in DESCRIPTIONS
+    ] or found
+
+
+_log = logging.getLogger(__name__)
+
+USUAL = 0.99
+"""An id is worth a draft if more than this share of the facts continue with it."""
+
+LONGEST_ANSWER = 48
+"""The most draft tokens of an answer: most of them are right, and a wrong one costs little."""
+
+
+class ChannelChooser:
+    """A `refactx.engines.engine.FactChooser` that chooses each fact's subject and property by the question."""
+
+    needs = TreeReading.ROWS
+
+    def __init__(self, machine: Machine, channel: Channel) -> None:
+        self._machine, self._channel, self.examples = machine, channel, channel.examples
+        self._queries, self._trees, self._has_begun = channel.queries, TreeReading.NONE, False
+
+    def without_trees(self) -> FactChooser:
+        _log.warning(
+            "the facts are not chosen by the question: that needs a decoder-only model with position ids and a dynamic "
+            "cache of keys and values without a sliding window"
+        )
+        return PlainChooser(self._machine)
+
+    def decides(self, state: State) -> bool:
+        return self._channel.decides(self._machine, state)
+
+    def choose(self, state: State, reading: Reading) -> Steps[Chosen]:
+        has_begun, self._has_begun, self._trees = self._has_begun, True, reading.trees
+        if self._queries is not None and not has_begun and isinstance(state, Free):
+            whole = yield from self._queries.begin(self._machine, reading.trees)
+            if whole:
+                return Chosen(whole)
+        if isinstance(state, InFact) and self.decides(state):
+            return (yield from self._channel.choose(self._machine, state, reading))
+        line = yield from self._channel.lines.next_line(self._machine, state, reading.logits[0])
+        if self._queries is not None and isinstance(state, Free) and self._channel.lines.is_answer(self._machine, line):
+            line = (yield from self._queries.objects(self._machine, state)) or line
+        return Chosen(line)
+
+    def following(self, state: State, at_fact_end: bool) -> Steps[Sequence[int]]:
+        """Return the forced id, or the ids that the channel writes at the end of a fact and after it."""
+        token = self._machine.forced(state)
+        if token is not None:
+            return (token,)
+        if at_fact_end and self._queries is not None and isinstance(state, Free):
+            rest = yield from self._queries.after_fact(self._machine, state, self._trees, self._channel.told)
+            if rest:
+                return rest
+        lines = self._channel.lines
+        return (yield from (lines.after_fact if at_fact_end else lines.end_of_fact)(self._machine, state))
+
+    def guess(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Steps[Sequence[int]]:
+        if not greedy:
+            return ()
+        answer = self._channel.lines.draft(self._machine, state, ids)[:LONGEST_ANSWER]
+        guess = answer or draft_tokens(self._machine, state, ids, unread) or end_of_fact(self._machine, state, ids)
+        return (yield from self._cut_at_choice(state, list(guess), len(ids)))
+
+    def _cut_at_choice(self, state: State, guess: list[int], position: int) -> Steps[list[int]]:
+        """Return draft tokens up to the first state that the channel decides, and the usual id after it.
+
+        After an id within a fact that the channel does not decide, the draft is not cut.
+        """
+        for count in range(len(guess) + 1):
+            if isinstance(state, InFact) and self.decides(state):
+                return guess[:count] + usual_id(state)
+            if count == len(guess) or not isinstance(state, Free):
+                break
+            state = yield from self._machine.advancing(state, guess[count], position + count)
+        return guess
+
+
+def usual_id(state: InFact) -> list[int]:
+    """Return the id with which nearly all facts continue after a state, as a list; empty if there is none."""
+    often = state.children.leaves > USUAL * state.children.total
+    ids: list[int] = state.children.tokens[often].tolist()
+    return ids

@@ -1,0 +1,351 @@
+"""The names of the tree, the predicates and the numbers that a question names, found by its letters without a model.
+
+From each word the tree is walked along the question, whatever the case of letters and however the tokenizer cuts words.
+So `where was barack obama born` finds `<Barack Obama (...)>`, in a few hundred lookups and a few milliseconds.
+Accents may be left out, except those of letters that the tokenizer cuts into bytes: such a letter is found as it is.
+"""
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Self
+
+from refactx.decoding.machine import Machine
+from refactx.decoding.states import InFact, Lookups
+from refactx.engines.engine import IdPath
+from refactx.query.fact_set import FactSet
+from refactx.query.values import bare_name
+from refactx.query.walk import HEADS, OPERATORS, Head, Operator
+from refactx.selection.candidates import Namesake, namesakes
+
+WORDS = 8
+"""The most words of an anchor."""
+
+_WORD = re.compile(r"[^\W_]+")
+_INITIAL = re.compile(r"(?<=\b\w)(?![\w.'’])")
+_PLURAL = (("ies", "y"), ("es", ""), ("s", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """A name of the tree that stands in a question.
+
+    `start`, `stop`: the half-open range of its characters in the question; `ids`: those of the name after the state
+    that it was looked for from, up to its closing bracket or to the parenthesis that tells namesakes apart (the last one
+    may have text beyond that); `state`: that after them.
+    """
+
+    start: int
+    stop: int
+    ids: IdPath
+    state: InFact
+
+
+class FoldedTokens:
+    """The ids of a tokenizer by their folded text, so that `<barack` finds `<Bar` and `<bar`.
+
+    Each has its text in lower case besides, with accents: a part of a letter is found in a text with that letter.
+    """
+
+    def __init__(self, token_bytes: Sequence[bytes]) -> None:
+        ids, closing = defaultdict[bytes, list[int]](list), defaultdict[bytes, list[int]](list)
+        for token, piece in enumerate(token_bytes):
+            low = piece.lower()  # (the case of ASCII alone)
+            ids[low].append(token)
+            if not piece.isascii() and (folded := _fold_bytes(piece)) != low:
+                ids[folded].append(token)
+        ids.pop(b"", None)
+        for text, same in ids.items():
+            for end in _ends_of_name(text) if b">" in text or b"(" in text else ():
+                closing[text[:end]] += same
+        self._ids, self._closing, self._longest = dict(ids), dict(closing), max(map(len, ids), default=0)
+
+    def beginning(self, text: bytes) -> Iterator[tuple[int, int]]:
+        """Yield the ids with which a folded text may begin, and how many bytes each has."""
+        for size in range(1, min(len(text), self._longest) + 1):
+            for token in self._ids.get(text[:size], ()):
+                yield token, size
+
+    def closing(self, text: bytes) -> Sequence[int]:
+        """Return the ids whose folded text begins with `text`, which is the rest of a name with what closes it."""
+        return self._closing.get(text, ())
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Words of a question from `start` to `stop`, as the tree may spell them: `text`, in lower case."""
+
+    start: int
+    stop: int
+    text: str
+
+
+def find_anchors(machine: Machine, state: InFact, tokens: FoldedTokens, question: str) -> Lookups[list[Anchor]]:
+    """Return the anchors of a question: names that begin a fact after `state`, the longest of each place in it.
+
+    A name is left out within a longer one. A plural finds the singular too.
+    """
+    found: dict[tuple[int, int], dict[IdPath, Anchor]] = {}
+    words = list(_WORD.finditer(question))
+    for first in range(len(words)):
+        spans = list(_spans(question, words[first : first + WORDS]))
+        ends = yield from _walk(machine, state, tokens, {f" <{span.text}".encode(): span for span in spans})
+        for span, ids, end in ends:
+            found.setdefault((span.start, span.stop), {})[ids] = Anchor(span.start, span.stop, ids, end)
+    whole = [place for place in found if not any(_is_within(place, other) for other in found)]
+    return [anchor for place in sorted(whole) for anchor in found[place].values()]
+
+
+def fold(text: str) -> str:
+    """Return a text in lower case and without accents.
+
+    >>> fold("Diego Forlán")
+    'diego forlan'
+    """
+    decomposed = unicodedata.normalize("NFD", text.lower())
+    return "".join(letter for letter in decomposed if not unicodedata.combining(letter))
+
+
+def _fold_bytes(piece: bytes) -> bytes:
+    try:
+        return fold(piece.decode()).encode()
+    except UnicodeDecodeError:  # a part of a letter
+        return piece.lower()
+
+
+def _ends_of_name(text: bytes) -> Iterator[int]:
+    """Yield where a name may end in the text of an id: after a closing bracket, and after ` (` or the rest of it."""
+    name, bracket, _ = text.partition(b">")
+    if bracket:
+        yield len(name) + 1
+    if b" (" in name:
+        yield name.index(b" (") + 2
+    if name.startswith(b"("):
+        yield 1
+
+
+def _is_within(place: tuple[int, int], other: tuple[int, int]) -> bool:
+    return place != other and other[0] <= place[0] and place[1] <= other[1]
+
+
+def _spans(question: str, words: Sequence[re.Match[str]]) -> Iterator[_Span]:
+    """Yield the spans that begin with the first word: as they stand, with full stops, and in the singular."""
+    start = words[0].start()
+    for number, word in enumerate(words, 1):
+        stop, written = word.end(), " ".join(question[start : word.end()].split())
+        for text in dict.fromkeys((fold(written), written.encode().lower().decode())):  # (the case of ASCII alone)
+            texts = [text]
+            if any(len(one.group()) == 1 for one in words[:number]):  # `Michael J Fox`
+                texts.append(_INITIAL.sub(".", text))
+            yield from (_Span(start, stop, one) for one in texts)
+            if question[stop : stop + 1] == ".":  # `Martin L. King Jr.`
+                yield from (_Span(start, stop + 1, one + ".") for one in texts if not one.endswith("."))
+            for ending, singular in _PLURAL:
+                if text.endswith(ending) and len(word.group()) > len(ending) + 2:
+                    yield _Span(start, stop, text.removesuffix(ending) + singular)
+
+
+def _walk(
+    machine: Machine, state: InFact, tokens: FoldedTokens, spans: dict[bytes, _Span]
+) -> Lookups[list[tuple[_Span, IdPath, InFact]]]:
+    """Return the spans that are names, given by their texts after a state, with the ids and the state after each."""
+    found: list[tuple[_Span, IdPath, InFact]] = []
+    waiting: list[tuple[bytes, IdPath, InFact]] = [(b"", (), state)]
+    while waiting:
+        text, ids, at = waiting.pop()
+        grown = defaultdict[int, dict[tuple[bytes, _Span | None], None]](dict)  # the span: its name ends there
+        for name, span in spans.items():
+            spaced = name + b" "
+            if not spaced.startswith(text):
+                continue
+            rest = spaced[len(text) :]
+            for token, size in tokens.beginning(rest):
+                grown[token][text + rest[:size], None] = None
+            for token in (*tokens.closing(rest + b"("), *(tokens.closing(rest[:-1] + b">") if rest else ())):
+                grown[token][spaced, span] = None
+        for token, ways in grown.items():
+            after = (yield from machine.advancing(at, token, 0)) if at.children.leaves_of(token) else None
+            if isinstance(after, InFact):
+                path = (*ids, token)
+                waiting += [(longer, path, after) for longer, ended in ways if ended is None]
+                found += [(ended, path, after) for _, ended in ways if ended is not None]
+    return found
+
+
+_NUMBER = re.compile(
+    r"(?<![\w.])[-+]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?!\w|\.\d|,\d{3}(?!\d))"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryWords:
+    """The words of a language that tell queries apart.
+
+    `heads`, `operators`: regular expressions, of which one that matches a question says that the head or operator is
+    meant; `function`: words that name nothing by themselves; `class_of`, `subclass_of`: the ids of the properties that
+    lead from an entity to its classes, and from a class to wider ones.
+    """
+
+    heads: Mapping[Head, Sequence[str]] = field(default_factory=dict)
+    operators: Mapping[Operator, Sequence[str]] = field(default_factory=dict)
+    function: frozenset[str] = frozenset()
+    class_of: str = ""
+    subclass_of: str = ""
+
+    @classmethod
+    def of(cls, table: Mapping[str, Any]) -> Self:
+        """Return the words of a prompt's table. Raise ValueError if it is not valid."""
+        known, texts = {"heads": HEADS, "operators": OPERATORS}, ("function", "class_of", "subclass_of")
+        if not isinstance(table, Mapping):
+            raise ValueError("its `words` is not a table")
+        if unknown := table.keys() - {*known, *texts}:
+            raise ValueError(f"its [words] has {', '.join(sorted(unknown))}: use {', '.join((*known, *texts))}")
+        fields = dict(table)
+        for name in texts:
+            if not isinstance(fields.get(name, ""), str):
+                raise ValueError(f"{name} of its [words] is not a text")
+        for name, keys in known.items():
+            patterns = fields.get(name, {})
+            if not isinstance(patterns, dict) or not all(map(_are_texts, patterns.values())):
+                raise ValueError(f"its [words.{name}] is not a table of lists of texts")
+            if wrong := patterns.keys() - set(keys):
+                raise ValueError(f"its [words.{name}] has {', '.join(sorted(wrong))}: use {', '.join(keys)}")
+        fields["function"] = frozenset(fields.get("function", "").split())
+        words = cls(**fields)
+        try:
+            words.heads_of(""), words.operators_of("")
+        except re.error as error:
+            raise ValueError(f"its [words] has {error.pattern!r}, which is no regular expression: {error}") from error
+        return words
+
+    def heads_of(self, question: str) -> list[Head]:
+        """Return the heads that a question's words name, in the order of the table; `list` if there is none.
+
+        >>> QueryWords(heads={"count": ["how many"]}).heads_of("How many nicknames does Louisiana have?")
+        ['count']
+        """
+        found = [head for head, patterns in self._heads.items() if any(one.search(question) for one in patterns)]
+        return found or ["list"]
+
+    def operators_of(self, question: str) -> list[Operator]:
+        """Return the operators that a question's words name; `equals` if there is none."""
+        found = [name for name, patterns in self._operators.items() if any(one.search(question) for one in patterns)]
+        return found or ["equals"]
+
+    def is_function(self, text: str) -> bool:
+        """Return whether a text has function words alone."""
+        return all(word in self.function for word in re.findall(r"[^\W_]+", text.lower()))
+
+    @cached_property
+    def _heads(self) -> dict[Head, list[re.Pattern[str]]]:
+        return {head: _compiled(patterns) for head, patterns in self.heads.items()}
+
+    @cached_property
+    def _operators(self) -> dict[Operator, list[re.Pattern[str]]]:
+        return {name: _compiled(patterns) for name, patterns in self.operators.items()}
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _compiled(patterns: Sequence[str]) -> list[re.Pattern[str]]:
+    return [re.compile(rf"\b(?:{one})", re.IGNORECASE) for one in patterns]
+
+
+def numbers_of(question: str) -> list[tuple[int, int, str]]:
+    """Return the numbers of a question: their half-open ranges of characters, and each as literals are written.
+
+    >>> numbers_of("more than 12,500.5?")
+    [(10, 18, '12500.5')]
+    """
+    return [(one.start(), one.end(), one.group().replace(",", "")) for one in _NUMBER.finditer(question)]
+
+
+NAMESAKES = 3
+"""The most entities of a name, those with most facts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """An entity that words of the question may name.
+
+    `start`, `stop`: the range of the words; `name`: the entity's in the index; `called`: its name without the
+    description, or the alias that the question uses; `share`: its part of the facts of all entities that its name or
+    alias, spelt so, may mean, 0 to 1.
+    """
+
+    start: int
+    stop: int
+    name: str
+    called: str
+    share: float
+
+    def is_apart(self, other: "Mention") -> bool:
+        """Return whether two mentions have no word in common."""
+        return self.stop <= other.start or other.stop <= self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Mentions:
+    """What a question names: `entities`; `predicates`, by name; `numbers`."""
+
+    entities: Sequence[Mention]
+    predicates: frozenset[str]
+    numbers: Sequence[str]
+
+
+def find_mentions(
+    machine: Machine, facts: FactSet, tokens: FoldedTokens, words: QueryWords, question: str
+) -> Lookups[Mentions]:
+    """Return what a question names. Properties are predicates, not entities: few questions are about them."""
+    question, found = question.replace("_", " "), dict[tuple[int, int, str], Mention]()
+    start = yield from machine.beginning(0)
+    named = defaultdict[tuple[int, int, str], list[list[Namesake]]](
+        list
+    )  # by place and name: a name may end in many ids
+    for anchor in (yield from find_anchors(machine, start, tokens, question)):
+        if not words.is_function(question[anchor.start : anchor.stop]):
+            some = yield from namesakes(machine, start, anchor.ids, anchor.state, NAMESAKES)
+            written = _name_of(machine, anchor.state).partition(" (")[0]
+            named[anchor.start, anchor.stop, written] += [some] if some else []
+    for (begin, end, _), ways in named.items():
+        total = sum(some[0].state.children.total / some[0].share for some in ways)
+        best = sorted((one for some in ways for one in some), key=lambda one: -one.state.children.total)
+        for one in best[:NAMESAKES]:
+            name = _name_of(machine, one.state)
+            mention = Mention(begin, end, name, one.alias or bare_name(name), one.state.children.total / total)
+            known = found.setdefault((begin, end, name), mention)
+            if known.share < mention.share:
+                found[begin, end, name] = mention
+    ids = facts.ids(list({mention.name for mention in found.values()}))
+    predicates = {name for name, id_ in ids.items() if id_.startswith("P")}
+    entities = _as_spelt([mention for mention in found.values() if mention.name not in predicates], question)
+    taken = [mention for mention in entities if not mention.called.replace(".", "").isdecimal()]
+    numbers = [
+        number
+        for begin, end, number in numbers_of(question)
+        if not any(mention.start <= begin and end <= mention.stop for mention in taken)
+    ]
+    return Mentions(entities, frozenset(predicates), numbers)
+
+
+def _name_of(machine: Machine, state: InFact) -> str:
+    """Return the subject of a fact so far, without its brackets."""
+    return machine.text_of(state.prefix).decode("utf-8", "replace").partition(">")[0].strip()[1:]
+
+
+def _as_spelt(mentions: Sequence[Mention], question: str) -> list[Mention]:
+    """Return mentions without those that are spelt otherwise, if the question's letters name others: of `country` not
+    the alias `Country`."""
+    exact = {
+        (one.start, one.stop) for one in mentions if one.called.startswith(question[one.start : one.stop].rstrip("s"))
+    }
+    return [
+        one
+        for one in mentions
+        if (one.start, one.stop) not in exact or one.called[:1] == question[one.start : one.start + 1]
+    ]

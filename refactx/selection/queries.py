@@ -1,0 +1,500 @@
+"""Candidates for the query of a question, and the limits of the search for them.
+
+All parts come from the question's words and from the facts: a start that the question names, predicates that it has,
+filters that some members match, objects that the predicate has for somebody. So candidates can be answered, except
+those that need all facts of a hub in an index that is too large to be scanned for them. No candidate takes such a scan;
+for the sets of superlatives it is begun, for a sample.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, islice
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refactx.engines.engine import Steps, TreeReading
+from refactx.fact import ALIAS_OF, DESCRIPTIONS
+from refactx.query.budget import Limits
+from refactx.query.fact_set import FactSet, Predicate
+from refactx.query.line import write_line
+from refactx.query.values import bare_name, parse_quantity, parse_time
+from refactx.query.walk import By, Head, Hop, Query, Which
+from refactx.selection.mentions import Mention, Mentions, QueryWords
+from refactx.selection.scores import QuestionScore
+from refactx.tokenizer import FactTokenizer
+
+UNASKED = frozenset((*DESCRIPTIONS, ALIAS_OF))
+"""Predicates that no query has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchOptions:
+    """The limits and weights of the search. Scores are in nats.
+
+    `prior`: the weight of the logarithm of a start's share of the facts of its namesakes; `starts`: how many starts are
+    followed, those at most `within` below the best; `hopeless`: predicates that are this much below the best after a
+    quarter of the question are dropped; `bases`: how many pairs of a start and a predicate are extended; `filter`: what
+    a further filter has to gain; `sample`: how many members stand for a set; `scanned`: the most facts of an index that
+    is scanned for a sample of a hub's members.
+    """
+
+    prior: float = 0.5
+    starts: int = 2
+    within: float = 3.0
+    hopeless: float = 5.0
+    bases: int = 3
+    filter: float = 2.0
+    sample: int = 50
+    scanned: int = Limits().scanned
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A query, how the question's examples would write it (`line`), and its score in nats."""
+
+    query: Query
+    line: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A start and a predicate of it, the set that they lead to, with the score of that in nats."""
+
+    start: Mention
+    predicate: Predicate
+    score: float = 0.0
+
+
+def predicates_of(facts: FactSet, subject: str) -> list[Predicate]:
+    """Return the predicates of a subject that queries may have."""
+    names = [name for name in facts.predicates(subject) if name not in UNASKED]
+    described = facts.describe(names)
+    return [described.get(name, Predicate(name, None, False, "literal")) for name in names]
+
+
+WIDER = 6
+"""How many steps up from a member's class are made to find a class that the question names."""
+
+WAYS = 4
+"""The most predicates that lead to one entity."""
+
+NEAR = 20
+"""How many subjects of each predicate of a named entity are looked for among the members of a large set."""
+
+
+def _says(predicate: str, mention: Mention) -> bool:
+    """Return whether a predicate's name has that of an entity: what is `located in time zone` is a timezone."""
+    words, called = predicate.lower().split(), mention.called.lower().replace(" ", "")
+    return any("".join(words[a:b]) == called for a, b in combinations(range(len(words) + 1), 2))
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A filter by an entity that the question names, and some members that match it."""
+
+    mention: Mention
+    which: Which
+    members: Sequence[str]
+
+
+class Conditions:
+    """The filters for sets of one question. `sample`: how many members stand for a set."""
+
+    def __init__(self, facts: FactSet, words: QueryWords, mentions: Mentions, sample: int) -> None:
+        self._facts, self._mentions, self._sample = facts, mentions, sample
+        names = facts.names([words.class_of, words.subclass_of])
+        self._class_of, self._wider = names.get(words.class_of), names.get(words.subclass_of)
+        self.instances = None if self._class_of is None else facts.inverse_of(self._class_of)
+        """The predicate from a class to what it is the class of; None if the index has none."""
+
+    def of(self, base: Base) -> list[Condition]:
+        """Return the filters that some member of a set matches."""
+        members, found = self.members(base), list[Condition]()
+        for other in self._mentions.entities:
+            if not other.is_apart(base.start) or other.name == base.start.name or _says(base.predicate.name, other):
+                continue
+            matching: dict[str, list[str]] = {}
+            for predicate in predicates_of(self._facts, other.name):
+                forwards = self._facts.inverse_of(predicate.name) if predicate.inverse else None
+                if forwards is not None and (some := self._matching(base, members, predicate, forwards, other.name)):
+                    matching[forwards] = some
+            likely = sorted(matching.items(), key=lambda one: -len(one[1]))[:WAYS]
+            found += [Condition(other, Which(self._hops_to(name), "is", other.name), some) for name, some in likely]
+            if self._class_of is not None and self._class_of not in matching:
+                some = self._of_class(members, other.name)
+                if some:
+                    found.append(Condition(other, Which(self._hops_to(self._class_of), "is", other.name), some))
+        return found
+
+    def _matching(
+        self, base: Base, members: Sequence[str], predicate: Predicate, forwards: str, other: str
+    ) -> list[str]:
+        """Return members that lead to an entity, as far as they are in a sample of the set or of the entity's subjects.
+
+        `predicate`, `forwards`: the predicate from the entity to its subjects, and the one that leads back.
+        """
+        facts, [count] = self._facts, self._facts.counts([other], predicate.name)
+        near: list[str] = []
+        if not facts.is_hub(other, predicate.name):
+            near = [subject for _, subject in islice(facts.objects([other], predicate.name), 4 * self._sample)]
+        if len(near) == count:
+            found = sorted(set(near) & set(members))
+        else:
+            holds = facts.hold([(member, forwards, other) for member in members])
+            found = [member for member, true in zip(members, holds, strict=True) if true]
+        backwards = facts.inverse_of(base.predicate.name)
+        if found or backwards is None or 0 < len(members) < self._sample:
+            return found
+        near = near[:NEAR]
+        holds = facts.hold([(subject, backwards, base.start.name) for subject in near])
+        return [subject for subject, true in zip(near, holds, strict=True) if true]
+
+    def _hops_to(self, predicate: str) -> tuple[Hop, ...]:
+        """Return the hops of a filter by a predicate: classes count with those that they are part of."""
+        if predicate == self._class_of and self._wider is not None:
+            return Hop(predicate), Hop(self._wider, "*")
+        return (Hop(predicate),)
+
+    def _of_class(self, members: Sequence[str], name: str) -> list[str]:
+        """Return members with a class that is part of an entity, which has classes of its own; those of the nearest
+        classes alone."""
+        if self._class_of is None or self._wider is None or not members:
+            return []
+        if self._facts.inverse_of(self._wider) not in self._facts.predicates(name):
+            return []
+        classes, seen = defaultdict[str, set[str]](set), set[str]()  # the members of each class
+        for member, one in self._facts.objects(members, self._class_of):
+            classes[one].add(member)
+        for _ in range(WIDER):
+            if not classes or name in classes:
+                break
+            seen |= classes.keys()
+            wider = defaultdict[str, set[str]](set)
+            for narrow, wide in self._facts.objects(sorted(classes), self._wider):
+                if wide not in seen:
+                    wider[wide] |= classes[narrow]
+            classes = wider
+        return [member for member in members if member in classes.get(name, ())]
+
+    def scanned(self, base: Base, most: int) -> list[str]:
+        """Return some members of a set: of a hub, the first that a scan finds, if the index has at most `most` facts."""
+        facts, start, predicate = self._facts, base.start.name, base.predicate.name
+        if not facts.is_hub(start, predicate):
+            return self.members(base)
+        forwards = facts.inverse_of(predicate)
+        if forwards is None or facts.size > most:
+            return []
+        return [subject for subject, _, _ in facts.scan([(forwards, start)], lambda: True, self._sample)]
+
+    def members(self, base: Base) -> list[str]:
+        """Return some members of a set; none if it has literals, or is that of a hub."""
+        if base.predicate.kind not in ("entity", "mixed") or self._facts.is_hub(base.start.name, base.predicate.name):
+            return []
+        pairs = self._facts.objects([base.start.name], base.predicate.name)
+        return [member for _, member in islice(pairs, self._sample)]
+
+
+class Way(NamedTuple):
+    """A query that is to be scored, its line, and its prior in nats."""
+
+    query: Query
+    line: str
+    prior: float
+
+
+@dataclass(frozen=True, slots=True)
+class LineScores:
+    """The likelihoods of one question after query lines.
+
+    `question`: the likelihoods of the question after the examples and a text; `trees`: how the engine reads trees;
+    `trigger`: the text before a query.
+    """
+
+    tokenizer: FactTokenizer
+    question: QuestionScore
+    trees: TreeReading
+    trigger: str
+
+    def likelihoods(
+        self, lines: Sequence[str], priors: Sequence[float] = (), hopeless: float = math.inf
+    ) -> Steps[NDArray[np.float64]]:
+        """Return log p(question | examples, line) with its prior, float64[lines].
+
+        Lines that are more than `hopeless` below the best after a quarter of the question get minus infinity.
+        """
+        texts = [tuple(self.tokenizer.encode(f"{self.trigger} {line}".rstrip())) for line in lines]
+        own = np.array(priors) if priors else np.zeros(len(lines))
+        return (yield from self.question.likelihoods(texts, self.trees, own, hopeless)) + own
+
+    def rank(self, ways: Iterable[Way], hopeless: float = math.inf) -> Steps[list[Candidate]]:
+        """Return queries with their scores, the likeliest first, without hopeless ones."""
+        some = list(ways)
+        if not some:
+            return []
+        scores = yield from self.likelihoods([one.line for one in some], [one.prior for one in some], hopeless)
+        found = [Candidate(one.query, one.line, float(score)) for one, score in zip(some, scores, strict=True)]
+        return sorted((one for one in found if one.score > -math.inf), key=lambda one: -one.score)
+
+
+def line_of(query: Query, *mentions: Mention) -> str:
+    """Return the line of a query as examples have it: without descriptions, and with the question's own names.
+
+    Examples have no closures either: `which <instance of> <film>` is what a reader says.
+    """
+    called = {one.name: one.called for one in mentions}
+
+    def short(name: str) -> str:
+        return called.get(name, bare_name(name))
+
+    which = tuple(
+        Which(tuple(hop for hop in one.hops if not hop.closure), one.operator, short(one.value)) for one in query.which
+    )
+    return write_line(replace(query, start=short(query.start), which=which))
+
+
+class QuerySearch:
+    """The search for the query of one question, given what the question names and the scores of lines."""
+
+    def __init__(
+        self,
+        *,
+        facts: FactSet,
+        words: QueryWords,
+        question: str,
+        mentions: Mentions,
+        scores: LineScores,
+        options: SearchOptions | None = None,
+    ) -> None:
+        self._facts, self._words, self._question, self.mentions = facts, words, question, mentions
+        self._scores, self._options = scores, options or SearchOptions()
+        self._conditions = Conditions(facts, words, mentions, self._options.sample)
+
+    def candidates(self, head: Head) -> Steps[list[Candidate]]:
+        """Return the candidates with a head, the likeliest first; none if the question names no start.
+
+        Of a count of quantities the values are meant, so these are lists.
+        """
+        if not self.mentions.entities:
+            return []
+        if head == "ask":
+            found = yield from self._asked()
+        elif head in ("most", "least"):
+            found = yield from self._superlatives(head)
+        else:
+            found = yield from self._sets(head)
+        return sorted(found, key=lambda one: -one.score)
+
+    def narrower(self, start: Mention, predicate: str) -> Steps[list[Candidate]]:
+        """Return the list of a start's facts with a predicate, and the same with filters that the question names.
+
+        The list itself is first.
+        """
+        described = self._facts.describe([predicate]).get(predicate, Predicate(predicate, None, False, "literal"))
+        query = Query("list", start.name, (Hop(predicate),))
+        [whole] = yield from self._scores.rank([Way(query, line_of(query, start), 0.0)])
+        return [whole, *(yield from self._narrowed(Base(start, described), query))]
+
+    def of_class(self) -> Steps[list[Candidate]]:
+        """Return lists with a filter, if the question names a class and another entity: from each start that it names
+        by all predicates that lead to members with the filter. The likeliest is first."""
+        entities, instances = self.mentions.entities, self._conditions.instances
+        if instances is None:
+            return []
+        counts = [self._facts.counts([one.name], instances)[0] for one in entities]
+        classes = [one for one, count in zip(entities, counts, strict=True) if count > 1]
+        ways: list[Way] = []
+        for start in entities:
+            if not any(one.is_apart(start) and one.name != start.name for one in classes):
+                continue
+            for predicate in predicates_of(self._facts, start.name):
+                query = Query("list", start.name, (Hop(predicate.name),))
+                ways += self._filtered(Base(start, predicate), query)
+        return (yield from self._scores.rank(ways, self._options.hopeless))
+
+    def without(self) -> Steps[float]:
+        """Return the log-probability of the question after no query."""
+        [score] = yield from self._scores.likelihoods([""])
+        return float(score)
+
+    def _prior(self, *mentions: Mention) -> float:
+        return self._options.prior * sum(math.log(max(one.share, 1e-9)) for one in mentions)
+
+    # --- Starts and predicates
+
+    def _bases(self, head: Head) -> Steps[list[Base]]:
+        """Return pairs of a start and a predicate, the likeliest first."""
+        options, starts = self._options, self.mentions.entities
+        lines = [f"{head} <{one.called}>" for one in starts]
+        scores = (yield from self._scores.likelihoods(lines, [self._prior(one) for one in starts])).tolist()
+        order = sorted(range(len(starts)), key=lambda at: -scores[at])
+        likely = [starts[at] for at in order[: options.starts] if scores[at] >= scores[order[0]] - options.within]
+        pairs = [(start, one) for start in likely for one in predicates_of(self._facts, start.name)]
+        if head in ("most", "least"):
+            pairs = [(start, one) for start, one in pairs if one.kind in ("entity", "mixed")]
+        pairs = [(start, one) for start, one in pairs if self._is_named(one)] or pairs
+        if not pairs:
+            return []
+        lines = [f"{_head_for(head, one)} <{start.called}> <{one.name}>" for start, one in pairs]
+        priors = [self._prior(start) for start, _ in pairs]
+        scores = (yield from self._scores.likelihoods(lines, priors, options.hopeless)).tolist()
+        found = [Base(start, one, score) for (start, one), score in zip(pairs, scores, strict=True)]
+        return sorted((one for one in found if one.score > -math.inf), key=lambda one: -one.score)
+
+    def _is_named(self, predicate: Predicate) -> bool:
+        if predicate.name in self.mentions.predicates:
+            return True
+        return predicate.inverse and self._facts.inverse_of(predicate.name) in self.mentions.predicates
+
+    # --- Sets: list and count
+
+    def _sets(self, head: Head) -> Steps[list[Candidate]]:
+        found: list[Candidate] = []
+        for base in (yield from self._bases(head))[: self._options.bases]:
+            query = Query(_head_for(head, base.predicate), base.start.name, (Hop(base.predicate.name),))
+            if query.head != "list" or not self._facts.is_hub(base.start.name, base.predicate.name):
+                found.append(Candidate(query, line_of(query, base.start), base.score))
+            found += yield from self._narrowed(base, query)
+        return found
+
+    def _narrowed(self, base: Base, query: Query) -> Steps[list[Candidate]]:
+        """Return a query with filters by other entities that the question names."""
+        return (yield from self._scores.rank(self._filtered(base, query)))
+
+    def _filtered(self, base: Base, query: Query) -> list[Way]:
+        ways: list[Way] = []
+        for one in self._conditions.of(base):
+            narrow = replace(query, which=(one.which,))
+            prior = self._prior(base.start, one.mention) - self._options.filter
+            ways.append(Way(narrow, line_of(narrow, base.start, one.mention), prior))
+        return ways
+
+    # --- Yes or no
+
+    def _asked(self) -> Steps[list[Candidate]]:
+        """Return queries of two entities, or of an entity and a number, that the question names."""
+        ways: dict[Query, Way] = {}
+        for start in self.mentions.entities:
+            predicates = predicates_of(self._facts, start.name)
+            named = [predicate for predicate in predicates if self._is_named(predicate)]
+            for number in self.mentions.numbers:
+                for predicate in named or predicates:
+                    if self._compares(start.name, predicate, number):
+                        for operator in self._words.operators_of(self._question):
+                            query = Query("ask", start.name, (), (Which((Hop(predicate.name),), operator, number),))
+                            ways[query] = Way(query, line_of(query, start), self._prior(start))
+            for other in self.mentions.entities:
+                if other.is_apart(start) and other.name != start.name:
+                    # Questions mostly name the subject first.
+                    prior = self._prior(start, other) + (start.start < other.start)
+                    for name in self._leading_to(predicates, other):
+                        query = Query("ask", start.name, (), (Which((Hop(name),), "is", other.name),))
+                        ways[query] = Way(query, line_of(query, start, other), prior)
+        found = yield from self._scores.rank(ways.values())
+        return found + (yield from self._joined(found))
+
+    def _joined(self, found: Sequence[Candidate]) -> Steps[list[Candidate]]:
+        """Return the best candidates with a second object of the same predicate."""
+        by_name, ways = {one.name: one for one in self.mentions.entities}, dict[Query, Way]()
+        for best in found[: self._options.bases]:
+            for one in found:
+                pair = (best.query.which[0], one.query.which[0])
+                if one.query.start != best.query.start or pair[0].hops != pair[1].hops:
+                    continue
+                if any(which.operator != "is" for which in pair):
+                    continue
+                first, second = sorted((by_name[which.value] for which in pair), key=lambda mention: mention.start)
+                if first.is_apart(second):
+                    start = by_name[best.query.start]
+                    query = replace(
+                        best.query, which=tuple(replace(pair[0], value=each.name) for each in (first, second))
+                    )
+                    prior = self._prior(start, first, second) - self._options.filter
+                    ways[query] = Way(query, line_of(query, start, first, second), prior)
+        return (yield from self._scores.rank(ways.values()))
+
+    def _leading_to(self, predicates: Sequence[Predicate], other: Mention) -> list[str]:
+        """Return those predicates that lead to an entity, from any subject: not from this one alone, or the answer
+        would always be yes."""
+        described = self._facts.describe(list(self._facts.predicates(other.name)))
+        properties = {one.id for one in described.values() if one.inverse}
+        return [one.name for one in predicates if not one.inverse and one.id in properties]
+
+    def _compares(self, subject: str, predicate: Predicate, number: str) -> bool:
+        """Return whether a subject's objects of a predicate compare with a number: quantities, or times with a year."""
+        compared = [parse for parse in (parse_quantity, parse_time) if parse(number) is not None]
+        if predicate.kind in ("quantity", "time"):
+            return (parse_time if predicate.kind == "time" else parse_quantity) in compared
+        if predicate.kind not in ("literal", "mixed"):
+            return False
+        some = islice(self._facts.objects([subject], predicate.name), self._options.sample)
+        return any(parse(value) is not None for _, value in some for parse in compared)
+
+    # --- Superlatives
+
+    def _superlatives(self, head: Head) -> Steps[list[Candidate]]:
+        found: list[Candidate] = []
+        for base in (yield from self._ranked_sets(head)):
+            ways = [
+                *self._sorted(head, base, None),
+                *(way for one in self._conditions.of(base) for way in self._sorted(head, base, one)),
+            ]
+            found += yield from self._scores.rank(ways, self._options.hopeless)
+        return found
+
+    def _ranked_sets(self, head: Head) -> Steps[list[Base]]:
+        """Return the sets of which the question may ask for the first: the members of a class that it names, or else
+        other sets."""
+        options, instances = self._options, self._conditions.instances
+        if instances is not None:
+            predicate = Predicate(instances, None, True, "entity")
+            starts = [one for one in self.mentions.entities if self._facts.counts([one.name], instances)[0] > 1]
+            lines = [f"{head} <{one.called}> <{instances}>" for one in starts]
+            scores = (yield from self._scores.likelihoods(lines, [self._prior(one) for one in starts])).tolist()
+            found = [Base(start, predicate, score) for start, score in zip(starts, scores, strict=True)]
+            if found:
+                return sorted(found, key=lambda one: -one.score)[: options.bases]
+        return (yield from self._bases(head))[: options.bases]
+
+    def _sorted(self, head: Head, base: Base, condition: Condition | None) -> list[Way]:
+        """Return the queries for the first of a set, maybe with a filter, by all that its members can be sorted by."""
+        filters = () if condition is None else (condition.which,)
+        members = self._conditions.scanned(base, self._options.scanned) if condition is None else condition.members
+        named = (base.start,) if condition is None else (base.start, condition.mention)
+        prior = self._prior(*named) - self._options.filter * len(filters)
+        ways: list[Way] = []
+        for by, share in self._measures(members):
+            query = Query(head, base.start.name, (Hop(base.predicate.name),), filters, by)
+            ways.append(Way(query, line_of(query, *named), prior + self._options.prior * math.log(share)))
+        return ways
+
+    def _measures(self, members: Sequence[str]) -> list[tuple[By, float]]:
+        """Return what members can be sorted by, with the share of them that has it: predicates with numbers or times,
+        and how many facts of a predicate there are if the question names that."""
+        counts: Counter[str] = Counter()
+        for member in members:
+            counts.update(self._facts.predicates(member).keys())
+        described = self._facts.describe([name for name in counts if name not in UNASKED])
+        found: list[tuple[By, float]] = []
+        for name, one in described.items():
+            if self._is_sortable(members, one):
+                found.append((By(name), counts[name] / len(members)))
+            elif one.name in self.mentions.predicates:
+                found.append((By(name, counted=True), counts[name] / len(members)))
+        return found
+
+    def _is_sortable(self, members: Sequence[str], predicate: Predicate) -> bool:
+        """Return whether members have numbers alone with a predicate, or times alone."""
+        if predicate.kind not in ("literal", "mixed"):
+            return predicate.kind in ("quantity", "time")
+        values = [value for _, value in self._facts.objects(members, predicate.name)]
+        return any(all(parse(value) is not None for value in values) for parse in (parse_quantity, parse_time))
+
+
+def _head_for(head: Head, predicate: Predicate) -> Head:
+    """Return the head for the facts of a predicate: how many people live somewhere is a value, not a count."""
+    return "list" if head == "count" and predicate.kind in ("quantity", "time") else head

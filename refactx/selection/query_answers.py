@@ -1,0 +1,181 @@
+"""The queries of one text: which question needs one, and the text with its result and the answer.
+
+A question for a number, for yes or no, or for the highest has a query in place of facts, if the question's words name
+what it is about. A list that is longer than the facts that are written, or that the question narrows, has a query after
+its first fact. The answer after a query is the query's result: the model has no part in it.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import takewhile
+
+from refactx.decoding.machine import Machine
+from refactx.decoding.states import Free, Lookups
+from refactx.engines.engine import Steps, TreeReading
+from refactx.fact import split_fact
+from refactx.query.answered import AnsweredQuery, answer_query
+from refactx.query.budget import Limits
+from refactx.query.denote import DEFAULT_LIMITS
+from refactx.query.fact_set import FactSet
+from refactx.query.line import TERMINATOR
+from refactx.query.values import bare_name
+from refactx.query.walk import Head, Query, QueryError
+from refactx.selection.mentions import FoldedTokens, Mention, Mentions, QueryWords, find_mentions, fold
+from refactx.selection.queries import Candidate, LineScores, QuerySearch
+from refactx.selection.scores import QuestionScore
+
+TRIGGER = "Query:"
+TELLS = 4.0
+"""The default of `tells` in prompts and in `refactx.selection.channel.ChannelOptions`."""
+
+
+class QueryAnswers:
+    """The queries of one text.
+
+    `facts`: what they are answered with; `words`, `tokens`: to find what the question names; `score`: the likelihoods
+    of the question; `marker`: the text before the answer; `end`: the ids that end a text. `values`, `tells`: as in
+    `refactx.selection.channel.ChannelOptions`.
+
+    `answered`: the queries that the text has.
+    """
+
+    def __init__(
+        self,
+        *,
+        facts: FactSet,
+        words: QueryWords,
+        tokens: FoldedTokens,
+        question: str,
+        score: QuestionScore,
+        marker: str,
+        end: Sequence[int],
+        values: int,
+        tells: float,
+    ) -> None:
+        self.facts, self._words, self._tokens, self._question = facts, words, tokens, question
+        self._score, self._marker, self._end, self._values = score, marker, tuple(end), values
+        self.tells = tells
+        self._mentions: Mentions | None = None
+        self.answered: list[AnsweredQuery] = []
+
+    def begin(self, machine: Machine, trees: TreeReading) -> Steps[Sequence[int]]:
+        """Return the ids of a whole text with a query; empty if facts are to be written."""
+        heads = [head for head in self.heads if head != "list"]
+        if not heads:
+            return ()
+        search = yield from self.search(machine, trees)
+        found: list[Candidate] = []
+        for head in heads:
+            found += yield from search.candidates(head)
+        without = yield from search.without()
+        answered = self._first_answer(sorted(found, key=lambda one: -one.score), without)
+        return self._write(machine, answered) if answered is not None else ()
+
+    def after_fact(
+        self, machine: Machine, state: Free, trees: TreeReading, told: float | None = None
+    ) -> Steps[Sequence[int]]:
+        """Return the ids after the first fact: a query for the whole list, with its answer; empty if none is needed.
+
+        `told`: how much likelier than no fact that fact makes the question, in nats; a list of a class that the question
+        names takes its place if it makes the question likelier still.
+        """
+        if len(state.facts) != 1 or self.answered:
+            return ()
+        parts = split_fact(machine.text_of(state.facts[0].tokens).decode("utf-8", "replace"))
+        if parts is None:
+            return ()
+        subject, predicate, _ = parts
+        search = yield from self.search(machine, trees)
+        known = [one for one in search.mentions.entities if one.name == subject]
+        start = known[0] if known else Mention(-1, -1, subject, bare_name(subject), 1.0)
+        whole, *narrower = yield from search.narrower(start, predicate)
+        better = [one for one in narrower if one.score > whole.score]
+        without = yield from search.without()
+        least = whole.score if told is None else max(whole.score, without + told)
+        better += [one for one in (yield from search.of_class())[:1] if one.score > least]
+        found = sorted(better, key=lambda one: -one.score)
+        if self.facts.counts([subject], predicate)[0] > self._values:
+            found.append(whole)
+        answered = self._first_answer(found, without)
+        if answered is None:
+            return ()
+        newline = () if state.tail.endswith(b"\n") else tuple(machine.source.tokenizer.encode("\n"))
+        return (*newline, *self._write(machine, answered))
+
+    @property
+    def heads(self) -> list[Head]:
+        """The heads that the question's words name; `list` if there is none."""
+        return self._words.heads_of(self._question)
+
+    def objects(self, machine: Machine, state: Free) -> Lookups[Sequence[int]]:
+        """Return the ids of an answer that lists the objects of the last facts, with their subject and property.
+
+        Empty if the question names neither that subject nor one that led to it: the subject may then be the answer.
+        """
+        facts = [split_fact(machine.text_of(fact.tokens).decode("utf-8", "replace")) for fact in state.facts]
+        found = [fact for fact in facts if fact is not None]
+        if not found:
+            return ()
+        subject, predicate, _ = found[-1]
+        mentions = yield from self._find_mentions(machine)
+        words = set(re.findall(r"\w+", fold(self._question)))
+        is_named = any(one.name == subject for one in mentions.entities) or any(
+            word in words and not self._words.is_function(word) for word in re.findall(r"\w+", fold(bare_name(subject)))
+        )
+        if not is_named and all(value != subject for _, _, value in found):
+            return ()
+        values = dict.fromkeys(bare_name(value) for one, of, value in found if (one, of) == (subject, predicate))
+        return (*machine.source.tokenizer.encode(f"{self._marker} {'; '.join(values)}"), *self._end)
+
+    def _find_mentions(self, machine: Machine) -> Lookups[Mentions]:
+        if self._mentions is None:
+            self._mentions = yield from find_mentions(machine, self.facts, self._tokens, self._words, self._question)
+        return self._mentions
+
+    def search(self, machine: Machine, trees: TreeReading) -> Steps[QuerySearch]:
+        """Return the search for candidates, given what the question names."""
+        return QuerySearch(
+            facts=self.facts,
+            words=self._words,
+            question=self._question,
+            mentions=(yield from self._find_mentions(machine)),
+            scores=LineScores(machine.source.tokenizer, self._score, trees, TRIGGER),
+        )
+
+    def _first_answer(self, candidates: Iterable[Candidate], without: float) -> AnsweredQuery | None:
+        """Return the first candidate that has an answer, up to one that tells too little."""
+        told = ((one.query, one.score - without) for one in candidates)
+        return first_answer(takewhile(lambda one: one[1] >= self.tells, told), self.facts)
+
+    def _write(self, machine: Machine, answered: AnsweredQuery) -> Sequence[int]:
+        self.answered.append(answered)
+        text = f"{TRIGGER} {answered.line}{TERMINATOR}\n{self._marker} {answered.answer}"
+        return (*machine.source.tokenizer.encode(text), *self._end)
+
+
+def first_answer(
+    queries: Iterable[tuple[Query, float]], facts: FactSet, limits: Limits = DEFAULT_LIMITS
+) -> AnsweredQuery | None:
+    """Return the first query that has an answer, with it; None if there is none.
+
+    `queries`: the likeliest first, each with what it told. That one alone may take a scan of the index.
+    """
+    for query, told in queries:
+        answered = try_answer(query, facts, told, limits)
+        if answered is not None:
+            return answered
+        limits = replace(limits, scanned=0)
+    return None
+
+
+def try_answer(
+    query: Query, facts: FactSet, told: float | None = None, limits: Limits = DEFAULT_LIMITS
+) -> AnsweredQuery | None:
+    """Return a query with its answer; None if it has none, since nothing matches or values do not compare."""
+    try:
+        found = answer_query(query, facts, limits, told)
+    except QueryError:
+        return None
+    result = found.result
+    return found if result.values or result.count or result.truth is not None else None

@@ -1,0 +1,565 @@
+"""Chat completions and completions of OpenAI's API: requests, documents with citations, and routes."""
+
+import time
+import uuid
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from refactx.ask.prompt import MAX_FACTS, Example, Generation
+from refactx.errors import InputError
+from refactx.server.http import ApiError, bad_request
+from refactx.server.service import Order, TextService
+from refactx.server.streaming import DONE, STREAMED, Document, JsonRoute, reply, sse, stream_reply
+from refactx.server.texts import CitedFact, Delta, Event, Finished, answer_alone
+
+VARIANTS = ("", "answer", "free")
+MOST_STOPS = 4
+
+
+class RefactxOptions(BaseModel):
+    """Options of ReFactX, in the field `refactx` of a request (`extra_body` of OpenAI's clients)."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    channel: bool = True
+    tells: float | None = Field(default=None, allow_inf_nan=False)
+    fact_beams: int | None = Field(default=None, ge=1, le=16)
+    fact_length_penalty: float = Field(default=0.0, ge=0, le=10)
+    max_facts: int | None = Field(default=MAX_FACTS, ge=1, le=1000)
+    top_k: int | None = Field(default=None, ge=1, le=1_000_000)
+
+
+class TextRequest(BaseModel):
+    """The fields that all requests for texts have. Others are ignored, or refused if they would change the reply."""
+
+    model_config = ConfigDict(extra="allow")
+
+    model: str = Field(max_length=500)
+    stream: bool | None = False
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    seed: int | None = Field(default=None, ge=-(1 << 63), lt=1 << 63)
+    refactx: RefactxOptions | None = None
+
+    def refuse(self) -> None:
+        """Raise ApiError (400) for a field of `REFUSED`, or for tools, with a value that would change the reply."""
+        given = self.model_extra or {}
+        for tools, choice in (("tools", "tool_choice"), ("functions", "function_call")):
+            chosen = given.get(choice)
+            if chosen != "none" and (given.get(tools) or chosen not in (None, "auto")):
+                raise bad_request(
+                    f'this server does not call tools yet: leave out {tools}, or send `"{choice}": "none"`',
+                    tools if given.get(tools) else choice,
+                    "unsupported_parameter",
+                )
+        for name, usual in REFUSED.items():
+            value: Any = given
+            for part in name.split("."):
+                value = value.get(part) if isinstance(value, dict) else value
+            if value not in usual:
+                raise bad_request(
+                    f"{name} is not supported by this server: leave it out", name, "unsupported_parameter"
+                )
+
+    def variant(self, name: str) -> str:
+        """Return the variant of the model that is asked for: "", `answer` or `free`. Raise ApiError (404) for others."""
+        for variant in VARIANTS:
+            if self.model == model_name(name, variant):
+                return variant
+        known = ", ".join(model_name(name, variant) for variant in VARIANTS)
+        raise ApiError(
+            404,
+            f"the model {self.model!r} does not exist: ask for one of {known}",
+            code="model_not_found",
+            param="model",
+        )
+
+    def generation(self, max_tokens: int, most: int, *, free: bool) -> Generation:
+        """Return the options of generation, with `max_tokens` or `most` tokens, whichever is less.
+
+        Without a temperature, the likeliest text is written. Raises ApiError (400) for options that exclude each other.
+        """
+        given, temperature = self.refactx or RefactxOptions(), self.temperature or 0.0
+        sampling: Mapping[str, Any] = {}
+        if temperature:
+            seed = None if self.seed is None else self.seed % (1 << 63)
+            sampling = {"temperature": temperature, "top_p": self.top_p, "top_k": given.top_k, "seed": seed}
+        try:
+            found = Generation(
+                channel=given.channel,
+                tells=given.tells,
+                fact_beams=given.fact_beams,
+                fact_length_penalty=given.fact_length_penalty,
+                max_facts=given.max_facts,
+                max_new_tokens=min(max_tokens, most),
+                **sampling,
+            )
+        except InputError as error:
+            raise bad_request(str(error), "refactx") from None
+        if not free:
+            return found
+        if replace(found, channel=True) != replace(found.free, channel=True):
+            raise bad_request("the model without facts has no options for facts: leave them out", "refactx")
+        return found.free
+
+
+_NOTHING: tuple[Any, ...] = (None, False, [], {}, "")
+REFUSED: dict[str, tuple[Any, ...]] = {
+    # What else a reply would have.
+    "n": (None, 1),
+    "best_of": (None, 1),
+    "echo": _NOTHING,
+    "suffix": _NOTHING,
+    "logprobs": (None, False),
+    "top_logprobs": (None, 0),
+    "modalities": (None, ["text"]),
+    "audio": _NOTHING,
+    "moderation": _NOTHING,
+    "background": _NOTHING,
+    # How tokens are chosen, and when a text ends.
+    "frequency_penalty": (None, 0),
+    "presence_penalty": (None, 0),
+    "repetition_penalty": (None, 1),
+    "logit_bias": _NOTHING,
+    "top_k": (None, -1, 0),
+    "min_p": (None, 0),
+    "min_tokens": (None, 0),
+    "ignore_eos": _NOTHING,
+    "stop": _NOTHING,
+    "stop_token_ids": _NOTHING,
+    # The form of a text.
+    "response_format": (None, {"type": "text"}),
+    "text.format": (None, {}, {"type": "text"}),
+    "guided_json": _NOTHING,
+    "guided_regex": _NOTHING,
+    "guided_choice": _NOTHING,
+    "guided_grammar": _NOTHING,
+    "structured_outputs": _NOTHING,
+    # What a text is about.
+    "prompt": _NOTHING,
+    "previous_response_id": _NOTHING,
+    "conversation": _NOTHING,
+    "context_management": _NOTHING,
+    "truncation": (None, "auto", "disabled"),
+    "web_search_options": (None,),
+}
+"""Fields of OpenAI's API, and of servers like it, that would change a reply, each with the values that do not.
+
+They are refused where the class of a request has no such field. Others cannot change a text, and are ignored: `user`,
+`metadata`, `store`, `service_tier`, `include`, `reasoning`, `verbosity`, ...
+"""
+
+
+def model_name(name: str, variant: str) -> str:
+    """Return the name of a variant of a model.
+
+    >>> model_name("demo", ""), model_name("demo", "free")
+    ('demo', 'demo:free')
+    """
+    return f"{name}:{variant}" if variant else name
+
+
+def stop_texts(stop: str | list[str] | None) -> list[str]:
+    """Return the stop texts of a request. Raise ApiError (400) for too many."""
+    found = [stop] if isinstance(stop, str) else list(stop or ())
+    if len(found) > MOST_STOPS:
+        raise bad_request(f"stop has {len(found)} texts: give at most {MOST_STOPS}", "stop")
+    return [text for text in found if text]
+
+
+MOST_MESSAGES = 1000
+Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
+
+
+class ContentPart(BaseModel):
+    """A part of a message. Only parts with text are accepted."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    text: str | None = None
+
+
+class Message(BaseModel):
+    """A message of a conversation."""
+
+    model_config = ConfigDict(extra="allow")
+
+    role: Role
+    content: str | list[ContentPart] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """The last question, the turns before it, and what system messages say."""
+
+    question: str
+    history: tuple[Example, ...] = ()
+    system: str = ""
+
+
+TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
+
+
+def conversation(messages: Iterable[Message], field: str, instructions: str = "") -> Conversation:
+    """Return the conversation that messages are. `field`: their name, for errors.
+
+    Messages of one role in succession count as one. Raises ApiError (400) if the last one is not the user's, or if one has
+    something else than text.
+
+    >>> said = conversation([Message(role="user", content="Hi"), Message(role="assistant", content="Yes?"),
+    ...                      Message(role="user", content="Who?")], "messages")
+    >>> said.question, said.history
+    ('Who?', (Example(question='Hi', answer='Yes?'),))
+    """
+    system, turns = [instructions] if instructions.strip() else [], list[tuple[str, str]]()
+    for number, message in enumerate(messages):
+        if number >= MOST_MESSAGES:
+            raise bad_request(f"{field} has more than {MOST_MESSAGES:,} messages: leave out the oldest", field)
+        text = _text(message, f"{field}.{number}")
+        if message.role in ("system", "developer"):
+            system.append(text)
+        elif turns and turns[-1][0] == message.role:
+            turns[-1] = message.role, f"{turns[-1][1]}\n\n{text}"
+        else:
+            turns.append((message.role, text))
+    if not turns or turns[-1][0] != "user" or not turns[-1][1].strip():
+        raise bad_request(
+            f"{field} has no question at its end: the last message has to be the user's, with text", field
+        )
+    if turns[0][0] == "assistant":  # what it said unasked
+        turns.insert(0, ("user", "..."))
+    pairs = zip(turns[:-1:2], turns[1:-1:2], strict=True)
+    history = tuple(Example(question[1], answer[1]) for question, answer in pairs)
+    return Conversation(turns[-1][1], history, "\n\n".join(text for text in system if text.strip()))
+
+
+def no_tools(field: str, found: str) -> ApiError:
+    """Return the error of a conversation with calls of tools or their results. `found`: what shows that `field` is one."""
+    return bad_request(
+        f"{field} is {found}: this server does not call tools yet, and reads messages with text alone: leave calls of "
+        "tools and their results out",
+        field,
+        "unsupported_parameter",
+    )
+
+
+def _text(message: Message, field: str) -> str:
+    extra: dict[str, Any] = message.model_extra or {}
+    if message.role in ("tool", "function"):
+        raise no_tools(f"{field}.role", repr(message.role))
+    if extra.get("tool_calls") or extra.get("function_call"):
+        raise no_tools(field, "a message with tool_calls")
+    if extra.get("audio"):
+        raise bad_request(f"{field} has sound: this server reads text alone", field)
+    if message.content is None or isinstance(message.content, str):
+        return message.content or ""
+    for part in message.content:
+        if part.type not in TEXT_PARTS or (part.text is None and part.type != "refusal"):
+            raise bad_request(
+                f"{field} has a part of type {part.type!r}: this server reads text alone, as a part of type 'text'",
+                field,
+            )
+    return "".join(part.text or "" for part in message.content)
+
+
+Citation = dict[str, Any]
+
+
+def citation(fact: CitedFact, span: tuple[int, int] | None = None) -> Citation | None:
+    """Return a fact as a flat `url_citation`, as the API of responses has it; None for a fact without a page.
+
+    `span`: where it stands, by default in the whole text.
+    """
+    if fact.url is None:
+        return None
+    start, stop = span or (fact.start, fact.stop)
+    return {"type": "url_citation", "start_index": start, "end_index": stop, "url": fact.url, "title": fact.title}
+
+
+def nested(flat: Citation) -> Citation:
+    """Return a citation as the API of chat completions has it.
+
+    >>> nested({"type": "url_citation", "url": "https://example.org"})
+    {'type': 'url_citation', 'url_citation': {'url': 'https://example.org'}}
+    """
+    return {"type": flat["type"], flat["type"]: {name: value for name, value in flat.items() if name != "type"}}
+
+
+def citations(facts: Sequence[CitedFact], content: str | None = None) -> list[Citation]:
+    """Return the facts of a text that have pages as flat citations.
+
+    `content`: if it is an answer alone, which the facts prove: then each stands for all of it.
+    """
+    span = None if content is None else (0, len(content))
+    return [found for fact in facts if (found := citation(fact, span)) is not None]
+
+
+def citations_of(finished: Finished, *, answer_alone: bool) -> list[Citation]:
+    """Return the citations of a text that has ended, for the content that clients get: none if that is empty."""
+    if answer_alone and not finished.answer:
+        return []
+    return citations(finished.facts, finished.answer if answer_alone else None)
+
+
+def usage(finished: Finished) -> Document:
+    """Return the numbers of tokens of a text and its prompt."""
+    return {
+        "prompt_tokens": finished.prompt_tokens,
+        "completion_tokens": finished.tokens,
+        "total_tokens": finished.prompt_tokens + finished.tokens,
+    }
+
+
+class ChatDocuments:
+    """The documents of one chat completion. `model`: as the client named it; `answer_alone`: the content is the answer.
+
+    `with_usage`: whether chunks have a field `usage`.
+    """
+
+    def __init__(self, model: str, *, answer_alone: bool = False, with_usage: bool = False) -> None:
+        self._answer_alone, self._with_usage = answer_alone, with_usage
+        self._head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": model}
+
+    def whole(self, finished: Finished) -> Document:
+        """Return a text that has ended as one document."""
+        message: Document = {"role": "assistant", "content": finished.text, "refusal": None}
+        if self._answer_alone:
+            reasoning = reasoning_of(finished)
+            message |= {"content": finished.answer, "reasoning": reasoning, "reasoning_content": reasoning}
+        message["annotations"] = [nested(one) for one in citations_of(finished, answer_alone=self._answer_alone)]
+        message["refactx"] = finished.to_json()
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finished.reason}
+        return {**self._head, "object": "chat.completion", "choices": [choice], "usage": usage(finished)}
+
+    def first(self) -> Document:
+        """Return the first chunk, without text."""
+        return self._chunk({"role": "assistant", "content": ""})
+
+    def piece(self, delta: Delta) -> Document:
+        """Return the chunk of a piece of text."""
+        found: Document = {"content": delta.text}
+        if delta.is_reasoning:
+            found = {"reasoning": delta.text, "reasoning_content": delta.text}
+        if delta.in_fact:
+            found["refactx"] = {"in_fact": True}
+        if delta.fact is not None:
+            found["refactx"]["fact"] = delta.fact.to_json()
+            cited = None if self._answer_alone else citation(delta.fact)
+            if cited is not None:
+                found["annotations"] = [nested(cited)]
+        return self._chunk(found)
+
+    def last(self, finished: Finished) -> list[Document]:
+        """Return the chunks after the text."""
+        delta: Document = {"refactx": finished.to_json()}
+        if self._answer_alone:
+            delta["annotations"] = [nested(one) for one in citations_of(finished, answer_alone=True)]
+        chunks = [self._chunk(delta, finished.reason)]
+        if self._with_usage:
+            chunks.append({**self._head, "object": "chat.completion.chunk", "choices": [], "usage": usage(finished)})
+        return chunks
+
+    def _chunk(self, delta: dict[str, Any], reason: str | None = None) -> Document:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
+        chunk = {**self._head, "object": "chat.completion.chunk", "choices": [choice]}
+        return {**chunk, "usage": None} if self._with_usage else chunk
+
+
+def reasoning_of(finished: Finished) -> str:
+    """Return the text before the answer: all of it, if there is none."""
+    return finished.text[: finished.answer_start].rstrip()
+
+
+class StreamOptions(BaseModel):
+    """Options of a stream."""
+
+    model_config = ConfigDict(extra="allow")
+
+    include_usage: bool | None = False
+
+
+class ChatRequest(TextRequest):
+    """A conversation whose next message is asked for."""
+
+    messages: list[Message] = Field(min_length=1)
+    max_tokens: int | None = Field(default=None, ge=1)
+    max_completion_tokens: int | None = Field(default=None, ge=1)
+    stop: str | list[str] | None = None
+    stream_options: StreamOptions | None = None
+
+
+def chat_router(service: TextService) -> APIRouter:
+    """Return the route of chat completions."""
+    router = APIRouter(route_class=JsonRoute)
+
+    @router.post("/v1/chat/completions", response_class=JSONResponse, responses=STREAMED)
+    async def chat_completions(asked: ChatRequest, request: Request) -> Response:
+        """Answer the last message of a conversation, with facts of the index as citations."""
+        asked.refuse()
+        variant, said = asked.variant(service.options.name), conversation(asked.messages, "messages")
+        most = service.options.max_tokens
+        order = Order(
+            question=said.question,
+            history=said.history,
+            system=said.system,
+            generation=asked.generation(
+                asked.max_completion_tokens or asked.max_tokens or most, most, free=variant == "free"
+            ),
+            free=variant == "free",
+            stop=stop_texts(asked.stop),
+        )
+        with_usage = bool(asked.stream and asked.stream_options and asked.stream_options.include_usage)
+        documents = ChatDocuments(asked.model, answer_alone=variant == "answer", with_usage=with_usage)
+
+        def shaped(events: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
+            return answer_alone(events, service.prompt.marker) if variant == "answer" else events
+
+        if asked.stream:
+            return await stream_reply(service, request, order, lambda events: _chunks(shaped(events), documents))
+        return await reply(service, request, order, documents.whole)
+
+    return router
+
+
+async def _chunks(events: AsyncGenerator[Event, None], documents: ChatDocuments) -> AsyncGenerator[bytes, None]:
+    """Yield the chunks of a text."""
+    begun = False
+    async with aclosing(events):
+        async for event in events:
+            chunks: list[Document] = [] if begun else [documents.first()]
+            begun = True
+            chunks += documents.last(event) if isinstance(event, Finished) else [documents.piece(event)]
+            for chunk in chunks:
+                yield sse(chunk)
+    yield DONE
+
+
+MAX_TOKENS = 16
+"""As in OpenAI's API."""
+
+
+class CompletionRequest(TextRequest):
+    """A prompt whose continuation is asked for: a text, or ids of the model's tokens."""
+
+    prompt: str | list[int] | list[str] | list[list[int]]
+    max_tokens: int | None = Field(default=None, ge=1)
+    stop: str | list[str] | None = None
+    stream_options: StreamOptions | None = None
+
+    def text(self) -> str | list[int]:
+        """Return the prompt. Raise ApiError (400) if there are several."""
+        prompt = self.prompt
+        if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
+            if len(prompt) > 1:
+                raise bad_request(f"prompt has {len(prompt)} prompts: send a request for each", "prompt")
+            only = prompt[0]
+            return only if isinstance(only, str) else list(only)
+        return prompt if isinstance(prompt, str) else [number for number in prompt if isinstance(number, int)]
+
+
+def completions_router(service: TextService) -> APIRouter:
+    """Return the route of continuations."""
+    router = APIRouter(route_class=JsonRoute)
+
+    @router.post("/v1/completions", response_class=JSONResponse, responses=STREAMED)
+    async def completions(asked: CompletionRequest, request: Request) -> Response:
+        """Continue a prompt. After the trigger of the index, only its facts can follow."""
+        asked.refuse()
+        variant = asked.variant(service.options.name)
+        if variant == "answer":
+            raise bad_request("the continuation of a prompt is no answer: ask the model without `:answer`", "model")
+        free = variant == "free"
+        order = Order(
+            prompt=asked.text(),
+            generation=asked.generation(asked.max_tokens or MAX_TOKENS, service.options.max_tokens, free=free),
+            free=free,
+            stop=stop_texts(asked.stop),
+        )
+        with_usage = bool(asked.stream and asked.stream_options and asked.stream_options.include_usage)
+        documents = CompletionDocuments(asked.model, with_usage=with_usage)
+        if asked.stream:
+            return await stream_reply(service, request, order, lambda events: _completion_chunks(events, documents))
+        return await reply(service, request, order, documents.whole)
+
+    return router
+
+
+class CompletionDocuments:
+    """The documents of one continuation. `with_usage`: whether chunks have a field `usage`."""
+
+    def __init__(self, model: str, *, with_usage: bool = False) -> None:
+        self._with_usage = with_usage
+        self._head = {
+            "id": f"cmpl-{uuid.uuid4().hex}",
+            "object": "text_completion",
+            "created": int(time.time()),
+            "model": model,
+        }
+
+    def whole(self, finished: Finished) -> Document:
+        """Return a continuation that has ended as one document."""
+        document = self._document(finished.text, finished.reason, finished.to_json())
+        return {**document, "usage": usage(finished)}
+
+    def piece(self, delta: Delta) -> Document:
+        """Return the chunk of a piece of text."""
+        extra: dict[str, Any] | None = {"in_fact": True} if delta.in_fact else None
+        if extra is not None and delta.fact is not None:
+            extra["fact"] = delta.fact.to_json()
+        return self._chunk(self._document(delta.text, None, extra))
+
+    def last(self, finished: Finished) -> list[Document]:
+        """Return the chunks after the text."""
+        chunks = [self._chunk(self._document("", finished.reason, finished.to_json()))]
+        return [*chunks, {**self._head, "choices": [], "usage": usage(finished)}] if self._with_usage else chunks
+
+    def _document(self, text: str, reason: str | None, extra: dict[str, Any] | None) -> Document:
+        choice: Document = {"index": 0, "text": text, "logprobs": None, "finish_reason": reason}
+        if extra is not None:
+            choice["refactx"] = extra
+        return {**self._head, "choices": [choice]}
+
+    def _chunk(self, document: Document) -> Document:
+        return {**document, "usage": None} if self._with_usage else document
+
+
+async def _completion_chunks(
+    events: AsyncGenerator[Event, None], documents: CompletionDocuments
+) -> AsyncGenerator[bytes, None]:
+    """Yield the chunks of a continuation."""
+    async with aclosing(events):
+        async for event in events:
+            for chunk in documents.last(event) if isinstance(event, Finished) else [documents.piece(event)]:
+                yield sse(chunk)
+    yield DONE
+
+
+def models_router(name: str) -> APIRouter:
+    """Return the routes of models. `name`: that of the model."""
+    router, created = APIRouter(), int(time.time())
+
+    def document(variant: str) -> Document:
+        named = model_name(name, variant)
+        return {"id": named, "object": "model", "created": created, "owned_by": "refactx"}
+
+    @router.get("/v1/models")
+    async def models() -> Document:
+        """List the variants: with facts, the answer alone, and without facts."""
+        return {"object": "list", "data": [document(variant) for variant in VARIANTS]}
+
+    @router.get("/v1/models/{model:path}")
+    async def model(model: str) -> Document:
+        """Describe a variant."""
+        for variant in VARIANTS:
+            if model == model_name(name, variant):
+                return document(variant)
+        raise ApiError(404, f"the model {model!r} does not exist", code="model_not_found", param="model")
+
+    return router

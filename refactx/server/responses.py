@@ -1,0 +1,286 @@
+"""Responses of OpenAI's API, whole and as events, and their route."""
+
+import time
+import uuid
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from refactx.server.chat import (
+    Citation,
+    ContentPart,
+    Message,
+    Role,
+    TextRequest,
+    citation,
+    citations_of,
+    conversation,
+    no_tools,
+    reasoning_of,
+)
+from refactx.server.http import bad_request
+from refactx.server.service import Order, TextService
+from refactx.server.streaming import STREAMED, Document, JsonRoute, reply, sse, stream_reply
+from refactx.server.texts import Delta, Event, Finished, answer_alone
+
+
+class ResponseDocuments:
+    """The documents of one response. `given`: fields of the request that it repeats; `answer_alone`: the text is the
+    answer, and what stands before it an item of reasoning."""
+
+    def __init__(self, model: str, given: Mapping[str, Any], *, answer_alone: bool = False) -> None:
+        self._model, self._given, self._answer_alone = model, given, answer_alone
+        number = uuid.uuid4().hex
+        self._id, self._message_id, self._reasoning_id = f"resp_{number}", f"msg_{number}", f"rs_{number}"
+        self._created = time.time()
+        self._events = 0  # how many were made
+        self._is_open = {"reasoning": False, "message": False}  # whether an item was added
+        self._text = ""
+        self._reasoning = ""
+        self._annotations: list[Citation] = []
+
+    def whole(self, finished: Finished) -> Document:
+        """Return a text that has ended as one document."""
+        text = finished.answer if self._answer_alone else finished.text
+        items = [self._reasoning_item(reasoning_of(finished))] if self._answer_alone else []
+        annotations = citations_of(finished, answer_alone=self._answer_alone)
+        return self._response(finished, [*items, self._message_item(text, annotations)])
+
+    def first(self) -> list[Document]:
+        """Return the events before the text."""
+        response = self._response(None, [])
+        return [
+            self._event("response.created", response=response),
+            self._event("response.in_progress", response=response),
+        ]
+
+    def piece(self, delta: Delta) -> list[Document]:
+        """Return the events of a piece of text."""
+        if delta.is_reasoning:
+            found = self._open_reasoning()
+            self._reasoning += delta.text
+            event = self._event("response.reasoning_summary_text.delta", **self._reasoning_place, delta=delta.text)
+        else:
+            found = [*self._close_reasoning(), *self._open_message()]
+            self._text += delta.text
+            event = self._event("response.output_text.delta", **self._text_place, delta=delta.text, logprobs=[])
+        if delta.in_fact:
+            event["refactx"] = {"in_fact": True}
+        if delta.fact is not None:
+            event["refactx"]["fact"] = delta.fact.to_json()
+        found.append(event)
+        cited = citation(delta.fact) if delta.fact is not None and not self._answer_alone else None
+        return found if cited is None else [*found, self._annotation(cited)]
+
+    def last(self, finished: Finished) -> list[Document]:
+        """Return the events after the text."""
+        found = [*self._close_reasoning(), *self._open_message()]
+        if self._answer_alone:
+            found += [self._annotation(one) for one in citations_of(finished, answer_alone=True)]
+        part, item = self._part(self._text, self._annotations), self._message_item(self._text, self._annotations)
+        items = [self._reasoning_item(self._reasoning.rstrip())] if self._answer_alone else []
+        response = self._response(finished, [*items, item])
+        return [
+            *found,
+            self._event("response.output_text.done", **self._text_place, text=self._text, logprobs=[]),
+            self._event("response.content_part.done", **self._text_place, part=part),
+            self._event("response.output_item.done", output_index=self._message_index, item=item),
+            self._event(f"response.{response['status']}", response=response),
+        ]
+
+    @property
+    def _message_index(self) -> int:
+        return int(self._answer_alone)
+
+    @property
+    def _text_place(self) -> Document:
+        return {"item_id": self._message_id, "output_index": self._message_index, "content_index": 0}
+
+    @property
+    def _reasoning_place(self) -> Document:
+        return {"item_id": self._reasoning_id, "output_index": 0, "summary_index": 0}
+
+    def _open_message(self) -> list[Document]:
+        if self._is_open["message"]:
+            return []
+        self._is_open["message"] = True
+        item = {**self._message_item("", []), "status": "in_progress", "content": []}
+        found = [] if not self._answer_alone else [*self._open_reasoning(), *self._close_reasoning()]
+        return [
+            *found,
+            self._event("response.output_item.added", output_index=self._message_index, item=item),
+            self._event("response.content_part.added", **self._text_place, part=self._part("", [])),
+        ]
+
+    def _open_reasoning(self) -> list[Document]:
+        if self._is_open["reasoning"] or self._reasoning:
+            return []
+        self._is_open["reasoning"] = True
+        item = {**self._reasoning_item(""), "summary": []}
+        part = {"type": "summary_text", "text": ""}
+        return [
+            self._event("response.output_item.added", output_index=0, item=item),
+            self._event("response.reasoning_summary_part.added", **self._reasoning_place, part=part),
+        ]
+
+    def _close_reasoning(self) -> list[Document]:
+        if not self._is_open["reasoning"]:
+            return []
+        self._is_open["reasoning"] = False
+        text = self._reasoning.rstrip()
+        part = {"type": "summary_text", "text": text}
+        return [
+            self._event("response.reasoning_summary_text.done", **self._reasoning_place, text=text),
+            self._event("response.reasoning_summary_part.done", **self._reasoning_place, part=part),
+            self._event("response.output_item.done", output_index=0, item=self._reasoning_item(text)),
+        ]
+
+    def _annotation(self, found: Citation) -> Document:
+        self._annotations.append(found)
+        return self._event(
+            "response.output_text.annotation.added",
+            **self._text_place,
+            annotation_index=len(self._annotations) - 1,
+            annotation=found,
+        )
+
+    def _event(self, kind: str, **fields: Any) -> Document:
+        self._events += 1
+        return {"type": kind, "sequence_number": self._events - 1, **fields}
+
+    def _part(self, text: str, annotations: list[Citation]) -> Document:
+        return {"type": "output_text", "text": text, "annotations": list(annotations), "logprobs": []}
+
+    def _message_item(self, text: str, annotations: list[Citation]) -> Document:
+        return {
+            "id": self._message_id,
+            "type": "message",
+            "status": "completed",
+            "role": "assistant",
+            "content": [self._part(text, annotations)],
+        }
+
+    def _reasoning_item(self, text: str) -> Document:
+        summary = [{"type": "summary_text", "text": text}]
+        return {"id": self._reasoning_id, "type": "reasoning", "status": "completed", "summary": summary}
+
+    def _response(self, finished: Finished | None, output: list[Document]) -> Document:
+        """Return the response. `finished`: the text, if it has ended."""
+        is_cut = finished is not None and finished.reason == "length"
+        status = "in_progress" if finished is None else "incomplete" if is_cut else "completed"
+        return {
+            "id": self._id,
+            "object": "response",
+            "created_at": self._created,
+            "completed_at": time.time() if status == "completed" else None,
+            "status": status,
+            "error": None,
+            "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
+            "model": self._model,
+            "output": output,
+            "parallel_tool_calls": False,
+            "previous_response_id": None,
+            "store": False,
+            "text": {"format": {"type": "text"}},
+            "tool_choice": "none",
+            "tools": [],
+            "truncation": "disabled",
+            **self._given,
+            "usage": None if finished is None else _usage(finished),
+            "refactx": None if finished is None else finished.to_json(),
+        }
+
+
+def _usage(finished: Finished) -> Document:
+    return {
+        "input_tokens": finished.prompt_tokens,
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": finished.tokens,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": finished.prompt_tokens + finished.tokens,
+    }
+
+
+class InputItem(BaseModel):
+    """A message of the input, or what a client sends back of an earlier response."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = "message"
+    role: Role | None = None
+    content: str | list[ContentPart] | None = None
+
+    def message(self, field: str) -> Message:
+        """Return the message. `field`: its name, for errors. Raises ApiError (400) for calls of tools and other items."""
+        if self.type != "message":
+            raise no_tools(f"{field}.type", repr(self.type))
+        if self.role is None:
+            raise bad_request(f"{field}.role is missing: give user, assistant, system or developer", f"{field}.role")
+        return Message(role=self.role, content=self.content)
+
+
+class ResponseRequest(TextRequest):
+    """A question, or a conversation whose next message is asked for."""
+
+    input: str | list[InputItem]
+    instructions: str | None = None
+    max_output_tokens: int | None = Field(default=None, ge=1)
+
+    def messages(self) -> list[Message]:
+        """Return the conversation, without what the model has thought. Raise ApiError (400) for other items."""
+        if isinstance(self.input, str):
+            return [Message(role="user", content=self.input)]
+        items = enumerate(self.input)
+        return [item.message(f"input.{number}") for number, item in items if item.type != "reasoning"]
+
+
+def responses_router(service: TextService) -> APIRouter:
+    """Return the route of responses."""
+    router = APIRouter(route_class=JsonRoute)
+
+    @router.post("/v1/responses", response_class=JSONResponse, responses=STREAMED)
+    async def responses(asked: ResponseRequest, request: Request) -> Response:
+        """Answer a question, with facts of the index as citations. Responses are not stored."""
+        asked.refuse()
+        variant, most = asked.variant(service.options.name), service.options.max_tokens
+        said = conversation(asked.messages(), "input", asked.instructions or "")
+        order = Order(
+            question=said.question,
+            history=said.history,
+            system=said.system,
+            generation=asked.generation(asked.max_output_tokens or most, most, free=variant == "free"),
+            free=variant == "free",
+        )
+        given: dict[str, Any] = {
+            "instructions": asked.instructions,
+            "max_output_tokens": asked.max_output_tokens,
+            "temperature": asked.temperature or 0.0,
+            "top_p": asked.top_p or 1.0,
+            "metadata": (asked.model_extra or {}).get("metadata") or {},
+        }
+        documents = ResponseDocuments(asked.model, given, answer_alone=variant == "answer")
+
+        def shaped(events: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
+            return answer_alone(events, service.prompt.marker) if variant == "answer" else events
+
+        if asked.stream:
+            return await stream_reply(service, request, order, lambda events: _events(shaped(events), documents))
+        return await reply(service, request, order, documents.whole)
+
+    return router
+
+
+async def _events(events: AsyncGenerator[Event, None], documents: ResponseDocuments) -> AsyncGenerator[bytes, None]:
+    """Yield the events of a response."""
+    begun = False
+    async with aclosing(events):
+        async for event in events:
+            found: list[Document] = [] if begun else documents.first()
+            begun = True
+            found += documents.last(event) if isinstance(event, Finished) else documents.piece(event)
+            for document in found:
+                yield sse(document, document["type"])

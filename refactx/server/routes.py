@@ -1,0 +1,340 @@
+"""The routes of facts, queries, translations, assistants, the page, and the server's state."""
+
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, FastAPI, Query, Request, Response
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
+from pydantic import BaseModel, Field
+
+from refactx.ask.browse import Examples, browse, check_text
+from refactx.ask.prompt import Generation
+from refactx.ask.queries import Replies
+from refactx.errors import RefactxError
+from refactx.index.index import Index
+from refactx.mcp import Answered, answered, fact_server, http_app
+from refactx.query.line import is_line
+from refactx.server.http import ApiError, Slot, api_error
+from refactx.server.service import CONTENT_TYPE, Order, TextService
+from refactx.server.streaming import DONE, STREAMED, Document, JsonReply, JsonRoute, gone, last_of, note, sse, streamed
+from refactx.server.texts import Finished, Work
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from starlette.routing import BaseRoute
+
+    from refactx.nl2sparql import Event, Translator
+
+
+MOST_FACTS = 1000
+MOST_EXAMPLES = 20
+LONGEST = 4000
+"""The most characters of a name or prefix: no part of a fact is longer than 1,000."""
+Name = Annotated[str, Query(max_length=LONGEST)]
+
+
+class CheckRequest(BaseModel):
+    """A text whose facts are checked."""
+
+    text: str = Field(min_length=1)
+
+
+def facts_router(service: TextService) -> APIRouter:
+    """Return the routes of facts."""
+    router = APIRouter(route_class=JsonRoute)
+    examples_of: dict[int, Examples] = {}
+
+    @router.get("/v1/examples", response_class=JsonReply)
+    async def examples(
+        limit: Annotated[int, Query(ge=1, le=MOST_EXAMPLES)] = 4,
+        seed: Annotated[int | None, Query(ge=0, lt=1 << 63)] = None,
+    ) -> Response:
+        """Return questions that facts of the index answer, by chance or by a seed."""
+        index, known = _opened(service)
+        chooser = examples_of.setdefault(id(index), Examples(index, known))
+        found = await service.look_up(chooser.some, limit, seed)
+        return JsonReply({"index": index.name, "size": index.facts, "examples": [one.to_json() for one in found]})
+
+    @router.get("/v1/facts", response_class=JsonReply)
+    async def facts(
+        subject: Name = "",
+        predicate: Name = "",
+        prefix: Name = "",
+        limit: Annotated[int, Query(ge=1, le=MOST_FACTS)] = 20,
+    ) -> Response:
+        """Return how a prefix continues, or the properties and facts of a subject."""
+        index, known = _opened(service)
+
+        def read() -> dict[str, Any]:
+            return browse(index, known, prefix=prefix, subject=subject, predicate=predicate, limit=limit).to_json()
+
+        return JsonReply({"index": index.name, **await service.look_up(read)})
+
+    @router.post("/v1/facts/check", response_class=JsonReply)
+    async def check(asked: CheckRequest) -> Response:
+        """Return which facts in a text exist; for one that does not, the nearest that do."""
+        index, known = _opened(service)
+        found = await service.look_up(check_text, index, known, asked.text)
+        return JsonReply({"index": index.name, "facts": [one.to_json() for one in found]})
+
+    return router
+
+
+def _opened(service: TextService) -> tuple[Any, Any]:
+    """Return the index and its facts. Raise ApiError (503) while the database is away."""
+    service.availability.check()
+    if service.facts is None:
+        raise ApiError(404, "the facts of this server cannot be looked up: they are in no database")
+    return service.index, service.facts
+
+
+MOST_ROWS = 10_000
+
+
+class QueryRequest(BaseModel):
+    """A question about sets of facts, in words or as a query. `run`: whether it is answered; `explain`: with what the model
+    chose from."""
+
+    question: str = Field(min_length=1, max_length=10_000)
+    run: bool = True
+    explain: bool = False
+    limit: int = Field(default=100, ge=1, le=MOST_ROWS)
+
+
+def query_router(service: TextService) -> APIRouter:
+    """Return the route of queries."""
+    router = APIRouter(route_class=JsonRoute)
+
+    @router.post("/v1/query", response_class=JsonReply)
+    async def query(asked: QueryRequest, request: Request) -> Response:
+        """Answer a question for numbers, yes or no, the highest, or a list, by a query on the index."""
+        service.availability.check()
+        index = service.index
+        if not isinstance(index, Index):
+            raise ApiError(404, "the index of this server has no queries: it is in no database")
+
+        def answer(cancelled: Callable[[], bool]) -> Document:
+            choose = lambda text: service.asker.query(text, cancelled=cancelled)  # noqa: E731
+            replies = Replies(index, choose, runs=asked.run, facts=asked.limit)
+            return replies.to(asked.question).to_json(asked.limit, explains=asked.explain)
+
+        if service.options.logs_text:
+            note(request, question=asked.question)
+        if is_line(asked.question):
+            return JsonReply(await service.look_up(answer, lambda: False))
+        slot = service.slots.take()
+
+        async def events() -> AsyncGenerator[Document, None]:
+            yield await service.compute(answer, slot)
+
+        found = await last_of(service, request, slot, events())
+        return gone(request) if found is None else JsonReply(found)
+
+    return router
+
+
+class TranslateRequest(BaseModel):
+    """A question whose SPARQL is wanted. `agent`: plan, verify and explore as well; `run`: run the query to check it;
+    `stream`: send each step as it ends."""
+
+    question: str = Field(min_length=1, max_length=10_000)
+    agent: bool = False
+    run: bool = True
+    stream: bool = False
+
+
+def translate_router(service: TextService) -> APIRouter:
+    """Return the route of translations."""
+    router = APIRouter(route_class=JsonRoute)
+
+    @cache
+    def translator(agent: bool, runs: bool) -> "Translator":
+        if service.translator is None:
+            raise ApiError(404, "this server translates no questions: start it with --pack PACK")
+        return service.translator.changed(agent=agent, runs=runs)
+
+    @router.post("/v1/translate", response_class=JsonReply, responses=STREAMED)
+    async def translate(asked: TranslateRequest, request: Request) -> Response:
+        """Write the SPARQL of a question for the endpoint of the server's pack, check it and repair it."""
+        chosen = translator(asked.agent, asked.run)
+        if service.options.logs_text:
+            note(request, question=asked.question)
+        slot = service.slots.take()
+        events = _events(service, request, slot, chosen, asked.question)
+        if asked.stream:
+            return await streamed(service, request, slot, _chunks(events))
+        found = await last_of(service, request, slot, _whole(events, chosen.pack.name))
+        return gone(request) if found is None else JsonReply(found)
+
+    return router
+
+
+async def _events(
+    service: TextService, request: Request, slot: Slot, translator: "Translator", question: str
+) -> AsyncGenerator["Event", None]:
+    """Yield the steps of a translation, which is made when its turn has come."""
+
+    def write(put: "Callable[[Event], None]", stops: Callable[[], bool]) -> None:
+        for event in translator.stream(question, cancelled=stops):
+            put(event)
+            if stops():
+                return
+
+    work: Work[Event, None] = write
+    async with service.live(work, slot) as live:
+        async for burst in live.bursts():
+            for event in burst:
+                if event.translation is not None:
+                    found = event.translation
+                    service.metrics.record_translation(event.seconds, found.sparql, found.valid)
+                    note(request, steps=event.number, tokens=event.tokens, valid=found.valid, rows=found.rows)
+                yield event
+
+
+async def _whole(events: AsyncGenerator["Event", None], pack: str) -> AsyncGenerator[Document, None]:
+    """Yield the translation as one document, with its steps."""
+    steps = list[Document]()
+    async with aclosing(events):
+        async for event in events:
+            steps.append(event.to_json())
+            if event.translation is not None:
+                steps[-1].pop("translation")
+                yield {"pack": pack, **event.translation.to_json(), "steps": steps}
+
+
+async def _chunks(events: AsyncGenerator["Event", None]) -> AsyncGenerator[bytes, None]:
+    async with aclosing(events):
+        async for event in events:
+            yield sse(event.to_json())
+    yield DONE
+
+
+PAGE = Path(__file__).parent / "page"
+FIRST = "index.html"
+
+
+def page_router(folder: Path = PAGE) -> APIRouter:
+    """Return the routes of the files in a folder: `index.html` is `/`, `explore.html` is `/explore`, others have their
+    names. Nothing else on the disk can be asked for."""
+    router = APIRouter(include_in_schema=False)
+    for file in sorted(folder.rglob("*")) if folder.is_dir() else ():
+        if file.is_file():
+            router.add_api_route(_path(file.relative_to(folder)), _reply(file), response_class=FileResponse)
+    return router
+
+
+def _path(file: Path) -> str:
+    """Return the path of a file's address.
+
+    >>> _path(Path("index.html")), _path(Path("explore.html")), _path(Path("icons/a.svg"))
+    ('/', '/explore', '/icons/a.svg')
+    """
+    if file.name == FIRST:
+        return "/" if file.parent == Path() else f"/{file.parent.as_posix()}/"
+    return f"/{(file.with_suffix('') if file.suffix == '.html' else file).as_posix()}"
+
+
+def _reply(file: Path) -> Callable[[], Awaitable[FileResponse]]:
+    async def reply() -> FileResponse:
+        return FileResponse(file, headers={"Cache-Control": "no-cache"})
+
+    return reply
+
+
+def state_router(service: TextService, drains: Callable[[], bool]) -> APIRouter:
+    """Return the routes of a server's state. `drains`: whether it is about to stop."""
+    router = APIRouter()
+
+    @router.get("/health")
+    async def health() -> Response:
+        """Say whether the model writes and the database answers."""
+        error = service.availability.error
+        found = {"status": "ok" if error is None else "unavailable", "model": service.options.name}
+        found["database"] = "ok" if error is None else "away"
+        return JSONResponse(found, 200 if error is None else 503)
+
+    @router.get("/ready")
+    async def ready() -> Response:
+        """Say whether requests should be sent here: the model has read its prompt, and the server does not stop."""
+        reasons = {
+            "starting": not service.is_warm,
+            "stopping": drains(),
+            "unavailable": service.availability.error is not None,
+        }
+        status = next((name for name, holds in reasons.items() if holds), "ready")
+        return JSONResponse({"status": status}, 200 if status == "ready" else 503)
+
+    @router.get("/metrics", response_class=PlainTextResponse)
+    async def metrics() -> Response:
+        """Return the figures of the server, as Prometheus reads them."""
+        return Response(service.metrics.text(), media_type=CONTENT_TYPE)
+
+    return router
+
+
+_log = logging.getLogger(__name__)
+
+
+def assistants_app(
+    service: TextService,
+) -> "tuple[list[BaseRoute], Callable[[FastAPI], AbstractAsyncContextManager[None]] | None]":
+    """Return the routes for assistants, and the lifespan that they need; none for an index that is in no database."""
+    if not isinstance(service.index, Index) or service.facts is None:
+        return [], None
+    tools = fact_server(service.index, facts=service.facts, look_up=_looks_up(service), ask=_asks(service))
+    app = http_app(tools, hosts=service.options.hosts, max_bytes=service.options.max_bytes)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with app.router.lifespan_context(app):
+            yield
+
+    return list(app.routes), lifespan
+
+
+def _looks_up(service: TextService) -> Callable[..., Any]:
+    async def look_up(read: Callable[..., Any], *arguments: Any) -> Any:
+        with _safe():
+            service.availability.check()
+            return await service.look_up(read, *arguments)
+
+    return look_up
+
+
+def _asks(service: TextService) -> Callable[[str], Any]:
+    async def ask(question: str) -> Answered:
+        order = Order(question=question, generation=Generation(max_new_tokens=service.options.max_tokens))
+        with _safe():
+            slot = service.take_slot(order)
+            finished = None
+            try:
+                async with aclosing(service.write(order, slot)) as events:
+                    async for event in events:
+                        finished = event if isinstance(event, Finished) else None
+            finally:
+                if not slot.is_used:
+                    slot.release()
+        if finished is None:
+            raise RefactxError("the text has no end")
+        facts = [(one.fact, one.linked) for one in finished.facts]
+        queries = [query.to_json() for query in finished.queries]
+        return answered(finished.answer, finished.text, facts, queries, unknown=finished.unknown)
+
+    return ask
+
+
+@contextmanager
+def _safe() -> Iterator[None]:
+    """Raise RefactxError with what a client may read of an error in the block; the log has the rest."""
+    try:
+        yield
+    except Exception as error:
+        found = api_error(error)
+        if found.reason != str(found):
+            _log.warning("a tool failed: %s", found.reason, exc_info=error if found.status == 500 else None)
+        raise RefactxError(str(found)) from None

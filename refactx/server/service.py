@@ -1,0 +1,600 @@
+"""The model, the prompt and the index of a server, and the texts that they write for requests."""
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from threading import Event as Flag
+from threading import Thread
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from refactx.ask.answer import final_answer, marker_start, unlinked
+from refactx.ask.asker import Asker, FactIndex, language_model
+from refactx.ask.prompt import MAX_NEW_TOKENS, Example, Generation, Prompt, load_prompt
+from refactx.ask.writer import Ordered, TextWriter, WritingError, WritingOptions
+from refactx.decoding.states import FactSource
+from refactx.decoding.stream import TextPiece
+from refactx.engines.engine import LanguageModel
+from refactx.errors import DatabaseError, InputError, ModelError, RefactxError
+from refactx.fact import LinkedFact
+from refactx.index.index import Index
+from refactx.index.open import connect
+from refactx.paths import is_file_name
+from refactx.postgres.entry import Limits
+from refactx.query import AnsweredQuery, TreeFacts
+from refactx.selection.beams import FactBeams
+from refactx.server.http import Slot, Slots, api_error
+from refactx.server.texts import (
+    CitedFact,
+    CountedStream,
+    Delta,
+    Event,
+    Finished,
+    LiveWork,
+    Passed,
+    Piece,
+    Record,
+    Span,
+    Transcript,
+    Value,
+    Work,
+)
+
+if TYPE_CHECKING:
+    from refactx.nl2sparql import Translator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """How a server answers.
+
+    `name`: the name of its model; `keys`: the API keys that it accepts, none: everybody may ask; `hosts`: the names under
+    which browsers may reach it, None: any. `max_running`: the most texts that are written at once; `max_waiting`: the most
+    requests that wait for their turn. `max_tokens`: the most tokens of a text; `max_bytes`: of the body of a request.
+    `grace`: for how many seconds running texts may continue after SIGTERM; `keep_alive`: after how many seconds of silence
+    a stream has a comment; `refresh`: after how many it shows what was appended to the index and forgotten. `logs_text`:
+    whether logs have questions and answers.
+
+    Raises InputError for values out of range.
+    """
+
+    name: str
+    keys: tuple[str, ...] = ()
+    hosts: tuple[str, ...] | None = None
+    max_running: int = 16
+    max_waiting: int = 64
+    max_tokens: int = MAX_NEW_TOKENS
+    max_bytes: int = 1 << 20
+    grace: float = 30.0
+    keep_alive: float = 15.0
+    refresh: float = 2.0
+    logs_text: bool = False
+
+    def __post_init__(self) -> None:
+        if self.max_running < 1 or self.max_waiting < 0 or self.max_tokens < 1 or self.max_bytes < 1:
+            raise InputError(
+                f"max_running is {self.max_running}, max_waiting {self.max_waiting}, max_tokens {self.max_tokens} and "
+                f"max_bytes {self.max_bytes}: give at least 1, and for max_waiting at least 0"
+            )
+
+
+_log = logging.getLogger(__name__)
+
+USUAL_SECONDS, AWAY_SECONDS = 2.0, 0.5
+"""The time between two questions to a database that answers, and to one that does not."""
+LIMITS = Limits(lookup=2.0, outage=0.0)
+
+
+class Availability:
+    """The state of a database. `ask`: raises RefactxError if it does not answer; None: there is no database.
+
+    Requests are refused at once while it is away, instead of waiting for it; the embedded server is started again.
+    """
+
+    def __init__(self, ask: Callable[[], object] | None) -> None:
+        self._ask, self._stop = ask, Flag()
+        self._error: RefactxError | None = None
+        self._since = monotonic()
+        self._thread = Thread(target=self._watch, name="refactx-database", daemon=True)
+        if ask is not None:
+            self._thread.start()
+
+    @property
+    def error(self) -> RefactxError | None:
+        """Why the database does not answer; None if it does."""
+        return self._error
+
+    def check(self) -> None:
+        """Raise ApiError (503) while the database does not answer."""
+        if (error := self._error) is not None:
+            raise api_error(DatabaseError(str(error)))
+
+    def note(self, error: BaseException) -> None:
+        """Take note of the error of a request: if it is that the database is away, others are refused from now on."""
+        if isinstance(error, DatabaseError) and self._ask is not None:
+            self._error = error
+
+    def close(self) -> None:
+        """Ask no more."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(math.ceil(LIMITS.lookup or 0) + 2)
+
+    def _watch(self) -> None:
+        while not self._stop.wait(USUAL_SECONDS if self._error is None else AWAY_SECONDS):
+            before, self._error = self._error, self._asked()
+            if (before is None) != (self._error is None):
+                seconds, self._since = monotonic() - self._since, monotonic()
+                state = "answers again" if self._error is None else f"does not answer ({self._error})"
+                _log.warning("the database %s, after %.1f s", state, seconds)
+
+    def _asked(self) -> RefactxError | None:
+        try:
+            if self._ask is not None:
+                self._ask()
+        except RefactxError as error:
+            return error
+        return None
+
+
+def database_check(index: str, db: str | None) -> tuple[Callable[[], object] | None, Callable[[], object]]:
+    """Return what asks the database whether it has an index (None if the index is a file), and what ends the use of the
+    database.
+
+    Raises DatabaseError if it cannot be reached now.
+    """
+    if is_file_name(index):
+        return None, lambda: None
+    from refactx.postgres.catalogue import find_index  # psycopg, which a file does not need
+
+    database, release = connect(db, LIMITS)
+
+    def close() -> None:
+        database.close()
+        release()
+
+    return (lambda: find_index(database, index)), close
+
+
+class Following:
+    """A thread that refreshes an index every few `seconds`, while its database answers. Close it."""
+
+    def __init__(self, index: Index, availability: Availability, seconds: float) -> None:
+        self._index, self._availability, self._seconds = index, availability, seconds
+        self._stop, self._reported = Flag(), ""
+        self._thread = Thread(target=self._follow, name="refactx-following", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Refresh no more."""
+        self._stop.set()
+        self._thread.join(5)
+
+    def _follow(self) -> None:
+        while not self._stop.wait(self._seconds):
+            if self._availability.error is None:
+                self._refresh()
+
+    def _refresh(self) -> None:
+        """Refresh once. An error is logged when it is new: requests have it too."""
+        try:
+            self._index.refresh()
+            self._reported = ""
+        except RefactxError as error:
+            if (text := f"{type(error).__name__}: {error}") != self._reported:
+                self._reported = text
+                _log.warning("the index cannot be refreshed: %s", error)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continuation:
+    """How a text ended, and what it says: see `refactx.Answer`. Continuations of prompts have no `answer`."""
+
+    reason: Literal["stop", "length"]
+    forced_tokens: int
+    forward_passes: int
+    answer: str = ""
+    queries: tuple[AnsweredQuery, ...] = ()
+    told: float | None = None
+    turns_left_out: int = 0
+
+
+class Continuing:
+    """The writing of continuations, by the model itself or by beams: without a question, there is no channel."""
+
+    def __init__(self, model: LanguageModel, tokenizer: Any, index: FactSource) -> None:
+        self._model, self._tokenizer, self._index = model, tokenizer, index
+
+    @cached_property
+    def _writer(self) -> TextWriter:
+        return TextWriter(self._model, self._index)
+
+    def write(
+        self,
+        prompt: str | Sequence[int],
+        generation: Generation,
+        free: bool,
+        stream: CountedStream,
+        cancelled: Callable[[], bool],
+    ) -> Continuation:
+        """Write the text after a prompt, given as text or ids, which may end within a fact.
+
+        Raises InputError for a prompt that is empty, too long, or has ids that the model does not have.
+        """
+        ids = self._ids(prompt)
+        room = self._model.room
+        if room is not None and len(ids) >= room:
+            raise InputError(
+                f"the prompt has {len(ids)} tokens, but the model takes at most {room}: give a shorter one"
+            )
+        most = generation.max_new_tokens if room is None else min(generation.max_new_tokens, room - len(ids))
+        beams = generation.fact_beams
+        options = WritingOptions(
+            is_end=lambda ids: False,
+            answer_line=lambda ids, likeliest: (),
+            free=free,
+            sampling=generation.sampling,
+            cancelled=cancelled,
+            streamer=stream,
+            fact_beams=FactBeams(beams, length_penalty=generation.fact_length_penalty) if beams else None,
+            max_facts=generation.max_facts,
+        )
+        if self._model.engine is None:
+            raise ModelError("continuations of prompts need a decoder-only model with a cache that can be shared")
+        try:
+            (written,) = self._writer.write([Ordered(prompt=ids, max_new_tokens=most)], options)
+        except WritingError as failed:
+            raise failed.error from None
+        stream.end()
+        has_ended = bool(written.ids) and written.ids[-1] in self._model.ends
+        return Continuation(
+            reason="stop" if has_ended else "length", forced_tokens=written.forced, forward_passes=written.passes
+        )
+
+    def _ids(self, prompt: str | Sequence[int]) -> list[int]:
+        if isinstance(prompt, str):
+            ids = self._tokenizer.encode(prompt.encode("utf-8", "replace").decode())
+        else:
+            ids, known = list(prompt), len(self._model.token_bytes)
+            if not all(0 <= number < known for number in ids):
+                raise InputError(f"the prompt has ids that the model does not have: give ids of 0 to {known - 1}")
+        if not ids:
+            raise InputError("the prompt is empty: give at least one token")
+        return list(map(int, ids))
+
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250)
+TOKEN_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
+
+
+class Metrics:
+    """The figures of one server. `name`: of the model; `slots`: whose requests are counted; `index`: whose lookups."""
+
+    def __init__(self, name: str, slots: Slots, index: Any) -> None:
+        self._registry, self._labels = CollectorRegistry(), {"model_name": name}
+        self._gauge("num_requests_running", "Texts that are being written.").set_function(lambda: slots.running)
+        self._gauge("num_requests_waiting", "Requests that wait for their turn.").set_function(lambda: slots.waiting)
+        self._prompt_tokens = self._counter("prompt_tokens", "Tokens of prompts.")
+        self._tokens = self._counter("generation_tokens", "Tokens of texts.")
+        self._forced = self._counter("forced_tokens", "Tokens of texts that had no alternative in the index.")
+        self._passes = self._counter("forward_passes", "Forward passes of the model, counted for each text.")
+        self._facts = self._counter("facts", "Facts in texts.")
+        self._success = Counter(
+            "refactx:request_success", "Texts that ended.", ["model_name", "finished_reason"], registry=self._registry
+        )
+        self._first = self._histogram("time_to_first_token_seconds", "Until the first token.", SECONDS)
+        self._between = self._histogram(
+            "inter_token_latency_seconds", "From token to token, on average.", TOKEN_SECONDS
+        )
+        self._whole = self._histogram("e2e_request_latency_seconds", "Until the end of the text.", SECONDS)
+        self._translations = Counter(
+            "refactx:translations",
+            "Questions translated to SPARQL.",
+            ["model_name", "outcome"],
+            registry=self._registry,
+        )
+        self._translated = self._histogram("translation_seconds", "Until the end of a translation.", SECONDS)
+        self._http = Counter(
+            "refactx:http_requests", "Requests.", ["method", "path", "status"], registry=self._registry
+        )
+        if isinstance(index, Index):
+            figures: dict[tuple[str, str], Callable[[], float]] = {
+                ("lookups", "Queries to the database for parts of the tree."): lambda: index.round_trips,
+                ("lookup_seconds", "Seconds of lookups."): lambda: sum(rows.seconds for rows in index.rows),
+                ("cache_hits", "Lookups that memory answered."): lambda: sum(tree.hits for _, tree in index.segments),
+            }
+            for (figure, about), read in figures.items():
+                self._registry.register(_Read(f"refactx:{figure}", about, name, read))
+
+    def record(self, record: Record) -> None:
+        """Count a text that has ended."""
+        finished, seconds = record.finished, time.monotonic() - record.started
+        if finished is None:
+            return
+        self._prompt_tokens.inc(finished.prompt_tokens)
+        self._tokens.inc(finished.tokens)
+        self._forced.inc(finished.forced_tokens)
+        self._passes.inc(finished.forward_passes)
+        self._facts.inc(len(finished.facts))
+        self._success.labels(**self._labels, finished_reason=finished.reason).inc()
+        self._whole.observe(seconds)
+        if record.first is not None:
+            self._first.observe(record.first - record.started)
+            if finished.tokens > 1:
+                self._between.observe((time.monotonic() - record.first) / (finished.tokens - 1))
+
+    def record_translation(self, seconds: float, sparql: str | None, valid: bool) -> None:
+        """Count a translation that has ended: `valid`, `invalid` or, without a query, `none`."""
+        outcome = "none" if sparql is None else "valid" if valid else "invalid"
+        self._translations.labels(**self._labels, outcome=outcome).inc()
+        self._translated.observe(seconds)
+
+    def count(self, method: str, path: str, status: int) -> None:
+        """Count a request. `path`: the route, not what the client wrote."""
+        self._http.labels(method=method, path=path, status=str(status)).inc()
+
+    def text(self) -> bytes:
+        """Return all figures as Prometheus reads them."""
+        return generate_latest(self._registry)
+
+    def _gauge(self, name: str, about: str) -> Gauge:
+        return Gauge(f"refactx:{name}", about, ["model_name"], registry=self._registry).labels(**self._labels)
+
+    def _counter(self, name: str, about: str) -> Counter:
+        return Counter(f"refactx:{name}", about, ["model_name"], registry=self._registry).labels(**self._labels)
+
+    def _histogram(self, name: str, about: str, buckets: tuple[float, ...]) -> Histogram:
+        made = Histogram(f"refactx:{name}", about, ["model_name"], buckets=buckets, registry=self._registry)
+        return made.labels(**self._labels)
+
+
+class _Read:
+    """A counter whose value is asked for."""
+
+    def __init__(self, name: str, about: str, model: str, read: Callable[[], float]) -> None:
+        self._name, self._about, self._model, self._read = name, about, model, read
+
+    def collect(self) -> Any:
+        from prometheus_client.core import CounterMetricFamily
+
+        family = CounterMetricFamily(self._name, self._about, labels=["model_name"])
+        family.add_metric([self._model], float(self._read()))
+        yield family
+
+
+LOOKUP_THREADS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """A text that a request asks for: the answer to `question`, or if there is a `prompt`, its continuation.
+
+    `history`, `system`, `free`: as in `Asker.ask`; `stop`: texts that end it, outside of facts.
+    """
+
+    generation: Generation
+    question: str = ""
+    history: Sequence[Example] = ()
+    system: str = ""
+    prompt: str | Sequence[int] | None = None
+    free: bool = False
+    stop: Sequence[str] = ()
+
+
+class TextService:
+    """The texts of one model over one index. Close it.
+
+    `availability`: of the index's database; `translator`: by the same model, for the endpoint of a domain pack.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        index: FactIndex,
+        options: ServerOptions,
+        *,
+        prompt: Prompt | None = None,
+        availability: Availability | None = None,
+        translator: "Translator | None" = None,
+    ) -> None:
+        self.prompt, self.index, self.options = prompt or load_prompt(), index, options
+        self.model = language_model(model, tokenizer)
+        self.asker = Asker(self.model, tokenizer, index, self.prompt)
+        self.availability = availability or Availability(None)
+        # Models without an engine write one text at a time.
+        self.slots = Slots(1 if self.model.engine is None else options.max_running, options.max_waiting)
+        self.metrics = Metrics(options.name, self.slots, index)
+        self.is_warm, self.translator = False, translator
+        self.facts = TreeFacts(index) if isinstance(index, Index) else None
+        """The facts as queries need them; None if they are in no database."""
+        self._following = Following(index, self.availability, options.refresh) if isinstance(index, Index) else None
+        self._continuing = Continuing(self.model, tokenizer, index)
+        self._writers = ThreadPoolExecutor(options.max_running, thread_name_prefix="refactx-text")
+        self.lookups = ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="refactx-facts")
+
+    def warm_up(self) -> None:
+        """Let the model read what all prompts have in common, so that the first request need not wait for it."""
+        self.asker.ask("?", max_new_tokens=1)
+        self.is_warm = True
+
+    def close(self) -> None:
+        """End its threads, which must have nothing to do any more."""
+        self._writers.shutdown(wait=False, cancel_futures=True)
+        self.lookups.shutdown(wait=False, cancel_futures=True)
+        if self._following is not None:
+            self._following.close()
+        self.availability.close()
+
+    def take_slot(self, order: Order) -> Slot:
+        """Return a place for a text. Raise ApiError if there is none, or if the database is away."""
+        if not order.free:
+            self.availability.check()
+        return self.slots.take()
+
+    async def look_up(self, read: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function that looks up facts, in a thread. Raise what it raises."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self.lookups, read, *arguments)
+        except Exception as error:
+            self.availability.note(error)
+            raise
+
+    @asynccontextmanager
+    async def live(self, work: Work[Piece, Value], slot: Slot) -> AsyncIterator[LiveWork[Piece, Value]]:
+        """Begin work that needs the model, in a thread, when its turn has come.
+
+        The slot is released when the thread has ended; the work is told to end when the block is left.
+        """
+        slot.is_used, live = True, cast("LiveWork[Piece, Value] | None", None)
+        try:
+            await slot.turn()
+            live = LiveWork(self._writers, work, slot.release)
+            yield live
+        except Exception as error:
+            self.availability.note(error)
+            raise
+        finally:
+            if live is None:
+                slot.release()
+            else:
+                live.cancel()
+
+    async def compute(self, work: Callable[[Callable[[], bool]], Value], slot: Slot) -> Value:
+        """Call `work` as `live` does, given what says whether to end. Return what it returns."""
+        whole: Work[object, Value] = lambda _, stops: work(stops)  # noqa: E731 - its type
+        async with self.live(whole, slot) as live:
+            async for _ in live.bursts():
+                pass
+            return live.value
+
+    async def write(self, order: Order, slot: Slot) -> AsyncGenerator[Event, None]:
+        """Write a text when its turn has come. Yield its pieces, and what it was at the end.
+
+        The slot is released when it has ended; if the iteration is closed, it ends before the next pass of the model.
+        Raises RefactxError as `Asker.ask` does.
+        """
+        stream, facts = CountedStream(), list[CitedFact]()
+        transcript = Transcript("" if order.free else self._trigger, order.stop, strips=order.prompt is None)
+        work: Work[TextPiece, Continuation] = lambda put, stops: self._written(order, stream, put, stops)  # noqa: E731
+        async with self.live(work, slot) as live:
+            record = Record()
+            async for burst in live.bursts():
+                record.first = record.first or time.monotonic()
+                for passed in _joined([one for piece in burst for one in transcript.add(piece)]):
+                    yield await self._delta(passed, facts)
+                if transcript.is_stopped:
+                    live.cancel()
+            written = live.value
+            for passed in _joined(transcript.end(is_whole=written.reason == "stop")):
+                yield await self._delta(passed, facts)
+            record.finished = self._finished(order, transcript, facts, written, stream)
+            self.metrics.record(record)
+            yield record.finished
+
+    @property
+    def _trigger(self) -> str:
+        return str(getattr(self.index, "trigger", self.prompt.trigger))
+
+    def _written(
+        self,
+        order: Order,
+        stream: CountedStream,
+        put: Callable[[TextPiece], None],
+        stops: Callable[[], bool],
+    ) -> Continuation:
+        """Write a text, in a thread."""
+        stream.begin(self.asker.stream(put, order.free))
+        if order.prompt is not None:
+            return self._continuing.write(order.prompt, order.generation, order.free, stream, stops)
+        answer = self.asker.ask(
+            order.question,
+            order.generation,
+            history=order.history,
+            system=order.system,
+            free=order.free,
+            streamer=stream,
+            cancelled=stops,
+        )
+        if answer.finish_reason == "interrupted":
+            stream.end()
+        return Continuation(
+            answer=answer.answer,
+            queries=answer.queries,
+            told=answer.told,
+            reason="stop" if answer.finish_reason == "stop" else "length",
+            forced_tokens=answer.forced_tokens,
+            forward_passes=answer.forward_passes,
+            turns_left_out=answer.turns_left_out,
+        )
+
+    async def _delta(self, passed: Passed, facts: list[CitedFact]) -> Delta:
+        if passed.span is None:
+            return Delta(text=passed.text, in_fact=passed.in_fact)
+        span: Span = passed.span
+        linked: LinkedFact = await self.look_up(self._links, span.fact)
+        facts.append(CitedFact(fact=span.fact, linked=linked, start=span.start, stop=span.stop))
+        return Delta(text=passed.text, in_fact=True, fact=facts[-1])
+
+    def _links(self, fact: Any) -> LinkedFact:
+        links = getattr(self.index, "links", unlinked)
+        return links(fact)
+
+    def _finished(
+        self,
+        order: Order,
+        transcript: Transcript,
+        facts: Sequence[CitedFact],
+        written: Continuation,
+        stream: CountedStream,
+    ) -> Finished:
+        text, marker, unknown = transcript.text, self.prompt.marker, self.prompt.unknown
+        start = marker_start(text, marker, *transcript.after_facts)
+        answer, reason = written.answer, written.reason
+        if transcript.is_stopped:
+            answer = (
+                ""
+                if order.prompt is not None
+                else final_answer(text, marker, [one.fact for one in facts], self._trigger)
+            )
+            reason = "stop"
+        return Finished(
+            text=text,
+            answer=answer,
+            answer_start=len(text) if start is None else start,
+            facts=tuple(facts),
+            queries=written.queries,
+            unknown=bool(unknown) and answer == unknown,
+            told=written.told,
+            reason=reason,
+            prompt_tokens=stream.prompt_tokens,
+            tokens=stream.tokens,
+            forced_tokens=written.forced_tokens,
+            forward_passes=written.forward_passes,
+            turns_left_out=written.turns_left_out,
+        )
+
+
+def _joined(passed: Sequence[Passed]) -> list[Passed]:
+    """Return the same text in as few pieces as possible: a piece ends with each fact.
+
+    >>> [one.text for one in _joined([Passed("a"), Passed("b"), Passed("c", in_fact=True)])]
+    ['ab', 'c']
+    """
+    found: list[Passed] = []
+    for one in passed:
+        last = found[-1] if found else None
+        if last is not None and last.span is None and last.in_fact == one.in_fact:
+            found[-1] = Passed(last.text + one.text, one.in_fact, one.span)
+        else:
+            found.append(one)
+    return found

@@ -1,0 +1,297 @@
+"""Replies to requests: as JSON, or as a stream of server-sent events until the client goes away.
+
+A request as JSON, and the answer to it while it is made: events until the client goes away, with a sign of life in
+silences.
+"""
+
+import asyncio
+import json
+import logging
+import math
+from asyncio import CancelledError
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing, suppress
+from typing import Any, Generic, TypeVar
+
+from fastapi import Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.routing import APIRoute
+from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
+from starlette.exceptions import HTTPException
+
+from refactx.errors import RefactxError
+from refactx.server.http import GONE, ApiError, Slot, api_error
+from refactx.server.service import Order, TextService
+from refactx.server.texts import Event, Finished
+
+Item = TypeVar("Event")
+Document = dict[str, Any]
+
+
+class ClientGoneError(Exception):
+    """The client closed the connection before its answer was whole."""
+
+
+class Exchange(Generic[Item]):
+    """Events for the client of a request. Close it, which closes `events`.
+
+    `seconds`: after which a silence is broken; `on_close`: called at last.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        events: AsyncGenerator[Item, None],
+        seconds: float,
+        on_close: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._events, self._seconds, self._on_close = events, seconds, on_close
+        self._gone = asyncio.ensure_future(_until_gone(request))
+        self._next: asyncio.Future[Item] | None = None
+
+    async def next(self) -> Item | None:
+        """Return the next event; None after a silence. Raise StopAsyncIteration after the last one, ClientGoneError if
+        the client has gone, and what `events` raises."""
+        if self._next is None:
+            self._next = asyncio.ensure_future(anext(self._events))
+        waited: set[asyncio.Future[Any]] = {self._next, self._gone}
+        await asyncio.wait(waited, timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED)
+        if self._gone.done():
+            raise ClientGoneError
+        if not self._next.done():
+            return None
+        done, self._next = self._next, None
+        return done.result()
+
+    async def all(self) -> list[Item]:
+        """Return all events, and close."""
+        found: list[Item] = []
+        try:
+            with suppress(StopAsyncIteration):
+                while True:
+                    event = await self.next()
+                    if event is not None:
+                        found.append(event)
+        finally:
+            await self.close()
+        return found
+
+    async def close(self) -> None:
+        """End the events."""
+        try:
+            if self._next is not None:
+                self._next.cancel()
+                with suppress(BaseException):
+                    await self._next
+            await self._events.aclose()
+        finally:
+            self._gone.cancel()
+            self._on_close()
+
+
+async def _until_gone(request: Request) -> None:
+    """Return when the client has closed the connection; its request was read to the end."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def sse(document: Document, event: str | None = None) -> bytes:
+    """Return a document as a server-sent event.
+
+    >>> sse({"a": 1})
+    b'data: {"a":1}\\n\\n'
+    """
+    data = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    return format_sse_event(data_str=data.encode("utf-8", "replace").decode(), event=event)
+
+
+class JsonRequest(Request):
+    """A request whose body is JSON as RFC 8259 has it, with each key once."""
+
+    async def json(self) -> Any:
+        """Return the body. Raise HTTPException (400) if it cannot be read."""
+        try:
+            return json.loads(await self.body(), parse_constant=_finite, parse_float=_finite, object_pairs_hook=_unique)
+        except RecursionError:
+            detail = "lists or objects are too deep"
+        except UnicodeDecodeError as error:
+            detail = f"it is not UTF-8 at byte {error.start:,}"
+        except json.JSONDecodeError as error:
+            detail = f"{error.msg} at character {error.pos:,}"
+        except ValueError as error:
+            detail = str(error).partition(";")[0]
+        raise HTTPException(400, f"the body of the request is no JSON that can be read: {detail}")
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(found := float(text)):
+        raise ValueError(f"{text[:20]} is no number of JSON")
+    return found
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> Document:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        (twice, _), *_ = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"the key {twice[:100]!r} stands twice in one object")
+    return found
+
+
+class JsonRoute(APIRoute):
+    """A route that reads its body as `JsonRequest` does."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what answers a request."""
+        answer = super().get_route_handler()
+
+        async def answered(request: Request) -> Response:
+            return await answer(JsonRequest(request.scope, request.receive))
+
+        return answered
+
+
+class JsonReply(JSONResponse):
+    """A document as JSON; halves of characters, which JSON can have and UTF-8 cannot, become `?`."""
+
+    def render(self, content: Any) -> bytes:
+        """Return the document as bytes."""
+        return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+STREAMED: dict[int | str, Document] = {200: {"content": {"text/event-stream": {}}}}
+"""What the description of a route adds if its reply may be a stream."""
+DONE = b"data: [DONE]\n\n"
+
+
+class EventStream(StreamingResponse):
+    """A response of server-sent events."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, body: AsyncGenerator[bytes, None]) -> None:
+        # Proxies must pass each event on at once.
+        super().__init__(body, headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
+
+
+_log = logging.getLogger(__name__)
+Value = TypeVar("Value")
+
+
+async def last_of(
+    service: TextService, request: Request, slot: Slot, events: AsyncGenerator[Value, None]
+) -> Value | None:
+    """Return the last of the events of a request, which use `slot`; None if its client has gone. Raises ApiError."""
+    exchange = _exchange(service, request, slot, events)
+    try:
+        return (await exchange.all())[-1]
+    except ClientGoneError:
+        return None
+    except RefactxError as error:
+        raise api_error(error) from error
+
+
+async def streamed(service: TextService, request: Request, slot: Slot, chunks: AsyncGenerator[bytes, None]) -> Response:
+    """Return chunks, whose making uses `slot`, as a stream, which begins with the first one, or with a sign of life if
+    that takes long.
+
+    So an error before that has its status. Raises ApiError.
+    """
+    events = _exchange(service, request, slot, chunks)
+    try:
+        first = await events.next()
+    except ClientGoneError:
+        await events.close()
+        return gone(request)
+    except RefactxError as error:
+        await events.close()
+        raise api_error(error) from error
+    except BaseException:
+        await events.close()
+        raise
+    return EventStream(_body(events, first, request))
+
+
+async def reply(
+    service: TextService, request: Request, order: Order, document: Callable[[Finished], Document]
+) -> Response:
+    """Return the whole text as one document. Raises ApiError."""
+    slot = service.take_slot(order)
+    finished = await last_of(service, request, slot, _noted(service.write(order, slot), service, request, order))
+    if finished is None:
+        return gone(request)
+    if not isinstance(finished, Finished):
+        raise ApiError(500, "the text has no end")
+    return JsonReply(document(finished))
+
+
+async def stream_reply(
+    service: TextService,
+    request: Request,
+    order: Order,
+    chunks: Callable[[AsyncGenerator[Event, None]], AsyncGenerator[bytes, None]],
+) -> Response:
+    """Return a text as a stream. Raises ApiError."""
+    slot = service.take_slot(order)
+    events = _noted(service.write(order, slot), service, request, order)
+    return await streamed(service, request, slot, chunks(events))
+
+
+def _exchange(
+    service: TextService, request: Request, slot: Slot, events: AsyncGenerator[Value, None]
+) -> Exchange[Value]:
+    return Exchange(request, events, service.options.keep_alive, lambda: None if slot.is_used else slot.release())
+
+
+async def _body(events: Exchange[bytes], first: bytes | None, request: Request) -> AsyncGenerator[bytes, None]:
+    try:
+        yield first or KEEPALIVE_COMMENT
+        while True:
+            yield (await events.next()) or KEEPALIVE_COMMENT
+    except StopAsyncIteration:
+        return
+    except (ClientGoneError, CancelledError, GeneratorExit) as error:
+        gone(request)
+        if not isinstance(error, ClientGoneError):
+            raise
+    except Exception as error:  # the status was sent: the error is an event
+        found = api_error(error)
+        note(request, status=found.status, error=found.reason)
+        if found.status == ApiError(500, "").status:
+            _log.exception("a text was ended by an error")
+        yield sse(found.to_json())
+    finally:
+        await events.close()
+
+
+def note(request: Request, **fields: Any) -> None:
+    """Add fields to the line of a request in the log."""
+    request.state.log.update(fields)
+
+
+def gone(request: Request) -> Response:
+    """Return the response to a client that has gone; the log says so."""
+    note(request, status=GONE)
+    return Response(status_code=GONE)
+
+
+async def _noted(
+    events: AsyncGenerator[Event, None], service: TextService, request: Request, order: Order
+) -> AsyncGenerator[Event, None]:
+    """Yield events; the line in the log has what was asked for and what was written."""
+    logs_text = service.options.logs_text
+    if logs_text:
+        note(request, question=order.question if order.prompt is None else order.prompt)
+    async with aclosing(events):
+        async for event in events:
+            if isinstance(event, Finished):
+                note(
+                    request,
+                    prompt_tokens=event.prompt_tokens,
+                    tokens=event.tokens,
+                    facts=len(event.facts),
+                    finish_reason=event.reason,
+                )
+                if logs_text:
+                    note(request, text=event.text)
+            yield event

@@ -1,0 +1,352 @@
+"""What happens while a text is written, and what it was when it has ended.
+
+Pieces go in, deltas come out. What may be the beginning of a stop text, white space that may be the last of the text, and
+a trigger after which no fact may come, are held back until more is known. Stop texts count outside of facts alone.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from concurrent.futures import Executor, Future
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from threading import Event as Flag
+from typing import Any, Generic, Literal, TypeVar
+
+from refactx.ask.answer import MARKUP, fact_json, marker_start, statement_url
+from refactx.decoding.states import State
+from refactx.decoding.stream import FactStream, TextPiece
+from refactx.fact import Fact, LinkedFact
+from refactx.query import AnsweredQuery
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CitedFact:
+    """A fact in a text: `fact`, with its ids as `linked`.
+
+    `start`, `stop`: where it stands in the text, in code points: from the trigger before it to the end of its terminator.
+    """
+
+    fact: Fact
+    linked: LinkedFact
+    start: int
+    stop: int
+
+    @property
+    def title(self) -> str:
+        """The fact in words.
+
+        >>> from refactx.fact import Link
+        >>> parts = Link("Alaska", "Q797"), Link("capital", "P36"), Link("Juneau", "Q29445")
+        >>> fact = Fact("Alaska", "capital", "Juneau", "<Alaska> <capital> <Juneau> .", (0, 9))
+        >>> CitedFact(fact=fact, linked=LinkedFact(*parts), start=0, stop=29).title
+        'Alaska: capital: Juneau'
+        """
+        return ": ".join((self.fact.subject, self.fact.predicate, self.fact.object))
+
+    @property
+    def url(self) -> str | None:
+        """The statement on the page of its subject on Wikidata; None without ids.
+
+        >>> from refactx.fact import Link
+        >>> parts = Link("Alaska", "Q797"), Link("capital", "P36"), Link("Juneau", "Q29445")
+        >>> fact = Fact("Alaska", "capital", "Juneau", "<Alaska> <capital> <Juneau> .", (0, 9))
+        >>> CitedFact(fact=fact, linked=LinkedFact(*parts), start=0, stop=29).url
+        'https://www.wikidata.org/wiki/Q797#P36'
+        """
+        return statement_url(self.linked)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fact as `refactx ask --json` prints it, with `span` and `statement_url`."""
+        return {**fact_json(self.fact, self.linked), "span": [self.start, self.stop], "statement_url": self.url}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delta:
+    """The next piece of a text. `in_fact`: it is part of a fact; `fact`: the one that ends with it; `is_reasoning`: it
+    stands before the answer, and is no part of the content."""
+
+    text: str
+    in_fact: bool = False
+    fact: CitedFact | None = None
+    is_reasoning: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A text that has ended.
+
+    `text`: all of it; `answer`: its final answer, empty if there is none; `answer_start`: where the marker before it
+    begins; `facts`: those in it; `queries`: those in it with their answers; `unknown`: whether the
+    answer is that the facts do not tell; `told`: as in `refactx.Answer`.
+    """
+
+    text: str
+    answer: str
+    answer_start: int
+    facts: tuple[CitedFact, ...]
+    queries: tuple[AnsweredQuery, ...]
+    unknown: bool
+    told: float | None
+    reason: Literal["stop", "length"]
+    prompt_tokens: int
+    tokens: int
+    forced_tokens: int
+    forward_passes: int
+    turns_left_out: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the field `refactx` of a response."""
+        return {
+            "answer": self.answer,
+            "unknown": self.unknown,
+            "told": None if self.told is None else round(self.told, 3),
+            "facts": [fact.to_json() for fact in self.facts],
+            "queries": [query.to_json() for query in self.queries],
+            "forward_passes": self.forward_passes,
+            "turns_left_out": self.turns_left_out,
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class Record:
+    """What logs and metrics have of a text. `seconds`: when its first piece came and when it ended, from its beginning."""
+
+    started: float = field(default_factory=time.monotonic)
+    first: float | None = None
+    finished: Finished | None = None
+
+
+Event = Delta | Finished
+
+
+class CountedStream:
+    """A streamer for one text, which counts and passes on what it is given.
+
+    `prompt_tokens`, `tokens`: how many ids the prompt had, and the text so far.
+    """
+
+    def __init__(self) -> None:
+        self.prompt_tokens = self.tokens = 0
+        self._stream: FactStream | None = None
+        self._has_ended = False
+
+    def begin(self, stream: FactStream) -> None:
+        """Begin to pass on to a stream."""
+        self._stream = stream
+
+    def put(self, value: Any) -> None:
+        """Take the ids of the prompt, then each id."""
+        self._count(value)
+        if self._stream is not None:
+            self._stream.put(value)
+
+    def put_in_state(self, value: Any, state: State) -> None:
+        """Take ids as `put` does, with the state after them."""
+        self._count(value)
+        if self._stream is not None:
+            self._stream.put_in_state(value, state)
+
+    def _count(self, value: Any) -> None:
+        if self.prompt_tokens:
+            self.tokens += len(value.flatten())
+        else:
+            self.prompt_tokens = int(value.shape[-1])
+
+    def end(self) -> None:
+        """Pass on what is left of the text."""
+        if self._stream is not None and not self._has_ended:
+            self._has_ended = True
+            self._stream.end()
+
+
+Piece = TypeVar("Piece")
+Value = TypeVar("Value")
+Work = Callable[[Callable[[Piece], None], Callable[[], bool]], Value]
+"""A function that is given what takes its pieces, and what says whether to end; it returns what came of it."""
+
+
+class LiveWork(Generic[Piece, Value]):
+    """Work that is done in a thread of `pool`. `on_end`: called in the event loop when the thread has ended."""
+
+    def __init__(self, pool: Executor, work: Work[Piece, Value], on_end: Callable[[], object] = lambda: None) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), Flag()
+        self._queue: asyncio.Queue[Piece | None] = asyncio.Queue()
+        self._on_end = on_end
+        self._future: Future[Value] = pool.submit(work, self._put, self._stop.is_set)
+        self._future.add_done_callback(lambda _: self._call(self._end))
+
+    async def bursts(self) -> AsyncIterator[list[Piece]]:
+        """Yield the pieces, those that came at a time together. Raise what the thread raised."""
+        while True:
+            burst = [await self._queue.get()]
+            while not self._queue.empty():
+                burst.append(self._queue.get_nowait())
+            pieces = [piece for piece in burst if piece is not None]
+            if pieces:
+                yield pieces
+            if len(pieces) < len(burst):
+                self._future.result()
+                return
+
+    @property
+    def value(self) -> Value:
+        """What the work returned, after the last piece."""
+        return self._future.result()
+
+    def cancel(self) -> None:
+        """Let the work end: a text does before the next pass of the model."""
+        self._stop.set()
+
+    def _put(self, piece: Piece) -> None:
+        self._call(self._queue.put_nowait, piece)
+
+    def _end(self) -> None:
+        self._queue.put_nowait(None)
+        self._on_end()
+
+    def _call(self, function: Callable[..., object], *arguments: object) -> None:
+        with suppress(RuntimeError):  # the loop was closed: nobody reads
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A fact in the text: from the trigger before it to the end of its terminator, in code points."""
+
+    fact: Fact
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """Text that is passed on. `span`: of the fact that ends with it."""
+
+    text: str
+    in_fact: bool = False
+    span: Span | None = None
+
+
+class Transcript:
+    """The text so far. `trigger`: the text before facts, empty if there are none; `stop`: texts that end it; `strips`:
+    whether it is without white space around it.
+
+    >>> transcript = Transcript("Fact:", ["END"])
+    >>> [passed.text for piece in (" a", " E", "N", "D b") for passed in transcript.add(TextPiece(piece))]
+    ['a']
+    >>> transcript.text, transcript.is_stopped
+    ('a', True)
+    """
+
+    def __init__(self, trigger: str, stop: Sequence[str] = (), *, strips: bool = True) -> None:
+        self._strips, self._trigger, self._stop = strips, trigger, [text for text in stop if text]
+        self.text, self.is_stopped = "", False
+        """What was passed on; whether a stop text has ended it."""
+        self._held = ""
+        self._begin: int | None = None  # where the fact that is being written begins
+        self._fact_end = 0
+
+    @property
+    def after_facts(self) -> tuple[int, int]:
+        """Where the text after the last fact begins, and where it ends: at a fact that is not finished, if there is one."""
+        return self._fact_end, len(self.text) if self._begin is None else self._begin
+
+    def add(self, piece: TextPiece) -> list[Passed]:
+        """Take the next piece of the generation."""
+        if self.is_stopped:
+            return []
+        return self._in_fact(piece) if piece.in_fact else self._free(piece.text)
+
+    def end(self, *, is_whole: bool) -> list[Passed]:
+        """Take note that nothing follows. `is_whole`: the text was not cut off: a trigger at its end is left out."""
+        if self.is_stopped:
+            return []
+        held = self._held.rstrip() if self._strips else self._held
+        if is_whole and self._strips and self._trigger and self.text and held.endswith(self._trigger):
+            held = held.removesuffix(self._trigger).rstrip()
+        self._held = ""
+        return self._passed(held)
+
+    def _free(self, text: str) -> list[Passed]:
+        held = self._held + text
+        if not self.text and self._strips:
+            held = held.lstrip()
+        ends = [at for at in (held.find(stop) for stop in self._stop) if at >= 0]
+        if ends:
+            self._held, self.is_stopped = "", True
+            held = held[: min(ends)]
+            return self._passed(held.rstrip() if self._strips else held)
+        keep = min(self._safe(held, stop) for stop in (self._trigger, *self._stop))
+        keep = min(keep, len(held[:keep].rstrip()))
+        self._held = held[keep:]
+        return self._passed(held[:keep])
+
+    def _in_fact(self, piece: TextPiece) -> list[Passed]:
+        passed = self._passed(self._held)
+        self._held = ""
+        text = piece.text if self.text or not self._strips else piece.text.lstrip()
+        if self._begin is None:
+            before = self.text.rstrip()
+            is_after_trigger = bool(self._trigger) and before.endswith(self._trigger)
+            self._begin = len(before) - len(self._trigger) if is_after_trigger else len(self.text)
+        self.text += text
+        if piece.fact is None:
+            return [*passed, Passed(text, in_fact=True)]
+        span = Span(piece.fact, self._begin, len(self.text))
+        self._begin, self._fact_end = None, span.stop
+        return [*passed, Passed(text, in_fact=True, span=span)]
+
+    def _passed(self, text: str) -> list[Passed]:
+        self.text += text
+        return [Passed(text)] if text else []
+
+    @staticmethod
+    def _safe(held: str, wanted: str) -> int:
+        """Return the length of `held` without what may be the beginning of `wanted`, or `wanted` itself, at its end."""
+        stripped = held.rstrip() if wanted and held.rstrip().endswith(wanted) else held
+        for size in range(min(len(wanted), len(stripped)), 0, -1):
+            if stripped.endswith(wanted[:size]):
+                return len(stripped) - size
+        return len(held)
+
+
+async def answer_alone(events: AsyncGenerator[Event, None], marker: str) -> AsyncGenerator[Event, None]:
+    """Yield the text before the last `marker` that begins a line as reasoning, and after it the final answer as content.
+
+    A marker inside a fact does not count.
+    """
+    line, held = "", ""  # of the current line: what was yielded; what is held from there on
+    async with aclosing(events):
+        async for event in events:
+            if isinstance(event, Finished):
+                if marker_start(line + held, marker) is None and held.strip():
+                    yield Delta(text=held.rstrip(), is_reasoning=True)
+                if event.answer:
+                    yield Delta(text=event.answer)
+                yield event
+                return
+            if event.in_fact:
+                if held:
+                    yield Delta(text=held, is_reasoning=True)
+                line, held = "<", ""  # no marker follows in this line
+                yield Delta(text=event.text, in_fact=True, fact=event.fact, is_reasoning=True)
+                continue
+            whole = line + held + event.text
+            at = _where(whole, marker)
+            if at > len(line):
+                yield Delta(text=whole[len(line) : at], is_reasoning=True)
+            line, held = whole[whole.rfind("\n", 0, at) + 1 : at], whole[at:]
+
+
+def _where(text: str, marker: str) -> int:
+    """Return where the last marker that begins a line begins, or what may become one at the end of the text.
+
+    >>> _where("so\\nAnswer: x", "Answer:"), _where("so\\n**Ans", "Answer:"), _where("so Ans", "Answer:")
+    (3, 5, 6)
+    """
+    at = marker_start(text, marker)
+    if at is not None:
+        return at
+    line = text[text.rfind("\n") + 1 :].lstrip(MARKUP)
+    return len(text) - (len(line) if marker.startswith(line) else 0)

@@ -1,0 +1,358 @@
+"""The engines of an index: its fact tree, its store, or whichever can answer a query.
+
+A walk is answered without a store: `SELECT ?x { wd:Q1588 wdt:P1449 ?x }` is `list <Louisiana> <nickname>`. Its rows are
+those that the store of the index gives, or the query is refused: one whose rows may be there twice has to have DISTINCT.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Literal
+
+from pyoxigraph import Literal as RdfLiteral
+from pyoxigraph import NamedNode, QueryBoolean, QuerySolutions, Store
+
+from refactx.fact import ALIAS_OF, Fact
+from refactx.index import Index
+from refactx.query import Query, QueryError, from_sparql, write_line
+from refactx.query import Result as Answer
+from refactx.query.budget import Limits
+from refactx.query.denote import denote
+from refactx.query.fact_set import FactSet
+from refactx.query.pgmr.uris import PREFIXES
+from refactx.query.sparql.writer import leaves_values_backwards
+from refactx.query.tree_facts import TreeFacts
+from refactx.query.values import parse_quantity, parse_time
+from refactx.sparql.engines.engine import (
+    EngineError,
+    EngineTimeoutError,
+    QueryRefusedError,
+    Result,
+    Rows,
+    SparqlEngine,
+    Term,
+    Worker,
+    within,
+)
+from refactx.sparql.store import StoreError, open_store
+from refactx.sparql.store.building import triples_of
+from refactx.sparql.store.triples import OWN, entity, is_compared, name_of_own, not_compared, own
+from refactx.sparql.syntax.check import Checked, check_alone, check_query, read_query
+from refactx.sparql.syntax.reader import shape_of
+from refactx.sparql.syntax.shape import Group, Shape, ShapeError
+from refactx.sparql.syntax.tokens import Token, text_of, tokens_of
+
+_WHAT = {
+    "optional": "OPTIONAL", "minus": "MINUS", "union": "UNION", "bind": "BIND", "values": "VALUES", "graph": "GRAPH",
+    "service": "SERVICE", "select": "a query within it", "group": "a group within it",
+}  # fmt: skip
+
+
+def reason_against(query: str, checked: Checked, facts: FactSet) -> str:
+    """Return why a query is refused by the tree: what it has that a walk has not."""
+    return f"the fact tree answers walks alone, and {_reason(query, checked, facts)}"
+
+
+def _reason(query: str, checked: Checked, facts: FactSet) -> str:
+    tokens = tokens_of(query)
+    try:
+        shape = shape_of(tokens)
+    except ShapeError:
+        return "this query is none"
+    if parts := list(dict.fromkeys(_parts(shape, tokens))):
+        return f"this query has {', '.join(parts)}"
+    if not checked.is_ask and len(checked.variables) != 1:
+        return f"this query asks for {len(checked.variables)} variables, a walk for one"
+    own = [token.text for token in tokens if token.kind == "iri" and token.text.startswith(f"<{OWN}")]
+    if own:
+        return f"{name_of_own(own[0][1:-1])!r} has no id, by which walks are read"
+    if unknown := _unknown(shape, tokens, facts):
+        return f"{', '.join(unknown)} {'has' if len(unknown) == 1 else 'have'} no name in the index"
+    walk = from_sparql(query, facts)
+    if walk is not None:
+        return f"{_difference(query, walk, facts)} (see `refactx query '{write_line(walk)}'`)"
+    return "the patterns of this query are no chains of triples from an entity to one variable"
+
+
+def _difference(query: str, walk: Query, facts: FactSet) -> str:
+    """Return how the rows of a query may be other ones than those of its walk."""
+    from refactx.query.sparql.reader import read_patterns
+
+    patterns = read_patterns(query)
+    if patterns is not None and any(condition.is_text for condition in patterns.conditions):
+        return "this query compares text, which walks do in any case of letters"
+    if patterns is not None and patterns.limit and patterns.order is None:
+        return "this query has LIMIT without ORDER BY"
+    if patterns is not None and not (patterns.ask or patterns.distinct or patterns.has_one_row_each()):
+        return "this query may have equal rows, which a walk has not: write DISTINCT"
+    if leaves_values_backwards(walk, facts):
+        return "this query may go backwards from a value, which has no facts in walks"
+    return "a property of this query has an inverse property (P1696), whose facts a walk has too"
+
+
+def _parts(shape: Shape, tokens: list[Token]) -> Iterator[str]:
+    if shape.where is not None:
+        yield from _kinds(shape.where)
+    for triple in shape.triples:
+        if text_of(tokens, triple.path)[:1] in ("?", "$"):
+            yield "a variable in place of a property"
+    words = [tokens[at].upper for at in range(*shape.modifiers)]
+    yield from (word for word in ("HAVING", "OFFSET", "VALUES") if word in words)
+
+
+def _kinds(group: Group) -> Iterator[str]:
+    for element in group.elements:
+        if element.kind in _WHAT:
+            yield _WHAT[element.kind]
+        for inner in element.groups:
+            yield from _kinds(inner)
+
+
+def _unknown(shape: Shape, tokens: list[Token], facts: FactSet) -> list[str]:
+    """Return the ids of a query that the index does not name."""
+    ids = dict[str, str]()
+    for token in tokens[shape.prologue[1] :]:
+        prefix, _, local = token.text.partition(":")
+        for known in ("wd", "wdt"):
+            iri = PREFIXES[known]
+            if token.kind == "name" and prefix == known:
+                ids.setdefault(local, token.text)
+            elif token.kind == "iri" and token.text.startswith(f"<{iri}"):
+                ids.setdefault(token.text[1 + len(iri) : -1], token.text)
+    named = facts.names(list(ids))
+    return [text for id_, text in ids.items() if id_ not in named]
+
+
+SECONDS = 60.0
+"""The most time of a query, if none is given."""
+ADVICE = "build a store of the index (`refactx store build`), or ask an endpoint (--endpoint)"
+_LIMITS = Limits(members=1_000_000, reads=20_000_000, facts=0)
+_COUNT = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
+
+
+def _has_distinct_rows(query: str, walk: Query) -> bool:
+    """Return whether no row of a query is there twice, as no member of its walk is."""
+    if walk.head != "list":
+        return True
+    from refactx.query.sparql.reader import read_patterns
+
+    patterns = read_patterns(query)
+    return patterns is not None and (patterns.distinct or patterns.has_one_row_each())
+
+
+class _ComparedFacts(TreeFacts):
+    """Facts without dates that SPARQL does not compare, where a walk compares them."""
+
+    def __init__(self, facts: TreeFacts, walk: Query) -> None:
+        self.__dict__.update(vars(facts))
+        last = [(which.hops or walk.hops)[-1:] for which in walk.which if which.operator in ("equals", "over", "under")]
+        found = facts.describe([hop.predicate for hops in last for hop in hops])
+        kinds = {name: one.kind for name, one in found.items() if one.kind in ("time", "literal", "mixed")}
+        self._compared = {name: kind == "time" for name, kind in kinds.items()}  # 1942 may else be a number
+        self._left_out = dict[str, str]()
+
+    @property
+    def note(self) -> str:
+        """What is to be said of the dates that were left out."""
+        return "; ".join(not_compared(f"<{name}>", text) for name, text in self._left_out.items())
+
+    def objects(self, subjects: Sequence[str], predicate: str) -> Iterator[tuple[str, str]]:
+        for subject, value in super().objects(subjects, predicate):
+            is_time = predicate in self._compared and parse_time(value) is not None
+            if not is_time or is_compared(value) or not (self._compared[predicate] or parse_quantity(value) is None):
+                yield subject, value
+            else:
+                self._left_out.setdefault(predicate, value)
+
+
+class TreeEngine:
+    """An engine on an open index, which it does not close. Several threads may use it."""
+
+    name = "tree"
+
+    def __init__(self, index: Index, advice: str = ADVICE) -> None:
+        """`advice`: what to do if a query is refused, for the error."""
+        self._index, self._facts, self._advice = index, TreeFacts(index), advice
+
+    def run(self, query: str, *, limit: int | None = None, seconds: float | None = None) -> Result:
+        """Run a SELECT or ASK, as `refactx.sparql.engines.SparqlEngine` says. One that is no walk is refused.
+
+        Raises InputError if rdflib is not installed, and as `Index.children` does.
+        """
+        query, begun = read_query(query), time.monotonic()
+        check_alone(query)
+        seconds = SECONDS if seconds is None else seconds
+        try:
+            checked, walk = within(seconds, lambda: self._read(query))
+        except TimeoutError:
+            raise EngineTimeoutError(
+                f"to read the query takes more than {seconds:g} s: write less, or give it more time (--timeout)"
+            ) from None
+        limits = replace(_LIMITS, seconds=max(0.0, begun + seconds - time.monotonic()))
+        facts = _ComparedFacts(self._facts, walk)
+        answer = self._answer(walk, facts, limits)
+        if not answer.is_complete and walk.head != "list":
+            raise EngineTimeoutError(
+                f"the fact tree cannot answer this query: {answer.reason}: give it more time (--timeout)"
+            )
+        if walk.head == "ask":
+            return bool(answer.truth)
+        return replace(self._rows(walk, answer, checked, limit), note=facts.note)
+
+    def close(self) -> None:
+        """Do nothing: the index stays open."""
+
+    def _read(self, query: str) -> tuple[Checked, Query]:
+        """Return the walk that a query is, or raise QueryRefusedError."""
+        checked = check_query(query)
+        walk = from_sparql(query, self._facts, exact=True)
+        if walk is None or not (checked.is_ask or (len(checked.variables) == 1 and _has_distinct_rows(query, walk))):
+            raise QueryRefusedError(f"{reason_against(query, checked, self._facts)}: {self._advice}")
+        return checked, walk
+
+    def _answer(self, walk: Query, facts: TreeFacts, limits: Limits) -> Answer:
+        try:
+            return denote(walk, facts, limits)
+        except QueryError as error:
+            if walk.head in ("list", "most", "least") and self._is_empty(walk, limits):
+                return Answer()
+            raise QueryRefusedError(f"the fact tree cannot answer this query: {error}: {self._advice}") from None
+
+    def _is_empty(self, walk: Query, limits: Limits) -> bool:
+        """Return whether a walk has no rows: it is no error that no member has a predicate, as in walks it is."""
+        try:
+            members = denote(replace(walk, head="count", by=None, limit=1), self._facts, limits)
+            if members.count == 0 and members.is_complete:
+                return True
+            if walk.by is None:
+                return False
+            listed = denote(replace(walk, head="list", by=None, limit=1), self._facts, limits)
+            return listed.is_complete and not any(self._facts.counts(listed.values, walk.by.predicate))
+        except QueryError:
+            return False
+
+    def _rows(self, walk: Query, answer: Answer, checked: Checked, limit: int | None) -> Rows:
+        if walk.head == "count":
+            return Rows(checked.variables, [(RdfLiteral(str(answer.count), datatype=_COUNT),)])
+        terms = self._terms(walk, answer.values[:limit])
+        is_cut = limit is not None and len(answer.values) > limit
+        return Rows(checked.variables, [(term,) for term in terms], is_cut or not answer.is_complete, answer.reason)
+
+    def _terms(self, walk: Query, values: Sequence[str]) -> list[Term]:
+        """Return the terms of members, as the triples of the last hop have them."""
+        last = walk.hops[-1]
+        described = self._facts.describe([last.predicate]).get(last.predicate)
+        if last.predicate == ALIAS_OF or (described is not None and described.inverse):
+            return self._entities(values)
+        triples = triples_of(self._index, self._index.ids_of)
+        facts = [Fact("", last.predicate, value, "", (0, 0)) for value in values]
+        found = [
+            triple.object if triple is not None else own(fact.object)
+            for triple, fact in zip(triples.of(facts), facts, strict=True)
+        ]
+        if last.closure == "*" and walk.start in values:  # the start itself, which may be no object
+            at = list(values).index(walk.start)
+            found[at] = self._entities([walk.start])[0]
+        return found
+
+    def _entities(self, names: Sequence[str]) -> list[Term]:
+        ids = self._facts.ids(names)
+        return [entity(ids[name]) if name in ids else own(name) for name in names]
+
+
+_AT_ONCE = 1024
+_OF_DATES = re.compile(r"\bFILTER\b.*(?:dateTime|\b(?:YEAR|MONTH|DAY|NOW)\s*\()", re.IGNORECASE | re.DOTALL)
+
+
+class StoreEngine:
+    """An engine on a store. Several threads may use it; queries with a time limit wait for each other.
+
+    By default a query has all the time it needs. One that takes too long, or is interrupted, uses a core until it ends or
+    the process does: pyoxigraph cannot stop one that has found no row yet.
+    """
+
+    name = "store"
+
+    def __init__(
+        self, store: Store, on_close: Callable[[], object] = lambda: None, odd_dates: Mapping[str, str] | None = None
+    ) -> None:
+        """`on_close`: called by `close`; `odd_dates`: dates that are not compared, one for each IRI of a predicate."""
+        self._store, self._on_close, self._odd_dates = store, on_close, odd_dates or {}
+        self._worker = Worker()
+
+    def run(self, query: str, *, limit: int | None = None, seconds: float | None = None) -> Result:
+        """Run a SELECT or ASK, as `refactx.sparql.engines.SparqlEngine` says. SERVICE is refused."""
+        query = read_query(query)
+        check_alone(query)
+        try:
+            if seconds is None:
+                return self._run(query, limit, lambda: None)
+            return self._worker.run(lambda call: self._run(query, limit, call.check), seconds)
+        except TimeoutError:
+            raise EngineTimeoutError(
+                f"the query takes more than {seconds:g} seconds on the store: give it more time (--timeout), or bind more"
+            ) from None
+        except (OSError, RuntimeError, ValueError) as error:
+            raise EngineError(f"the store cannot run this query: {' '.join(str(error).split())}") from None
+
+    def _run(self, query: str, limit: int | None, check: Callable[[], object]) -> Result:
+        used = {prefix: iri for prefix, iri in PREFIXES.items() if f"{prefix}:" in query}  # each takes 1 µs
+        try:
+            found = self._store.query(query, prefixes=used)
+        except SyntaxError as error:
+            check_query(query)
+            raise EngineError(f"the store cannot run this query: {error}") from None
+        if isinstance(found, QueryBoolean):
+            return bool(found)
+        if not isinstance(found, QuerySolutions):
+            check_query(query)  # raises, since the result is a graph
+            raise QueryRefusedError("the result of this query has no rows: write SELECT or ASK")
+        variables = tuple(variable.value for variable in found.variables)
+        rows = list[tuple[Term | None, ...]]()
+        wanted = None if limit is None else limit + 1
+        while some := [
+            tuple(row) for row in islice(found, _AT_ONCE if wanted is None else min(_AT_ONCE, wanted - len(rows)))
+        ]:
+            rows += some
+            check()
+        is_cut = limit is not None and len(rows) > limit
+        return Rows(variables, rows[:limit], truncated=is_cut, note=self._note_on(query))
+
+    def _note_on(self, query: str) -> str:
+        """Return what is to be said of dates if a query compares some that do not compare."""
+        if not self._odd_dates or not _OF_DATES.search(query):
+            return ""
+        found = list[str]()
+        for iri, text in self._odd_dates.items():
+            name = iri.replace(PREFIXES["wdt"], "wdt:")
+            if iri in query or re.search(rf"{re.escape(name)}\b", query):
+                found.append(not_compared(name, text))
+        return "; ".join(found)
+
+    def close(self) -> None:
+        """Release the store."""
+        self._worker.close()
+        self._on_close()
+
+
+EngineName = Literal["auto", "tree", "store"]
+
+
+def open_engine(index: Index, name: EngineName = "auto") -> SparqlEngine:
+    """Open an engine on an index, which it does not close.
+
+    `auto`: the store if the index has one that has just what the index has; else the tree.
+
+    Raises StoreError, which says what to run, for `store` if there is no such store; and as `Index.refresh` does.
+    """
+    if name == "tree":
+        return TreeEngine(index)
+    try:
+        store = open_store(index)
+    except StoreError as error:
+        if name == "store":
+            raise
+        return TreeEngine(index, str(error))
+    return StoreEngine(store.oxigraph, store.close, store.mark.odd_dates)
