@@ -28,22 +28,21 @@ def lazy_exports(package: str, modules: Mapping[str, str]) -> Callable[[str], An
 
 
 _REFACTX = {
-    "asking.answer": "Answer",
-    "asking.asker": "Asker",
-    "asking.options": "Generation",
-    "asking.prompt": "Prompt load_prompt",
-    "choosing.beam_search": "FactBeams",
-    "connect": "open_index",
+    "ask.answer": "Answer",
+    "ask.asker": "Asker",
+    "ask.grounded": "GroundedModel ground",
+    "ask.prompt": "Generation Prompt load_prompt",
     "decoding.machine": "Machine",
-    "decoding.partial": "Partial",
-    "engines.hf.processor": "FactLogitsProcessor",
+    "decoding.stream": "Partial",
     "engines.loading": "EngineOptions load_language_model",
+    "engines.transformers.processor": "FactLogitsProcessor",
     "fact": "Fact Link LinkedFact",
-    "grounded": "GroundedModel ground",
     "index.index": "Index",
+    "index.open": "open_index",
     "models.loading": "load_model",
-    "postgres.limits": "Limits",
-    "tree.children": "Children FactTree",
+    "postgres.entry": "Limits",
+    "selection.beams": "FactBeams",
+    "tree.tree": "Children FactTree",
 }
 _public_name = lazy_exports("refactx", _REFACTX)
 

@@ -23,26 +23,26 @@ LAYERS = """
     eval       server
     mcp
     nl2sparql
-    asking     sparql
-    grounded   ingest
-    writing
-    choosing   share
+    sparql
+    ask        ingest
+    selection  share
     engines    query
-    connect
     index
     decoding   models    postgres
     tokenizer
-    tree       sql       prompts    paths    extras
-    fact       errors    exports   entity_ids
+    tree       sql       prompts    paths
+    lazy
+    fact       errors    entity_ids
 """
 INGEST_LAYERS = """
     ingest(the face)
-    new_index    change    retokenisation  compaction    cluster
-    pipeline     publish
-    knowledge    segment      hubs
+    change
+    new_index    retokenisation  compaction    cluster
+    publish
+    knowledge    segment
     parsers      encoding
-    change_note  manifest  disk            work_database
-    sources      selection report          resources      progress   small   work_folder   parallel
+    work
+    sources      selection report          parallel
 """
 LIBRARIES = {  # where a library may be imported; a prefix of a module's name
     "torch": ("refactx.engines.transformers", "refactx.engines.vllm", "refactx.models", "refactx.ask"),
@@ -72,7 +72,7 @@ LIBRARIES = {  # where a library may be imported; a prefix of a module's name
     "sentence_transformers": ("refactx.sparql.memory.opening",),
 }
 LINES_OF_A_MODULE = 700
-LINES_OF_A_FACE = 40
+LINES_OF_A_FACE = 48
 
 
 ROOT = Path(__file__).parent.parent
@@ -208,7 +208,7 @@ def test_modules_are_short() -> None:
 
 
 def test_packages_have_faces() -> None:
-    """A face has a docstring, the public names in at most 40 lines, and an `__all__` whose names can be imported."""
+    """A face has a docstring, the public names in at most 48 lines, and an `__all__` whose names can be imported."""
     found = {}
     for module, path in modules().items():
         if path.name != "__init__.py":

@@ -9,5 +9,4 @@ if TYPE_CHECKING:
     from refactx.ingest.segment.cutting import Packing, Shape
 
 __all__ = ["Learned", "Packing", "SegmentBuilder", "Shape", "load_segment"]
-_MODULES = {"builder": "SegmentBuilder", "load": "Learned load_segment", "packing": "Packing Shape"}
-__getattr__ = lazy_exports(__name__, _MODULES)
+__getattr__ = lazy_exports(__name__, {"builder": "Learned SegmentBuilder load_segment", "cutting": "Packing Shape"})

@@ -22,11 +22,10 @@ from refactx.query import (
     to_sparql,
     write_line,
 )
-from refactx.query.answered import AnsweredQuery
 from refactx.query.budget import Limits
 from refactx.query.denote import DEFAULT_LIMITS
 from refactx.query.fact_set import FactSet
-from refactx.query.line import is_line, write_line
+from refactx.query.line import is_line
 from refactx.query.tree_facts import TreeFacts
 from refactx.query.unknown import check_start
 from refactx.query.walk import Head

@@ -40,7 +40,7 @@ COMMANDS = {  # where each command is, and its line in the list, as its own help
     "sparql": ("sparql:sparql", "Run a SPARQL query, or convert SPARQL to text with names in place of URIs."),
     "translate": ("translate:translate", "Write the SPARQL of questions for the endpoint of a domain pack."),
     "validate": ("validate:validate", "Check a SPARQL query for the endpoint of a domain pack."),
-    "agent": ("agent:agent", "Show how questions are translated."),
+    "agent": ("translate:agent", "Show how questions are translated."),
     "pack": ("pack:pack", "Show, check and make domain packs: what translating needs to know of an endpoint."),
     "facts": ("facts:facts", "Show how facts continue after PREFIX, or all facts."),
     "index": ("index:index", "List, check, share and maintain indexes."),

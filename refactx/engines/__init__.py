@@ -7,8 +7,9 @@
 | `Row`, `RowWriter`, `Hooks`, `Picker` | a text, its writing as a generator of requests, and what that calls |
 | `FactChooser`, `Reading`, `Chosen` | the protocol of choosing facts, and what a chooser takes and returns |
 
-`refactx.engines.transformers` is the engine over Transformers, `refactx.engines.llamacpp` over llama.cpp. `refactx.engines.vllm`
-has logits processors for vLLM, which runs loops of its own. This package itself loads neither torch nor Transformers.
+`refactx.engines.transformers` is the engine over Transformers, `refactx.engines.llamacpp` over llama.cpp.
+`refactx.engines.vllm` has logits processors for vLLM, which runs loops of its own. This package itself loads neither torch
+nor Transformers.
 """
 
 from refactx.engines.engine import (

@@ -12,15 +12,21 @@ if TYPE_CHECKING:
     from refactx.nl2sparql.agent import Bounds, Event
     from refactx.nl2sparql.attempt import Attempt, Translation
     from refactx.nl2sparql.pack import Example, Pack, Pattern, SchemaTerm, built_in_packs, load_pack
+    from refactx.nl2sparql.retrieval import Retriever
     from refactx.nl2sparql.translator import TranslateOptions, Translator
     from refactx.nl2sparql.validation import Problem, Report, validate
 
-__all__ = ["Attempt", "Bounds", "Event", "Example", "Pack", "Pattern", "Problem", "Report", "SchemaTerm"]
-__all__ += ["TranslateOptions", "Translation", "Translator", "built_in_packs", "load_pack", "validate"]
-_MODULES = {
-    "agent": "Bounds Event", "attempt": "Attempt Translation",
-    "pack": "Example Pack Pattern SchemaTerm built_in_packs load_pack",
-    "translator": "TranslateOptions Translator", "validation": "Problem Report validate",
-}  # fmt: skip
+__all__ = ["Attempt", "Bounds", "Event", "Example", "Pack", "Pattern", "Problem", "Report", "Retriever"]
+__all__ += ["SchemaTerm", "TranslateOptions", "Translation", "Translator", "built_in_packs", "load_pack", "validate"]
 __dir__ = __all__.copy
-__getattr__ = lazy_exports(__name__, _MODULES)
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "agent": "Bounds Event",
+        "attempt": "Attempt Translation",
+        "pack": "Example Pack Pattern SchemaTerm built_in_packs load_pack",
+        "retrieval": "Retriever",
+        "translator": "TranslateOptions Translator",
+        "validation": "Problem Report validate",
+    },
+)

@@ -25,7 +25,7 @@ from refactx.server.http import GONE, ApiError, Slot, api_error
 from refactx.server.service import Order, TextService
 from refactx.server.texts import Event, Finished
 
-Item = TypeVar("Event")
+Item = TypeVar("Item")
 Document = dict[str, Any]
 
 

@@ -18,8 +18,13 @@ if TYPE_CHECKING:
 
 __all__ = ["LabelError", "Labelled", "Names", "SparqlGrammar", "SparqlWriter", "explain_empty", "with_iris"]
 __all__ += ["write_sparql", "written"]
-_MODULES = {
-    "decoding": "SparqlGrammar SparqlWriter write_sparql", "empty": "explain_empty",
-    "labels": "LabelError Labelled with_iris", "names": "Names", "results": "written",
-}  # fmt: skip
-__getattr__ = lazy_exports(__name__, _MODULES)
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "decoding": "SparqlGrammar SparqlWriter write_sparql",
+        "empty": "explain_empty",
+        "labels": "LabelError Labelled with_iris",
+        "names": "Names",
+        "results": "written",
+    },
+)

@@ -34,10 +34,13 @@ if TYPE_CHECKING:
 __all__ = ["BuildResult", "Choice", "Encoder", "Entry", "FactFeasibility", "Feasible", "Memory", "MemoryResolver"]
 __all__ += ["MemoryWithout", "NameMemory", "Near", "Pair", "Pattern", "Refused", "Resolved", "Threshold", "Thresholds"]
 __all__ += ["VectorMemory", "best_threshold", "build_memory", "load_encoder", "open_memory", "patterns_of"]
-_MODULES = {
-    "building": "BuildResult build_memory", "choices": "Choice Refused Resolved", "encoders": "load_encoder",
-    "entry": "Encoder Entry Memory Near", "feasibility": "FactFeasibility Feasible", "name_memory": "NameMemory",
-    "opening": "open_memory", "patterns": "Pattern patterns_of", "resolver": "MemoryResolver",
-    "thresholds": "Pair Threshold Thresholds best_threshold", "vector_memory": "VectorMemory", "without": "MemoryWithout",
-}  # fmt: skip
-__getattr__ = lazy_exports(__name__, _MODULES)
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "entry": "Choice Encoder Entry Memory Near Pair Refused Resolved Threshold Thresholds best_threshold",
+        "name_memory": "MemoryWithout NameMemory",
+        "opening": "load_encoder open_memory",
+        "resolver": "FactFeasibility Feasible MemoryResolver Pattern patterns_of",
+        "vector_memory": "BuildResult VectorMemory build_memory",
+    },
+)

@@ -33,8 +33,11 @@ if TYPE_CHECKING:
 
 __all__ = ["POLICIES", "CancellableModel", "EngineTextModel", "Policy", "PolicyName", "PolicyParts", "SparqlPrompt"]
 __all__ += ["TextModel", "Written", "load_sparql_prompt", "make_policy", "model_at"]
-_MODULES = {
-    "engine_model": "EngineTextModel", "making": "PolicyParts make_policy model_at",
-    "policy": "POLICIES CancellableModel Policy PolicyName TextModel Written", "prompt": "SparqlPrompt load_sparql_prompt",
-}  # fmt: skip
-__getattr__ = lazy_exports(__name__, _MODULES)
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "engine_model": "EngineTextModel",
+        "policy": "POLICIES CancellableModel Policy PolicyName SparqlPrompt TextModel Written load_sparql_prompt",
+        "writers": "PolicyParts make_policy model_at",
+    },
+)

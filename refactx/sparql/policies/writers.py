@@ -20,12 +20,11 @@ from refactx.query.pgmr.index_names import split_name
 from refactx.query.pgmr.mentions import kind_of
 from refactx.query.pgmr.uris import ID, NAMESPACES, split_uri
 from refactx.query.tree_facts import TreeFacts
-from refactx.query.walk import QueryError
 from refactx.selection.queries import Candidate
 from refactx.sparql.engines.engine import QueryRefusedError, SparqlSyntaxError
 from refactx.sparql.ids import ids_of
 from refactx.sparql.labels import LabelError, Labelled, has_labels, with_iris
-from refactx.sparql.memory import FactFeasibility, Memory, MemoryResolver, Refused, Thresholds, open_memory
+from refactx.sparql.memory import FactFeasibility, MemoryResolver, Refused, open_memory
 from refactx.sparql.memory.entry import Choice, Entry, Memory, Near, Thresholds, entry_of, has_label, is_described
 from refactx.sparql.memory.name_memory import NameMemory
 from refactx.sparql.memory.resolver import Feasible
