@@ -2,8 +2,8 @@
 
 The ids of a pass, of all its sequences and trees, follow one another in a batch of one row. Each has its own
 position, and an attention mask of four dimensions lets it see the ids of its own sequence alone (as for the drafts of
-Miao et al., SpecInfer, arXiv 2305.09781). Keys and values are in cells that sequences share: a prefix that many texts begin with is
-computed and stored once.
+Miao et al., SpecInfer, arXiv 2305.09781). Keys and values are in cells that sequences share: a prefix that many texts
+begin with is computed and stored once.
 
 A cell is a place in a buffer of each layer. A pass writes its ids into free cells, and attends to a window of the buffer:
 what each id may see there is the attention mask's matter. So nothing is copied when sequences fork, end or grow.
