@@ -12,10 +12,9 @@ from pyoxigraph import Literal, NamedNode, QueryBoolean, RdfFormat, Store
 from refactx.fact import clean_part
 from refactx.ingest.parsers.values import format_literal
 from refactx.query.answered import answer_query
-from refactx.query.budget import Limits
-from refactx.query.fact_set import FactSet
+from refactx.query.language import FactSet, Query, QueryError
+from refactx.query.sets import Limits
 from refactx.query.sparql import PREFIXES
-from refactx.query.walk import Query, QueryError
 
 Answer = bool | frozenset[str]
 

@@ -13,8 +13,7 @@ from pyoxigraph import Store
 
 from bench.gold_walks.answers import Answer, answer_of_store
 from refactx.query.answered import answer_query
-from refactx.query.fact_set import FactSet
-from refactx.query.walk import Query
+from refactx.query.language import FactSet, Query
 
 SAME, NO_WALK, REFUSED, TIE, OTHER = "same", "no walk", "refused", "tie", "other"
 INVERSE, LIMIT, ROWS = "inverse property", "limit", "rows"

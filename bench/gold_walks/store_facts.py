@@ -8,7 +8,7 @@ from pyoxigraph import Literal, NamedNode, Quad, Store
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, clean_part
 from refactx.ingest.knowledge.inverse import inverse_of
 from refactx.ingest.parsers.values import DATES, DECIMALS, format_literal
-from refactx.query.fact_set import Predicate, ValueKind
+from refactx.query.language import Predicate, ValueKind
 from refactx.query.sparql import PREFIXES
 
 LABEL, ALT_LABEL = NamedNode(PREFIXES["rdfs"] + "label"), NamedNode(PREFIXES["skos"] + "altLabel")
@@ -17,7 +17,7 @@ _INVERSE_PROPERTY = NamedNode(PREFIXES["wdt"] + "P1696")
 
 
 class StoreFacts:
-    """The facts of a store of Wikidata's claims (`refactx.query.fact_set.FactSet`), with inverse facts and aliases.
+    """The facts of a store of Wikidata's claims (`refactx.query.language.FactSet`), with inverse facts and aliases.
 
     `hub`: an object with more subjects by one property has no inverse facts by it.
     """

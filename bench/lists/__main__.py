@@ -17,9 +17,8 @@ from bench.lists.questions import ListQuestion, draw_questions, record_of
 from refactx.eval.answers import Gold
 from refactx.eval.metrics import score
 from refactx.query.answered import answer_query
-from refactx.query.fact_set import FactSet
-from refactx.query.line import read_line
-from refactx.query.tree_facts import TreeFacts
+from refactx.query.facts import TreeFacts
+from refactx.query.language import FactSet, read_line
 
 
 @click.command()

@@ -10,8 +10,8 @@ from refactx.index.index import Index
 from refactx.postgres.catalogue import read_hubs
 from refactx.postgres.database import Database
 from refactx.query import TreeFacts, answer_query
+from refactx.query.language import Hop, Query
 from refactx.query.sets import Triple
-from refactx.query.walk import Hop, Query
 
 Value = TypeVar("Value")
 Prefix = tuple[str, str]

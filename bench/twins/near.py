@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from refactx.fact import ALIAS
-from refactx.query.fact_set import FactSet
+from refactx.query.language import FactSet
 from refactx.query.values import bare_name
 
 CLASS = ("P31", "P279")

@@ -5,7 +5,7 @@ from decimal import Decimal
 from string import capwords
 
 from refactx.fact import ALIAS, ALIAS_OF
-from refactx.query.fact_set import FactSet
+from refactx.query.language import FactSet
 from refactx.query.values import bare_name, parse_quantity
 
 LONGEST = 8

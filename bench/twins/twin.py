@@ -9,12 +9,10 @@ from typing import Any
 
 from bench.twins.near import near_objects
 from bench.twins.text import Span, find_name, find_number, like, replace_span
-from refactx.query.denote import denote
-from refactx.query.fact_set import FactSet
-from refactx.query.line import write_line
+from refactx.query.evaluate import denote
+from refactx.query.language import FactSet, Query, QueryError, Which, write_line
 from refactx.query.sparql import from_sparql
 from refactx.query.values import bare_name, parse_quantity
-from refactx.query.walk import Query, QueryError, Which
 
 NEAREST = 10
 """One of this many nearest objects is taken."""

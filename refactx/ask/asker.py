@@ -22,7 +22,7 @@ from refactx.engines.engine import LanguageModel
 from refactx.errors import InputError, ModelError, RefactxError
 from refactx.fact import Fact, LinkedFact, clean_part
 from refactx.models.loading import check_chat_template
-from refactx.query.fact_set import FactSet
+from refactx.query.language import FactSet
 from refactx.selection.beams import FactBeams
 from refactx.selection.channel import Channel, ChannelOptions
 from refactx.selection.mentions import FoldedTokens
@@ -145,7 +145,7 @@ class Channels:
 def _facts_of(index: FactSource) -> FactSet | None:
     """Return the facts of an index as queries need them; None for other sources of facts."""
     from refactx.index.index import Index  # imports psycopg, which a program with another source may not need
-    from refactx.query.tree_facts import TreeFacts
+    from refactx.query.facts import TreeFacts
 
     return TreeFacts(index) if isinstance(index, Index) else None
 

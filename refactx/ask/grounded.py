@@ -32,7 +32,7 @@ from refactx.engines.writer import Sampling
 from refactx.errors import InputError, ModelError, RefactxError
 from refactx.fact import Fact
 from refactx.query.decoding import QueryGrammar
-from refactx.query.tree_facts import TreeFacts
+from refactx.query.facts import TreeFacts
 from refactx.selection.beams import FactBeams, choose_strategy
 from refactx.selection.channel import Channel
 

@@ -22,13 +22,10 @@ from refactx.query import (
     to_sparql,
     write_line,
 )
-from refactx.query.budget import Limits
-from refactx.query.denote import DEFAULT_LIMITS
-from refactx.query.fact_set import FactSet
-from refactx.query.line import is_line
-from refactx.query.tree_facts import TreeFacts
-from refactx.query.unknown import check_start
-from refactx.query.walk import Head
+from refactx.query.evaluate import DEFAULT_LIMITS, check_start
+from refactx.query.facts import TreeFacts
+from refactx.query.language import FactSet, Head, is_line
+from refactx.query.sets import Limits
 from refactx.selection.channel import Channel
 from refactx.selection.mentions import Mentions
 from refactx.selection.queries import Candidate

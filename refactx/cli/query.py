@@ -18,9 +18,9 @@ from refactx.errors import InputError, RefactxError, without_password
 from refactx.fact import Link, LinkedFact, counted, line, visible
 from refactx.index.index import Index
 from refactx.query import AnsweredQuery, QueryError, read_line, resolve, to_sparql, write_line
-from refactx.query.denote import DEFAULT_LIMITS
-from refactx.query.line import is_line
-from refactx.query.tree_facts import TreeFacts
+from refactx.query.evaluate import DEFAULT_LIMITS
+from refactx.query.facts import TreeFacts
+from refactx.query.language import is_line
 from refactx.query.values import bare_name
 from refactx.sparql.engines import Rows
 from refactx.sparql.memory import Choice

@@ -257,7 +257,7 @@ def _walks(loaded: "LanguageModel", index: Any) -> "Callable[[Task], str | None]
     """Return what writes the likeliest walk of an index that was not tried before."""
     from refactx.ask.asker import Asker
     from refactx.nl2sparql.translator import WalkWriter
-    from refactx.query.tree_facts import TreeFacts
+    from refactx.query.facts import TreeFacts
 
     asker = Asker(loaded, loaded.tokenizer, index)
     return WalkWriter(asker.ask, asker.query, TreeFacts(index)).write

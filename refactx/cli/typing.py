@@ -12,9 +12,9 @@ from refactx.cli.views import standard_input
 from refactx.errors import RefactxError
 from refactx.fact import ALIAS
 from refactx.index.index import Index
+from refactx.query.facts import TreeFacts
+from refactx.query.language import HEADS, OPERATORS, Hop, Query
 from refactx.query.resolve import resolve
-from refactx.query.tree_facts import TreeFacts
-from refactx.query.walk import HEADS, OPERATORS, Hop, Query
 from refactx.sparql.completion import completions
 from refactx.sparql.names import Names
 from refactx.sparql.syntax import tokens_of

@@ -205,7 +205,7 @@ def _checks(
 
     def check(lines: Collection[str]) -> dict[str, Checked]:
         from refactx.index.open import open_index
-        from refactx.query.tree_facts import TreeFacts
+        from refactx.query.facts import TreeFacts
 
         with open_index(options.index, options.db) as index:
             facts = TreeFacts(index)

@@ -15,7 +15,7 @@ from refactx.nl2sparql.prompting import Task, conversation, with_prefixes
 from refactx.nl2sparql.retrieval import Retrieved, Retriever
 from refactx.nl2sparql.validation import Report, validate
 from refactx.query import Hop, Query, QueryError, to_sparql
-from refactx.query.fact_set import FactSet
+from refactx.query.language import FactSet
 from refactx.query.values import bare_name
 from refactx.sparql.engines import SparqlEngine
 from refactx.sparql.policies import TextModel

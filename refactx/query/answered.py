@@ -4,13 +4,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from refactx.fact import Link, LinkedFact
-from refactx.query.budget import Limits
-from refactx.query.denote import DEFAULT_LIMITS, Result, denote
-from refactx.query.fact_set import FactSet
-from refactx.query.line import write_line
+from refactx.query.evaluate import DEFAULT_LIMITS, Result, denote
+from refactx.query.language import FactSet, Query, QueryError, write_line
+from refactx.query.sets import Limits
 from refactx.query.sparql import to_sparql
 from refactx.query.values import bare_name
-from refactx.query.walk import Query, QueryError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +69,7 @@ class AnsweredQuery:
 def answer_query(
     query: Query, facts: FactSet, limits: Limits = DEFAULT_LIMITS, told: float | None = None
 ) -> AnsweredQuery:
-    """Answer a query, with ids and SPARQL. Raises as `refactx.query.denote.denote` does."""
+    """Answer a query, with ids and SPARQL. Raises as `refactx.query.evaluate.denote` does."""
     result = denote(query, facts, limits)
     predicates = facts.describe(list({predicate for _, predicate, _ in result.facts}))
     names = {part for subject, _, object_ in result.facts for part in (subject, object_)}

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
-from refactx.query.fact_set import FactSet
+from refactx.query.language import FactSet, Hop, Query, Which
 from refactx.query.values import parse_quantity, parse_time
-from refactx.query.walk import Hop, Query, Which
 
 COMPARED = 20
 """The most entities of a label whose facts are counted."""

@@ -1,12 +1,82 @@
-"""Sets of members, each with the facts by which it was reached, and hops from one set to the next."""
+"""Sets of members, each with the facts by which it was reached, and hops from one set to the next.
 
+`list <human> <has instance> which <director of> <X>` is read from X: the humans are too many, and a hub has no list of
+them. What is read from the other side are candidates; all filters decide them again.
+"""
+
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
 
-from refactx.query.budget import Budget
-from refactx.query.fact_set import FactSet, ValueKind
-from refactx.query.walk import Hop, QueryError
+from refactx.query.language import FactSet, Hop, QueryError, ValueKind, Which
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of an answer to a query.
+
+    `members`: the most members of a set; `reads`: the most facts that are read on the way, for all sets and filters;
+    `facts`: the most facts that are shown as proof; `seconds`: the most time; `scanned`: the most facts of an index that
+    is scanned as a whole for those of hubs.
+
+    An answer beyond them is a part of the whole one, and says so; what needs all members is refused.
+    """
+
+    members: int = 20_000
+    reads: int = 500_000
+    facts: int = 100
+    seconds: float = 10.0
+    scanned: int = 5_000_000
+
+
+class Budget:
+    """What is left of limits. `reason`: the limit that was reached first; empty if none was."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits, self.reason, self._is_spent = limits, "", False
+        self._end, self._reads = time.monotonic() + limits.seconds, limits.reads
+
+    def spend(self, reads: int = 0) -> bool:
+        """Take some reads, and return whether anything is left: else nothing more should be read.
+
+        >>> budget = Budget(Limits(reads=3))
+        >>> budget.spend(2), budget.spend(2), budget.spend(), budget.reason
+        (True, False, False, 'more than 3 facts have to be read')
+        """
+        self._reads -= reads
+        if self._reads < 0:
+            self._stop(f"more than {self.limits.reads:,} facts have to be read")
+        elif time.monotonic() > self._end:
+            self._stop(f"it takes more than {self.limits.seconds:g} seconds")
+        return not self._is_spent
+
+    def half(self) -> "Budget":
+        """Return a budget with half of what is left, and no scan, for an attempt that may fail."""
+        seconds = (self._end - time.monotonic()) / 2
+        limits = replace(self.limits, reads=self._reads // 2, seconds=seconds, scanned=0)
+        return Budget(limits)
+
+    def scan(self, lookups: float = 0.2) -> "Budget":
+        """Return a budget for a scan, which leaves a share of the time to look up what its members lead to."""
+        return Budget(replace(self.limits, seconds=(self._end - time.monotonic()) * (1 - lookups)))
+
+    def settle(self, scan: "Budget") -> None:
+        """Take a scan into account: a part of its facts may be missing."""
+        if scan.reason:
+            self.reason = self.reason or f"all facts cannot be scanned in {self.limits.seconds:g} seconds"
+
+    def admits(self, members: int) -> bool:
+        """Return whether a set may have so many members."""
+        if members > self.limits.members:
+            self.reason = self.reason or f"a set has more than {self.limits.members:,} members"
+            return False
+        return True
+
+    def _stop(self, reason: str) -> None:
+        self.reason, self._is_spent = self.reason or reason, True
+
 
 Triple = tuple[str, str, str]
 LITERALS: tuple[ValueKind, ...] = ("time", "quantity", "coordinates", "text", "literal")
@@ -190,3 +260,76 @@ class Walks:
         if len(subjects) > 1:
             self.facts.counts(subjects, predicate)  # looks up all hubs at once, before each is asked for
         return {subject for subject in subjects if self.facts.is_hub(subject, predicate)}
+
+
+FEW = 64
+"""With at most this many members there is nothing to save."""
+FEWER = 8
+"""The other side is taken if it has this many times fewer members: each of them is looked up besides."""
+
+_UNKNOWN = 1 << 60
+"""A number of candidates that is not known: over all limits."""
+
+
+def read_base(walks: Walks, start: str, hops: Sequence[Hop], which: Sequence[Which]) -> Members:
+    """Return the set to which the hops lead from the start; members that no filter can admit may be missing.
+
+    Raises QueryError if a hub's facts are needed.
+    """
+    if len(hops) != 1 or hops[0].closure:
+        members: Members = {start: None}
+        for hop in hops:
+            members = walks.follow(members, hop)
+        return members
+    (hop,) = hops
+    count = walks.facts.counts([start], hop.predicate)[0]
+    is_hub = walks.facts.is_hub(start, hop.predicate)
+    must = is_hub or count > walks.budget.limits.members
+    if must or count > FEW:
+        sides = [side for one in which if (side := _Side.of(walks, one)) is not None]
+        # If hubs are not known, a way over several hops may miss those of one on the way.
+        sides = [side for side in sides if is_hub or side.count < _UNKNOWN]
+        for side in sorted(sides, key=lambda side: side.count):
+            if must or side.count * FEWER < count:
+                candidates = side.candidates(walks)
+                if candidates is not None:
+                    return walks.reached(start, hop.predicate, candidates)
+    return walks.follow({start: None}, hop)
+
+
+class _Side:
+    """The way back from a filter's value. `count`: how many candidates it has, or `_UNKNOWN`."""
+
+    def __init__(self, value: str, hops: Sequence[Hop], count: int) -> None:
+        self.value, self.hops, self.count = value, hops, count
+
+    @classmethod
+    def of(cls, walks: Walks, which: Which) -> "_Side | None":
+        """Return the way back through a filter; None if there is none."""
+        if which.operator != "is" or (which.hops and walks.kind(which.hops[-1].predicate) != "entity"):
+            return None  # nothing leads back from a literal
+        # Describes what leads away from the value: an index may know the inverse of a predicate by that alone.
+        walks.facts.describe(list(walks.facts.predicates(which.value)))
+        back = [(walks.facts.inverse_of(hop.predicate), hop.closure) for hop in reversed(which.hops)]
+        hops = [Hop(predicate, closure) for predicate, closure in back if predicate is not None]
+        if len(hops) < len(back):
+            return None
+        if not hops:
+            return cls(which.value, hops, 1)
+        if len(hops) > 1 or hops[0].closure:
+            return cls(which.value, hops, _UNKNOWN)
+        if walks.facts.is_hub(which.value, hops[0].predicate):
+            return None
+        # No fact at all may mean that a hub's are missing.
+        count = walks.facts.counts([which.value], hops[0].predicate)[0]
+        return cls(which.value, hops, count) if count else None
+
+    def candidates(self, walks: Walks) -> list[str] | None:
+        """Return the members from which the hops lead to the value; None if these are not all in the index."""
+        attempt, members = Walks(walks.facts, walks.budget.half()), Members({self.value: None})
+        try:
+            for hop in self.hops:
+                members = attempt.follow(members, hop)
+        except QueryError:  # a hub
+            return None
+        return None if attempt.budget.reason else list(members)

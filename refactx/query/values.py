@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Literal
 
-from refactx.query.fact_set import ValueKind
-from refactx.query.walk import Operator, QueryError
+from refactx.query.language import Operator, QueryError, ValueKind
 
 Day = tuple[int, int, int]
 """Year, month and day. 1 BCE is the year 0, 200 BCE is -199. Days compare as the tuples do."""
@@ -109,7 +108,7 @@ def bare_name(name: str) -> str:
 class Comparison:
     """A comparison of literals (or names) with a query's value.
 
-    `operator`, `value`: as in `refactx.query.walk.Which`; `kind`: of the objects; `place`: where they come from, such
+    `operator`, `value`: as in `refactx.query.language.Which`; `kind`: of the objects; `place`: where they come from, such
     as `<age>`, for errors. Raises QueryError if objects of the kind cannot be compared so.
 
     >>> [Comparison("over", "2008", "time", "<date>").matches(day) for day in ("2008-05-01", "2009", "1956")]

@@ -16,9 +16,8 @@ from typing import Any, Self
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact, Lookups
 from refactx.engines.engine import IdPath
-from refactx.query.fact_set import FactSet
+from refactx.query.language import HEADS, OPERATORS, FactSet, Head, Operator
 from refactx.query.values import bare_name
-from refactx.query.walk import HEADS, OPERATORS, Head, Operator
 from refactx.selection.candidates import Namesake, namesakes
 
 WORDS = 8

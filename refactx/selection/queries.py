@@ -18,11 +18,9 @@ from numpy.typing import NDArray
 
 from refactx.engines.engine import Steps, TreeReading
 from refactx.fact import ALIAS_OF, DESCRIPTIONS
-from refactx.query.budget import Limits
-from refactx.query.fact_set import FactSet, Predicate
-from refactx.query.line import write_line
+from refactx.query.language import By, FactSet, Head, Hop, Predicate, Query, Which, write_line
+from refactx.query.sets import Limits
 from refactx.query.values import bare_name, parse_quantity, parse_time
-from refactx.query.walk import By, Head, Hop, Query, Which
 from refactx.selection.mentions import Mention, Mentions, QueryWords
 from refactx.selection.scores import QuestionScore
 from refactx.tokenizer import FactTokenizer

@@ -15,12 +15,10 @@ from refactx.decoding.states import Free, Lookups
 from refactx.engines.engine import Steps, TreeReading
 from refactx.fact import split_fact
 from refactx.query.answered import AnsweredQuery, answer_query
-from refactx.query.budget import Limits
-from refactx.query.denote import DEFAULT_LIMITS
-from refactx.query.fact_set import FactSet
-from refactx.query.line import TERMINATOR
+from refactx.query.evaluate import DEFAULT_LIMITS
+from refactx.query.language import TERMINATOR, FactSet, Head, Query, QueryError
+from refactx.query.sets import Limits
 from refactx.query.values import bare_name
-from refactx.query.walk import Head, Query, QueryError
 from refactx.selection.mentions import FoldedTokens, Mention, Mentions, QueryWords, find_mentions, fold
 from refactx.selection.queries import Candidate, LineScores, QuerySearch
 from refactx.selection.scores import QuestionScore

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS
 from refactx.index import Index
-from refactx.query.tree_facts import TreeFacts
+from refactx.query.facts import TreeFacts
 from refactx.query.values import bare_name
 
 LARGEST = 20_000

@@ -7,12 +7,10 @@ from support.query.check import check
 from support.query.memory_index import RowsIndex
 from support.query.twin import ASKED, Graph, SetFacts, members, with_inverse
 
-from refactx.query.budget import Budget
-from refactx.query.denote import Limits, Result, denote
-from refactx.query.fact_set import FactSet
-from refactx.query.line import read_line
-from refactx.query.tree_facts import TreeFacts
-from refactx.query.walk import Query, QueryError
+from refactx.query.evaluate import Limits, Result, denote
+from refactx.query.facts import TreeFacts
+from refactx.query.language import FactSet, Query, QueryError, read_line
+from refactx.query.sets import Budget
 
 
 @settings(max_examples=600)
@@ -30,8 +28,8 @@ def test_hubs_are_counted_read_from_the_other_side_or_refused(
     claims, query = asked
     with pytest.MonkeyPatch.context() as patch:
         if other_side:  # however few members there are
-            patch.setattr("refactx.query.sides.FEW", -1)
-            patch.setattr("refactx.query.sides.FEWER", 0)
+            patch.setattr("refactx.query.sets.FEW", -1)
+            patch.setattr("refactx.query.sets.FEWER", 0)
         check(query, SetFacts(claims, limit), claims, has_hubs=True)
 
 
@@ -41,8 +39,8 @@ def test_hubs_are_found_by_a_scan_of_all_facts(asked: tuple[Graph, Query], limit
     claims, query = asked
     with pytest.MonkeyPatch.context() as patch:
         if other_side:
-            patch.setattr("refactx.query.sides.FEW", -1)
-            patch.setattr("refactx.query.sides.FEWER", 0)
+            patch.setattr("refactx.query.sets.FEW", -1)
+            patch.setattr("refactx.query.sets.FEWER", 0)
         facts = SetFacts(claims, limit, size=len(claims))
         check(query, facts, claims, has_hubs=True, scanned=facts.facts)
 

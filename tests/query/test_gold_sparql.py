@@ -14,10 +14,9 @@ from bench.gold_walks.__main__ import compare
 from bench.gold_walks.answers import answer_of_index, answer_of_store
 from bench.gold_walks.differences import SAME
 from refactx.ingest.selection import Selection
-from refactx.query.line import read_line, write_line
+from refactx.query.facts import TreeFacts
+from refactx.query.language import QueryError, read_line, write_line
 from refactx.query.sparql import PREFIXES, from_sparql, to_sparql
-from refactx.query.tree_facts import TreeFacts
-from refactx.query.walk import QueryError
 
 WALKS = [
     ("SELECT DISTINCT ?x WHERE { wd:Q30 wdt:P47 ?x . }", "list <United States> <shares border with>"),

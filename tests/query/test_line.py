@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refactx.query.line import read_line, write_line
-from refactx.query.walk import HEADS, OPERATORS, By, Hop, Query, QueryError, Which
+from refactx.query.language import HEADS, OPERATORS, By, Hop, Query, QueryError, Which, read_line, write_line
 
 NAMES = st.sampled_from(["Ann", "by", "count", ".", "which", "a (b)", "3", "-1.5", "starts with", "52.51°N, 13.38°E"])
 HOPS = st.lists(st.builds(Hop, NAMES, st.sampled_from(["", "+", "*"])), max_size=3).map(tuple)

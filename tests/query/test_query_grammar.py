@@ -11,9 +11,9 @@ from support.query.memory_index import RowsIndex, in_segments
 from support.query.twin import CLAIMS, INVERTED, OBJECTS, Graph, SetFacts, with_inverse
 
 from refactx.decoding.states import Dead, InQuery
-from refactx.query.denote import denote
-from refactx.query.line import read_line
-from refactx.query.tree_facts import TreeFacts
+from refactx.query.evaluate import denote
+from refactx.query.facts import TreeFacts
+from refactx.query.language import read_line
 
 CUTS = st.lists(st.integers(0, 2), max_size=100)
 SEEDS = st.integers(0, 1 << 30)

@@ -8,7 +8,7 @@ from support.query.memory_index import RowsIndex
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Dead, Free, InFact, InQuery
 from refactx.errors import ModelError
-from refactx.query.line import read_line
+from refactx.query.language import read_line
 from refactx.tokenizer import FactTokenizer
 
 

@@ -29,7 +29,7 @@ from support.query.twin import (
 
 from refactx.index.index import Index
 from refactx.ingest.selection import Selection
-from refactx.query.tree_facts import TreeFacts
+from refactx.query.facts import TreeFacts
 
 SOME = st.one_of(
     st.frozensets(st.sampled_from(EVERY), min_size=1, max_size=8),
@@ -147,8 +147,8 @@ def run(url: str, folder: Path, examples: int, steps: int) -> None:
     """Run the machine, the same way each time. Sets are read from the other side where that is possible at all."""
     numbers = count(1000)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("refactx.query.sides.FEW", -1)
-        patch.setattr("refactx.query.sides.FEWER", 0)
+        patch.setattr("refactx.query.sets.FEW", -1)
+        patch.setattr("refactx.query.sets.FEWER", 0)
         run_machine(url, folder, numbers, examples, steps)
 
 

@@ -17,9 +17,9 @@ from refactx.engines.scheduler import Job, Scheduler
 from refactx.engines.writer import Abilities, Hooks, Row, RowWriter, Sampler, Sampling
 from refactx.errors import ModelError
 from refactx.query.decoding import QueryGrammar
-from refactx.query.denote import denote
-from refactx.query.line import read_line
-from refactx.query.tree_facts import TreeFacts
+from refactx.query.evaluate import denote
+from refactx.query.facts import TreeFacts
+from refactx.query.language import read_line
 from refactx.selection.plain import PlainChooser
 
 CLAIMS = frozenset(

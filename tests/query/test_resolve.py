@@ -3,9 +3,9 @@
 import pytest
 from support.query.memory_index import RowsIndex
 
-from refactx.query.line import is_line, read_line, write_line
+from refactx.query.facts import TreeFacts
+from refactx.query.language import is_line, read_line, write_line
 from refactx.query.resolve import Resolved, resolve
-from refactx.query.tree_facts import TreeFacts
 
 GRAPH = frozenset(
     [

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from support.query.claims_store import UNLIKE, rows, store_of
 from support.query.twin import ASKED, ENTITIES, Graph, SetFacts, first_by, members, with_inverse
 
-from refactx.query.line import read_line
+from refactx.query.language import Query, QueryError, read_line
 from refactx.query.sparql import from_sparql, to_sparql
-from refactx.query.walk import Query, QueryError
 
 COMPARABLE: st.SearchStrategy[tuple[Graph, Query]] = ASKED.map(
     lambda asked: (frozenset(fact for fact in asked[0] if fact[2] not in UNLIKE), asked[1])

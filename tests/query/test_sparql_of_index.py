@@ -15,10 +15,9 @@ from support.query.check import EMPTY
 from bench.gold_walks.answers import Answer, answer_of_index, answer_of_store, load
 from bench.gold_walks.differences import is_tie
 from refactx.ingest.selection import Selection
-from refactx.query.line import write_line
+from refactx.query.facts import TreeFacts
+from refactx.query.language import By, Hop, Query, QueryError, Which, write_line
 from refactx.query.sparql import from_sparql, to_sparql
-from refactx.query.tree_facts import TreeFacts
-from refactx.query.walk import By, Hop, Query, QueryError, Which
 
 ENTITIES = {f"Q{number}": name for number, name in enumerate(("Ann", "Bob", "Eve", "Eva", "Dan", "Abe"), 1)}
 LINKS = {"P1": "before", "P2": "after", "P3": "father", "P4": "mother", "P5": "child", "P6": "spouse", "P7": "employer"}

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refactx.query.fact_set import ValueKind
+from refactx.query.language import Operator, ValueKind
 from refactx.query.sparql.values import comparison, filters_of_days, lexical_day, number_text
 from refactx.query.values import Comparison, parse_time
-from refactx.query.walk import Operator
 
 DATES = st.builds(
     lambda year, rest, before: f"{year:04}{rest}" + (" BCE" if before else ""),

@@ -8,8 +8,8 @@ from support.query.check import check
 from support.query.memory_index import RowsIndex, in_segments
 from support.query.twin import ASKED, CLAIMS, ENTITIES, EVERY, PREDICATES, Graph, SetFacts, with_inverse
 
-from refactx.query.tree_facts import TreeFacts
-from refactx.query.walk import Query
+from refactx.query.facts import TreeFacts
+from refactx.query.language import Query
 from refactx.tokenizer import FactTokenizer
 
 CUTS = st.lists(st.integers(0, 2), max_size=100)
@@ -56,14 +56,14 @@ def test_the_facts_of_a_tree_are_those_of_a_set(claims: Graph, cuts: list[int], 
 def test_any_query_on_a_tree_has_the_answer_of_brute_force(asked: tuple[Graph, Query], cuts: list[int]) -> None:
     claims, query = asked
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("refactx.query.sides.FEW", -1)
-        patch.setattr("refactx.query.sides.FEWER", 0)
+        patch.setattr("refactx.query.sets.FEW", -1)
+        patch.setattr("refactx.query.sets.FEWER", 0)
         check(query, TreeFacts(RowsIndex(in_segments(with_inverse(claims), cuts))), claims)
 
 
 @pytest.mark.parametrize("kind", sorted(TOKENIZERS))
 def test_a_scan_ends_when_it_is_told_to(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("refactx.query.tree_scan.AT_ONCE", 10)
+    monkeypatch.setattr("refactx.query.facts.AT_ONCE", 10)
     claims = frozenset((f"n{number}", "p", "A") for number in range(30))
     facts = TreeFacts(RowsIndex([(1, claims)], TOKENIZERS[kind]))
     assert facts.size == len(facts.scan([("p", "A")], lambda: True)) == 30

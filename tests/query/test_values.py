@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refactx.query.fact_set import ValueKind
+from refactx.query.language import OPERATORS, QueryError, ValueKind
 from refactx.query.values import (
     Comparison,
     Coordinates,
@@ -19,7 +19,6 @@ from refactx.query.values import (
     parse_quantity,
     sort_key,
 )
-from refactx.query.walk import OPERATORS, QueryError
 
 YEARS = st.integers(1, 3000) | st.integers(1, 10**11)
 MONTHS, DAYS = st.integers(1, 12), st.integers(1, 31)

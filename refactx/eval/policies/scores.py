@@ -7,7 +7,7 @@ from typing import Any
 from refactx.eval.policies.execution import has_answer, row_f1
 from refactx.eval.question import Question
 from refactx.eval.sparql import Mode, same_query
-from refactx.query.walk import QueryError
+from refactx.query.language import QueryError
 from refactx.sparql.ids import ids_of
 
 

@@ -1,7 +1,7 @@
 """Whether a text that a policy's model wrote has a query that is not SPARQL, and how many names it has to resolve."""
 
+from refactx.query.language import QueryError
 from refactx.query.pgmr import read_pgmr
-from refactx.query.walk import QueryError
 from refactx.sparql.engines import QueryRefusedError, SparqlSyntaxError
 from refactx.sparql.policies.policy import pgmr_in, query_in
 from refactx.sparql.syntax import check_query

@@ -2,10 +2,8 @@
 
 from dataclasses import dataclass
 
-from refactx.query.denote import denote
-from refactx.query.fact_set import FactSet
-from refactx.query.line import read_line
-from refactx.query.walk import Hop, Query, QueryError
+from refactx.query.evaluate import denote
+from refactx.query.language import FactSet, Hop, Query, QueryError, read_line
 
 
 @dataclass(frozen=True, slots=True)

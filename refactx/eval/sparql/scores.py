@@ -7,7 +7,7 @@ from typing import Any
 from refactx.eval.sparql.bleu import bleu
 from refactx.eval.sparql.same import Mode, same_query
 from refactx.lazy import require
-from refactx.query.walk import QueryError
+from refactx.query.language import QueryError
 from refactx.sparql.ids import ids_of, unknown_ids
 
 

@@ -13,9 +13,9 @@ from refactx.nl2sparql.parsed import terms
 from refactx.nl2sparql.parsed.expressions import Expressions
 from refactx.nl2sparql.parsed.paths import steps_of
 from refactx.nl2sparql.parsed.query import Condition, ConditionKind, Data, Group, GroupKind, ParsedQuery, Pattern
+from refactx.query.language import QueryError
 from refactx.query.pgmr.uris import PREFIXES
 from refactx.query.sparql.parser import on_a_deep_stack, parse_text
-from refactx.query.walk import QueryError
 from refactx.sparql.engines import QueryRefusedError, SparqlSyntaxError
 from refactx.sparql.syntax.check import read_query
 

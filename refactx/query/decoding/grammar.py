@@ -19,9 +19,8 @@ from refactx.query.decoding.readings import END, Beginning, Reading
 from refactx.query.decoding.samples import Samples
 from refactx.query.decoding.slots import Begun, Slot, Subjects
 from refactx.query.decoding.units import Choices
-from refactx.query.fact_set import FactSet
-from refactx.query.line import TERMINATOR
-from refactx.query.tree_walks import Units
+from refactx.query.facts import Units
+from refactx.query.language import TERMINATOR, FactSet
 from refactx.tree.tree import NO_TOKENS, Path, Tokens
 
 TRIGGER = "Query:"

@@ -4,7 +4,7 @@ A *unit* is a word, or a name in brackets with the sign after it: `count`, `<nic
 have two readings: in `ask <Ann> <spouse>`, the predicate is a hop to the set, or one of a filter whose value follows. The
 units that may follow a line are those of all its readings, and a unit leads to the readings that have it.
 
-Each reading is one that `refactx.query.line` has too, with limits: at most two hops to the set and two in a filter, three
+Each reading is one that `refactx.query.language` has too, with limits: at most two hops to the set and two in a filter, three
 filters, and no filters of text (`starts with`, `contains`).
 """
 
@@ -12,11 +12,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from refactx.query.budget import Limits
 from refactx.query.decoding.samples import MOST_VALUES, Sample, Samples, orders_of
 from refactx.query.decoding.units import Choices, hop_of, name_of, unit_of
-from refactx.query.line import TERMINATOR
-from refactx.query.walk import HEADS, Closure, Head, Hop, Operator, Which
+from refactx.query.language import HEADS, TERMINATOR, Closure, Head, Hop, Operator, Which
+from refactx.query.sets import Limits
 
 END = TERMINATOR.strip()
 MOST_HOPS = 2

@@ -8,13 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from refactx.query.budget import Budget, Limits
 from refactx.query.decoding.memo import Memo
-from refactx.query.fact_set import FactSet, Predicate, ValueKind
-from refactx.query.filters import Filter
-from refactx.query.sets import LITERALS, Walks
+from refactx.query.evaluate import Filter
+from refactx.query.language import FactSet, Hop, Predicate, QueryError, ValueKind, Which
+from refactx.query.sets import LITERALS, Budget, Limits, Walks
 from refactx.query.values import Ordered, order_of, parse_quantity, parse_time, sort_key
-from refactx.query.walk import Hop, QueryError, Which
 
 MOST_MEMBERS = 200
 """The most members of a sample: each is looked up by itself."""

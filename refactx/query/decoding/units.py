@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from refactx.query.language import Hop
 from refactx.query.values import Ordered
-from refactx.query.walk import Hop
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from typing import Protocol
 
 from refactx.index.index import Index
 from refactx.index.names import Named
+from refactx.query.facts import TreeFacts
 from refactx.query.pgmr.index_names import full_name, split_name
 from refactx.query.pgmr.mentions import Kind, Mention, kind_of
-from refactx.query.tree_facts import TreeFacts
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from refactx.fact import DESCRIPTIONS
 from refactx.index.index import Index
+from refactx.query.facts import TreeFacts
 from refactx.query.pgmr.mentions import Mention, kind_of
-from refactx.query.tree_facts import TreeFacts
 
 
 class IndexNames:

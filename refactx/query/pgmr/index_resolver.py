@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from refactx.fact import DESCRIPTIONS
 from refactx.index.index import Index
 from refactx.index.names import Named
+from refactx.query.facts import TreeFacts
 from refactx.query.pgmr.index_lookup import Candidate, ExactLookup, FoldedLookup, Lookup
 from refactx.query.pgmr.index_names import full_name
 from refactx.query.pgmr.mentions import Mention, Refusal
-from refactx.query.tree_facts import TreeFacts
 
 SHOWN = 3
 """The most names that a refusal shows."""

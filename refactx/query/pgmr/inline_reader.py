@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 
+from refactx.query.language import QueryError
 from refactx.query.pgmr.inline import label_of, parts_around
 from refactx.query.pgmr.mentions import Kind, Mention
 from refactx.query.pgmr.prologue import Prologue
 from refactx.query.pgmr.query import PgmrQuery
 from refactx.query.pgmr.uris import DIRECT, ENTITY, NAMESPACES, PLACEHOLDER
 from refactx.query.sparql.tokens import Token, joined
-from refactx.query.walk import QueryError
 
 _EXPECTED = "expected starturi Label enduri"
 _ANY = "urn:pgmr:"

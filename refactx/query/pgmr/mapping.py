@@ -3,8 +3,8 @@
 import re
 from collections.abc import Mapping
 
+from refactx.query.language import QueryError
 from refactx.query.pgmr.mentions import Kind, Mention
-from refactx.query.walk import QueryError
 
 EXPECTED = "expected entityX = [ENT] Label [/ENT] Description, or relationY = [REL] Label [/REL] Description"
 _HEAD = re.compile(r"(?<!\S)((?:entity|relation)\w+)\s*=\s*(?=\[)", re.IGNORECASE)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from refactx.query.walk import QueryError
+from refactx.query.language import QueryError
 
 Kind = Literal["entity", "relation"]
 """An entity has an id such as Q42 (or L7, of a lexeme), a relation one such as P31, whatever its prefix."""

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from refactx.query.language import QueryError
 from refactx.query.pgmr.inline import tokens_of
 from refactx.query.pgmr.mentions import Mention, Refusal, RefusedError, Resolver, kind_of
 from refactx.query.pgmr.prologue import Prologue
 from refactx.query.pgmr.uris import ID
 from refactx.query.sparql.tokens import joined
-from refactx.query.walk import QueryError
 
 
 @dataclass(frozen=True, slots=True)

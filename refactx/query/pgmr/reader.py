@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from refactx.lazy import require
+from refactx.query.language import QueryError
 from refactx.query.pgmr.inline import tokens_of
 from refactx.query.pgmr.inline_reader import has_labels, read_inline
 from refactx.query.pgmr.mapping import EXPECTED, read_mapping
@@ -11,7 +12,6 @@ from refactx.query.pgmr.prologue import Prologue
 from refactx.query.pgmr.query import PgmrQuery
 from refactx.query.pgmr.uris import DIRECT, ENTITY, PLACEHOLDER, check_no_ids
 from refactx.query.sparql.tokens import Token, joined
-from refactx.query.walk import QueryError
 
 
 def from_pgmr(text: str, resolver: Resolver) -> str:

@@ -7,10 +7,10 @@ from rdflib import BNode, Literal, URIRef, Variable
 from rdflib.plugins.sparql import algebra
 from rdflib.plugins.sparql.parserutils import CompValue
 
+from refactx.query.language import QueryError
 from refactx.query.pgmr.inline import tokens_of
 from refactx.query.pgmr.prologue import Prologue
 from refactx.query.sparql.parser import on_a_deep_stack, parse_text
-from refactx.query.walk import QueryError
 
 Shape = tuple[Any, ...]
 """A tree of plain values. Two queries have equal shapes if they are the same query."""

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from refactx.query.language import QueryError
 from refactx.query.sparql.writer import PREFIXES as OWN_PREFIXES
-from refactx.query.walk import QueryError
 
 _WIKIDATA = "http://www.wikidata.org/"
 ENTITY, DIRECT = f"{_WIKIDATA}entity/", f"{_WIKIDATA}prop/direct/"

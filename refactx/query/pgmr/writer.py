@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from refactx.lazy import require
+from refactx.query.language import QueryError
 from refactx.query.pgmr.inline import tokens_of
 from refactx.query.pgmr.mapping import clean_mention, write_mapping
 from refactx.query.pgmr.mentions import Kind, Mention, Names, kind_of
 from refactx.query.pgmr.prologue import Prologue
 from refactx.query.pgmr.uris import ENTITY, NAMESPACES, PLACEHOLDER, Term, check_ids, split_uri
 from refactx.query.sparql.tokens import joined
-from refactx.query.walk import QueryError
 
 Dialect = Literal["block", "inline"]
 """`block`: placeholders, and a mapping block after the query; `inline`: labels in the query, `starturi Label enduri`."""

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 from pyparsing import ParseBaseException
 from rdflib.plugins.sparql.parser import parseQuery
 
+from refactx.query.language import QueryError
 from refactx.query.sparql.tokens import Lexer, Token, plain_query
-from refactx.query.walk import QueryError
 
 Value = TypeVar("Value")
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field, replace
 
+from refactx.query.language import Closure
 from refactx.query.values import Day
-from refactx.query.walk import Closure
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 from refactx.fact import DESCRIPTIONS
-from refactx.query.fact_set import FactSet
+from refactx.query.language import FactSet, Hop
 from refactx.query.sparql.patterns import Step, Term
 from refactx.query.sparql.writer import PREFIXES
-from refactx.query.walk import Hop
 
 
 class NotAWalk(Exception):  # noqa: N818  # the reason for None, within this package

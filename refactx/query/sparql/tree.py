@@ -13,11 +13,11 @@ from rdflib import Literal, URIRef, Variable
 from rdflib.paths import AlternativePath, InvPath, MulPath, SequencePath
 from rdflib.plugins.sparql import algebra
 
+from refactx.query.language import Closure, QueryError
 from refactx.query.sparql.parser import parse_text
 from refactx.query.sparql.patterns import Step, Term
 from refactx.query.sparql.values import DATES, NUMBERS, XSD, date_text, number_text
 from refactx.query.sparql.writer import PREFIXES
-from refactx.query.walk import Closure, QueryError
 
 
 class OtherPart(Exception):  # noqa: N818  # the reason for None, within this package

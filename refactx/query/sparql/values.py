@@ -10,9 +10,8 @@ from decimal import Decimal, InvalidOperation
 
 from pyoxigraph import Literal
 
-from refactx.query.fact_set import ValueKind
+from refactx.query.language import Operator, QueryError, ValueKind
 from refactx.query.values import Coordinates, Day, parse_coordinates, parse_quantity, parse_time
-from refactx.query.walk import Operator, QueryError
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 NUMBERS = frozenset(XSD + name for name in ("decimal", "integer", "long", "int", "double", "float"))

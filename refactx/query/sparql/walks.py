@@ -11,12 +11,11 @@ from dataclasses import dataclass
 
 from refactx.fact import ALIAS, ALIAS_OF
 from refactx.lazy import require
-from refactx.query.fact_set import FactSet
+from refactx.query.language import By, FactSet, Head, Hop, Operator, Query, QueryError, Which
 from refactx.query.sparql.patterns import Condition, Edge, Patterns, Step, Term
 from refactx.query.sparql.predicates import Names, NotAWalk
 from refactx.query.sparql.values import filters_of_days
 from refactx.query.sparql.writer import PREFIXES, leaves_values_backwards
-from refactx.query.walk import By, Head, Hop, Operator, Query, QueryError, Which
 
 _CLASSES = (PREFIXES["wdt"] + "P31", PREFIXES["wdt"] + "P279")
 

@@ -17,10 +17,9 @@ from itertools import count, pairwise
 from pyoxigraph import Literal
 
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS
-from refactx.query.fact_set import FactSet, ValueKind
+from refactx.query.language import FactSet, Hop, Query, QueryError, ValueKind, Which
 from refactx.query.sparql.values import comparison, is_value
 from refactx.query.values import bare_name
-from refactx.query.walk import Hop, Query, QueryError, Which
 
 PREFIXES = {
     "wd": "http://www.wikidata.org/entity/",

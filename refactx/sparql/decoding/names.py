@@ -10,7 +10,7 @@ from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, unit
 from refactx.index.index import Index
 from refactx.query.decoding.memo import Memo
 from refactx.query.decoding.slots import Begun, Subjects
-from refactx.query.tree_walks import Units
+from refactx.query.facts import Units
 from refactx.sparql.names import Names
 from refactx.tree.tree import MemoryTree, Path
 

@@ -18,12 +18,12 @@ from refactx.fact import ALIAS_OF, Fact
 from refactx.index import Index
 from refactx.query import Query, QueryError, from_sparql, write_line
 from refactx.query import Result as Answer
-from refactx.query.budget import Limits
-from refactx.query.denote import denote
-from refactx.query.fact_set import FactSet
+from refactx.query.evaluate import denote
+from refactx.query.facts import TreeFacts
+from refactx.query.language import FactSet
 from refactx.query.pgmr.uris import PREFIXES
+from refactx.query.sets import Limits
 from refactx.query.sparql.writer import leaves_values_backwards
-from refactx.query.tree_facts import TreeFacts
 from refactx.query.values import parse_quantity, parse_time
 from refactx.sparql.engines.engine import (
     EngineError,

@@ -23,9 +23,9 @@ from refactx.postgres.memory import (
     sample_properties,
     store_thresholds,
 )
+from refactx.query.facts import TreeFacts
 from refactx.query.pgmr import Mention
 from refactx.query.pgmr.index_names import split_name
-from refactx.query.tree_facts import TreeFacts
 from refactx.sparql.memory.entry import (
     FEWEST,
     MATCHES,

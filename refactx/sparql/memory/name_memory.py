@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 
 from refactx.index.index import Index
 from refactx.lazy import require
+from refactx.query.facts import TreeFacts
 from refactx.query.pgmr import IndexNames, Mention
 from refactx.query.pgmr.mentions import Kind, kind_of
-from refactx.query.tree_facts import TreeFacts
 from refactx.sparql.memory.entry import (
     LETTERS,
     Entry,

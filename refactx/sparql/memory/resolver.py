@@ -17,9 +17,9 @@ from rdflib import URIRef
 from rdflib.paths import InvPath, MulPath, SequencePath
 
 from refactx.index.index import Index
+from refactx.query.facts import TreeFacts
 from refactx.query.pgmr import Mention, PgmrQuery, Refusal, with_declarations
 from refactx.query.sparql.tree import name_of, parse_sparql
-from refactx.query.tree_facts import TreeFacts
 from refactx.sparql.memory.entry import (
     Choice,
     Entry,

@@ -18,13 +18,13 @@ from refactx.ask.chat import Message, without_thoughts
 from refactx.errors import InputError
 from refactx.fact import LinkedFact, clean_part
 from refactx.paths import read_toml
+from refactx.query.language import QueryError
 from refactx.query.pgmr import Mention, to_pgmr
 from refactx.query.pgmr.inline import tokens_of as inline_tokens
 from refactx.query.pgmr.mentions import kind_of
 from refactx.query.pgmr.prologue import Prologue
 from refactx.query.pgmr.uris import ID
 from refactx.query.sparql.tokens import joined
-from refactx.query.walk import QueryError
 from refactx.sparql.engines.engine import QueryRefusedError, SparqlSyntaxError
 from refactx.sparql.ids import ids_of
 from refactx.sparql.memory.entry import Choice, Entry, entry_of

@@ -13,13 +13,13 @@ from refactx.fact import Link, LinkedFact
 from refactx.index import Index
 from refactx.lazy import require
 from refactx.query import AnsweredQuery, QueryError, to_sparql, write_line
-from refactx.query.fact_set import FactSet
+from refactx.query.facts import TreeFacts
+from refactx.query.language import FactSet
 from refactx.query.pgmr import IndexNames, Mention, read_pgmr
 from refactx.query.pgmr import Names as PgmrNames
 from refactx.query.pgmr.index_names import split_name
 from refactx.query.pgmr.mentions import kind_of
 from refactx.query.pgmr.uris import ID, NAMESPACES, split_uri
-from refactx.query.tree_facts import TreeFacts
 from refactx.selection.queries import Candidate
 from refactx.sparql.engines.engine import QueryRefusedError, SparqlSyntaxError
 from refactx.sparql.ids import ids_of

@@ -31,7 +31,7 @@ from refactx.index import Index, Named
 from refactx.index.index import changed_sequences, fact_of
 from refactx.postgres.catalogue import find_index
 from refactx.postgres.entry import IndexMark, after_compactions
-from refactx.query.tree_facts import TreeFacts
+from refactx.query.facts import TreeFacts
 from refactx.sparql.store.folder import (
     READ_ERRORS,
     FactStore,

@@ -13,9 +13,9 @@ from itertools import pairwise
 
 from pyoxigraph import QueryBoolean, QuerySolutions, Store
 
+from refactx.query.language import QueryError
 from refactx.query.pgmr.uris import PREFIXES
 from refactx.query.sparql.tokens import plain_query
-from refactx.query.walk import QueryError
 from refactx.sparql.engines.engine import (
     EngineTimeoutError,
     QueryRefusedError,

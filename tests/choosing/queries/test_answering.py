@@ -30,9 +30,8 @@ from refactx.decoding.states import Free
 from refactx.engines.engine import TreeReading
 from refactx.fact import verbalise
 from refactx.query.answered import answer_query
-from refactx.query.line import read_line
-from refactx.query.tree_facts import TreeFacts
-from refactx.query.walk import QueryError
+from refactx.query.facts import TreeFacts
+from refactx.query.language import QueryError, read_line
 from refactx.selection.mentions import FoldedTokens, QueryWords
 from refactx.selection.query_answers import QueryAnswers, first_answer, try_answer
 

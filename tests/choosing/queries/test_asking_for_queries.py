@@ -19,8 +19,8 @@ from refactx.errors import InputError
 from refactx.index.index import Index
 from refactx.index.open import open_index
 from refactx.query.answered import answer_query
-from refactx.query.line import read_line
-from refactx.query.tree_facts import TreeFacts
+from refactx.query.facts import TreeFacts
+from refactx.query.language import read_line
 from refactx.selection.mentions import QueryWords
 
 WORDS = QueryWords(heads={"count": ["how many"]})

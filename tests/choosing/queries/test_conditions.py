@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from support.query.choice import CLASSES, PLAIN, mentions_of
 from support.query.twin import CLAIMS, ENTITIES, INVERTED, Graph, SetFacts, members, with_inverse
 
-from refactx.query.denote import denote
-from refactx.query.walk import Hop, Query, Which
+from refactx.query.evaluate import denote
+from refactx.query.language import Hop, Query, Which
 from refactx.selection.mentions import Mention, Mentions, QueryWords
 from refactx.selection.queries import NEAR, WIDER, Base, Condition, Conditions
 

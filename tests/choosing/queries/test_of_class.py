@@ -9,8 +9,8 @@ from support.query.world import FakeScore, result_of
 from refactx.decoding.states import Free
 from refactx.engines.engine import TreeReading
 from refactx.fact import verbalise
-from refactx.query.denote import denote
-from refactx.query.walk import QueryError
+from refactx.query.evaluate import denote
+from refactx.query.language import QueryError
 from refactx.selection.queries import QuerySearch
 
 QUESTION = "Which short films did Stanley Kubrick direct?"

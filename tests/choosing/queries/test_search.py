@@ -13,8 +13,8 @@ from support.query.choice import CLASSES, EVERY, Asked, mentions_of, some_asked
 from support.query.twin import INVERTED, Graph, with_inverse
 from support.query.world import result_of
 
-from refactx.query.denote import denote
-from refactx.query.walk import HEADS, Hop, Query, QueryError, Which
+from refactx.query.evaluate import denote
+from refactx.query.language import HEADS, Hop, Query, QueryError, Which
 from refactx.selection.mentions import Mention, Mentions, QueryWords
 from refactx.selection.queries import Candidate, SearchOptions
 

@@ -7,8 +7,8 @@ import pytest
 
 from refactx.ask.prompt import load_prompt
 from refactx.errors import InputError
+from refactx.query.language import HEADS, OPERATORS
 from refactx.query.values import parse_quantity
-from refactx.query.walk import HEADS, OPERATORS
 from refactx.selection.mentions import QueryWords, numbers_of
 
 HEADS_OF = {

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refactx.query.language import QueryError
 from refactx.query.pgmr import Mention, read_pgmr
 from refactx.query.pgmr.mapping import clean_mention, read_mapping, write_mapping
-from refactx.query.walk import QueryError
 
 WORDS = st.lists(
     st.one_of(

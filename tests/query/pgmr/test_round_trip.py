@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.query.pgmr import MadeNames, Pieces, ids_of, placeholders_of, queries, written
 
+from refactx.query.language import QueryError
 from refactx.query.pgmr import Style, from_pgmr, read_pgmr, to_pgmr
 from refactx.query.pgmr.syntax import shape_of
 from refactx.query.sparql.tokens import Lexer
-from refactx.query.walk import QueryError
 
 NAMES = MadeNames()
 BLOCKS = [Style(lower=lower, one_line=one, prefixes=kept) for lower, one, kept in product([False, True], repeat=3)]

@@ -2,10 +2,9 @@
 
 import re
 
-from refactx.query.denote import Limits, Result, denote
-from refactx.query.fact_set import FactSet
+from refactx.query.evaluate import Limits, Result, denote
+from refactx.query.language import FactSet, Query, QueryError
 from refactx.query.sets import Triple
-from refactx.query.walk import Query, QueryError
 from support.query.twin import NUMBERS, TIMES, Graph, first_by, members, with_inverse
 
 EMPTY = re.compile(

@@ -8,7 +8,7 @@ from functools import cached_property
 from hypothesis import strategies as st
 
 from refactx.engines.engine import TreeReading
-from refactx.query.walk import Head
+from refactx.query.language import Head
 from refactx.selection.mentions import Mention, Mentions, QueryWords
 from refactx.selection.queries import Candidate, LineScores, QuerySearch, SearchOptions
 from support.query.twin import CLAIMS, ENTITIES, NUMBERS, PREDICATES, Graph, SetFacts

@@ -3,7 +3,7 @@
 from pyoxigraph import Literal, NamedNode, Quad, QueryBoolean, Store
 
 from refactx.ingest.parsers.values import format_literal
-from refactx.query.fact_set import FactSet
+from refactx.query.language import FactSet
 from refactx.query.sparql import PREFIXES
 from refactx.query.values import bare_name
 from support.query.twin import ENTITIES, NUMBERS, TEXTS, TIMES, Graph

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Dead, Free, State
 from refactx.query.decoding import QueryGrammar
-from refactx.query.fact_set import FactSet
-from refactx.query.tree_facts import TreeFacts
+from refactx.query.facts import TreeFacts
+from refactx.query.language import FactSet
 from support.query.memory_index import RowsIndex
 from support.query.twin import Fact
 

@@ -3,7 +3,7 @@
 import math
 
 from refactx.ask.prompt import load_prompt
-from refactx.query.line import read_line
+from refactx.query.language import read_line
 from refactx.selection.mentions import QueryWords
 from refactx.selection.query_answers import QueryAnswers
 from support.query.twin import Fact

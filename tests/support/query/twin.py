@@ -13,8 +13,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from refactx.query.fact_set import Predicate, ValueKind
-from refactx.query.walk import By, Hop, Query, Which
+from refactx.query.language import By, Hop, Predicate, Query, ValueKind, Which
 
 Fact = tuple[str, str, str]
 Graph = frozenset[Fact]

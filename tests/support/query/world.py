@@ -14,8 +14,8 @@ from refactx.decoding.states import look_up
 from refactx.engines.engine import IdPath, Steps, TreeReading
 from refactx.fact import ALIAS
 from refactx.index.names import Named
-from refactx.query.fact_set import ValueKind
-from refactx.query.tree_facts import TreeFacts
+from refactx.query.facts import TreeFacts
+from refactx.query.language import ValueKind
 from refactx.selection.mentions import FoldedTokens, Mentions, QueryWords, find_mentions, fold
 from refactx.selection.queries import LineScores
 from refactx.selection.scores import RACED, QuestionScore

@@ -8,8 +8,8 @@ from refactx.eval.intervals import mean, proportion
 from refactx.eval.policies.execution import has_answer, row_f1
 from refactx.eval.policies.scores import is_same
 from refactx.eval.question import Question
+from refactx.query.language import QueryError
 from refactx.query.pgmr import PgmrQuery, read_pgmr
-from refactx.query.walk import QueryError
 from refactx.sparql.engines import QueryRefusedError, SparqlSyntaxError
 from refactx.sparql.ids import ids_of
 from refactx.sparql.memory import Feasible, Memory, MemoryResolver, Pattern, Resolved, Thresholds, patterns_of
