@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
-from refactx.errors import TokenizerMismatchError
+from refactx.entity_ids import entity_number
+from refactx.errors import CorruptIndexError, TokenizerMismatchError
 from refactx.fact import counted
 from refactx.index.database import DatabaseSource
 from refactx.index.index import Index
 from refactx.ingest.encoding import BATCH, SortedFacts, WholeFacts, decode_texts, select_by_sum
-from refactx.ingest.knowledge.inverse import add_inverse_properties, inverse_properties
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
 from refactx.ingest.knowledge.names import KnownNames
 from refactx.ingest.new_index import IngestSteps
@@ -27,9 +27,9 @@ from refactx.ingest.publish import has_names, name_rows
 from refactx.ingest.report import Clock, ProgressBars, Report, timings
 from refactx.ingest.segment.builder import Learned, load_segment
 from refactx.ingest.segment.cutting import DEFAULT_SHAPE, Shape
-from refactx.ingest.selection import DEFAULT_SELECTION, NO_INVERSE_LIMIT, Selection
+from refactx.ingest.selection import DEFAULT_SELECTION, NO_INVERSE_LIMIT, Selection, is_property
 from refactx.ingest.sources import Inputs, inputs_of
-from refactx.ingest.work import DEFAULT_RESOURCES, Resources, names_of, work_folder
+from refactx.ingest.work import DEFAULT_RESOURCES, Resources, index_change
 from refactx.postgres.catalogue import Hub, change_hubs, copy_rows, knows_hubs, read_hubs
 from refactx.postgres.database import Database
 from refactx.postgres.entry import CatalogueEntry
@@ -37,63 +37,14 @@ from refactx.postgres.locks import Connection
 from refactx.postgres.writing import (
     add_name_table,
     add_segment,
-    changing,
+    add_to_report,
     name_tables,
     note_change,
-    remove_unfinished,
+    or_removed,
     show_names,
     show_segment,
-    writing,
 )
 from refactx.tokenizer import FactTokenizer
-
-
-def note_on_left_out(entry: CatalogueEntry, action: str, selection: Selection, report: Report) -> str:
-    """Return which facts a change left out that the index's ingest would have made, and what to do; "" if none."""
-    own = entry.report.get("selection", {})
-    other_names = bool(own.get("inverse_names")) and own["inverse_names"] != dict(selection.inverse_names)
-    missing, facts = [], []
-    if report.entities or own.get("inverse_names"):  # only given names invert ready-made facts
-        if own.get("inverse") and not selection.inverse:
-            missing.append("--inverse")
-        if other_names and not (selection.inverse and report.entities):  # claims follow the names that the index has
-            missing.append("--inverse-names")
-        facts += ["inverse facts"] if missing else []
-    if own.get("aliases") and not selection.aliases and report.dropped.get("alias"):
-        missing.append("--aliases")
-        facts.append("facts of aliases")
-    if missing:
-        return (
-            f"index {entry.name!r} was ingested with {' '.join(missing)}, which this change was not given: the "
-            f"{' and '.join(facts)} of these sources {'were not added' if action == 'append' else 'stay'}. "
-            "Run the command again with the options of the ingest"
-        )
-    if other_names and action == "append" and report.names.get("inverse"):
-        return (
-            f"index {entry.name!r} was ingested with other --inverse-names: {counted(report.names['inverse'], 'predicate')} of "
-            "inverse facts, new to it, got a name without them and will keep it. Give each change the "
-            "--inverse-names of the ingest"
-        )
-    return ""
-
-
-def count_facts_of(
-    hubs: Sequence[Hub], facts: SortedFacts, tokenizer: FactTokenizer, sign: int
-) -> dict[tuple[str, str], int]:
-    """Return how many facts are about each hub, times `sign`, by object and predicate, without those that have none."""
-    pairs = sorted({(hub.object, hub.predicate) for hub in hubs})
-    if not pairs:
-        return {}
-    ends = pa.array([f"{predicate}> <{object_}>".encode() for object_, predicate in pairs], pa.large_binary())
-    counts = np.zeros(len(pairs) + 1, np.int64)
-    for low in range(0, len(facts), BATCH):
-        texts = decode_texts(tokenizer, *facts.read_tokens(low, min(low + BATCH, len(facts))))
-        after_subject = compute.split_pattern(texts, "> <", max_splits=1)  # no part has `<` or `>`
-        after_subject = after_subject.filter(compute.equal(compute.list_value_length(after_subject), 2))
-        places = compute.index_in(compute.list_element(after_subject, 1), value_set=ends)
-        counts += np.bincount(places.fill_null(len(pairs)).to_numpy(), minlength=len(counts))
-    return {pair: sign * int(count) for pair, count in zip(pairs, counts[:-1], strict=True) if count}
-
 
 _CACHE_BYTES = 64 << 20  # each row is read once a batch
 
@@ -214,11 +165,7 @@ class _Change:
     ) -> ChangeResult:
         """Make the change."""
         inputs = inputs_of(sources, wikipedia, self.resources.workers)
-        with (
-            writing(database, self.index, self.work) as connection,
-            changing(connection, database, self.index) as entry,
-            work_folder(self.work, *names_of(connection), self.index, self.action) as folder,
-        ):
+        with index_change(database, self.index, self.work, self.action) as (connection, entry, folder):
             clock, bars = Clock(), ProgressBars(self.resources.progress)
             _check_tokenizer(entry, tokenizer)
             index = Index(DatabaseSource(database, entry), cache_bytes=_CACHE_BYTES, tokenizer=tokenizer)
@@ -229,34 +176,20 @@ class _Change:
             report = knowledge.report
             count = passed_over = learned = 0
             if report.facts:  # none if, for example, all claims are about entities without a name in the index
-                with clock.step("encode"), bars:
-                    facts = steps.encoded_facts(
-                        knowledge,
-                        own_tokenizer,
-                        fingerprint=index.fingerprint,
-                        trigger=index.trigger,
-                        resources=self.resources,
-                        advance=bars.advance,
-                    )
+                facts = steps.encoded_facts(knowledge, own_tokenizer, index.trigger, clock, self.resources)
                 report = report.without_changed(len(facts))
                 with clock.step("look up"), bars:
                     chosen = select_by_sum(index, facts, 0 if self.sign > 0 else 1, folder, bars)
                 count, passed_over = len(chosen), len(facts) - len(chosen)
             if count:
-                note = {
-                    "change": self.action,
-                    "facts": count,
-                    "passed_over": passed_over,
-                    "created": datetime.now(UTC).isoformat(timespec="seconds"),
-                    "source": [str(source.path) for source in inputs.all],
-                }
                 with clock.step("load"), bars:
-                    more = count_facts_of(hubs, chosen, own_tokenizer, self.sign)
+                    more = _count_facts_of(hubs, chosen, own_tokenizer, self.sign)
+                    note = self._note(inputs, count, passed_over)
                     self._write(connection, entry, chosen, knowledge, note, folder, more)
             elif self.sign > 0 and not has_names(knowledge):
                 # Only without new names: these are not stored here, and the next change could not name the pairs.
-                learned = add_inverse_properties(connection, entry, report.inverse_properties)
-            notes = [note_on_left_out(entry, self.action, self.selection, report)]
+                learned = _add_inverse_properties(connection, entry, report.inverse_properties)
+            notes = [_note_on_left_out(entry, self.action, self.selection, report)]
             if learned:
                 notes.insert(0, f"index {self.index!r} has learned the inverse properties of {learned} properties")
             return ChangeResult(
@@ -284,9 +217,19 @@ class _Change:
         if knows_hubs(entry) or not appends:
             selection = replace(selection, inverse_limit=NO_INVERSE_LIMIT)
         known = KnownNames(
-            connection, name_tables(connection, entry), inverse_properties(entry), hubs if appends else ()
+            connection, name_tables(connection, entry), _inverse_properties(entry), hubs if appends else ()
         )
         return IngestSteps(folder, inputs, selection, strict=self.strict, known=known, identity=identity)
+
+    def _note(self, inputs: Inputs, facts: int, passed_over: int) -> dict[str, Any]:
+        """Return what the account of the index says of the change."""
+        return {
+            "change": self.action,
+            "facts": facts,
+            "passed_over": passed_over,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "source": [str(source.path) for source in inputs.all],
+        }
 
     def _write(
         self,
@@ -303,30 +246,25 @@ class _Change:
         with connection.transaction():
             segment = add_segment(connection, entry.id, self.sign)
             names = add_name_table(connection, entry.knowledge_base) if appends and has_names(knowledge) else None
-        try:
-            with connection.transaction():
-                described = load_segment(
-                    connection,
-                    segment,
-                    facts,
-                    Learned.of(facts),
-                    work=folder,
-                    shape=self.shape,
-                    workers=self.resources.workers,
-                )
-                show_segment(connection, segment, described)
-                if names is not None:
-                    copy_rows(connection, "names", names, name_rows(knowledge))
-                    show_names(connection, names)
-                if more:
-                    change_hubs(connection, entry.id, more)
-                note_change(connection, entry, note, note["source"] if appends else ())
-                if appends:
-                    add_inverse_properties(connection, entry, knowledge.report.inverse_properties)
-        except BaseException:
-            if not connection.broken and not connection.closed:
-                remove_unfinished(connection, entry)
-            raise
+        with or_removed(connection, entry), connection.transaction():
+            described = load_segment(
+                connection,
+                segment,
+                facts,
+                Learned.of(facts),
+                work=folder,
+                shape=self.shape,
+                workers=self.resources.workers,
+            )
+            show_segment(connection, segment, described)
+            if names is not None:
+                copy_rows(connection, "names", names, name_rows(knowledge))
+                show_names(connection, names)
+            if more:
+                change_hubs(connection, entry.id, more)
+            note_change(connection, entry, note, note["source"] if appends else ())
+            if appends:
+                _add_inverse_properties(connection, entry, knowledge.report.inverse_properties)
 
 
 def _check_tokenizer(entry: CatalogueEntry, given: FactTokenizer | None) -> None:
@@ -336,3 +274,79 @@ def _check_tokenizer(entry: CatalogueEntry, given: FactTokenizer | None) -> None
             f"index {entry.name!r} was built for tokenizer {entry.tokenizer}, and another one was given: leave out "
             "--tokenizer, since a change uses the index's own"
         )
+
+
+def _count_facts_of(
+    hubs: Sequence[Hub], facts: SortedFacts, tokenizer: FactTokenizer, sign: int
+) -> dict[tuple[str, str], int]:
+    """Return how many facts are about each hub, times `sign`, by object and predicate, without those that have none."""
+    pairs = sorted({(hub.object, hub.predicate) for hub in hubs})
+    if not pairs:
+        return {}
+    ends = pa.array([f"{predicate}> <{object_}>".encode() for object_, predicate in pairs], pa.large_binary())
+    counts = np.zeros(len(pairs) + 1, np.int64)
+    for low in range(0, len(facts), BATCH):
+        texts = decode_texts(tokenizer, *facts.read_tokens(low, min(low + BATCH, len(facts))))
+        after_subject = compute.split_pattern(texts, "> <", max_splits=1)  # no part has `<` or `>`
+        after_subject = after_subject.filter(compute.equal(compute.list_value_length(after_subject), 2))
+        places = compute.index_in(compute.list_element(after_subject, 1), value_set=ends)
+        counts += np.bincount(places.fill_null(len(pairs)).to_numpy(), minlength=len(counts))
+    return {pair: sign * int(count) for pair, count in zip(pairs, counts[:-1], strict=True) if count}
+
+
+def _note_on_left_out(entry: CatalogueEntry, action: str, selection: Selection, report: Report) -> str:
+    """Return which facts a change left out that the index's ingest would have made, and what to do; "" if none."""
+    own = entry.report.get("selection", {})
+    other_names = bool(own.get("inverse_names")) and own["inverse_names"] != dict(selection.inverse_names)
+    missing, facts = [], []
+    if report.entities or own.get("inverse_names"):  # only given names invert ready-made facts
+        if own.get("inverse") and not selection.inverse:
+            missing.append("--inverse")
+        if other_names and not (selection.inverse and report.entities):  # claims follow the names that the index has
+            missing.append("--inverse-names")
+        facts += ["inverse facts"] if missing else []
+    if own.get("aliases") and not selection.aliases and report.dropped.get("alias"):
+        missing.append("--aliases")
+        facts.append("facts of aliases")
+    if missing:
+        return (
+            f"index {entry.name!r} was ingested with {' '.join(missing)}, which this change was not given: the "
+            f"{' and '.join(facts)} of these sources {'were not added' if action == 'append' else 'stay'}. "
+            "Run the command again with the options of the ingest"
+        )
+    if other_names and action == "append" and report.names.get("inverse"):
+        return (
+            f"index {entry.name!r} was ingested with other --inverse-names: {counted(report.names['inverse'], 'predicate')} of "
+            "inverse facts, new to it, got a name without them and will keep it. Give each change the "
+            "--inverse-names of the ingest"
+        )
+    return ""
+
+
+def _inverse_properties(entry: CatalogueEntry) -> dict[int, int]:
+    """Return the pairs in the report of an index, as numbers: a property → the property of its inverse facts.
+
+    Raises:
+        CorruptIndexError: the report has something else in place of pairs of properties.
+    """
+    pairs = entry.report.get("inverse_properties", {})
+    if not isinstance(pairs, dict) or not all(
+        isinstance(other, str) and is_property(one) and is_property(other) for one, other in pairs.items()
+    ):
+        raise CorruptIndexError(
+            f"index {entry.name!r}: the inverse properties in its account are damaged: {pairs!r:.100}, expected pairs "
+            "such as P22 and P40. Ingest the index again"
+        )
+    return {entity_number(one): entity_number(other) for one, other in pairs.items()}
+
+
+def _add_inverse_properties(connection: Connection, entry: CatalogueEntry, found: Mapping[str, str]) -> int:
+    """Add to the report of an index those pairs whose property it does not have yet, and return how many.
+
+    `found`: pairs as in `Report.inverse_properties`.
+    """
+    known = entry.report.get("inverse_properties", {})
+    new = {one: other for one, other in found.items() if one not in known}
+    if new:
+        add_to_report(connection, entry, "inverse_properties", new)
+    return len(new)

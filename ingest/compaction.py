@@ -20,21 +20,20 @@ from refactx.ingest.encoding import SpilledFacts, WholeFacts
 from refactx.ingest.report import Clock, ProgressBars, timings
 from refactx.ingest.segment.builder import ZSTD_LEVEL, Learned, load_segment
 from refactx.ingest.segment.cutting import DEFAULT_SHAPE, KeyedRow, Shape
-from refactx.ingest.work import DEFAULT_RESOURCES, Resources, names_of, work_folder
+from refactx.ingest.work import DEFAULT_RESOURCES, Resources, index_change
 from refactx.postgres.catalogue import copy_rows
 from refactx.postgres.database import Database
-from refactx.postgres.entry import read_mark
+from refactx.postgres.entry import IndexMark, read_mark
 from refactx.postgres.locks import PATIENCE, Connection
 from refactx.postgres.writing import (
     add_name_table,
     add_segment,
-    changing,
     name_tables,
     note_change,
+    or_removed,
     remove_unfinished,
     show_names,
     show_segment,
-    writing,
 )
 from refactx.tree.bulk import from_matrix, surviving
 from refactx.tree.codes import RowCodec
@@ -76,8 +75,7 @@ def compact(
     Readers see the old segments or the new one. If no fact remains, there is no segment.
 
     Args:
-        database: the database of the index.
-        index: its name.
+        database, index: the database, and the name of the index in it.
         work: a folder for temporary files: the token ids of all facts, 4 bytes each.
         resources: how many threads to use, and whether to show progress (`memory` is not used).
         shape: how large the rows of the tree may be.
@@ -87,33 +85,21 @@ def compact(
         IndexExistsError: another process is writing it.
         CorruptIndexError: the number of facts is not that of the catalogue, or a row is damaged.
     """
-    with (
-        writing(database, index, work) as connection,
-        changing(connection, database, index) as entry,
-        work_folder(work, *names_of(connection), index, "compact") as folder,
-    ):
+    with index_change(database, index, work, "compact") as (connection, entry, folder):
         clock, bars, before = Clock(), ProgressBars(resources.progress), read_mark(connection, entry)
-        opened, tables = (
-            Index(DatabaseSource(database, entry), cache_bytes=_CACHE_BYTES),
-            name_tables(connection, entry),
-        )
-        signs = [sign for sign, _ in opened.segments]
+        opened = Index(DatabaseSource(database, entry), cache_bytes=_CACHE_BYTES)
+        signs, tables = [sign for sign, _ in opened.segments], name_tables(connection, entry)
         result = CompactResult(
             index=index, segments=len(signs), name_tables=len(tables), facts=opened.facts, seconds=clock.seconds
         )
-        merge_names = len(tables) > 1
-        if signs in ([], [1]) and not merge_names:
+        if signs in ([], [1]) and len(tables) < 2:
             return result
         with clock.step("merge"), bars:
             facts = _merge_facts(opened, folder, bars)
-        segment = names = None
         with connection.transaction():
-            if len(facts) and signs != [1]:
-                segment = add_segment(connection, entry.id, 1)
-            if merge_names:
-                names = add_name_table(connection, entry.knowledge_base)
-        try:
-            described = None
+            segment = add_segment(connection, entry.id, 1) if len(facts) and signs != [1] else None
+            names = add_name_table(connection, entry.knowledge_base) if len(tables) > 1 else None
+        with or_removed(connection, entry):
             with clock.step("load"), bars, connection.transaction():
                 if segment is not None:
                     described = load_segment(
@@ -131,19 +117,12 @@ def compact(
             with connection.transaction():
                 if signs != [1]:
                     _hide(connection, "segments", "index_id", entry.id)
-                if segment is not None and described is not None:
+                if segment is not None:
                     show_segment(connection, segment, described)
                 if names is not None:
                     _hide(connection, "name_tables", "knowledge_base", entry.knowledge_base)
                     show_names(connection, names)
-                note = {"change": "compact", "segments": len(signs), "facts": len(facts)}
-                created = datetime.now(UTC).isoformat(timespec="seconds")
-                marks = {"before": before.to_json(), "after": read_mark(connection, entry).to_json()}
-                note_change(connection, entry, {**note, "created": created, **marks})
-        except BaseException:
-            if not connection.broken and not connection.closed:
-                remove_unfinished(connection, entry)
-            raise
+                note_change(connection, entry, _note(len(signs), len(facts), before, read_mark(connection, entry)))
         with clock.step("drop"):
             remove_unfinished(connection, entry, PATIENCE)
         return result
@@ -216,6 +195,13 @@ def _drop_repeated(entries: Iterator[tuple[Key, int, Value]]) -> Iterator[tuple[
         if key != last:
             yield key, value
         last = key
+
+
+def _note(segments: int, facts: int, before: IndexMark, after: IndexMark) -> dict[str, Any]:
+    """Return what the account of an index says of a compaction."""
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    marks = {"before": before.to_json(), "after": after.to_json()}
+    return {"change": "compact", "segments": segments, "facts": facts, "created": created, **marks}
 
 
 def _hide(connection: Connection, table: str, column: str, number: int) -> None:

@@ -29,16 +29,7 @@ from refactx.errors import CorruptIndexError, ModelError
 from refactx.fact import verbalise
 from refactx.index.index import Index
 from refactx.ingest.report import Advance, ProgressBars
-from refactx.ingest.work import (
-    DEFAULT_RESOURCES,
-    Resources,
-    WorkDatabase,
-    are_few,
-    distinct_rows,
-    open_work_database,
-    ranks_of,
-    read_parquet,
-)
+from refactx.ingest.work import DEFAULT_RESOURCES, Resources, WorkDatabase, open_work_database
 from refactx.tokenizer import FactTokenizer
 from refactx.tree.bulk import contained
 from refactx.tree.codes import Offsets, offsets_of, ragged, select
@@ -121,12 +112,6 @@ def open_encoded(work: Path) -> EncodedFacts:
     if (work / TRIPLES).exists():
         return UnitFacts(np.memmap(work / TRIPLES, np.int32, "r").reshape(-1, 3), *open_sequences(work, UNIT))
     return WholeFacts(*open_sequences(work, FACT))
-
-
-def write_sequences(work: Path, name: str, tokens: Tokens, offsets: Offsets) -> None:
-    """Write sequences to the files that `open_sequences` reads."""
-    tokens.astype(np.int32).tofile(work / f"{name}-tokens")
-    np.save(work / f"{name}-offsets.npy", offsets)
 
 
 def open_sequences(work: Path, name: str) -> tuple[Tokens, Offsets]:
@@ -294,106 +279,6 @@ def _flatten(encoded: list[list[int]]) -> tuple[Tokens, Offsets]:
     return np.fromiter(chain.from_iterable(encoded), np.int32, int(lengths.sum())), lengths
 
 
-class SequenceWriter:
-    """Writes ascending sequences to two files in `work`, called after `name`; equal ones once.
-
-    So their query sorts, and does nothing else: DISTINCT or a rank beside it would hold all of them in memory once more.
-    """
-
-    def __init__(self, work: Path, name: str) -> None:
-        self._work, self._name = work, name
-        self._lengths, self._last = list[NDArray[np.int32]](), None
-        self._path = work / f"{name}-tokens"
-        self._path.write_bytes(b"")  # in place of what a killed run wrote
-
-    def write(self, keys: pa.Array) -> NDArray[np.bool_]:
-        """Write the sequences of keys (`as_keys`), and return which differ from the one before: bool[n]."""
-        is_new = np.ones(len(keys), np.bool_)
-        if len(keys):
-            is_new[0] = keys[0].as_py() != self._last
-            is_new[1:] = compute.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1)).to_numpy(zero_copy_only=False)
-            self._last = keys[-1].as_py()
-        tokens, offsets = from_keys(keys.filter(pa.array(is_new)))
-        with self._path.open("ab") as out:
-            out.write(tokens.tobytes())
-        self._lengths.append(np.diff(offsets).astype(np.int32))
-        return is_new
-
-    def finish(self) -> tuple[Tokens, Offsets]:
-        """Return the ids of all sequences, and their offsets."""
-        np.save(self._work / f"{self._name}-offsets.npy", offsets_of(np.concatenate(self._lengths).astype(np.int64)))
-        return open_sequences(self._work, self._name)
-
-
-BATCH = 65_536
-"""The facts that are looked up at a time."""
-
-
-def multiplicities(index: Index, tokens: Tokens, offsets: Offsets) -> NDArray[np.int64]:
-    """Return the signed sum of each of n distinct, ascending sequences over an index's segments: int64[n], 0 or 1.
-
-    Raises CorruptIndexError if a sum is neither 0 nor 1.
-    """
-    sums = np.zeros(len(offsets) - 1, np.int64)
-    for sign, tree in index.segments:
-        sums += sign * contained(tree, tokens, offsets)
-    if ((sums < 0) | (sums > 1)).any():
-        raise CorruptIndexError(
-            f"index {index.name!r} has a fact whose signed sum over its segments is not 0 or 1. Ingest the index again"
-        )
-    return sums
-
-
-def select_by_sum(index: Index, facts: EncodedFacts, wanted: int, work: Path, bars: ProgressBars) -> WholeFacts:
-    """Write to files those of the facts whose signed sum over the segments is `wanted`."""
-    chosen = SpilledFacts(work)
-    for low in range(0, len(facts), BATCH):
-        tokens, offsets = facts.read_tokens(low, min(low + BATCH, len(facts)))
-        picked = np.flatnonzero(multiplicities(index, tokens, offsets) == wanted)
-        chosen.append(*select(tokens, offsets, picked))
-        bars.advance("look up", len(offsets) - 1, len(facts))
-    return chosen.finish()
-
-
-FEW_SAMPLE = 100
-"""The number of facts on which encoding by word is checked. A tokenizer that looks across white space fails with nearly
-each of them."""
-
-
-def encode_few(knowledge: Path, tokenizer: FactTokenizer, trigger: str, work: Path, advance: Advance) -> EncodedFacts:
-    """Do what `encode_many` does, to the same result in the same files."""
-    table = read_parquet(knowledge / "facts.parquet", ["subject", "predicate", "object"])
-    units = np.stack([table[name].to_numpy() for name in table.column_names], axis=1)
-    texts = read_parquet(knowledge / "units.parquet").sort_by("unit")["text"].combine_chunks()
-    ids, lengths = encode_by_word(tokenizer, compute.binary_join_element_wise("<", texts, ">", ""))
-    starts = offsets_of(lengths)
-    advance("encode", len(texts), len(texts))
-
-    sample = units[:: max(1, -(-len(units) // FEW_SAMPLE))]
-    parts = texts.take(pa.array(sample.ravel())).to_pylist()
-    facts = [verbalise(*parts[low : low + 3]) for low in range(0, len(parts), 3)]
-    joined = ids[ragged(starts[sample.ravel()], lengths[sample.ravel()])]
-    if same_as_whole(tokenizer, trigger, facts, joined, lengths[sample].sum(1)):
-        kept = are_kept(tokenizer, compute.binary_join_element_wise(" <", texts, ">", ""), ids, lengths)
-        units = units[kept[units].all(1)]
-        check_any_left(tokenizer, len(units))
-        ranks, first = ranks_of(as_keys(ids, lengths))
-        write_sequences(work, UNIT, ids[ragged(starts[first], lengths[first])], offsets_of(lengths[first]))
-        distinct_rows(ranks[units]).tofile(work / TRIPLES)
-        advance("sort", len(units), len(units))
-        return open_encoded(work)
-    parts = texts.take(pa.array(units.ravel())).to_pylist()
-    facts = [verbalise(*parts[low : low + 3]) for low in range(0, len(parts), 3)]
-    ids, lengths = encode_after_trigger(tokenizer, trigger, facts)
-    kept = are_kept(tokenizer, pa.array(facts, pa.large_string()), ids, lengths)
-    check_any_left(tokenizer, int(kept.sum()))
-    ids, lengths = ids[np.repeat(kept, lengths)], lengths[kept]
-    _, first = ranks_of(as_keys(ids, lengths))
-    tokens = ids[ragged(offsets_of(lengths)[first], lengths[first])]
-    write_sequences(work, FACT, tokens, offsets_of(lengths[first]))
-    return open_encoded(work)
-
-
 SAMPLE = 2_000
 """The number of facts on which encoding by word is checked, which takes a twentieth of a second."""
 
@@ -417,21 +302,6 @@ def encode_facts(
         ModelError: the tokenizer joins the trigger and what follows it, or changes the texts of all facts.
         RefactxError: DuckDB cannot continue, because the disk is full, for example.
     """
-    if are_few([knowledge / "facts.parquet", knowledge / "units.parquet"]):
-        return encode_few(knowledge, tokenizer, trigger, work, advance)
-    return encode_many(knowledge, tokenizer, trigger, work, resources=resources, advance=advance)
-
-
-def encode_many(
-    knowledge: Path,
-    tokenizer: FactTokenizer,
-    trigger: str,
-    work: Path,
-    *,
-    resources: Resources,
-    advance: Advance = lambda step, done, total: None,
-) -> EncodedFacts:
-    """Do what `encode_facts` does, for any number of facts."""
     with open_work_database(work, resources, task="sort the facts", in_memory=False) as database:
         database.view_parquet("units", knowledge / "units.parquet")
         database.view_parquet("facts", knowledge / "facts.parquet")
@@ -515,3 +385,64 @@ def _encode_whole(
     for batch in database.batches("SELECT ids FROM encoded ORDER BY ids", _BATCH):
         writer.write(batch["ids"])
     return WholeFacts(*writer.finish())
+
+
+class SequenceWriter:
+    """Writes ascending sequences to two files in `work`, called after `name`; equal ones once.
+
+    So their query sorts, and does nothing else: DISTINCT or a rank beside it would hold all of them in memory once more.
+    """
+
+    def __init__(self, work: Path, name: str) -> None:
+        self._work, self._name = work, name
+        self._lengths, self._last = list[NDArray[np.int32]](), None
+        self._path = work / f"{name}-tokens"
+        self._path.write_bytes(b"")  # in place of what a killed run wrote
+
+    def write(self, keys: pa.Array) -> NDArray[np.bool_]:
+        """Write the sequences of keys (`as_keys`), and return which differ from the one before: bool[n]."""
+        is_new = np.ones(len(keys), np.bool_)
+        if len(keys):
+            is_new[0] = keys[0].as_py() != self._last
+            is_new[1:] = compute.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1)).to_numpy(zero_copy_only=False)
+            self._last = keys[-1].as_py()
+        tokens, offsets = from_keys(keys.filter(pa.array(is_new)))
+        with self._path.open("ab") as out:
+            out.write(tokens.tobytes())
+        self._lengths.append(np.diff(offsets).astype(np.int32))
+        return is_new
+
+    def finish(self) -> tuple[Tokens, Offsets]:
+        """Return the ids of all sequences, and their offsets."""
+        np.save(self._work / f"{self._name}-offsets.npy", offsets_of(np.concatenate(self._lengths).astype(np.int64)))
+        return open_sequences(self._work, self._name)
+
+
+BATCH = 65_536
+"""The facts that are looked up at a time."""
+
+
+def multiplicities(index: Index, tokens: Tokens, offsets: Offsets) -> NDArray[np.int64]:
+    """Return the signed sum of each of n distinct, ascending sequences over an index's segments: int64[n], 0 or 1.
+
+    Raises CorruptIndexError if a sum is neither 0 nor 1.
+    """
+    sums = np.zeros(len(offsets) - 1, np.int64)
+    for sign, tree in index.segments:
+        sums += sign * contained(tree, tokens, offsets)
+    if ((sums < 0) | (sums > 1)).any():
+        raise CorruptIndexError(
+            f"index {index.name!r} has a fact whose signed sum over its segments is not 0 or 1. Ingest the index again"
+        )
+    return sums
+
+
+def select_by_sum(index: Index, facts: EncodedFacts, wanted: int, work: Path, bars: ProgressBars) -> WholeFacts:
+    """Write to files those of the facts whose signed sum over the segments is `wanted`."""
+    chosen = SpilledFacts(work)
+    for low in range(0, len(facts), BATCH):
+        tokens, offsets = facts.read_tokens(low, min(low + BATCH, len(facts)))
+        picked = np.flatnonzero(multiplicities(index, tokens, offsets) == wanted)
+        chosen.append(*select(tokens, offsets, picked))
+        bars.advance("look up", len(offsets) - 1, len(facts))
+    return chosen.finish()

@@ -17,6 +17,7 @@ step and all later ones. A file differs after a power failure if the manifest re
 import hashlib
 import json
 import shutil
+import sys
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -24,20 +25,20 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from refactx.errors import InputError
 from refactx.ingest.encoding import EncodedFacts, encode_facts, open_encoded
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, join
 from refactx.ingest.knowledge.names import KnownNames
 from refactx.ingest.parsers.formats import LineAccount, open_sources, read_sources
 from refactx.ingest.publish import IngestResult, SegmentFacts, hubs_of, name_rows, publish_index
-from refactx.ingest.report import Advance, Clock, ProgressBars, Report
+from refactx.ingest.report import Clock, ProgressBars, Report
 from refactx.ingest.segment.builder import Learned
 from refactx.ingest.segment.cutting import DEFAULT_SHAPE, Shape
 from refactx.ingest.selection import DEFAULT_SELECTION, Selection
 from refactx.ingest.sources import Inputs, Source, inputs_of
-from refactx.ingest.work import DEFAULT_RESOURCES, Resources, check_disk, expected_bytes, names_of, work_folder
+from refactx.ingest.work import DEFAULT_RESOURCES, Resources, new_index
 from refactx.postgres.database import Database
-from refactx.postgres.locks import name_lock
-from refactx.postgres.writing import IndexHeader, check_free, check_name, writing
+from refactx.postgres.writing import IndexHeader, check_name
 from refactx.tokenizer import FactTokenizer
 
 _FORMAT = 3
@@ -179,28 +180,21 @@ class IngestSteps:
         return knowledge
 
     def encoded_facts(
-        self,
-        knowledge: KnowledgeBase,
-        tokenizer: FactTokenizer,
-        *,
-        fingerprint: str,
-        trigger: str,
-        resources: Resources,
-        advance: Advance,
+        self, knowledge: KnowledgeBase, tokenizer: FactTokenizer, trigger: str, clock: Clock, resources: Resources
     ) -> EncodedFacts:
-        """Encode and sort. Raises what `encode_facts` raises.
-
-        `fingerprint`: the tokenizer's, which the catalogue has for an index.
-        """
-        step = self._join.next_step("encode", "encoded", tokenizer=fingerprint, trigger=trigger)
+        """Encode and sort. Raises what `encode_facts` raises."""
+        step = self._join.next_step("encode", "encoded", tokenizer=tokenizer.fingerprint, trigger=trigger)
         folder = step.files
-        if step.result() is not None:
-            return open_encoded(folder)
-        step.begin()
-        remove(folder)
-        folder.mkdir()
-        facts = encode_facts(knowledge.folder, tokenizer, trigger, folder, resources=resources, advance=advance)
-        step.finish({"facts": len(facts), "tokens": facts.token_count()})
+        with clock.step("encode"), ProgressBars(resources.progress) as bars:
+            if step.result() is not None:
+                return open_encoded(folder)
+            step.begin()
+            remove(folder)
+            folder.mkdir()
+            facts = encode_facts(
+                knowledge.folder, tokenizer, trigger, folder, resources=resources, advance=bars.advance
+            )
+            step.finish({"facts": len(facts), "tokens": facts.token_count()})
         return facts
 
     def _lines(self, clock: Clock, staged: Path, resources: Resources) -> LineAccount:
@@ -213,7 +207,7 @@ class IngestSteps:
             for old in ("staged", "knowledge", "encoded"):
                 remove(self._folder / old)
             opened = open_sources(self._inputs, self._selection, resources.workers)
-            check_disk(self._folder, expected_bytes(self._inputs.all), resources.progress)
+            _check_disk(self._folder, expected_bytes(self._inputs.all), resources.progress)
             staged.mkdir()
             lines = read_sources(
                 opened, self._inputs, staged, self._selection, strict=self._strict, resources=resources
@@ -225,6 +219,46 @@ class IngestSteps:
 def _digest(values: Sequence[object]) -> str:
     """Return the SHA-256 of values, which may be many."""
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()
+
+
+BYTES_PER_TEXT_BYTE = 0.7
+"""Peak size of the folder for each byte of the sources' text (docs/how-to/wikidata-dump.md has the measurements). It is
+reached while facts are sorted; half of it is what DuckDB spills."""
+_REPORTED_BYTES = 1 << 30
+
+
+def expected_bytes(sources: Sequence[Source]) -> int:
+    """Return how many bytes an ingest of the sources needs in its folder at the peak; standard input counts as 0.
+
+    How much text a compressed file holds is estimated from its start.
+    """
+    return round(sum((source.size or 0) * source.text_per_byte() for source in sources) * BYTES_PER_TEXT_BYTE)
+
+
+def _check_disk(folder: Path, needed: int, report: bool) -> None:
+    """Raise InputError if an ingest needs more bytes than are free in `folder`.
+
+    If `report`, write a need of 1 GiB or more to standard error.
+    """
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise InputError(
+            f"the ingest needs about {_format_size(needed)} in {folder}, where {_format_size(free)} are free: "
+            "free disk space there, or give --work-dir a folder on a larger disk"
+        )
+    if report and needed >= _REPORTED_BYTES:
+        sys.stderr.write(f"the ingest needs about {_format_size(needed)} in {folder} ({_format_size(free)} are free)\n")
+
+
+def _format_size(size: int) -> str:
+    """Return a number of bytes as text.
+
+    >>> _format_size(2_500_000_000), _format_size(300_000), _format_size(700)
+    ('2.5 GB', '0.3 MB', '0.7 kB')
+    """
+    if size < 100_000:
+        return f"{size / 1e3:,.1f} kB"
+    return f"{size / 1e9:,.1f} GB" if size >= 100_000_000 else f"{size / 1e6:,.1f} MB"
 
 
 def ingest(
@@ -250,8 +284,7 @@ def ingest(
 
     Args:
         sources: files, of one format or several; `-` is standard input.
-        database: the database that the index is stored in.
-        index: its name.
+        database, index: where the index is stored, and its name.
         tokenizer: the tokenizer of the models that will use the index.
         tokenizer_name: its name in the catalogue, from which a user can load it (a Hugging Face id, say).
         work: a folder for temporary files, made if it is missing.
@@ -259,8 +292,7 @@ def ingest(
         selection: which facts of the sources the index gets.
         strict: raise an error at the first malformed line instead of counting it.
         replace: replace an index of the same name; readers see the old one until the new one is complete.
-        trigger: the text after which a model writes a fact.
-        terminator: the text that ends a fact.
+        trigger, terminator: the texts after which a model writes a fact, and with which it ends.
         resources: limits of memory and threads, and whether to show progress.
         shape: how large the rows of the tree may be.
 
@@ -271,50 +303,34 @@ def ingest(
         DatabaseError: PostgreSQL refused a statement (because its disk is full, say).
         ModelError: the tokenizer changes text.
         RefactxError: DuckDB cannot continue, since the disk is full or `resources.memory` is too small.
-
-    >>> with database() as opened:  # doctest: +SKIP
-    ...     result = ingest(
-    ...         [Path("facts.csv")], opened, index="mine", tokenizer=tokenizer, tokenizer_name="demo", work=Path("work")
-    ...     )
-    >>> result.report.facts  # doctest: +SKIP
-    1200
     """
     check_name(index)
     tokenizer.check_text()
     inputs = inputs_of(sources, wikipedia, resources.workers)
-    with writing(database, index, work) as connection, name_lock(connection, index):
-        check_free(connection, index, replace)
-        with work_folder(work, *names_of(connection), index) as folder:
-            clock, bars = Clock(), ProgressBars(resources.progress)
-            steps = IngestSteps(folder, inputs, selection, strict=strict)
-            knowledge = steps.knowledge_base(clock, resources)
-            with clock.step("encode"), bars:
-                facts = steps.encoded_facts(
-                    knowledge,
-                    tokenizer,
-                    fingerprint=tokenizer.fingerprint,
-                    trigger=trigger,
-                    resources=resources,
-                    advance=bars.advance,
-                )
-                learned = Learned.of(facts)
-            paths = tuple(str(source.path) for source in inputs.all)
-            return publish_index(
-                connection,
-                SegmentFacts(facts, learned, knowledge.report.without_changed(len(facts))),
-                header=IndexHeader(
-                    name=index,
-                    tokenizer_name=tokenizer_name,
-                    tokenizer=tokenizer,
-                    trigger=trigger,
-                    terminator=terminator,
-                    source=paths,
-                ),
-                replace=replace,
-                work=folder,
-                shape=shape,
-                resources=resources,
-                clock=clock,
-                names=lambda: name_rows(knowledge),
-                hubs=hubs_of(knowledge),
-            )
+    with new_index(database, index, work, replace) as (connection, folder):
+        clock = Clock()
+        steps = IngestSteps(folder, inputs, selection, strict=strict)
+        knowledge = steps.knowledge_base(clock, resources)
+        facts = steps.encoded_facts(knowledge, tokenizer, trigger, clock, resources)
+        with clock.step("encode"):
+            learned = Learned.of(facts)
+        paths = tuple(str(source.path) for source in inputs.all)
+        return publish_index(
+            connection,
+            SegmentFacts(facts, learned, knowledge.report.without_changed(len(facts))),
+            header=IndexHeader(
+                name=index,
+                tokenizer_name=tokenizer_name,
+                tokenizer=tokenizer,
+                trigger=trigger,
+                terminator=terminator,
+                source=paths,
+            ),
+            replace=replace,
+            work=folder,
+            shape=shape,
+            resources=resources,
+            clock=clock,
+            names=lambda: name_rows(knowledge),
+            hubs=hubs_of(knowledge),
+        )

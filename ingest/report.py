@@ -91,7 +91,7 @@ Advance = Callable[[str, int, int], object]
 
 
 class Clock:
-    """The durations of steps, in seconds."""
+    """The durations of steps, in seconds; those of a step that is done in parts are added up."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -103,7 +103,7 @@ class Clock:
         try:
             yield
         finally:
-            self.seconds[name] = time.perf_counter() - start
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
 
 def timings(seconds: dict[str, float]) -> dict[str, Any]:

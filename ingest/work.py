@@ -1,9 +1,7 @@
 """The work of an ingest: its folder, its disk space, its limits, and its database (DuckDB), which joins and sorts.
 
-This is the only module that imports DuckDB, and only when a database is opened: a change of few ready-made facts needs
-none.
-
-It is the engine of the joins (`refactx.ingest.work`) on one machine.
+It is the engine of the joins (`refactx.ingest.work`) on one machine. This is the only module that imports
+DuckDB, and only when a database is opened.
 
 The SQL may use the macros of `refactx.entity_ids`, `cut(part, size)`, which shortens a part as `refactx.fact.cut_part`
 does, and `starts_with` and `ends_with`. Everything else in it is SQL that DuckDB and Spark share.
@@ -13,23 +11,21 @@ import fcntl
 import hashlib
 import os
 import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyarrow import compute, parquet
 
 from refactx.entity_ids import SQL_MACROS
 from refactx.errors import IndexExistsError, InputError, RefactxError
-from refactx.ingest.sources import Source
-from refactx.postgres.locks import Connection
-from refactx.tree.codes import Offsets
+from refactx.postgres.database import Database
+from refactx.postgres.entry import CatalogueEntry
+from refactx.postgres.locks import Connection, name_lock
+from refactx.postgres.writing import changing, check_free, writing
 
 if TYPE_CHECKING:
     import duckdb
@@ -78,44 +74,32 @@ def work_folder(parent: Path, *names: str) -> Iterator[Path]:
         os.close(lock)
 
 
-BYTES_PER_TEXT_BYTE = 0.7
-"""Peak size of the folder for each byte of the sources' text (docs/how-to/wikidata-dump.md has the measurements). It is
-reached while facts are sorted; half of it is what DuckDB spills."""
-_REPORTED_BYTES = 1 << 30
+@contextmanager
+def new_index(database: Database, index: str, work: Path, replace: bool) -> Iterator[tuple[Connection, Path]]:
+    """Hold the name of an index to be made, which must be free unless `replace` is set, with a folder below `work`.
 
-
-def expected_bytes(sources: Sequence[Source]) -> int:
-    """Return how many bytes an ingest of the sources needs in its folder at the peak; standard input counts as 0.
-
-    How much text a compressed file holds is estimated from its start.
+    Raises IndexExistsError if it is not free, or if another process is writing it.
     """
-    return round(sum((source.size or 0) * source.text_per_byte() for source in sources) * BYTES_PER_TEXT_BYTE)
+    with writing(database, index, work) as connection, name_lock(connection, index):
+        check_free(connection, index, replace)
+        with work_folder(work, *names_of(connection), index) as folder:
+            yield connection, folder
 
 
-def check_disk(folder: Path, needed: int, report: bool) -> None:
-    """Raise InputError if an ingest needs more bytes than are free in `folder`.
+@contextmanager
+def index_change(
+    database: Database, index: str, work: Path, action: str
+) -> Iterator[tuple[Connection, CatalogueEntry, Path]]:
+    """Hold an index for a change, with a folder below `work` that is of this action.
 
-    If `report`, write a need of 1 GiB or more to standard error.
+    Raises IndexNotFoundError if there is no such index, IndexExistsError if another process is writing it.
     """
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise InputError(
-            f"the ingest needs about {_format_size(needed)} in {folder}, where {_format_size(free)} are free: "
-            "free disk space there, or give --work-dir a folder on a larger disk"
-        )
-    if report and needed >= _REPORTED_BYTES:
-        sys.stderr.write(f"the ingest needs about {_format_size(needed)} in {folder} ({_format_size(free)} are free)\n")
-
-
-def _format_size(size: int) -> str:
-    """Return a number of bytes as text.
-
-    >>> _format_size(2_500_000_000), _format_size(300_000), _format_size(700)
-    ('2.5 GB', '0.3 MB', '0.7 kB')
-    """
-    if size < 100_000:
-        return f"{size / 1e3:,.1f} kB"
-    return f"{size / 1e9:,.1f} GB" if size >= 100_000_000 else f"{size / 1e6:,.1f} MB"
+    with (
+        writing(database, index, work) as connection,
+        changing(connection, database, index) as entry,
+        work_folder(work, *names_of(connection), index, action) as folder,
+    ):
+        yield connection, entry, folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,10 +200,6 @@ class WorkDatabase:
         """Make a Parquet file a view."""
         self.execute(f"CREATE VIEW {name} AS FROM {_quote(path)}")
 
-    def load_parquet(self, name: str, path: Path) -> None:
-        """Read a Parquet file into a table."""
-        self.execute(f"CREATE TABLE {name} AS FROM {_quote(path)}")
-
     def write_parquet(self, query: str, path: Path) -> None:
         """Write the rows of a query to a Parquet file."""
         self.execute(f"COPY ({query}) TO {_quote(path)} (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1)")
@@ -279,46 +259,6 @@ def _configure(connection: "duckdb.DuckDBPyConnection", work: Path, resources: R
 
 def _quote(path: Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
-
-
-_ROWS = 1 << 17
-_BYTES = 32 << 20
-"""Uncompressed; memory grows by up to ten times as much."""
-
-
-def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """Return a Parquet file as a table (`parquet.read_table` imports `pyarrow.dataset`, which takes longer)."""
-    return parquet.ParquetFile(path).read(columns)
-
-
-def are_few(files: Sequence[Path]) -> bool:
-    """Return whether Parquet files have few rows in total."""
-    metadata = [parquet.read_metadata(path) for path in files]
-    size = sum(one.row_group(group).total_byte_size for one in metadata for group in range(one.num_row_groups))
-    return bool(sum(one.num_rows for one in metadata) <= _ROWS and size <= _BYTES)
-
-
-def ranks_of(keys: pa.Array) -> tuple[NDArray[np.int32], Offsets]:
-    """Return the rank of each key among the distinct keys in ascending order, and the first place of each of these.
-
-    >>> [array.tolist() for array in ranks_of(pa.array(["b", "a", "b"]))]
-    [[1, 0, 1], [1, 0]]
-    """
-    ranks = compute.rank(keys, tiebreaker="dense").to_numpy().astype(np.int32) - 1
-    first = np.zeros(int(ranks.max(initial=-1)) + 1, np.int64)
-    first[ranks[::-1]] = np.arange(len(ranks))[::-1]  # of equal keys the last assignment stays: the first place
-    return ranks, first
-
-
-def distinct_rows(rows: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return the distinct rows of a matrix in ascending order.
-
-    >>> distinct_rows(np.array([[2, 1], [1, 7], [2, 1]], np.int32)).tolist()
-    [[1, 7], [2, 1]]
-    """
-    ordered = rows[np.lexsort(rows.T[::-1])]
-    distinct: NDArray[np.int32] = ordered[np.append(True, (ordered[1:] != ordered[:-1]).any(1))[: len(rows)]]
-    return distinct
 
 
 class Tables(Protocol):

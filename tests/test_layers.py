@@ -45,8 +45,8 @@ INGEST_LAYERS = """
     sources      selection report          parallel
 """
 LIBRARIES = {  # where a library may be imported; a prefix of a module's name
-    "torch": ("refactx.engines.transformers", "refactx.engines.vllm", "refactx.models", "refactx.ask"),
-    "transformers": ("refactx.engines.transformers", "refactx.models", "refactx.ask"),
+    "torch": ("refactx.engines.transformers", "refactx.engines.vllm", "refactx.models", "refactx.ask.grounded"),
+    "transformers": ("refactx.engines.transformers", "refactx.models", "refactx.ask.grounded"),
     "vllm": ("refactx.engines.vllm",),
     "mcp": ("refactx.mcp",),
     "fastapi": ("refactx.server",),

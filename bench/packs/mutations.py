@@ -12,7 +12,8 @@ from random import Random
 
 import click
 
-from refactx.nl2sparql.frozen import frozen_pack, gold_queries
+from bench.packs.freezing import gold_queries
+from refactx.nl2sparql.frozen import frozen_engine
 from refactx.nl2sparql.pack import Pack, load_pack
 from refactx.nl2sparql.validation import validate
 from refactx.sparql.engines import EngineError, QueryRefusedError, Rows, SparqlEngine, SparqlSyntaxError
@@ -149,12 +150,11 @@ def outcome(sparql: str, gold: Rows | bool, engine: SparqlEngine) -> str:
 @click.option("--missed", is_flag=True, help="Print those that are not caught.")
 def main(pack: str, number: int, seed: int, missed: bool) -> None:
     """Print the share of wrong queries that are caught, and of right ones that pass."""
-    loaded, frozen = load_pack(pack), frozen_pack(load_pack(pack))
-    queries, engine = gold_queries(loaded), frozen.engine()
+    loaded = load_pack(pack)
+    queries, engine = gold_queries(loaded), frozen_engine(loaded)
     for source in ("example", "case"):
         gold = [sparql for key, sparql in queries.items() if key.startswith(source)]
         click.echo(f"right queries, {source}s: {sum(validate(one, loaded).ok for one in gold)} of {len(gold)} pass")
-    click.echo(f"frozen: {len(frozen.planned)} of {len(queries)} have their rows")
     cases = {key: sparql for key, sparql in queries.items() if key.startswith("case")}
     caught, same, outcomes = defaultdict[str, list[bool]](list), Counter[str](), Counter[str]()
     for kind, mutants in KINDS.items():

@@ -28,12 +28,11 @@ from refactx.ingest.report import Clock, Report
 from refactx.ingest.segment.builder import Learned
 from refactx.ingest.segment.cutting import DEFAULT_SHAPE, Shape, sample_ranges
 from refactx.ingest.selection import DEFAULT_SELECTION, Selection
-from refactx.ingest.work import DEFAULT_RESOURCES, Resources, names_of, work_folder
+from refactx.ingest.work import DEFAULT_RESOURCES, Resources, names_of, new_index
 from refactx.models import load_tokenizer
 from refactx.paths import refactx_home
 from refactx.postgres.database import Database
-from refactx.postgres.locks import name_lock
-from refactx.postgres.writing import IndexHeader, check_free, check_name, writing
+from refactx.postgres.writing import IndexHeader, check_name
 from refactx.tokenizer import FactTokenizer
 
 _ON_CLUSTER = ("units.parquet", "facts.parquet")
@@ -65,42 +64,39 @@ def build_index(
     """
     check_name(index)
     tokenizer.check_text()
-    with cluster_errors(), writing(database, index, work) as connection, name_lock(connection, index):
-        check_free(connection, index, replace)
+    with cluster_errors(), new_index(database, index, work, replace) as (connection, folder):
         files = files_of(spark, sources)
-        with work_folder(work, *names_of(connection), index) as folder:
-            clock = Clock()
-            stages = _Stages(spark, cluster_work, files, selection, strict, (*names_of(connection), index))
-            knowledge = stages.knowledge_base(clock, folder)
-            facts = stages.facts(clock, tokenizer, trigger)
-            check_any_left(tokenizer, len(facts))
-            facts.keep(sample_ranges(len(facts)))
-            task = CutTask(packing=(learned := Learned.of(facts)).packing, shape=shape)
-            cut = stages.cut(clock, facts, task)
-            result = publish_index(
-                connection,
-                SegmentFacts(
-                    facts,
-                    learned,
-                    knowledge.report.without_changed(len(facts)),
-                    cut=pieces_of(cut_rows(spark, cut), facts, task),
-                ),
-                header=IndexHeader(
-                    name=index,
-                    tokenizer_name=tokenizer_name,
-                    tokenizer=tokenizer,
-                    trigger=trigger,
-                    terminator=terminator,
-                    source=tuple(file.name for file in files),
-                ),
-                replace=replace,
-                work=folder,
-                shape=shape,
-                resources=resources,
-                clock=clock,
-                names=lambda: name_rows(knowledge),
-                hubs=hubs_of(knowledge),
-            )
+        clock = Clock()
+        stages = _Stages(spark, cluster_work, files, selection, strict, (*names_of(connection), index))
+        knowledge = stages.knowledge_base(clock, folder)
+        facts = stages.facts(clock, tokenizer, trigger)
+        check_any_left(tokenizer, len(facts))
+        facts.keep(sample_ranges(len(facts)))
+        task = CutTask(packing=(learned := Learned.of(facts)).packing, shape=shape)
+        result = publish_index(
+            connection,
+            SegmentFacts(
+                facts,
+                learned,
+                knowledge.report.without_changed(len(facts)),
+                cut=pieces_of(cut_rows(spark, stages.cut(clock, facts, task)), facts, task),
+            ),
+            header=IndexHeader(
+                name=index,
+                tokenizer_name=tokenizer_name,
+                tokenizer=tokenizer,
+                trigger=trigger,
+                terminator=terminator,
+                source=tuple(file.name for file in files),
+            ),
+            replace=replace,
+            work=folder,
+            shape=shape,
+            resources=resources,
+            clock=clock,
+            names=lambda: name_rows(knowledge),
+            hubs=hubs_of(knowledge),
+        )
         stages.release()
         return result
 

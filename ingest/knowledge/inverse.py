@@ -52,15 +52,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from refactx.entity_ids import entity_id, entity_number
-from refactx.errors import CorruptIndexError, InputError
+from refactx.entity_ids import entity_id
+from refactx.errors import InputError
 from refactx.fact import MAX_PART_CHARACTERS, clean_part, counted, written_part
 from refactx.ingest.selection import INVERSE_LABEL, INVERSE_PROPERTY, Selection, is_property, read_text
 from refactx.ingest.work import Tables
 from refactx.paths import read_toml
-from refactx.postgres.entry import CatalogueEntry
-from refactx.postgres.locks import Connection
-from refactx.postgres.writing import add_to_report
 
 
 def _words(text: str) -> frozenset[str]:
@@ -370,32 +367,3 @@ def _only(partners: set[int], properties: dict[int, str]) -> int | None:
 def _table(schema: pa.Schema, rows: Sequence[tuple[object, ...]]) -> pa.Table:
     columns = zip(*rows, strict=True) if rows else ((),) * len(schema)
     return pa.table([pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema)
-
-
-def inverse_properties(entry: CatalogueEntry) -> dict[int, int]:
-    """Return the pairs in the report of an index, as numbers: a property → the property of its inverse facts.
-
-    Raises:
-        CorruptIndexError: the report has something else in place of pairs of properties.
-    """
-    pairs = entry.report.get("inverse_properties", {})
-    if not isinstance(pairs, dict) or not all(
-        isinstance(other, str) and is_property(one) and is_property(other) for one, other in pairs.items()
-    ):
-        raise CorruptIndexError(
-            f"index {entry.name!r}: the inverse properties in its account are damaged: {pairs!r:.100}, expected pairs "
-            "such as P22 and P40. Ingest the index again"
-        )
-    return {entity_number(one): entity_number(other) for one, other in pairs.items()}
-
-
-def add_inverse_properties(connection: Connection, entry: CatalogueEntry, found: Mapping[str, str]) -> int:
-    """Add to the report of an index those pairs whose property it does not have yet, and return how many.
-
-    `found`: pairs as in `Report.inverse_properties`.
-    """
-    known = entry.report.get("inverse_properties", {})
-    new = {one: other for one, other in found.items() if one not in known}
-    if new:
-        add_to_report(connection, entry, "inverse_properties", new)
-    return len(new)

@@ -86,6 +86,7 @@ WHERE predicate > 0 AND predicate IN (
 )
 ORDER BY property
 """
+_BY_LABEL = {"by_both": BY_LABEL_AND_DESCRIPTION, "by_label": BY_LABEL}
 _RULES = {
     "title": f"rule = {BY_TITLE} AND NOT has_id",
     "label (description)": f"rule = {BY_LABEL_AND_DESCRIPTION} AND NOT has_id",
@@ -128,53 +129,15 @@ def account_for(database: Tables, selection: Selection, inverted: InverseCounts,
 
     `ready_dropped`: how many ready-made lines were beyond the limit on subjects; no table has them.
     """
-
-    def count(query: str) -> int:
-        return database.number(query)
-
-    def rows(query: str) -> Counter[str]:
-        return Counter(dict(database.rows(query)))
-
-    rules = {"by_both": BY_LABEL_AND_DESCRIPTION, "by_label": BY_LABEL}
-    dropped = rows("SELECT reason, count(*) FROM judged WHERE reason IS NOT NULL GROUP BY reason")
+    count = database.number
+    dropped = _counted(database, "SELECT reason, count(*) FROM judged WHERE reason IS NOT NULL GROUP BY reason")
     dropped[BEYOND] += ready_dropped
     claims = count("SELECT count(*) FROM claim_facts")
     staged = count("SELECT count(*) FROM judged WHERE reason IS NULL") + count("SELECT count(*) FROM ready")
     dropped["duplicate"] += staged - claims
-
-    fates = rows(
-        _ACCOUNT_DESCRIPTIONS.format(
-            description=DESCRIPTIONS[0],
-            descriptions=selection.descriptions,
-            dropped=DESCRIPTION_UNWANTED,
-            beyond=BEYOND,
-            **rules,
-        )
-    )
-    kept_descriptions = fates.pop("kept", 0)
-    dropped += fates
-    stated = count(f"SELECT count(*) FROM terms WHERE kind IN ({DESCRIPTION}, {SHORT_DESCRIPTION})")
-    dropped["duplicate"] += stated - count("SELECT count(*) FROM descriptions")
-
-    used_labels = (
-        _USED_LABELS if selection.inverse else "SELECT count(*) FROM used WHERE rule IN ({by_both}, {by_label})"
-    )
-    aliases = count("SELECT count(*) FROM alias_facts")
-    dropped += rows(_ALIASES)
-    labels = count("SELECT count(*) FROM alias_facts WHERE of_label")  # their lines are counted as labels
-    dropped["duplicate"] -= aliases - labels
-    dropped["unused name"] -= labels
-
-    names = 0
-    for kind, column, query in (
-        (LABEL, "label", used_labels.format(**rules)),
-        (TITLE, "title", f"SELECT count(*) FROM used WHERE rule = {BY_TITLE}"),
-    ):
-        of_kind = count(f"SELECT count({column}) FROM chosen")
-        in_use = count(query)
-        dropped["duplicate"] += count(f"SELECT count(*) FROM terms WHERE kind = {kind}") - of_kind
-        dropped["unused name"] += of_kind - in_use
-        names += in_use
+    kept_descriptions = _add_descriptions(database, selection, dropped)
+    aliases = _add_aliases(database, dropped)
+    names = _add_names(database, selection, dropped)
     cut = (
         count("SELECT count(*) FROM aliased WHERE is_cut")
         + count("SELECT count(*) FROM judged WHERE reason IS NULL AND is_cut")
@@ -183,6 +146,7 @@ def account_for(database: Tables, selection: Selection, inverted: InverseCounts,
     )
     derived = count("SELECT count(*) FROM inverse_facts")
     not_inverted = {"hub": inverted.hubs, "already a fact": inverted.pairs - inverted.hubs - derived}
+    by_rule = {rule: count(f"SELECT count(*) FROM used WHERE {condition}") for rule, condition in _RULES.items()}
     return JoinAccount(
         claims=claims + aliases,
         descriptions=count("SELECT count(*) FROM description_facts"),
@@ -192,16 +156,59 @@ def account_for(database: Tables, selection: Selection, inverted: InverseCounts,
         dropped=dropped,
         cut=cut,
         entities=count("SELECT count(*) FROM used WHERE entity > 0"),
-        names={
-            rule: made
-            for rule, condition in _RULES.items()
-            if (made := count(f"SELECT count(*) FROM used WHERE {condition}"))
-        },
+        names={rule: made for rule, made in by_rule.items() if made},
         not_inverted=not_inverted if selection.inverse else {},
         hubs=count("SELECT count(*) FROM hubs_with_counts"),
         inverse_properties=dict(database.rows(_INVERSE_PROPERTIES)) if selection.inverse else {},
         notes=inverted.notes,
     )
+
+
+def _add_descriptions(database: Tables, selection: Selection, dropped: Counter[str]) -> int:
+    """Add the descriptions that were dropped, and return how many were kept."""
+    query = _ACCOUNT_DESCRIPTIONS.format(
+        description=DESCRIPTIONS[0],
+        descriptions=selection.descriptions,
+        dropped=DESCRIPTION_UNWANTED,
+        beyond=BEYOND,
+        **_BY_LABEL,
+    )
+    fates = _counted(database, query)
+    kept = fates.pop("kept", 0)
+    dropped.update(fates)
+    stated = database.number(f"SELECT count(*) FROM terms WHERE kind IN ({DESCRIPTION}, {SHORT_DESCRIPTION})")
+    dropped["duplicate"] += stated - database.number("SELECT count(*) FROM descriptions")
+    return kept
+
+
+def _add_aliases(database: Tables, dropped: Counter[str]) -> int:
+    """Add the aliases that were dropped, and return how many are facts."""
+    aliases = database.number("SELECT count(*) FROM alias_facts")
+    dropped.update(_counted(database, _ALIASES))
+    labels = database.number("SELECT count(*) FROM alias_facts WHERE of_label")  # their lines are counted as labels
+    dropped["duplicate"] -= aliases - labels
+    dropped["unused name"] -= labels
+    return aliases
+
+
+def _add_names(database: Tables, selection: Selection, dropped: Counter[str]) -> int:
+    """Add the labels and titles that were dropped, and return how many are in use."""
+    labels = _USED_LABELS if selection.inverse else "SELECT count(*) FROM used WHERE rule IN ({by_both}, {by_label})"
+    names = 0
+    for kind, column, query in (
+        (LABEL, "label", labels.format(**_BY_LABEL)),
+        (TITLE, "title", f"SELECT count(*) FROM used WHERE rule = {BY_TITLE}"),
+    ):
+        of_kind = database.number(f"SELECT count({column}) FROM chosen")
+        in_use = database.number(query)
+        dropped["duplicate"] += database.number(f"SELECT count(*) FROM terms WHERE kind = {kind}") - of_kind
+        dropped["unused name"] += of_kind - in_use
+        names += in_use
+    return names
+
+
+def _counted(database: Tables, query: str) -> Counter[str]:
+    return Counter(dict(database.rows(query)))
 
 
 # A redirect may lead to another; only the end of the chain has a name. An entity with a name is not a redirect.

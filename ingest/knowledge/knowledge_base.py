@@ -20,15 +20,10 @@ The files depend on the set of lines in the sources, not on their order, and app
 """
 
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-
-import numpy as np
-import pyarrow as pa
-from pyarrow import parquet
 
 from refactx.errors import InputError
 from refactx.fact import counted
@@ -40,85 +35,7 @@ from refactx.ingest.parsers.parsed import SCHEMAS
 from refactx.ingest.report import Report
 from refactx.ingest.selection import DEFAULT_SELECTION, Selection
 from refactx.ingest.sources import inputs_of
-from refactx.ingest.work import (
-    DEFAULT_RESOURCES,
-    Resources,
-    Tables,
-    WorkDatabase,
-    are_few,
-    distinct_rows,
-    open_work_database,
-    ranks_of,
-    read_parquet,
-)
-
-
-def staged_are_few(staged: Path) -> bool:
-    """Return whether the staged tables in a folder have few rows in all (`refactx.ingest.work`)."""
-    return are_few([staged / f"{table}.parquet" for table in SCHEMAS])
-
-
-def open_staged(database: WorkDatabase, staged: Path, *, once: bool) -> None:
-    """Make the staged tables in a folder views of the database.
-
-    `once`: read the files now instead of in each query, since reading few rows takes as long as a query of them.
-    """
-    for table in SCHEMAS:
-        path = staged / f"{table}.parquet"
-        if once:
-            database.load_parquet(f"staged_{table}", path)
-            database.execute(f"CREATE VIEW {table} AS FROM staged_{table}")
-        else:
-            database.view_parquet(table, path)
-
-
-_FEW_NAMES = pa.schema([(name, pa.string()) for name in ("name", "id", "object_kind")])
-_IDS = pa.schema({"entity": pa.int64(), "name": pa.string()})
-_HUBS = pa.schema({"object": pa.string(), "predicate": pa.string(), "inverse": pa.string(), "subjects": pa.int64()})
-
-
-def are_few_ready_made(staged: Path, selection: Selection) -> bool:
-    """Return whether the staged rows are a few ready-made facts and nothing else."""
-    others = [staged / f"{table}.parquet" for table in SCHEMAS if table != "ready"]
-    return (
-        not selection.inverse
-        and selection.limit is None
-        and not any(parquet.read_metadata(path).num_rows for path in others)
-        and are_few([staged / "ready.parquet"])
-    )
-
-
-def join_few_ready_made(staged: Path) -> tuple[dict[str, pa.Table], JoinAccount]:
-    """Return the tables of a knowledge base, by the names of its files, and the account."""
-    ready = read_parquet(staged / "ready.parquet")
-    parts = pa.chunked_array([chunk for column in ready.columns for chunk in column.chunks], pa.large_string())
-    texts = parts.combine_chunks().dictionary_encode()
-    ranks, first = ranks_of(texts.dictionary)
-    facts = distinct_rows(ranks[texts.indices.to_numpy()].reshape(3, -1).T)
-    units = texts.dictionary.take(pa.array(first)).cast(pa.string())
-    columns = dict(zip(("subject", "predicate", "object"), facts.T.copy(), strict=True))
-    tables = {
-        "units.parquet": pa.table({"unit": np.arange(len(units), dtype=np.int32), "text": units}),
-        "facts.parquet": pa.table(columns),
-        "names.parquet": _FEW_NAMES.empty_table(),
-        "ids.parquet": _IDS.empty_table(),
-        "hubs.parquet": _HUBS.empty_table(),
-    }
-    dropped = Counter(duplicate=len(ready) - len(facts))
-    return tables, JoinAccount(
-        claims=len(facts),
-        descriptions=0,
-        aliases=0,
-        derived=0,
-        kept=len(facts),
-        dropped=dropped,
-        cut=0,
-        entities=0,
-        names={},
-        not_inverted={},
-        hubs=0,
-    )
-
+from refactx.ingest.work import DEFAULT_RESOURCES, Resources, Tables, WorkDatabase, open_work_database
 
 # The names in facts, and those of the predicates that hubs do not have, so that a change does not call them otherwise.
 # Of the names that the knowledge base has already, only those of predicates whose kind of objects changes.
@@ -200,32 +117,12 @@ def join(
     `build_knowledge_base` raises.
     """
     _make(folder)
-    if are_few_ready_made(staged, selection):
-        tables, joined = join_few_ready_made(staged)
-        report = _report(lines, joined, NamingOutcome(0, ()), selection, needs_facts=known is None)
-        _write(
-            folder, lambda name, path: parquet.write_table(tables[name], path, compression="zstd", use_dictionary=False)
-        )
-        return KnowledgeBase(folder, report)
-    return join_any(staged, lines, folder, selection, resources=resources, known=known)
-
-
-def join_any(
-    staged: Path,
-    lines: LineAccount,
-    folder: Path,
-    selection: Selection,
-    *,
-    resources: Resources,
-    known: KnownNames | None = None,
-) -> KnowledgeBase:
-    """Do what `join` does, in a work database, for any staged rows; `folder` must exist."""
-    few = staged_are_few(staged)
     with (
-        open_work_database(folder, replace(resources, workers=1) if few else resources) as database,
+        open_work_database(folder, resources) as database,
         progress_bar("joining names and facts", STEPS + len(FILES) + 1, resources.progress) as bar,
     ):
-        open_staged(database, staged, once=few)
+        for table in SCHEMAS:
+            database.view_parquet(table, staged / f"{table}.parquet")
         before = None if known is None else NamesBefore(known, database)
         report = join_tables(database, lines, selection, before, bar.update)
         _write(folder, partial(_copy, database, bar.update))

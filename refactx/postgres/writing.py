@@ -102,6 +102,17 @@ def remove_unfinished(connection: Connection, entry: CatalogueEntry, patience: f
     drop_when_unread(connection, remove, patience)
 
 
+@contextmanager
+def or_removed(connection: Connection, entry: CatalogueEntry) -> Iterator[None]:
+    """Remove what is unfinished of an index if the block fails, unless the connection has."""
+    try:
+        yield
+    except BaseException:
+        if not connection.broken and not connection.closed:
+            remove_unfinished(connection, entry)
+        raise
+
+
 def note_change(
     connection: Connection, entry: CatalogueEntry, change: dict[str, Any], sources: Sequence[str] = ()
 ) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
+from bench.packs.freezing import freeze
 from bench.packs.mutations import KINDS, outcome, spread
-from refactx.nl2sparql.frozen import freeze
 from refactx.nl2sparql.pack import load_pack
 from refactx.nl2sparql.parsed import parse
 from refactx.nl2sparql.validation import validate

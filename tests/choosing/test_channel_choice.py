@@ -137,7 +137,7 @@ class TestTheChoice:
         sizes: tuple[int, int],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        for module in ("packed", "rows"):
+        for module in ("engine", "rows"):
             monkeypatch.setattr(f"refactx.engines.transformers.{module}.IDS_A_PASS", sizes[0])
         monkeypatch.setattr("refactx.engines.transformers.rows.ROWS_A_PASS", sizes[1])
         assert self.compared(graph, "a Fact:", range(2), question, options) > 2

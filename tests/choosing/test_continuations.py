@@ -62,7 +62,7 @@ def test_logits_equal_those_of_plain_passes_and_the_model_continues_after_a_kept
         assert torch.allclose(log_softmax(after), log_probabilities(llama(), [*TEXT, *kept, 6])[-1], atol=1e-4)
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("packed", "rows"):
+        for module in ("engine", "rows"):
             patch.setattr(f"refactx.engines.transformers.{module}.IDS_A_PASS", ids_a_pass)
         after_text(llama(), INDEX, TEXT, check, ahead)
 

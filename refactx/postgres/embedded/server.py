@@ -30,7 +30,6 @@ from refactx.paths import make_home, refactx_home
 from refactx.postgres.embedded import cluster as embedded_locks
 from refactx.postgres.embedded import watchdog as embedded_watchdog
 from refactx.postgres.embedded.cluster import Cluster, account_for, carried_versions, check_path, programs_of
-from refactx.postgres.embedded.upgrade import finish, upgrade_if_older
 
 _log = logging.getLogger(__name__)
 
@@ -115,11 +114,11 @@ def _make_folder(folder: Path) -> None:
 
 def _bring_up(home: Path, cluster: Cluster) -> None:
     check_path(home)
-    finish(cluster)
+    carried = max(carried_versions())
+    cluster.check_release(carried)
     account = account_for(cluster.data)
     account.check_can_reach(cluster.folder)
-    upgrade_if_older(cluster, home, account)
-    programs = programs_of(max(carried_versions()), home, account)
+    programs = programs_of(carried, home, account)
     check_path(programs)
     if not cluster.data.exists():
         _log.info("making a database in %s", cluster.data)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad, Store
 
-from refactx.nl2sparql.frozen import gold_queries
+from bench.packs.freezing import gold_queries
 from refactx.nl2sparql.pack import Pack, load_pack
 from refactx.nl2sparql.validation import Report, validate
 from refactx.sparql.engines import (

@@ -1,14 +1,68 @@
-"""Queries rewritten for one store: a SERVICE is a graph there, which no other GRAPH sees."""
+"""Frozen data: triples made of the gold queries of a pack, in which each of them has rows, and wrong queries have others.
 
+It comes with the pack, as `frozen.nq.gz` (`bench/packs/freezing.py` makes it): N-Quads in which a SERVICE is a graph that no
+other GRAPH sees.
+"""
+
+import gzip
+import zlib
 from collections.abc import Collection, Iterator
 from itertools import pairwise
 
-from refactx.sparql.engines import EngineError, QueryRefusedError
+from pyoxigraph import NamedNode, RdfFormat, Store, parse
+
+from refactx.errors import InputError
+from refactx.nl2sparql.pack import Pack
+from refactx.sparql.engines import EngineError, QueryRefusedError, Result, SparqlEngine, StoreEngine
 from refactx.sparql.syntax import ShapeError, Token, shape_of, tokens_of
 
+FROZEN_DATA = "frozen.nq.gz"
+"""The file of a pack that has its frozen data."""
 SERVICE = "urn:refactx:service:"
 """What the name of a graph begins with that stands for a service."""
 _NOWHERE = "<urn:refactx:nowhere>"
+
+
+def frozen_engine(pack: Pack) -> SparqlEngine:
+    """Return an engine on the frozen data of a pack, which need not be online for it.
+
+    frozen_engine(load_pack("liita")).run("ASK { ?entry elita:HasEmotion ?emotion }")
+
+    Raises InputError if the pack has none.
+    """
+    path = None if pack.folder is None else pack.folder / FROZEN_DATA
+    if path is None or not path.is_file():
+        raise InputError(
+            f"the pack {pack.name} has no frozen data ({FROZEN_DATA}): give --run-on with a URL, a file of RDF, store or tree"
+        )
+    store = Store()
+    try:
+        store.extend(parse(gzip.decompress(path.read_bytes()), format=RdfFormat.N_QUADS))
+    except (OSError, EOFError, SyntaxError, zlib.error) as error:
+        raise InputError(f"{path} cannot be read ({error}): expected N-Quads, compressed by gzip") from error
+    graphs = (graph.value for graph in store.named_graphs() if isinstance(graph, NamedNode))
+    return FrozenEngine(store, [name.removeprefix(SERVICE) for name in graphs if name.startswith(SERVICE)])
+
+
+class FrozenEngine:
+    """A `SparqlEngine` on a store in which services are graphs. Several threads may use it, as with `StoreEngine`.
+
+    The LIMIT of a query is left out, which leaves to chance which rows there are: so rows of two queries can be compared.
+    """
+
+    name = "frozen"
+
+    def __init__(self, store: Store, services: Collection[str] = ()) -> None:
+        """`services`: the IRIs of those that the store has."""
+        self._engine, self._services = StoreEngine(store), frozenset(services)
+
+    def run(self, query: str, *, limit: int | None = None, seconds: float | None = None) -> Result:
+        """Run a SELECT or ASK, as `refactx.sparql.engines.SparqlEngine` says; SERVICE too, for services of the store."""
+        return self._engine.run(without_limit(rewritten(query, self._services)), limit=limit, seconds=seconds)
+
+    def close(self) -> None:
+        """Release the store."""
+        self._engine.close()
 
 
 def graph_of_service(iri: str) -> str:

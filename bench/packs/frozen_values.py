@@ -1,12 +1,13 @@
-"""Values for the variables of a query: from its conditions, or fresh."""
+"""Values for the variables of a query: terms that keep its conditions, and fresh ones."""
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from re import _constants as codes  # type: ignore[attr-defined]
+from re import _parser as parser  # type: ignore[attr-defined]
+from typing import Any
 
-from refactx.nl2sparql.frozen.expressions import sparql_of
-from refactx.nl2sparql.frozen.sampling import samples
-from refactx.nl2sparql.parsed import Call, Expression, iri_of, is_literal, is_variable, text_of_literal
+from refactx.nl2sparql.parsed import Call, Expression, ParsedQuery, iri_of, is_literal, is_variable, text_of_literal
 from refactx.nl2sparql.parsed.query import parts, variables
 from refactx.nl2sparql.parsed.terms import literal, parts_of_literal
 
@@ -179,3 +180,136 @@ def test_of(conditions: Sequence[Expression], values: dict[str, str]) -> str:
     names = " ".join(values)
     filters = " ".join(f"FILTER({sparql_of(one)})" for one in conditions)
     return f"ASK {{ VALUES ({names}) {{ ({' '.join(values.values())}) }} {filters} }}"
+
+
+# --- Expressions
+
+_BETWEEN = frozenset({"||", "&&", "=", "!=", "<", ">", "<=", ">=", "+", "-", "*", "/"})
+AGGREGATES = frozenset({"COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE", "GROUP_CONCAT"})
+
+
+def sparql_of(expression: Expression) -> str:
+    """Return an expression as SPARQL.
+
+    >>> sparql_of(Call("=", (Call("STR", ("?x",)), '"a"')))
+    '(STR(?x) = "a")'
+    """
+    if isinstance(expression, str):
+        return expression
+    arguments = [sparql_of(one) for one in expression.arguments]
+    if expression.name == "IN":
+        return f"({arguments[0]} IN ({', '.join(arguments[1:])}))"
+    if expression.name in _BETWEEN and len(arguments) > 1:
+        return f"({f' {expression.name} '.join(arguments)})"
+    if expression.name in ("!", "-", "+"):
+        return f"({expression.name}{arguments[0]})"
+    return f"{expression.name}({', '.join(arguments)})"
+
+
+def conjuncts(query: ParsedQuery) -> Iterator[Expression]:
+    """Yield the conditions of the filters of a query that its rows keep, those of HAVING for one row a group."""
+    for condition in query.conditions:
+        if query.has_to_match(condition.group):
+            if condition.kind == "filter":
+                yield from (one for one in _parts(condition.expression) if not _has_group(one))
+            elif condition.kind == "having":
+                yield from (_of_a_row(one) for one in _parts(condition.expression) if not _counts(one))
+
+
+def _parts(expression: Expression) -> Iterator[Expression]:
+    if isinstance(expression, Call) and expression.name == "&&":
+        for argument in expression.arguments:
+            yield from _parts(argument)
+    else:
+        yield expression
+
+
+def _has_group(expression: Expression) -> bool:
+    return isinstance(expression, Call) and (bool(expression.groups) or any(map(_has_group, expression.arguments)))
+
+
+def _counts(expression: Expression) -> bool:
+    """Return whether an expression counts rows, of which several are needed then."""
+    return isinstance(expression, Call) and (expression.name == "COUNT" or any(map(_counts, expression.arguments)))
+
+
+def _of_a_row(expression: Expression) -> Expression:
+    """Return an expression without its aggregates: of one row, the average of a value is the value."""
+    if isinstance(expression, str):
+        return expression
+    if expression.name in AGGREGATES and expression.arguments:
+        return _of_a_row(expression.arguments[0])
+    return Call(expression.name, tuple(map(_of_a_row, expression.arguments)))
+
+
+def counted(query: ParsedQuery) -> int:
+    """Return how many rows a group has to have for the HAVING of a query; 1 without one."""
+    numbers = [1]
+    for condition in query.conditions:
+        if condition.kind == "having" and _counts(condition.expression):
+            numbers += [int(float(text)) + 1 for text in _limits(condition.expression)]
+    return min(max(numbers), 60)
+
+
+def _limits(expression: Expression) -> Iterator[str]:
+    if isinstance(expression, str):
+        if expression.startswith('"') and "XMLSchema#" in expression:
+            yield expression[1 : expression.index('"', 1)]
+    else:
+        for argument in expression.arguments:
+            yield from _limits(argument)
+
+
+# --- Texts of regular expressions
+
+_MOST = 8
+
+
+def samples(pattern: str) -> Iterator[str]:
+    """Yield texts for a regular expression, the plainest first: one for each alternative at its beginning, at most 8.
+
+    >>> list(samples("^(corpo|testa)$")), list(samples("in.*bile")), list(samples("[àè]s+"))
+    (['corpo', 'testa'], ['inbile'], ['às'])
+    """
+    try:
+        tree = parser.parse(pattern)
+    except re.error:
+        return
+    seen: dict[str, None] = {}
+    for number in range(_MOST):
+        seen[_text(tree, number)] = None
+    yield from seen
+
+
+def _text(tree: Any, choice: int) -> str:
+    """Return the shortest text of a parsed expression. `choice`: which alternative is taken."""
+    found = []
+    for code, value in tree:
+        if code in (codes.LITERAL, codes.NOT_LITERAL):
+            found.append(chr(value) if code == codes.LITERAL else ("b" if value == ord("a") else "a"))
+        elif code == codes.ANY:
+            found.append("a")
+        elif code == codes.IN:
+            found.append(_of_class(value))
+        elif code == codes.BRANCH:
+            branches = value[1]
+            found.append(_text(branches[choice % len(branches)], choice))
+        elif code == codes.SUBPATTERN:
+            found.append(_text(value[3], choice))
+        elif code in (codes.MAX_REPEAT, codes.MIN_REPEAT):
+            low, _, inner = value
+            found.append(_text(inner, choice) * low)
+    return "".join(found)
+
+
+def _of_class(members: Any) -> str:
+    """Return a character of a class such as `[àè]`, `[^a]` or `\\s`."""
+    if members[0][0] == codes.NEGATE:
+        barred = {value for code, value in members[1:] if code == codes.LITERAL}
+        return next(letter for letter in "abcdefghij-" if ord(letter) not in barred)
+    code, value = members[0]
+    if code == codes.LITERAL:
+        return chr(value)
+    if code == codes.RANGE:
+        return chr(value[0])
+    return {codes.CATEGORY_SPACE: " ", codes.CATEGORY_DIGIT: "1"}.get(value, "a")

@@ -1,6 +1,6 @@
 """Frozen data: gold queries have the rows that were made for them, and wrong ones have none of these."""
 
-import json
+import gzip
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refactx.nl2sparql.frozen import Frozen, FrozenEngine, freeze, gold_queries
-from refactx.nl2sparql.frozen.cache import cached
-from refactx.nl2sparql.frozen.of_pack import homes_of
-from refactx.nl2sparql.frozen.rewriting import rewritten
-from refactx.nl2sparql.frozen.sampling import samples
-from refactx.nl2sparql.pack import load_pack
+from bench.packs.freezing import Frozen, freeze, gold_queries, homes_of, written
+from bench.packs.frozen_values import samples
+from refactx.errors import InputError
+from refactx.nl2sparql.frozen import FROZEN_DATA, FrozenEngine, frozen_engine, rewritten
+from refactx.nl2sparql.pack import Pack, built_in_packs, load_pack
 from refactx.sparql.engines import EngineError, QueryRefusedError, Rows, SparqlSyntaxError
 
 LIITA = load_pack("liita")
@@ -54,7 +53,7 @@ def test_gold_queries_have_their_rows(some: Frozen) -> None:
 def test_the_same_queries_give_the_same_data() -> None:
     queries = {key: GOLD[key] for key in KEYS[:6]}
     one, other = freeze(queries), freeze(queries)
-    assert {str(quad) for quad in one.store} == {str(quad) for quad in other.store}
+    assert written(one) == written(other)
 
 
 QUERIES: Mapping[str, str] = {
@@ -211,22 +210,32 @@ def test_samples_match_their_expression(pattern: str) -> None:
     assert all(re.search(f"^{pattern}$", text) for text in found)
 
 
-def test_data_is_kept_in_a_file(tmp_path: Path) -> None:
-    path, made = tmp_path / "deep" / "data.json", []
-
-    def make() -> Frozen:
-        made.append(1)
-        return frozen_of(far=FAR, one=QUERIES["language"])
-
-    first, again = cached(path, make), cached(path, make)
-    assert len(made) == 1
-    assert {str(quad) for quad in first.store} == {str(quad) for quad in again.store}
-    assert (first.services, first.planned, first.failures) == (again.services, again.planned, again.failures)
-    path.write_text(json.dumps({"quads": ["broken"]}))
-    assert cached(path, make).planned == first.planned
-    assert len(made) == 2
+def test_a_pack_with_its_data_is_answered_as_where_it_was_made(tmp_path: Path) -> None:
+    made = frozen_of(far=FAR, one=QUERIES["language"])
+    (tmp_path / FROZEN_DATA).write_bytes(written(made))
+    read = frozen_engine(Pack(name="mine", title="mine", version=1, languages=("en",), base="", folder=tmp_path))
+    for query in (FAR, QUERIES["language"], "SELECT ?g { GRAPH ?g { ?x ?y ?z } }"):
+        one, other = (engine.run(WORDS + query) for engine in (read, made.engine()))
+        assert isinstance(one, Rows) and isinstance(other, Rows)
+        assert sorted(map(str, one.rows)) == sorted(map(str, other.rows))
+    with pytest.raises(EngineError, match=r"the frozen data has <http://s\.org/>"):
+        read.run("ASK { SERVICE <http://t.org/> { ?x ?y ?z } }")
 
 
-def test_data_is_made_where_no_file_can_be_written(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    assert cached(tmp_path / "file" / "data.json", lambda: frozen_of(one=QUERIES["in"])).planned
+@pytest.mark.parametrize("content", [None, b"no gzip", gzip.compress(b"<a> <b>")])
+def test_data_that_is_missing_or_damaged_is_an_error(content: bytes | None, tmp_path: Path) -> None:
+    pack = Pack(name="mine", title="mine", version=1, languages=("en",), base="", folder=tmp_path)
+    if content is not None:
+        (tmp_path / FROZEN_DATA).write_bytes(content)
+    message = "mine has no frozen data.*--run-on" if content is None else "frozen.nq.gz cannot be read"
+    with pytest.raises(InputError, match=message):
+        frozen_engine(pack)
+
+
+@pytest.mark.parametrize("name", built_in_packs())
+def test_each_gold_query_of_a_pack_has_rows_in_its_data(name: str) -> None:
+    pack = load_pack(name)
+    engine, queries = frozen_engine(pack), gold_queries(pack)
+    assert queries
+    results = {key: engine.run(query) for key, query in queries.items()}
+    assert [key for key, one in results.items() if not (one.rows if isinstance(one, Rows) else one)] == []
