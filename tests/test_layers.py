@@ -207,6 +207,14 @@ def test_modules_are_short() -> None:
     assert not found
 
 
+def test_the_way_of_a_question_is_short() -> None:
+    """`docs/explanation/reading-order.md` names at most 25 files, which are there and have at most 8,500 lines."""
+    page = (ROOT / "docs/explanation/reading-order.md").read_text(encoding="utf-8")
+    files = re.findall(r"^\| `([\w/]+\.py)` \|", page, re.M)
+    assert 20 <= len(files) <= 25
+    assert sum(n for _, n in sized(ROOT / "refactx" / file for file in files)) <= 8500
+
+
 def test_packages_have_faces() -> None:
     """A face has a docstring, the public names in at most 48 lines, and an `__all__` whose names can be imported."""
     found = {}
