@@ -65,14 +65,27 @@ class ModelError(RefactxError):
     """A model or tokenizer cannot be loaded or used."""
 
 
+def brief(message: str) -> str:
+    """Return an error on one line, without the middle if it quotes a long text: its end says what to do.
+
+    >>> brief("cannot read\\n" + "x" * 9000 + ": correct the file")[-40:]
+    'xxxxxxxxxxxxxxxxxxxxxx: correct the file'
+    """
+    text = " ".join(message.split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
+
+
 def text_for_clients(error: RefactxError) -> str:
     """Return what clients of a server may read of an error: nothing of where its database is, which the log has."""
     if isinstance(error, IndexNotFoundError):
         return "the index of this server was replaced or removed: ask again in some seconds"
     if isinstance(error, DatabaseError):
         return "the database does not answer: ask again in some seconds"
-    return " ".join(without_password(str(error)).split())
+    return brief(without_password(str(error)))
 
+
+_LONGEST = 1000
+"""Characters of an error that a reader can take in; the longest list of choices in one has some 700."""
 
 _SECRET = re.compile(
     r"(?<=://)([^:/@\s]*):\S*@|(\b\w*(?:password|secret|scram_\w+_key)\s*=\s*)('(?:[^'\\]|\\.)*'|\S+)", re.IGNORECASE

@@ -80,15 +80,19 @@ class Prompt:
         return conversation_ids(tokenizer, self.messages(*plain))
 
 
-def load_prompt(name: str = "wikidata") -> Prompt:
-    """Return a built-in prompt, given its name, or the prompt in a file, given a path that ends in `.toml`.
+def load_prompt(name: str | Path = "wikidata") -> Prompt:
+    """Return a built-in prompt, given its name, or the prompt in a file, given a `Path` or a path that ends in `.toml`.
 
     Raises InputError if there is no such prompt, or if the file is not a valid prompt.
 
     >>> load_prompt().trigger, load_prompt().marker
     ('Fact:', 'Answer:')
     """
-    source = Path(name) if name.endswith(".toml") else files("refactx.prompts") / f"{name}.toml"
+    if not isinstance(name, str | Path):
+        raise InputError(f"{name!r} names no prompt: give the name of a built-in prompt, or the path of a .toml file")
+    source = (
+        Path(name) if isinstance(name, Path) or name.endswith(".toml") else files("refactx.prompts") / f"{name}.toml"
+    )
     try:
         fields = read_toml(source.read_text(encoding="utf-8"))
     except OSError as error:

@@ -18,6 +18,7 @@ from refactx.cli.options import (
     NEW_TOKENS,
     PROMPT,
     RUN_FOLDER,
+    Number,
     engine_options,
     engine_options_of,
     question_options,
@@ -41,7 +42,7 @@ FEW = 100
 )
 @click.option(
     "--precision",
-    type=click.FloatRange(0, 1, min_open=True),
+    type=Number(0, 1, min_open=True),
     metavar="P",
     help="At least P; default: most right minus wrong ones.",
 )

@@ -7,6 +7,7 @@ code 2. A command is imported when it is run, and imports what it needs then, si
 import atexit
 import errno
 import gc
+import io
 import logging
 import os
 import sys
@@ -16,7 +17,7 @@ from typing import NoReturn
 import click
 
 from refactx.cli.help import LazyGroup
-from refactx.errors import InputError, RefactxError, without_password
+from refactx.errors import InputError, RefactxError, brief, without_password
 from refactx.fact import visible
 
 FIRST_STEPS = """\
@@ -77,6 +78,9 @@ def main() -> None:
     atexit.register(_freeze_all)
     logging.getLogger("psycopg").setLevel(logging.ERROR)  # refactx reports lost connections itself
     logging.getLogger("rdflib").setLevel(logging.ERROR)  # it warns of dates that are none, with a traceback
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # half a character of a JSON document, as JSON writes it
     try:
         _check_arguments(sys.argv[1:])
         sys.exit(cli(standalone_mode=False))
@@ -113,5 +117,5 @@ def _freeze_all() -> None:
 
 
 def _complain(message: str) -> NoReturn:
-    click.echo(f"refactx: {visible(without_password(' '.join(message.split())))}", err=True)
+    click.echo(f"refactx: {visible(brief(without_password(message)))}", err=True)
     sys.exit(2)

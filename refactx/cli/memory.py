@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refactx.cli.help import OrderedGroup
-from refactx.cli.options import DB, DEVICE, INDEX, JSON, OWN_INDEX, print_json
+from refactx.cli.options import DB, DEVICE, INDEX, JSON, OWN_INDEX, Number, print_json
 from refactx.fact import line
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def find(
 @click.option("--seed", default=0, show_default=True, metavar="N", help="Of the choice of names.")
 @click.option(
     "--refusal",
-    type=click.FloatRange(0, 1),
+    type=Number(0, 1),
     metavar="R",
     help="Refuse at least R of what is missing; default: most right decisions.",
 )

@@ -1,6 +1,7 @@
 """The options that several commands share, and JSON as they print it."""
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -15,6 +16,18 @@ if TYPE_CHECKING:
     from refactx.engines.loading import EngineOptions
 
 ENGINES = ("auto", "transformers", "llamacpp")
+
+
+class Number(click.FloatRange):
+    """The type of an option that is a number: in a range, and neither infinite nor `nan`, which compares with nothing."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number of an option's text. Raises BadParameter if it is none, or out of range."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a number that can be used: give one such as 0.5", param, ctx)
+        return number
+
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 DB = click.option("--db", metavar="URL", help="PostgreSQL; default: $REFACTX_DB or embedded.")
@@ -95,7 +108,7 @@ _GENERATION = (
         default=True,
         help="Choose by the question; default: on without beams.",
     ),
-    click.option("--tells", type=float, metavar="X", help="Confidence an answer needs; default: the prompt's."),
+    click.option("--tells", type=Number(), metavar="X", help="Confidence an answer needs; default: the prompt's."),
     click.option(
         "--num-beams",
         default=1,
@@ -113,7 +126,7 @@ _GENERATION = (
     click.option(
         "--fact-length-penalty",
         default=0.0,
-        type=click.FloatRange(0),
+        type=Number(0),
         metavar="X",
         help="Divide scores of --fact-beams by length^X.",
     ),
@@ -129,14 +142,14 @@ _GENERATION = (
     click.option(
         "--temperature",
         default=0.0,
-        type=click.FloatRange(0),
+        type=Number(0),
         metavar="X",
         help="Sample with this temperature; default: greedy.",
     ),
     click.option("--top-k", type=click.IntRange(1), metavar="K", help="Sample from the K likeliest tokens."),
     click.option(
         "--top-p",
-        type=click.FloatRange(0, 1, min_open=True),
+        type=Number(0, 1, min_open=True),
         metavar="P",
         help="Sample from the likeliest of total probability P.",
     ),

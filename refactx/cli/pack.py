@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from refactx.cli.help import OrderedGroup
-from refactx.cli.options import JSON, print_json
+from refactx.cli.options import JSON, Number, print_json
 from refactx.errors import InputError
 from refactx.fact import counted, line, visible
 
@@ -159,7 +159,7 @@ SECONDS = click.option(
     "seconds",
     default=20.0,
     show_default=True,
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     metavar="S",
     help="The most time of a query.",
 )

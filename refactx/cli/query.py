@@ -12,7 +12,7 @@ from pyoxigraph import NamedNode
 
 from refactx.ask.queries import Reply, check_text
 from refactx.cli.help import GroupedCommand
-from refactx.cli.options import DB, INDEX, JSON, PROMPT, engine_options, engine_options_of, print_json
+from refactx.cli.options import DB, INDEX, JSON, PROMPT, Number, engine_options, engine_options_of, print_json
 from refactx.cli.sparql import Cell, cell_of, links_of
 from refactx.errors import InputError, RefactxError, without_password
 from refactx.fact import Link, LinkedFact, counted, line, visible
@@ -321,13 +321,13 @@ WRITING = ("model_url", "sparql_prompt", "grammar", "tau", "run_on", "timeout")
 @click.option("--model-url", metavar="URL", help="OpenAI-compatible server of the model.")
 @click.option("--sparql-prompt", default="sparql", show_default=True, metavar="PROMPT", help="sparql or a .toml file.")
 @click.option("--grammar/--no-grammar", default=True, help="open: only SPARQL with names; default: on.")
-@click.option("--tau", type=click.FloatRange(0, 1), metavar="X", help="open: similarity that names need.")
+@click.option("--tau", type=Number(0, 1), metavar="X", help="open: similarity that names need.")
 @click.option("--run-on", metavar="WHERE", help="tree, store or URL; auto: store if there is one.")
 @click.option(
     "--timeout",
     default=SECONDS,
     show_default=True,
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     metavar="SECONDS",
     help="At most so long.",
 )

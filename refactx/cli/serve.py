@@ -13,7 +13,7 @@ import click
 
 from refactx.ask.prompt import MAX_NEW_TOKENS
 from refactx.cli.help import GroupedCommand
-from refactx.cli.options import DB, INDEX, MODEL, PROMPT, engine_options, engine_options_of
+from refactx.cli.options import DB, INDEX, MODEL, PROMPT, Number, engine_options, engine_options_of
 from refactx.cli.translate import Models, TranslatorOptions, open_translator
 from refactx.errors import InputError
 from refactx.lazy import require
@@ -115,7 +115,7 @@ _NAME = re.compile(r"[\w.-]+|\[?[\da-fA-F:.]+\]?")
     "--grace",
     default=30.0,
     show_default=True,
-    type=click.FloatRange(0),
+    type=Number(0),
     metavar="SECONDS",
     help="At SIGTERM, let answers finish.",
 )

@@ -16,7 +16,7 @@ from pyoxigraph import BlankNode, NamedNode, Triple
 from rich.cells import cell_len
 
 from refactx.cli.help import GroupedCommand, OrderedGroup
-from refactx.cli.options import DB, INDEX, JSON, print_json
+from refactx.cli.options import DB, INDEX, JSON, Number, print_json
 from refactx.cli.views import query_text
 from refactx.errors import InputError, RefactxError, without_password
 from refactx.fact import Link, line, visible
@@ -486,7 +486,7 @@ class QueryGroup(OrderedGroup):
     "--timeout",
     default=TIMEOUT,
     show_default=True,
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     metavar="SECONDS",
     help="At most so long.",
 )

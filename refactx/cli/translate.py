@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from refactx.cli.help import GroupedCommand, OrderedGroup
-from refactx.cli.options import DB, JSON, engine_options, engine_options_of, print_json
+from refactx.cli.options import DB, JSON, Number, engine_options, engine_options_of, print_json
 from refactx.cli.views import row_of
 from refactx.errors import InputError
 from refactx.fact import counted
@@ -112,7 +112,7 @@ def translator_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--seconds",
             default=300.0,
             show_default=True,
-            type=click.FloatRange(0, min_open=True),
+            type=Number(0, min_open=True),
             metavar="S",
             help="After S seconds, no step begins.",
         ),

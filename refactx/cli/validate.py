@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from refactx.cli.help import GroupedCommand
-from refactx.cli.options import DB, INDEX, JSON, print_json
+from refactx.cli.options import DB, INDEX, JSON, Number, print_json
 from refactx.cli.translate import file_engine
 from refactx.cli.views import query_text, row_of
 from refactx.errors import InputError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     "--timeout",
     default=30.0,
     show_default=True,
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     metavar="SECONDS",
     help="The query may take so long.",
 )

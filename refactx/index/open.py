@@ -25,6 +25,10 @@ def connect(db: str | None = None, limits: Limits | None = None) -> "tuple[Datab
     """
     from refactx.postgres.database import Database  # psycopg, which a file does not need
 
+    if db is not None and not (isinstance(db, str) and db.strip()):
+        raise InputError(
+            f"the database's address is {db!r}: give a URL such as postgresql://host/database, or leave it out"
+        )
     url = db or os.environ.get("REFACTX_DB")
     if url:
         return Database(url, limits), lambda: None
@@ -72,6 +76,12 @@ def open_index(
     Raises IndexNotFoundError if no ready index has that name, DatabaseError if the database cannot be reached;
     InputError if the file cannot be read, is damaged or too old to be read in place.
     """
+    if not isinstance(name, str | Path) or not str(name).strip() or "\0" in str(name):
+        raise InputError(f"{name!r} names no index: give its name, or the path of a file of `refactx index export`")
+    if not isinstance(cache_bytes, int):
+        raise InputError(f"cache_bytes is {cache_bytes!r}: give a number of bytes")
+    if not isinstance(limits, Limits | None):
+        raise InputError(f"limits is {limits!r}: give a refactx.Limits, or leave it out")
     if isinstance(name, Path) or is_file_name(name):
         if db is not None:
             raise InputError(

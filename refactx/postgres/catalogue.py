@@ -69,6 +69,8 @@ def list_indexes(
 
 def find_index(database: Database, name: str) -> CatalogueEntry:
     """Return the entry of a ready index. Raises IndexNotFoundError, and RefactxError if its format is too new."""
+    if not name.strip() or not name.isprintable():
+        raise IndexNotFoundError(f"{name!r} names no index: `refactx index list` shows the names")
     entries = database.retry_unlimited(lambda connection: list_indexes(connection, name, every=True))
     for entry in entries:
         if entry.state == "ready":

@@ -9,7 +9,7 @@ from click.core import ParameterSource
 
 from refactx.ask.prompt import Generation
 from refactx.cli.eval.printing import print_report
-from refactx.cli.options import engine_options_of
+from refactx.cli.options import Number, engine_options_of
 from refactx.cli.query import SECONDS, check_place
 from refactx.errors import InputError
 
@@ -55,11 +55,9 @@ _OPTIONS = (
     click.option("--model-url", metavar="URL", help="OpenAI-compatible server of the model."),
     click.option("--sparql-prompt", default="sparql", metavar="PROMPT", help="sparql or a .toml file."),
     click.option("--grammar/--no-grammar", default=True, help="open: only SPARQL with names; default: on."),
-    click.option("--tau", type=click.FloatRange(0, 1), metavar="X", help="open: similarity that names need."),
+    click.option("--tau", type=Number(0, 1), metavar="X", help="open: similarity that names need."),
     click.option("--run-on", metavar="WHERE", help="tree, store or URL; default: the store."),
-    click.option(
-        "--timeout", default=SECONDS, type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Of a query."
-    ),
+    click.option("--timeout", default=SECONDS, type=Number(0, min_open=True), metavar="SECONDS", help="Of a query."),
     click.option("--ablate-names", callback=_shares, metavar="X,...", help="open: without these shares of names."),
     click.option("--distractors", callback=_factors, metavar="N..M", help="open: with N to M times as many names."),
 )

@@ -130,7 +130,7 @@ class Worker:
                 threading.Thread(target=_work, args=(self._calls,), daemon=True).start()
             self._calls.put(call)
             try:
-                value, error = call.outcome.get(timeout=seconds)
+                value, error = call.outcome.get(timeout=min(seconds, threading.TIMEOUT_MAX))
             except BaseException as stopped:
                 call.is_left, self._calls = True, None
                 if isinstance(stopped, Empty):
