@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any, Literal
 
+from refactx.fact import counted
 from refactx.nl2sparql.pack import Example, Pack
 from refactx.nl2sparql.parsed import Call, Expression, ParsedQuery, iri_of, is_variable, parse
 from refactx.nl2sparql.patterns import PatternDetector
@@ -19,6 +20,7 @@ from refactx.sparql.engines import (
     SparqlEngine,
     SparqlSyntaxError,
     Term,
+    UnavailableError,
     UnknownFunctionError,
 )
 from refactx.sparql.engines.engine import within
@@ -50,7 +52,8 @@ class Report:
 
     `problems`: in the order of their levels; `count`: how many rows were read, None if the query was not run or failed;
     `truncated`: whether there are more; `variables`, `rows`: of the result, as `refactx.sparql.engines.Rows` has them;
-    `answer`: that of an ASK; `failure`: why an engine could not run it now, which is no fault of the query.
+    `answer`: that of an ASK; `failure`: why an engine could not run it now, which is no fault of the query;
+    `is_available`: false if the engine would run no other query either.
     """
 
     problems: tuple[Problem, ...] = ()
@@ -60,6 +63,7 @@ class Report:
     rows: Sequence[tuple[Term | None, ...]] = ()
     answer: bool | None = None
     failure: str = ""
+    is_available: bool = True
 
     @property
     def ok(self) -> bool:
@@ -381,7 +385,7 @@ def run(sparql: str, engine: SparqlEngine, rows: int, seconds: float) -> Report:
     except QueryRefusedError as error:
         return _failed("refused", str(error), "leave out what it says")
     except EngineError as error:
-        return Report(failure=str(error))
+        return Report(failure=str(error), is_available=not isinstance(error, UnavailableError))
     if isinstance(result, Rows):
         report = Report(count=len(result.rows), truncated=result.truncated, variables=result.variables)
         return replace(report, rows=result.rows)
@@ -463,20 +467,28 @@ class PackCheck:
 
 def check_pack(pack: Pack, engine: SparqlEngine | None = None, *, seconds: float = 20.0) -> PackCheck:
     """Return what is wrong with a pack: examples that validation refuses, or, with an engine, that fail or have no rows;
-    patterns that no example has; examples in whose question no word of their patterns is found.
+    patterns that no example has; examples in whose question no word of their patterns is found. An engine that would run
+    no other example either is not asked again.
 
     >>> from refactx.nl2sparql.pack import load_pack
     >>> check_pack(load_pack("wikidata")).problems
     ()
     """
     problems, ran = list[str](), 0
-    for example in pack.examples:
+    for number, example in enumerate(pack.examples, 1):
         report = validate(example.sparql, pack, engine, rows=1, seconds=seconds)
         problems += [f"example {example.id}: {one.text}: {one.hint}" for one in report.problems]
-        if engine is not None and report.ok:
-            ran += bool(report.count)
-            if not report.count:
-                problems.append(f"example {example.id}: its query has no rows at {engine.name}")
+        if engine is None or not report.ok:
+            continue
+        ran += bool(report.count)
+        if report.failure:
+            problems.append(f"example {example.id}: {report.failure}")
+        elif not report.count:
+            problems.append(f"example {example.id}: its query has no rows at {engine.name}")
+        left = len(pack.examples) - number
+        if not report.is_available and left:
+            problems.append(f"{engine.name} was not asked for the last {counted(left, 'example')}")
+            engine = None
     used = {name for example in pack.examples for name in example.patterns}
     notes = [f"no example has the pattern {name}" for name in pack.patterns if name not in used]
     detector = PatternDetector(pack)

@@ -1,5 +1,6 @@
 """The routes of facts, queries, translations, assistants, the page, and the server's state."""
 
+import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
 from pydantic import BaseModel, Field
+from starlette.datastructures import MutableHeaders
+from starlette.routing import Route
 
 from refactx.ask.browse import Examples, browse, check_text
 from refactx.ask.prompt import Generation
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from starlette.routing import BaseRoute
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from refactx.nl2sparql import Event, Translator
 
@@ -278,6 +282,7 @@ def state_router(service: TextService, drains: Callable[[], bool]) -> APIRouter:
 
 
 _log = logging.getLogger(__name__)
+_INVALID_REQUEST = -32600  # of JSON-RPC 2.0
 
 
 def assistants_app(
@@ -288,6 +293,9 @@ def assistants_app(
         return [], None
     tools = fact_server(service.index, facts=service.facts, look_up=_looks_up(service), ask=_asks(service))
     app = http_app(tools, hosts=service.options.hosts, max_bytes=service.options.max_bytes)
+    for route in app.routes:
+        if isinstance(route, Route):
+            route.app = _with_short_errors(route.app)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -295,6 +303,45 @@ def assistants_app(
             yield
 
     return list(app.routes), lifespan
+
+
+def _with_short_errors(app: "ASGIApp") -> "ASGIApp":
+    """Return an application that tells in one line that a body is no message.
+
+    The SDK lists on many lines what each kind of message has, and the body has not.
+    """
+
+    async def answer(scope: "Scope", receive: "Receive", send: "Send") -> None:
+        start: Message | None = None
+
+        async def send_short(message: "Message") -> None:
+            nonlocal start
+            if message["type"] == "http.response.start" and message["status"] == 400:
+                start = message  # it has the length of the body, which comes next and is whole
+            elif start is None:
+                await send(message)
+            else:
+                body = _short_error(message["body"])
+                MutableHeaders(scope=start)["content-length"] = str(len(body))
+                await send(start)
+                await send({**message, "body": body})
+                start = None
+
+        await app(scope, receive, send_short)
+
+    return answer
+
+
+def _short_error(body: bytes) -> bytes:
+    """Return the body of a reply, with an error in one line."""
+    try:
+        document = json.loads(body)
+        if "\n" not in document["error"]["message"]:
+            return body
+    except (ValueError, KeyError, TypeError):
+        return body
+    told = "the body is no request or notification of JSON-RPC 2.0: send one in each POST"
+    return json.dumps(document | {"error": {"code": _INVALID_REQUEST, "message": told}}).encode()
 
 
 def _looks_up(service: TextService) -> Callable[..., Any]:

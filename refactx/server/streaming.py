@@ -8,6 +8,7 @@ import asyncio
 import json
 import logging
 import math
+import re
 from asyncio import CancelledError
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Coroutine
@@ -27,6 +28,7 @@ from refactx.server.texts import Event, Finished
 
 Item = TypeVar("Item")
 Document = dict[str, Any]
+_ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class ClientGoneError(Exception):
@@ -107,12 +109,19 @@ def sse(document: Document, event: str | None = None) -> bytes:
 
 
 class JsonRequest(Request):
-    """A request whose body is JSON as RFC 8259 has it, with each key once."""
+    """A request whose body is JSON as RFC 8259 has it, with each key once and whole characters alone."""
 
     async def json(self) -> Any:
         """Return the body. Raise HTTPException (400) if it cannot be read."""
         try:
-            return json.loads(await self.body(), parse_constant=_finite, parse_float=_finite, object_pairs_hook=_unique)
+            text = (await self.body()).decode("utf-8-sig")
+            found = json.loads(text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_unique)
+            if _ESCAPED_HALF.search(text):
+                json.dumps(found, ensure_ascii=False).encode()
+            return found
+        except UnicodeEncodeError as error:
+            half = ord(error.object[error.start])
+            detail = rf"\u{half:04x} is half of a surrogate pair, which is no character: send both halves, or neither"
         except RecursionError:
             detail = "lists or objects are too deep"
         except UnicodeDecodeError as error:

@@ -115,6 +115,10 @@ def test_other_options_than_those_recorded_are_refused(tmp_path: Path) -> None:
     open_run(tmp_path / "run", {"model": "a", "limit": 2})
     with pytest.raises(InputError, match="limit 2, now 3"):
         open_run(tmp_path / "run", {"model": "a", "limit": 3})
+    with pytest.raises(
+        InputError, match=r"limit 2, now None; max_facts None, now 12.*give the same options.*another --out"
+    ):
+        open_run(tmp_path / "run", {"model": "a", "max_facts": 12})
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "answers.jsonl").touch()
     with pytest.raises(InputError, match=r"answers.jsonl but no run.json"):

@@ -110,6 +110,25 @@ def initialize(server: Running, **headers: str) -> httpx2.Response:
     return server.post("/mcp", body, headers=accepts | headers)
 
 
+def test_a_body_that_is_no_message_is_refused_in_one_line(served: Running) -> None:
+    headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+    for body, code, told in (
+        (b'{"model": "tiny"}', -32600, "the body is no request or notification of JSON-RPC 2.0"),
+        (b'[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]', -32600, "the body is no request or notification"),
+        (b"{", -32700, "Parse error: EOF while parsing an object at line 1 column 1"),
+        (
+            rb'{"jsonrpc": "2.0", "id": "\ud800", "method": "ping"}',
+            -32700,
+            "Parse error: unexpected end of hex escape at line 1",
+        ),
+    ):
+        for version in ({}, {"MCP-Protocol-Version": "2025-06-18"}):
+            reply = httpx2.post(f"{served.url}/mcp", content=body, headers=headers | version)
+            error = reply.json()["error"]
+            assert (reply.status_code, error["code"], "\n" in error["message"]) == (400, code, False)
+            assert told in error["message"]
+
+
 def test_keys_guard_it(index: refactx.Index) -> None:
     with running(index=index, keys=("one",)) as server:
         assert initialize(server).status_code == 401

@@ -176,21 +176,31 @@ def test_what_is_no_text_is_refused(tiny: Running) -> None:
         assert (reply.status_code, reply.json()["error"]["type"]) == (400, "invalid_request_error")
 
 
-def test_halves_of_characters_are_read_as_question_marks(tiny: Running) -> None:
-    half, whole = rb'"a \ud800"', rb'"a ?"'
-    for path, body in (
-        ("chat/completions", b'{"model": "tiny", "max_tokens": 3, "messages": [{"role": "user", "content": %s}]}'),
-        ("completions", b'{"model": "tiny", "max_tokens": 3, "prompt": %s}'),
-        ("responses", b'{"model": "tiny", "max_output_tokens": 3, "input": "a", "instructions": %s}'),
-    ):
-        texts = []
-        for text in (half, whole):
-            reply = httpx2.post(
-                f"{tiny.url}/v1/{path}", content=body % text, headers={"Content-Type": "application/json"}, timeout=60
-            )
-            assert reply.status_code == 200, reply.text
-            texts.append(reply.json().get("choices") or reply.json()["output"][0]["content"])
-        assert texts[0] == texts[1]
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("chat/completions", b'{"model": "tiny", "messages": [{"role": "user", "content": %s}]}'),
+        ("completions", b'{"model": "tiny", "prompt": %s}'),
+        ("responses", b'{"model": "tiny", "input": "a", "instructions": %s}'),
+        ("query", b'{"question": %s}'),
+        ("translate", b'{"question": %s}'),
+        ("facts/check", b'{"text": %s}'),
+    ],
+)
+def test_half_of_a_character_is_refused_and_a_whole_one_is_not(tiny: Running, path: str, body: bytes) -> None:
+    headers = {"Content-Type": "application/json"}
+    for half, told in ((rb'"a \ud800"', "ud800"), (rb'"\uDE00\ud83d"', "ude00")):
+        reply = httpx2.post(f"{tiny.url}/v1/{path}", content=body % half, headers=headers, timeout=60)
+        assert reply.status_code == 400
+        assert reply.json()["error"]["message"] == (
+            f"the body of the request is no JSON that can be read: \\{told} is half of a surrogate pair, which is no "
+            "character: send both halves, or neither"
+        )
+    raw = httpx2.post(f"{tiny.url}/v1/{path}", content=body % b'"\xed\xa0\x80"', headers=headers, timeout=60)
+    assert (raw.status_code, "it is not UTF-8 at byte" in raw.text) == (400, True)
+    whole = httpx2.post(f"{tiny.url}/v1/{path}", content=body % rb'"\ud83d\uDE00 \\ud800"', headers=headers, timeout=60)
+    assert "surrogate" not in whole.text
+    assert whole.status_code != 400, whole.text
 
 
 def test_what_does_not_is_ignored(tiny: Running) -> None:

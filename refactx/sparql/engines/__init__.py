@@ -15,6 +15,7 @@ from refactx.sparql.engines.engine import (
     SparqlEngine,
     SparqlSyntaxError,
     Term,
+    UnavailableError,
     UnknownFunctionError,
     UnreachableError,
 )
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from refactx.sparql.engines.index import EngineName, StoreEngine, TreeEngine, open_engine
 
 __all__ = ["EndpointEngine", "EngineError", "EngineName", "EngineTimeoutError", "QueryRefusedError", "Result", "Rows"]
-__all__ += ["SparqlEngine", "SparqlSyntaxError", "StoreEngine", "Term", "TreeEngine", "UnknownFunctionError"]
-__all__ += ["UnreachableError", "open_engine"]
+__all__ += ["SparqlEngine", "SparqlSyntaxError", "StoreEngine", "Term", "TreeEngine", "UnavailableError"]
+__all__ += ["UnknownFunctionError", "UnreachableError", "open_engine"]
 __getattr__ = lazy_exports(
     __name__,
     {"endpoint": "EndpointEngine", "index": "EngineName open_engine StoreEngine TreeEngine"},

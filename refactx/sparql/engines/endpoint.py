@@ -40,6 +40,7 @@ from refactx.sparql.engines.engine import (
     Rows,
     SparqlSyntaxError,
     Term,
+    UnavailableError,
     UnreachableError,
     Worker,
 )
@@ -252,10 +253,11 @@ class Reply:
             wait = f"asks to wait {after:,.0f} seconds" if after else "asks to wait"
             wait = wait if after <= _DAY else "asks to wait more than a day"
             return TryAgain(
-                EngineError(f"{self.name} had too many queries (HTTP 429), and {wait}: run the query later"), after
+                UnavailableError(f"{self.name} had too many queries (HTTP 429), and {wait}: run the query later"), after
             )
         if self.status in _BUSY:
-            error = EngineError(f"{self.name} is down or busy ({self._status}): run the query later")
+            kind = EngineError if self.status == HTTPStatus.GATEWAY_TIMEOUT else UnavailableError  # 504: this query's
+            error = kind(f"{self.name} is down or busy ({self._status}): run the query later")
             return TryAgain(error, seconds_of(self.retry_after))
         if b"TimeoutException" in self.body or b"timed out" in self.body.lower():
             return EngineTimeoutError(
@@ -265,9 +267,11 @@ class Reply:
         if self.status == HTTPStatus.BAD_REQUEST:
             return SparqlSyntaxError(f"{self.name} refused the query: {said or self._status}")
         if self.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PROXY_AUTHENTICATION_REQUIRED):
-            return EngineError(f"{self.name} refuses access ({self._status}): does it need a user and a password?")
+            return UnavailableError(f"{self.name} refuses access ({self._status}): does it need a user and a password?")
         if self.status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE, HTTPStatus.METHOD_NOT_ALLOWED):
-            return EngineError(f"{self.name} is no endpoint ({self._status}): expected an address such as {EXAMPLE}")
+            return UnavailableError(
+                f"{self.name} is no endpoint ({self._status}): expected an address such as {EXAMPLE}"
+            )
         return EngineError(f"{self.name} answered {self._status}{f': {said}' if said else ''}")
 
     @property

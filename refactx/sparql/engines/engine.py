@@ -80,7 +80,11 @@ class EngineError(RefactxError):
     """An engine that cannot answer now: an endpoint that is down or refuses, a store that is damaged."""
 
 
-class UnreachableError(EngineError):
+class UnavailableError(EngineError):
+    """An endpoint that answers no query now: it is down, has had too many, is at another address, or refuses access."""
+
+
+class UnreachableError(UnavailableError):
     """An endpoint to which no connection can be made."""
 
 

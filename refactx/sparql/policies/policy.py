@@ -253,35 +253,34 @@ _PLACEHOLDER = re.compile(r"\b(?:entity|relation)\w+", re.IGNORECASE)
 
 
 def query_in(text: str) -> str | None:
-    """Return the last whole SELECT or ASK query of a reply, as it is written there; None if there is none.
+    """Return the query that a reply means, a SELECT or ASK as it is written there; None if there is none.
 
-    What the model thinks does not count. If no query is whole, it is the last that begins, so that an error can name
-    what is missing.
+    It is the last whole query in a fence, or else the last whole one in prose: after a fence, words about a query may
+    quote others. What the model thinks does not count. If no query is whole, it is the last that begins, so that an error
+    can name what is missing.
 
     >>> query_in("Here it is:\\n```sparql\\nSELECT ?x { ?x ?p 1 }\\nLIMIT 5\\n```\\nIt selects ?x.")
     'SELECT ?x { ?x ?p 1 }\\nLIMIT 5'
     >>> query_in("A draft: ASK { ?x ?p 1 }\\nFinal: ASK { ?x ?p 2 }")
     'ASK { ?x ?p 2 }'
     """
-    parts = _FENCE.split(_reply(text))
-    found = _last([query for part in parts for _, query in _queries(part)])
-    return None if found is None else found.text
+    found = _meant(_FENCE.split(_reply(text)))
+    return None if found is None else found[1].text
 
 
 def pgmr_in(text: str) -> str | None:
-    """Return the last whole query of a reply with its mapping block, a mapping a line; None if there is no query.
+    """Return the query that a reply means (`query_in`) with its mapping block, a mapping a line; None if there is none.
 
     Mappings that the query does not use are left out.
 
     >>> pgmr_in("ASK { wd:entity1 wdt:relation1 1 }\\nwhere relation1 = [REL] size [/REL]\\nentity1 = [ENT] Ann [/ENT] a girl")
     'ASK { wd:entity1 wdt:relation1 1 }\\nrelation1 = [REL] size [/REL]\\nentity1 = [ENT] Ann [/ENT] a girl'
     """
-    text = _FENCE.sub("", _reply(text))
-    found = list(_queries(text))
-    last = _last([query for _, query in found])
-    if last is None:
+    parts = _FENCE.split(_reply(text))
+    meant, text = _meant(parts), "".join(parts)
+    if meant is None:
         return None
-    begin = next(start for start, query in found if query is last)
+    begin, _ = meant
     heads = [head for head in _HEAD.finditer(text) if head.start() > begin]
     query = _query(text[begin : heads[0].start() if heads else len(text)]).text
     used = {name.lower() for name in _PLACEHOLDER.findall(query)}
@@ -326,10 +325,19 @@ def _queries(text: str) -> Iterator[tuple[int, _Query]]:
             begin = _BEGIN.search(text, begin.end())
 
 
-def _last(queries: Sequence[_Query]) -> _Query | None:
-    """Return the last whole query, or the last one if none is; None if there are none."""
-    whole = [query for query in queries if query.is_whole]
-    return next(reversed(whole or queries), None)
+def _meant(parts: Sequence[str]) -> tuple[int, _Query] | None:
+    """Return the query that is meant, of texts that stand by turns outside and within fences, and where it begins.
+
+    A whole query comes before one that is not, then one in a fence before one in prose, then a later one.
+    """
+    found, start = list[tuple[bool, bool, int, _Query]](), 0
+    for number, part in enumerate(parts):
+        found += [(query.is_whole, number % 2 == 1, start + begin, query) for begin, query in _queries(part)]
+        start += len(part)
+    if not found:
+        return None
+    *_, begin, query = max(found)  # no two begin at one place
+    return begin, query
 
 
 def _query(text: str) -> _Query:

@@ -41,7 +41,7 @@ from refactx.sparql.store.folder import (
     folder_of,
     open_latest,
 )
-from refactx.sparql.store.triples import LABEL, OWN, Triples, entity, literal, own, own_names, property_
+from refactx.sparql.store.triples import LABEL, OWN, Triples, entity, literal, odd_date, own, own_names, property_
 
 BATCH = 8192
 """Facts that become triples together."""
@@ -386,9 +386,9 @@ def _update_at(path: Path, folder: StoreFolder, store: FactStore, index: Index) 
             continue
         if index.snapshot.mark == snapshot.mark:
             break
-    change, count = "unchanged", len(store.oxigraph)
+    change, count, odd_dates = "unchanged", len(store.oxigraph), store.mark.odd_dates
     if store.mark.index != snapshot.mark:
-        change, count = "updated", _write(path, store, snapshot.mark, index, delta)
+        change, (count, odd_dates) = "updated", _write(path, store, snapshot.mark, index, delta)
     return StoreReport(
         index=index.name,
         change=change,
@@ -399,7 +399,7 @@ def _update_at(path: Path, folder: StoreFolder, store: FactStore, index: Index) 
         folder=str(folder.path),
         added=len(delta.added),
         removed=len(delta.removed),
-        odd_dates=delta.odd_dates,
+        odd_dates={iri: text for iri, text in delta.odd_dates.items() if iri in odd_dates},
     )
 
 
@@ -422,8 +422,8 @@ def _moved(mark: IndexMark, index: Index) -> IndexMark:
     return mark
 
 
-def _write(path: Path, store: FactStore, mark: IndexMark, index: Index, delta: Delta) -> int:
-    """Write the next version of a store. Return the number of its triples."""
+def _write(path: Path, store: FactStore, mark: IndexMark, index: Index, delta: Delta) -> tuple[int, dict[str, str]]:
+    """Write the next version of a store. Return the number of its triples, and its odd dates."""
     if path.exists():
         rmtree(path)
     store.oxigraph.backup(str(path))  # hard links to files that do not change
@@ -431,5 +431,10 @@ def _write(path: Path, store: FactStore, mark: IndexMark, index: Index, delta: D
     for triple in delta.removed:
         opened.remove(triple)
     opened.extend(delta.added)
-    finish(opened, path, mark, index, {**delta.odd_dates, **store.mark.odd_dates})
-    return len(opened)
+    odd_dates = {**delta.odd_dates, **store.mark.odd_dates}
+    for predicate in {triple.predicate for triple in delta.removed if triple.predicate.value in odd_dates}:
+        left = odd_date(triple.object for triple in opened.quads_for_pattern(None, predicate, None))
+        del odd_dates[predicate.value]
+        odd_dates |= {} if left is None else {predicate.value: left}
+    finish(opened, path, mark, index, odd_dates)
+    return len(opened), odd_dates

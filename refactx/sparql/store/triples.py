@@ -24,7 +24,7 @@ from calendar import monthrange
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from urllib.parse import quote, unquote
 
-from pyoxigraph import Literal, NamedNode, Quad
+from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
 
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Fact
 from refactx.index import Named
@@ -41,6 +41,7 @@ _WD, _WDT = PREFIXES["wd"], PREFIXES["wdt"]
 DATE_TIME, _DECIMAL, _DOUBLE = (NamedNode(PREFIXES["xsd"] + name) for name in ("dateTime", "decimal", "double"))
 _WKT = NamedNode(PREFIXES["geo"] + "wktLiteral")
 _TIME = re.compile(r"(\d+)(?:-(\d\d)(?:-(\d\d)(T[\d:.]+(?:Z|[+-]\d\d:\d\d)?)?)?)?( BCE)?", re.ASCII)
+_LEXICAL = re.compile(r"(-?\d+)((?:-\d\d){2})(T.*)", re.ASCII)
 _GLOBE = re.compile(r"\(([^()]+)\)")
 _GLOBES = {"Mercury": "Q308", "Venus": "Q313", "Moon": "Q405", "Mars": "Q111"}
 _SIDE = 18
@@ -123,6 +124,22 @@ def is_compared(text: str) -> bool:
         return match is not None and match[2] is None and match[5] is not None
     year = 1 - int(match[1]) if match[5] else int(match[1])
     return 1 <= int(match[2]) <= 12 and 1 <= int(match[3]) <= monthrange(2000 + year % 400, int(match[2]))[1]
+
+
+def odd_date(times: Iterable[NamedNode | BlankNode | Literal | Triple]) -> str | None:
+    """Return a time of some terms that is not compared, as facts write it; None if all are.
+
+    >>> odd_date([Literal(f"1956-10-{day}T00:00:00Z", datatype=DATE_TIME) for day in ("20", "00")])
+    '1956-10'
+    """
+    for time in times:
+        match = _LEXICAL.fullmatch(time.value) if isinstance(time, Literal) and time.datatype == DATE_TIME else None
+        if match is not None:
+            year, rest = int(match[1]), match[2].replace("-00", "") + match[3].replace("T00:00:00Z", "")
+            text = f"{year}{rest}" if year > 0 else f"{1 - year}{rest} BCE"
+            if not is_compared(text):
+                return text
+    return None
 
 
 def not_compared(name: str, text: str) -> str:

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from support.command import complains, run_refactx
 
-from refactx.nl2sparql.pack import built_in_packs
+from refactx.nl2sparql.pack import built_in_packs, load_pack
+from refactx.nl2sparql.validation import check_pack
+from refactx.sparql.engines import EngineError, Result, Rows, UnreachableError
 
 TURTLE = """@prefix : <http://zoo.example/v#> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
 <http://zoo.example/leo> a :Lion ; rdfs:label "Leo" ; :eats "meat" ; :weight 190 .
@@ -64,6 +66,35 @@ def test_a_pack_with_a_wrong_example_fails_its_check(tmp_path: Path) -> None:
     done = run_refactx("pack", "check", "zoo", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stdout.splitlines()[0].startswith("example w: v:mane is unknown: zoo has no such name")
+
+
+class Failing:
+    """An engine that answers the first queries with errors."""
+
+    name = "http://x.example/sparql"
+
+    def __init__(self, *errors: EngineError) -> None:
+        self.errors, self.asked = list(errors), 0
+
+    def run(self, query: str, *, limit: int | None = None, seconds: float | None = None) -> Result:
+        self.asked += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        return Rows((), [])
+
+    def close(self) -> None: ...
+
+
+def test_an_endpoint_that_answers_no_query_is_asked_once_and_the_rest_is_told_once() -> None:
+    pack = load_pack("liita")
+    first, second, *_ = pack.examples
+    engine = Failing(EngineError("it broke"), UnreachableError("nobody there"))
+    assert check_pack(pack, engine).problems == (
+        f"example {first.id}: it broke",
+        f"example {second.id}: nobody there",
+        f"http://x.example/sparql was not asked for the last {len(pack.examples) - 2} examples",
+    )
+    assert engine.asked == 2
 
 
 def test_mistakes_are_said_in_one_line(tmp_path: Path) -> None:

@@ -73,6 +73,9 @@ REPLIES = {
     "one line": f"```sparql {FINAL} ```",
     "another fence": f"Data:\n```turtle\nwd:Q797 wdt:P36 wd:Q1 .\n```\nQuery:\n```sparql\n{FINAL}\n```",
     "a comment": f"{FINAL} # not {DRAFT}",
+    "prose after a fence": f"```sparql\n{FINAL}\n```\nIt is not {DRAFT}, which asks for the continent.",
+    "prose after two fences": f"```\n{DRAFT}\n```\nBetter:\n~~~\n{FINAL}\n~~~\nA test: ASK {{ wd:Q797 wdt:P36 ?x }}",
+    "a fence that is not whole": f"{FINAL}\n```\nSELECT ?x {{ wd:Q797\n```\n",
     "words of a query": f"To select ?x we use SELECT (see below).\n```sparql\n{FINAL}\n```\nIt will SELECT ?x for you.",
 }
 

@@ -125,3 +125,15 @@ def test_dates_that_are_none_are_named(typed: Typed, tmp_path: Path, smollm2_fol
     appended = typed("ingest", more, "--append")
     assert "dates such as 1585-02-30 of <urn:refactx:born> are no xsd:dateTime" in appended
     assert typed.json("store", "build", "default")["odd_dates"] == {"urn:refactx:born": "1942-02-29"}
+    odd = {"a": ["1942-02-29", "1956"], "b": ["1585-02-30"]}
+    for name, day in [(name, day) for name, days in odd.items() for day in tuple(days)]:
+        odd[name].remove(day)
+        left = [one for days in odd.values() for one in days]
+        more.write_text(f"<{name}> <born> <{day}> .\n")
+        typed("forget", more)
+        done = run_refactx(
+            *("sparql", "SELECT * { ?x <urn:refactx:born> ?d FILTER(YEAR(?d) > 1900) }", "--engine", "store"),
+            *("--index", "default", "--db", typed.living.url),
+        )
+        assert ("such as" in done.stderr) == bool(left), done.stderr
+        assert any(f"such as {one} are" in done.stderr for one in left) == bool(left), done.stderr
