@@ -310,8 +310,7 @@ def make(
 
 def _open(stack: ExitStack, endpoint: str | None, path: Path | None) -> "SparqlEngine":
     """Return the engine at an endpoint, or on a file."""
-    from refactx.nl2sparql.draft import open_file
-    from refactx.sparql.engines import EndpointEngine
+    from refactx.sparql.engines import EndpointEngine, open_file
 
     if endpoint is not None and path is not None:
         raise InputError("--endpoint and --file exclude each other: run the examples at one of them")

@@ -270,11 +270,9 @@ class PolicyReplies:
 
     @cached_property
     def _engine(self) -> "SparqlEngine":
-        from refactx.sparql.engines import EndpointEngine, EngineName, open_engine
+        from refactx.sparql.engines import engine_at
 
-        where = self._options.run_on or "auto"
-        names: dict[str, EngineName] = {"auto": "auto", "tree": "tree", "store": "store"}
-        engine = open_engine(self._index, names[where]) if where in names else EndpointEngine(where)
+        engine = engine_at(self._options.run_on or "auto", lambda: self._index)
         self._stack.callback(engine.close)
         return engine
 

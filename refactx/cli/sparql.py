@@ -24,7 +24,7 @@ from refactx.index import Index
 from refactx.query.pgmr.uris import PREFIXES
 from refactx.query.values import bare_name
 from refactx.sparql.empty import SECONDS, explain_empty, is_empty
-from refactx.sparql.engines import EndpointEngine, EngineName, Result, SparqlEngine, Term, open_engine
+from refactx.sparql.engines import EngineName, Result, SparqlEngine, Term, engine_at
 from refactx.sparql.entity_labels import labels_at
 from refactx.sparql.labels import Labelled, has_labels, with_iris
 from refactx.sparql.names import Names
@@ -307,11 +307,7 @@ class _Session:
 
     @cached_property
     def _engine(self) -> SparqlEngine:
-        settings = self._settings
-        if settings.endpoint is not None:
-            engine: SparqlEngine = EndpointEngine(settings.endpoint)
-        else:
-            engine = open_engine(self._index, settings.engine)
+        engine = engine_at(self._settings.endpoint or self._settings.engine, lambda: self._index)
         self._stack.callback(engine.close)
         return engine
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Event as Flag
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -151,8 +150,8 @@ def open_translator(pack: "Pack", options: TranslatorOptions, models: Models, st
     from refactx.sparql.memory import load_encoder
 
     options.check()
-    index = _index(options, stack)
-    engine = _engine(pack, options, index, stack) if options.runs else None
+    index = _index(options, stack) if options.policy == "strict" else None
+    engine = engine_of(pack, options, stack, index) if options.runs else None
     model, write = _writer(pack, options, models, index)
     return Translator(
         pack,
@@ -173,47 +172,22 @@ def open_translator(pack: "Pack", options: TranslatorOptions, models: Models, st
     )
 
 
-def engine_of(pack: "Pack", options: TranslatorOptions, stack: ExitStack) -> "SparqlEngine | None":
+def engine_of(
+    pack: "Pack", options: TranslatorOptions, stack: ExitStack, index: "Index | None" = None
+) -> "SparqlEngine | None":
     """Return what runs queries; None if the pack has no endpoint and none is given. It is closed with `stack`."""
-    return _engine(pack, options, _index(options, stack), stack)
+    from refactx.nl2sparql.frozen import engine_for
 
-
-def _index(options: TranslatorOptions, stack: ExitStack) -> "Index | None":
-    if options.policy != "strict" and options.run_on not in ("store", "tree"):
-        return None
-    from refactx.index.open import open_index
-
-    return stack.enter_context(open_index(options.index, options.db))
-
-
-def _engine(pack: "Pack", options: TranslatorOptions, index: Any, stack: ExitStack) -> "SparqlEngine | None":
-    from refactx.sparql.engines import EndpointEngine, open_engine
-
-    where = options.run_on
-    if where in ("store", "tree"):
-        engine: SparqlEngine = open_engine(index, "store" if where == "store" else "tree")
-    elif where == "frozen":
-        from refactx.nl2sparql.frozen import frozen_engine
-
-        engine = frozen_engine(pack)
-    elif where is not None and "://" not in where:
-        engine = file_engine(where)
-    else:
-        address = where or pack.endpoint
-        if address is None:
-            return None
-        engine = EndpointEngine(address)
-    stack.callback(engine.close)
+    engine = engine_for(pack, options.run_on, lambda: index or _index(options, stack))
+    if engine is not None:
+        stack.callback(engine.close)
     return engine
 
 
-def file_engine(where: str) -> "SparqlEngine":
-    """Return the engine on a file of RDF that `--run-on` names. Raises InputError if it names none."""
-    from refactx.nl2sparql.draft import open_file
+def _index(options: TranslatorOptions, stack: ExitStack) -> "Index":
+    from refactx.index.open import open_index
 
-    if not Path(where).is_file():
-        raise InputError(f"--run-on {where} is no engine: expected a URL, a file of RDF, store, tree or frozen")
-    return open_file(Path(where))
+    return stack.enter_context(open_index(options.index, options.db))
 
 
 def _writer(

@@ -7,7 +7,6 @@ import click
 
 from refactx.cli.help import GroupedCommand
 from refactx.cli.options import DB, INDEX, JSON, Number, print_json
-from refactx.cli.translate import file_engine
 from refactx.cli.views import query_text, row_of
 from refactx.errors import InputError
 from refactx.fact import counted
@@ -72,22 +71,12 @@ def validate(
 
 
 def _engine(where: str, pack: "Pack", index: str, db: str | None, stack: ExitStack) -> "SparqlEngine":
-    from refactx.sparql.engines import EndpointEngine, open_engine
+    from refactx.index.open import open_index
+    from refactx.nl2sparql.frozen import engine_for
 
-    if where in ("store", "tree"):
-        from refactx.index.open import open_index
-
-        engine = open_engine(stack.enter_context(open_index(index, db)), "store" if where == "store" else "tree")
-    elif where == "frozen":
-        from refactx.nl2sparql.frozen import frozen_engine
-
-        engine = frozen_engine(pack)
-    elif where == "endpoint" and pack.endpoint is None:
+    engine = engine_for(pack, where, lambda: stack.enter_context(open_index(index, db)))
+    if engine is None:
         raise InputError(f"the pack {pack.name} has no endpoint: give its URL, a file of RDF, store, tree or frozen")
-    elif where != "endpoint" and "://" not in where:
-        engine = file_engine(where)
-    else:
-        engine = EndpointEngine(where if where != "endpoint" else pack.endpoint or "")
     stack.callback(engine.close)
     return engine
 

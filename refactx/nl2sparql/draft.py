@@ -8,7 +8,7 @@ from importlib.resources import files
 from itertools import islice
 from pathlib import Path
 
-from pyoxigraph import Literal, RdfFormat, Store
+from pyoxigraph import Literal
 
 from refactx.errors import InputError
 from refactx.fact import clean_part
@@ -27,7 +27,7 @@ from refactx.nl2sparql.survey import (
     survey,
     words_of,
 )
-from refactx.sparql.engines import SparqlEngine, StoreEngine
+from refactx.sparql.engines import SparqlEngine
 
 MOST = 60
 """Examples of a pack at most."""
@@ -441,19 +441,3 @@ def make_pack(engine: SparqlEngine, folder: Path, name: str, options: MakeOption
     )
     notes = dict.fromkeys([*found.notes, *queries.notes])
     return MadePack(pack=load_pack(folder), by=found.by, notes=tuple(notes))
-
-
-def open_file(path: Path) -> SparqlEngine:
-    """Return an engine on the triples of a file, in memory. Raises InputError if it cannot be read.
-
-    The format is that of the name's ending: `.ttl`, `.nt`, `.nq`, `.trig`, `.rdf`, `.jsonld` and so on.
-    """
-    kind = RdfFormat.from_extension(path.suffix.removeprefix("."))
-    if kind is None:
-        raise InputError(f"{path} has no ending of RDF: expected such as .ttl, .nt, .nq, .trig, .rdf or .jsonld")
-    store = Store()
-    try:
-        store.load(path=str(path), format=kind, base_iri=path.resolve().as_uri())
-    except (OSError, SyntaxError, ValueError) as error:
-        raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
-    return StoreEngine(store)

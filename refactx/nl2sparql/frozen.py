@@ -6,14 +6,15 @@ other GRAPH sees.
 
 import gzip
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import pairwise
 
 from pyoxigraph import NamedNode, RdfFormat, Store, parse
 
 from refactx.errors import InputError
+from refactx.index import Index
 from refactx.nl2sparql.pack import Pack
-from refactx.sparql.engines import EngineError, QueryRefusedError, Result, SparqlEngine, StoreEngine
+from refactx.sparql.engines import EngineError, QueryRefusedError, Result, SparqlEngine, StoreEngine, engine_at
 from refactx.sparql.syntax import ShapeError, Token, shape_of, tokens_of
 
 FROZEN_DATA = "frozen.nq.gz"
@@ -42,6 +43,17 @@ def frozen_engine(pack: Pack) -> SparqlEngine:
         raise InputError(f"{path} cannot be read ({error}): expected N-Quads, compressed by gzip") from error
     graphs = (graph.value for graph in store.named_graphs() if isinstance(graph, NamedNode))
     return FrozenEngine(store, [name.removeprefix(SERVICE) for name in graphs if name.startswith(SERVICE)])
+
+
+def engine_for(pack: Pack, where: str | None, index: Callable[[], Index]) -> SparqlEngine | None:
+    """Open the engine that a user names for a pack: as `engine_at`, or `frozen`, or `endpoint` and None, the pack's own.
+
+    Returns None if that is the pack's endpoint, and it has none.
+    """
+    if where == "frozen":
+        return frozen_engine(pack)
+    where = pack.endpoint if where in (None, "endpoint") else where
+    return None if where is None else engine_at(where, index)
 
 
 class FrozenEngine:

@@ -1,6 +1,7 @@
 """Engines that run SPARQL queries, behind one protocol: a SELECT gives `Rows`, an ASK a bool.
 
-`open_engine` opens the engine of an index, its store or its fact tree. Importing this package loads no engine.
+`open_engine` opens the engine of an index, its store or its fact tree; `engine_at`
+opens any that a user names. Importing this package loads no engine.
 """
 
 from typing import TYPE_CHECKING
@@ -22,12 +23,12 @@ from refactx.sparql.engines.engine import (
 
 if TYPE_CHECKING:
     from refactx.sparql.engines.endpoint import EndpointEngine
-    from refactx.sparql.engines.index import EngineName, StoreEngine, TreeEngine, open_engine
+    from refactx.sparql.engines.index import EngineName, StoreEngine, TreeEngine, engine_at, open_engine, open_file
 
 __all__ = ["EndpointEngine", "EngineError", "EngineName", "EngineTimeoutError", "QueryRefusedError", "Result", "Rows"]
 __all__ += ["SparqlEngine", "SparqlSyntaxError", "StoreEngine", "Term", "TreeEngine", "UnavailableError"]
-__all__ += ["UnknownFunctionError", "UnreachableError", "open_engine"]
+__all__ += ["UnknownFunctionError", "UnreachableError", "engine_at", "open_engine", "open_file"]
 __getattr__ = lazy_exports(
     __name__,
-    {"endpoint": "EndpointEngine", "index": "EngineName open_engine StoreEngine TreeEngine"},
+    {"endpoint": "EndpointEngine", "index": "EngineName StoreEngine TreeEngine engine_at open_engine open_file"},
 )

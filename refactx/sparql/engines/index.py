@@ -9,11 +9,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Literal
 
 from pyoxigraph import Literal as RdfLiteral
-from pyoxigraph import NamedNode, QueryBoolean, QuerySolutions, Store
+from pyoxigraph import NamedNode, QueryBoolean, QuerySolutions, RdfFormat, Store
 
+from refactx.errors import InputError
 from refactx.fact import ALIAS_OF, Fact
 from refactx.index import Index
 from refactx.query import Query, QueryError, from_sparql, write_line
@@ -356,3 +358,36 @@ def open_engine(index: Index, name: EngineName = "auto") -> SparqlEngine:
             raise
         return TreeEngine(index, str(error))
     return StoreEngine(store.oxigraph, store.close, store.mark.odd_dates)
+
+
+def engine_at(where: str, index: Callable[[], Index]) -> SparqlEngine:
+    """Open the engine that a user names: `auto`, `tree` or `store` of the index that `index` opens, a URL, or a file of RDF.
+
+    Raises InputError if it names none, and as `open_engine` and `EndpointEngine` do.
+    """
+    names: dict[str, EngineName] = {"auto": "auto", "tree": "tree", "store": "store"}
+    if where in names:
+        return open_engine(index(), names[where])
+    if "://" in where:
+        from refactx.sparql.engines.endpoint import EndpointEngine  # a client of HTTP, which the others do not need
+
+        return EndpointEngine(where)
+    if not Path(where).is_file():
+        raise InputError(f"{where} is no engine: expected tree, store, auto, a URL or a file of RDF")
+    return open_file(Path(where))
+
+
+def open_file(path: Path) -> SparqlEngine:
+    """Return an engine on the triples of a file, in memory. Raises InputError if it cannot be read.
+
+    The format is that of the name's ending: `.ttl`, `.nt`, `.nq`, `.trig`, `.rdf`, `.jsonld` and so on.
+    """
+    kind = RdfFormat.from_extension(path.suffix.removeprefix("."))
+    if kind is None:
+        raise InputError(f"{path} has no ending of RDF: expected such as .ttl, .nt, .nq, .trig, .rdf or .jsonld")
+    store = Store()
+    try:
+        store.load(path=str(path), format=kind, base_iri=path.resolve().as_uri())
+    except (OSError, SyntaxError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
+    return StoreEngine(store)

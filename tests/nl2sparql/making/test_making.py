@@ -14,11 +14,11 @@ from support.sparql.endpoint import Canned, Endpoint, running
 
 from refactx.errors import InputError
 from refactx.nl2sparql import survey
-from refactx.nl2sparql.draft import MakeOptions, make_pack, open_file, write_pack
+from refactx.nl2sparql.draft import MakeOptions, make_pack, write_pack
 from refactx.nl2sparql.pack import Example, load_pack
 from refactx.nl2sparql.survey import FoundTerm, Survey
 from refactx.nl2sparql.validation import check_pack, validate
-from refactx.sparql.engines import EndpointEngine, StoreEngine
+from refactx.sparql.engines import EndpointEngine, StoreEngine, open_file
 
 COMPANY = """
 @prefix : <http://company.example/hr#> .

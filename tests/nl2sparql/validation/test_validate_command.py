@@ -25,7 +25,7 @@ def test_a_valid_query_ends_with_0_and_another_with_1(tmp_path: Path) -> None:
 def test_mistakes_are_told_in_one_line() -> None:
     assert "nope is no query, and no file" in complains("validate", "nope", "--pack", "liita")
     assert "there is no pack nope" in complains("validate", GOOD, "--pack", "nope")
-    assert "--run-on nope is no engine" in complains("validate", GOOD, "--pack", "liita", "--run-on", "nope")
+    assert "nope is no engine" in complains("validate", GOOD, "--pack", "liita", "--run-on", "nope")
     assert "http://127.0.0.1:9" in complains(
         "validate", GOOD, "--pack", "liita", "--run-on", "http://127.0.0.1:9/sparql", "--timeout", "2"
     )
