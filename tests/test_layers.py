@@ -32,6 +32,7 @@ LAYERS = """
     tokenizer
     tree       sql       prompts    paths
     lazy
+    options
     fact       errors    entity_ids
 """
 INGEST_LAYERS = """

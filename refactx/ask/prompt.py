@@ -16,6 +16,7 @@ from refactx.ask.chat import Message, conversation_ids, without_control
 from refactx.engines.writer import Sampling
 from refactx.errors import InputError
 from refactx.fact import DESCRIPTIONS, Fact, LinkedFact, clean_part, split_fact, verbalise, written_part
+from refactx.options import check_options, option
 from refactx.paths import read_toml
 from refactx.selection.mentions import QueryWords
 from refactx.selection.query_answers import TELLS
@@ -132,6 +133,8 @@ MAX_NEW_TOKENS = 1000
 MAX_FACTS = 25
 """A fact of the sample has 32 ids on average: so many leave room for the answer in `MAX_NEW_TOKENS`."""
 
+_CHOICE, _SAMPLING = "Choice of facts", "Sampling"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
@@ -151,45 +154,34 @@ class Generation:
     (True, False)
     """
 
-    channel: bool = True
-    tells: float | None = None
-    num_beams: int = 1
-    fact_beams: int | None = None
-    fact_length_penalty: float = 0.0
-    max_new_tokens: int = MAX_NEW_TOKENS
-    max_facts: int | None = MAX_FACTS
-    temperature: float = 0.0
-    top_k: int | None = None
-    top_p: float | None = None
-    seed: int | None = None
+    channel: bool = option(True, "Choose by the question; default: on without beams.", group=_CHOICE)
+    tells: float | None = option(None, "Confidence an answer needs; default: the prompt's.", metavar="X", group=_CHOICE)
+    fact_beams: int | None = option(None, "Beam search within each fact.", least=1, group=_CHOICE)
+    fact_length_penalty: float = option(
+        0.0, "Divide scores of --fact-beams by length^X.", least=0, metavar="X", group=_CHOICE
+    )
+    num_beams: int = option(1, "Beam search over the whole text.", least=1, group=_CHOICE)
+    max_facts: int | None = option(MAX_FACTS, "After N facts, the answer follows.", least=1, group=_CHOICE)
+    max_new_tokens: int = option(MAX_NEW_TOKENS, "At most N tokens per answer.", least=1)
+    temperature: float = option(
+        0.0, "Sample with this temperature; default: greedy.", least=0, metavar="X", group=_SAMPLING
+    )
+    top_k: int | None = option(None, "Sample from the K likeliest tokens.", least=1, metavar="K", group=_SAMPLING)
+    top_p: float | None = option(
+        None, "Sample from the likeliest of total probability P.", above=0, most=1, metavar="P", group=_SAMPLING
+    )
+    seed: int | None = option(None, "Seed that makes sampling repeatable.", least=0, group=_SAMPLING)
 
     def __post_init__(self) -> None:
-        if self.num_beams < 1 or self.max_new_tokens < 1:
-            raise InputError(
-                f"num_beams is {self.num_beams} and max_new_tokens {self.max_new_tokens}: give at least 1 for both"
-            )
-        if self.tells is not None and math.isnan(self.tells):
-            raise InputError("the threshold `tells` is not a number: give one, such as 4")
+        check_options(self)
         if self.tells is not None and not self.uses_channel:
             raise InputError(
                 "a threshold `tells` was given with beams or without the channel: leave these options out, or tells"
             )
-        if self.fact_beams is not None and self.fact_beams < 1:
-            raise InputError(f"{self.fact_beams} fact beams: give at least 1")
         if self.fact_beams is not None and self.num_beams > 1:
             raise InputError(
                 "fact beams and num_beams were both given: fact beams need greedy or sampled text, so leave out num_beams"
             )
-        if self.fact_length_penalty < 0:
-            raise InputError(f"length penalty {self.fact_length_penalty}: give 0 (the sum) or more (1: the mean)")
-        if self.max_facts is not None and self.max_facts < 1:
-            raise InputError(f"at most {self.max_facts} facts: give at least 1")
-        if self.temperature < 0:
-            raise InputError(f"temperature {self.temperature}: give 0 (greedy) or more")
-        if self.top_k is not None and self.top_k < 1:
-            raise InputError(f"top_k {self.top_k}: give at least 1")
-        if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise InputError(f"top_p {self.top_p}: give more than 0 and at most 1")
         given = [name for name in ("top_k", "top_p", "seed") if getattr(self, name) is not None]
         if given and not self.samples:
             raise InputError(f"{' and '.join(given)} given without sampling: give a temperature above 0 too")

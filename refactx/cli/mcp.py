@@ -4,6 +4,7 @@ import os
 import select
 import signal
 from contextlib import ExitStack
+from itertools import chain
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,9 @@ import click
 from click.core import ParameterSource
 
 from refactx.cli.help import GroupedCommand
-from refactx.cli.options import DB, PROMPT, engine_options, engine_options_of
+from refactx.cli.options import DB, MACHINE, PROMPT, engine_options, engine_options_of
 from refactx.cli.translate import (
-    RUNNING,
-    WRITING,
+    TRANSLATOR_GROUPS,
     Models,
     TranslatorOptions,
     engine_of,
@@ -28,14 +28,10 @@ if TYPE_CHECKING:
     from mcp.server import MCPServer
 
 
-MACHINE = ("db", "engine", "dtype", "device", "gpu_layers", "threads", "context")
-
-
 @click.command(
     cls=GroupedCommand,
     groups={
-        "What writes": [name for name in WRITING if name != "index"],
-        "What runs, and bounds": RUNNING,
+        **{heading: [name for name in names if name != "index"] for heading, names in TRANSLATOR_GROUPS.items()},
         "Database and machine": MACHINE,
     },
 )
@@ -64,7 +60,8 @@ def _check_index_alone(context: click.Context) -> None:
     typed = {name for name in context.params if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
     if "index" not in typed:
         raise InputError("there is nothing to serve: give --index NAME for its facts, or --pack PACK")
-    if others := sorted(typed & ({*WRITING, *RUNNING, "agent"} - {"index"})):
+    of_packs = {"agent", *chain.from_iterable(TRANSLATOR_GROUPS.values())} - {"index"}
+    if others := sorted(typed & of_packs):
         names = ", ".join(f"--{name.replace('_', '-')}" for name in others)
         raise InputError(f"{names}: for the tools of a pack alone: add --pack PACK, or leave them out")
 

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refactx.ask.prompt import MAX_FACTS, MAX_NEW_TOKENS, Generation
+from refactx.ask.prompt import Generation
+from refactx.options import Option, options_of
 from refactx.paths import is_file_name, needs_database
 
 if TYPE_CHECKING:
     from refactx.engines.loading import EngineOptions
-
-ENGINES = ("auto", "transformers", "llamacpp")
 
 
 class Number(click.FloatRange):
@@ -62,111 +61,60 @@ BATCH_SIZE = click.option(
 RUN_FOLDER = click.option(
     "--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Folder of the run; default: in refactx-eval/."
 )
-NEW_TOKENS = click.option(
-    "--max-new-tokens",
-    default=MAX_NEW_TOKENS,
-    show_default=True,
-    type=click.IntRange(1),
-    metavar="N",
-    help="At most N tokens per answer.",
-)
-DTYPE = click.option(
-    "--dtype",
-    default="auto",
-    show_default=True,
-    type=click.Choice(["auto", "float32", "bfloat16", "float16"]),
-    metavar="TYPE",
-    help="float32, bfloat16, float16.",
-)
+
+
+def declared(options: type, *names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that adds options of a dataclass (`refactx.options`) to a command: those named, or all."""
+    wanted = [each for each in fields(options) if "option" in each.metadata and (each.name in names or not names)]
+    made = [_click_option(each.name, each.type, each.default, each.metadata["option"]) for each in wanted]
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(made):
+            command = option(command)
+        return command
+
+    return add
+
+
+def _click_option(name: str, kind: Any, default: Any, known: Option) -> Callable[..., Any]:
+    flag = f"--{name.replace('_', '-')}"
+    if kind is bool:
+        return click.option(f"{flag}/--no-{flag[2:]}", default=default, help=known.help)
+    least, is_open = (known.least, False) if known.above is None else (known.above, True)
+    value: Any = str
+    if known.choices:
+        value = click.Choice(known.choices)
+    elif kind in (int, int | None):
+        value = click.IntRange(least, known.most, min_open=is_open)
+    elif kind in (float, float | None):
+        value = Number(least, known.most, min_open=is_open)
+    is_shown = default not in (None, 0.0) and "default:" not in known.help
+    metavar = known.metavar or "N"
+    return click.option(flag, type=value, default=default, show_default=is_shown, metavar=metavar, help=known.help)
+
+
+def groups_of(options: type) -> dict[str, tuple[str, ...]]:
+    """Return the names of the options of a dataclass by the headings that they are under."""
+    known = options_of(options)
+    headings = dict.fromkeys(one.group for one in known.values() if one.group)
+    return {heading: tuple(name for name, one in known.items() if one.group == heading) for heading in headings}
+
+
+NEW_TOKENS = declared(Generation, "max_new_tokens")
+GENERATION_GROUPS = groups_of(Generation)
+MACHINE = ("db", "engine", "dtype", "device", "gpu_layers", "threads", "context")
+MACHINE_GROUP = ("db", "batch_size", *MACHINE[1:])
+generation_options = declared(Generation)
 DEVICE = click.option(
-    "--device",
-    default="auto",
-    show_default=True,
-    metavar="DEVICE",
-    help="Such as cpu, cuda, cuda:1.",
+    "--device", default="auto", show_default=True, metavar="DEVICE", help="Such as cpu, cuda, cuda:1."
 )
-
-_ENGINE = (
-    click.option(
-        "--engine",
-        default="auto",
-        show_default=True,
-        type=click.Choice(ENGINES),
-        metavar="ENGINE",
-        help="transformers or llamacpp.",
-    ),
-    click.option(
-        "--gpu-layers", type=click.IntRange(0), metavar="N", help="llamacpp: N layers on the GPU; default: all."
-    ),
-    click.option("--threads", type=click.IntRange(1), metavar="N", help="llamacpp: default: physical cores."),
-    click.option("--context", type=click.IntRange(1024), metavar="N", help="llamacpp: room for N tokens."),
-)
-
-_GENERATION = (
-    click.option(
-        "--channel/--no-channel",
-        default=True,
-        help="Choose by the question; default: on without beams.",
-    ),
-    click.option("--tells", type=Number(), metavar="X", help="Confidence an answer needs; default: the prompt's."),
-    click.option(
-        "--num-beams",
-        default=1,
-        show_default=True,
-        type=click.IntRange(1),
-        metavar="N",
-        help="Beam search over the whole text.",
-    ),
-    click.option(
-        "--fact-beams",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Beam search within each fact.",
-    ),
-    click.option(
-        "--fact-length-penalty",
-        default=0.0,
-        type=Number(0),
-        metavar="X",
-        help="Divide scores of --fact-beams by length^X.",
-    ),
-    NEW_TOKENS,
-    click.option(
-        "--max-facts",
-        default=MAX_FACTS,
-        show_default=True,
-        type=click.IntRange(1),
-        metavar="N",
-        help="After N facts, the answer follows.",
-    ),
-    click.option(
-        "--temperature",
-        default=0.0,
-        type=Number(0),
-        metavar="X",
-        help="Sample with this temperature; default: greedy.",
-    ),
-    click.option("--top-k", type=click.IntRange(1), metavar="K", help="Sample from the K likeliest tokens."),
-    click.option(
-        "--top-p",
-        type=Number(0, 1, min_open=True),
-        metavar="P",
-        help="Sample from the likeliest of total probability P.",
-    ),
-    click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed that makes sampling repeatable."),
-)
-GENERATION_GROUPS = {
-    "Choice of facts": ("channel", "tells", "fact_beams", "fact_length_penalty", "num_beams", "max_facts"),
-    "Sampling": ("temperature", "top_k", "top_p", "seed"),
-}
-MACHINE_GROUP = ("db", "batch_size", "engine", "dtype", "device", "gpu_layers", "threads", "context")
 
 
 def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of how a model is run to a command; `engine_options_of` reads them."""
-    for option in reversed((*_ENGINE[:1], DTYPE, DEVICE, *_ENGINE[1:])):
-        command = option(command)
-    return command
+    from refactx.engines.loading import EngineOptions
+
+    return declared(EngineOptions)(command)
 
 
 def engine_options_of(given: dict[str, Any], texts: int, beams: int) -> "EngineOptions":
@@ -212,13 +160,6 @@ def question_options(split: str) -> Callable[[Callable[..., Any]], Callable[...,
         return command
 
     return add
-
-
-def generation_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of `Generation` to a command; `generation_of` reads them."""
-    for option in reversed(_GENERATION):
-        command = option(command)
-    return command
 
 
 def generation_of(given: dict[str, Any]) -> Generation:

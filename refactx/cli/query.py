@@ -12,7 +12,7 @@ from pyoxigraph import NamedNode
 
 from refactx.ask.queries import Reply, check_text
 from refactx.cli.help import GroupedCommand
-from refactx.cli.options import DB, INDEX, JSON, PROMPT, Number, engine_options, engine_options_of, print_json
+from refactx.cli.options import DB, INDEX, JSON, MACHINE, PROMPT, Number, engine_options, engine_options_of, print_json
 from refactx.cli.sparql import Cell, cell_of, links_of
 from refactx.errors import InputError, RefactxError, without_password
 from refactx.fact import Link, LinkedFact, counted, line, visible
@@ -295,7 +295,6 @@ def labels(facts: TreeFacts) -> Callable[[Sequence[str]], dict[str, str]]:
 
 
 POLICIES = ("strict", "harvest", "open", "direct", "rag")
-MACHINE = ("db", "engine", "dtype", "device", "gpu_layers", "threads", "context")
 """The most rows of a policy by default, as of walks."""
 WRITING = ("model_url", "sparql_prompt", "grammar", "tau", "run_on", "timeout")
 

@@ -13,7 +13,7 @@ import click
 
 from refactx.ask.prompt import MAX_NEW_TOKENS
 from refactx.cli.help import GroupedCommand
-from refactx.cli.options import DB, INDEX, MODEL, PROMPT, Number, engine_options, engine_options_of
+from refactx.cli.options import DB, INDEX, MACHINE, MODEL, PROMPT, Number, engine_options, engine_options_of
 from refactx.cli.translate import Models, TranslatorOptions, open_translator
 from refactx.errors import InputError
 from refactx.lazy import require
@@ -65,7 +65,6 @@ def translator_of(
     return open_translator(pack, options, Models(loaded={model: loaded}), stack)
 
 
-MACHINE = ("db", "engine", "dtype", "device", "gpu_layers", "threads", "context")
 ACCESS = ("host", "port", "api_key_file", "auth", "allow_host")
 BOUNDS = ("max_running", "max_waiting", "max_tokens", "max_bytes", "grace")
 OUTAGE_SECONDS = 10.0

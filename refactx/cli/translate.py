@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from refactx.cli.help import GroupedCommand, OrderedGroup
-from refactx.cli.options import DB, JSON, Number, engine_options, engine_options_of, print_json
+from refactx.cli.options import DB, JSON, MACHINE, declared, engine_options, engine_options_of, groups_of, print_json
 from refactx.cli.views import row_of
 from refactx.errors import InputError
 from refactx.fact import counted
+from refactx.options import option
 
 if TYPE_CHECKING:
     from refactx.engines.engine import LanguageModel
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 
 
 PolicyName = Literal["text", "strict"]
-WRITING = ("model_url", "fast_model", "grammar", "policy", "index", "examples", "encoder")
-RUNNING = ("run_on", "attempts", "steps", "tokens", "seconds")
+_WRITING, _RUNNING = "What writes", "What runs, and bounds"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,23 +35,31 @@ class TranslatorOptions:
     `strict`, walks of an `index`; `run_on`: a URL, a file of RDF, `store`, `tree`, `frozen`, None for the pack's endpoint;
     `runs`: whether queries are run; `encoder`: of examples, None for none; the others as `TranslateOptions` has them."""
 
-    model: str | None
-    model_url: str | None
-    fast_model: str | None
-    grammar: bool
-    policy: PolicyName
-    index: str
-    db: str | None
-    examples: int
-    encoder: str | None
-    agent: bool
-    validates: bool
-    runs: bool
-    run_on: str | None
-    attempts: int
-    steps: int
-    tokens: int
-    seconds: float
+    model: str | None = option(None, "Hugging Face id, folder, GGUF; demo; a server's name for it.", metavar="MODEL")
+    model_url: str | None = option(None, "OpenAI-compatible server of the model.", metavar="URL", group=_WRITING)
+    fast_model: str | None = option(
+        None, "For the agent's short questions; default: the same.", metavar="MODEL", group=_WRITING
+    )
+    grammar: bool = option(True, "Own engines: only the pack's SPARQL; default: on.", group=_WRITING)
+    policy: PolicyName = option(
+        "text", "text, or strict: walks of an index.", choices=("text", "strict"), metavar="POLICY", group=_WRITING
+    )
+    index: str = option("default", "For strict, store, tree.", metavar="NAME", group=_WRITING)
+    examples: int = option(5, "Show N examples.", least=0, group=_WRITING)
+    encoder: str | None = option(
+        None, "Compare questions by embeddings too, such as minilm.", metavar="MODEL", group=_WRITING
+    )
+    run_on: str | None = option(
+        None, "URL, RDF file, store, tree or frozen; default: the pack's endpoint.", metavar="WHERE", group=_RUNNING
+    )
+    attempts: int = option(4, "Write N queries at most.", least=1, group=_RUNNING)
+    steps: int = option(40, "At most N steps.", least=4, group=_RUNNING)
+    tokens: int = option(4000, "Models write at most N.", least=1, group=_RUNNING)
+    seconds: float = option(300.0, "After S seconds, no step begins.", above=0, metavar="S", group=_RUNNING)
+    db: str | None = None
+    agent: bool = False
+    validates: bool = True
+    runs: bool = True
 
     def check(self) -> None:
         """Raise InputError for options that exclude each other, or if one is missing."""
@@ -65,60 +73,8 @@ class TranslatorOptions:
             raise InputError("--fast-model answers the agent's questions: add --agent")
 
 
-def translator_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of `TranslatorOptions` to a command, but for those of the machine and the database."""
-    options = (
-        click.option("--model", metavar="MODEL", help="Hugging Face id, folder, GGUF; demo; a server's name for it."),
-        click.option("--model-url", metavar="URL", help="OpenAI-compatible server of the model."),
-        click.option("--fast-model", metavar="MODEL", help="For the agent's short questions; default: the same."),
-        click.option("--grammar/--no-grammar", default=True, help="Own engines: only the pack's SPARQL; default: on."),
-        click.option(
-            "--policy",
-            default="text",
-            show_default=True,
-            type=click.Choice(["text", "strict"]),
-            metavar="POLICY",
-            help="text, or strict: walks of an index.",
-        ),
-        click.option("--index", default="default", show_default=True, metavar="NAME", help="For strict, store, tree."),
-        click.option(
-            "--examples", default=5, show_default=True, type=click.IntRange(0), metavar="N", help="Show N examples."
-        ),
-        click.option("--encoder", metavar="MODEL", help="Compare questions by embeddings too, such as minilm."),
-        click.option(
-            "--run-on", metavar="WHERE", help="URL, RDF file, store, tree or frozen; default: the pack's endpoint."
-        ),
-        click.option(
-            "--attempts",
-            default=4,
-            show_default=True,
-            type=click.IntRange(1),
-            metavar="N",
-            help="Write N queries at most.",
-        ),
-        click.option(
-            "--steps", default=40, show_default=True, type=click.IntRange(4), metavar="N", help="At most N steps."
-        ),
-        click.option(
-            "--tokens",
-            default=4000,
-            show_default=True,
-            type=click.IntRange(1),
-            metavar="N",
-            help="Models write at most N.",
-        ),
-        click.option(
-            "--seconds",
-            default=300.0,
-            show_default=True,
-            type=Number(0, min_open=True),
-            metavar="S",
-            help="After S seconds, no step begins.",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+translator_options = declared(TranslatorOptions)
+TRANSLATOR_GROUPS = groups_of(TranslatorOptions)
 
 
 class Models:
@@ -239,12 +195,11 @@ def _walks(loaded: "LanguageModel", index: Any) -> "Callable[[Task], str | None]
 
 SHOWN = 10
 """The most rows that are printed below a query."""
-MACHINE = ("db", "engine", "dtype", "device", "gpu_layers", "threads", "context")
 
 
 @click.command(
     cls=GroupedCommand,
-    groups={"What writes": WRITING, "What runs, and bounds": RUNNING, "Database and machine": MACHINE},
+    groups={**TRANSLATOR_GROUPS, "Database and machine": MACHINE},
 )
 @click.argument("questions", nargs=-1, required=True, metavar="QUESTION...")
 @click.option("--pack", "pack_name", required=True, metavar="PACK", help="liita, wikidata, or a folder.")

@@ -3,14 +3,17 @@
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from refactx.engines.engine import LanguageModel
 from refactx.errors import InputError
 from refactx.models import demo
 from refactx.models.loading import AUTO, DEMO, gguf_of, load_model
+from refactx.options import option
 
 EngineName = Literal["auto", "transformers", "llamacpp"]
+ENGINES: tuple[str, ...] = get_args(EngineName)
+DTYPES = (AUTO, "float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,12 +26,12 @@ class EngineOptions:
     has room (None: for `texts` texts at once).
     """
 
-    engine: EngineName = "auto"
-    device: str = AUTO
-    dtype: str = AUTO
-    gpu_layers: int | None = None
-    threads: int | None = None
-    context: int | None = None
+    engine: EngineName = option("auto", "transformers or llamacpp.", choices=ENGINES, metavar="ENGINE")
+    dtype: str = option(AUTO, "float32, bfloat16, float16.", choices=DTYPES, metavar="TYPE")
+    device: str = option(AUTO, "Such as cpu, cuda, cuda:1.", metavar="DEVICE")
+    gpu_layers: int | None = option(None, "llamacpp: N layers on the GPU; default: all.", least=0)
+    threads: int | None = option(None, "llamacpp: default: physical cores.", least=1)
+    context: int | None = option(None, "llamacpp: room for N tokens.", least=1024)
     texts: int = 1
 
 

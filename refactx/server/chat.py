@@ -11,8 +11,9 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from refactx.ask.prompt import MAX_FACTS, Example, Generation
+from refactx.ask.prompt import GREEDY, Example, Generation
 from refactx.errors import InputError
+from refactx.options import options_of
 from refactx.server.http import ApiError, bad_request
 from refactx.server.service import Order, TextService
 from refactx.server.streaming import DONE, STREAMED, Document, JsonRoute, reply, sse, stream_reply
@@ -22,6 +23,11 @@ VARIANTS = ("", "answer", "free")
 MOST_STOPS = 4
 
 
+def request_field(name: str, most: int) -> Any:
+    """Return the field of a request for an option of `Generation`, of which a client may ask for at most so much."""
+    return Field(default=getattr(GREEDY, name), ge=options_of(Generation)[name].least, le=most)
+
+
 class RefactxOptions(BaseModel):
     """Options of ReFactX, in the field `refactx` of a request (`extra_body` of OpenAI's clients)."""
 
@@ -29,10 +35,10 @@ class RefactxOptions(BaseModel):
 
     channel: bool = True
     tells: float | None = Field(default=None, allow_inf_nan=False)
-    fact_beams: int | None = Field(default=None, ge=1, le=16)
-    fact_length_penalty: float = Field(default=0.0, ge=0, le=10)
-    max_facts: int | None = Field(default=MAX_FACTS, ge=1, le=1000)
-    top_k: int | None = Field(default=None, ge=1, le=1_000_000)
+    fact_beams: int | None = request_field("fact_beams", 16)
+    fact_length_penalty: float = request_field("fact_length_penalty", 10)
+    max_facts: int | None = request_field("max_facts", 1000)
+    top_k: int | None = request_field("top_k", 1_000_000)
 
 
 class TextRequest(BaseModel):
