@@ -22,9 +22,9 @@ from refactx.ask.grounded import ground
 from refactx.decoding.states import FactSource
 from refactx.engines.transformers.processor import check_tokenizer
 from refactx.errors import InputError
-from refactx.eval.logs import write_atomically
-from refactx.eval.plots import standalone, throughput_plot
-from refactx.eval.run import LABELS
+from refactx.eval.answer_task import LABELS
+from refactx.eval.plots import curves, standalone
+from refactx.eval.run import write_atomically
 from refactx.index.open import open_index
 from refactx.models.loading import load_model
 
@@ -191,7 +191,8 @@ def write_throughput(folder: Path, settings: dict[str, Any], timed: dict[str, Ti
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / "throughput.json", document)
-        plot = throughput_plot({way: run.points for way, run in timed.items()})
+        points = {LABELS[way]: run.points for way, run in timed.items()}
+        plot = curves(points, "throughput", ("tokens written", "seconds"), of_shares=False, style="line")
         (folder / "throughput.svg").write_text(standalone(plot), encoding="utf-8")
         (folder / "throughput.md").write_text("\n".join(_markdown(document)) + "\n", encoding="utf-8")
     except OSError as error:

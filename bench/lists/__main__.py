@@ -14,8 +14,7 @@ import click
 
 import refactx
 from bench.lists.questions import ListQuestion, draw_questions, record_of
-from refactx.eval.answers import Gold
-from refactx.eval.metrics import score
+from refactx.eval.answers import Gold, score
 from refactx.query.answered import answer_query
 from refactx.query.facts import TreeFacts
 from refactx.query.language import FactSet, read_line

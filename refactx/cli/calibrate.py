@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from refactx.ask.prompt import GREEDY
+from refactx.cli.eval import run_task
 from refactx.cli.help import GroupedCommand
 from refactx.cli.options import (
     BATCH_SIZE,
@@ -109,7 +110,7 @@ def _warn_of_few(number: int, what: str) -> None:
 
 
 def _calibrate_pack(name: str, run: Path | None, mode: str | None, as_json: bool) -> None:
-    from refactx.eval.packs.calibration import calibrate_pack
+    from refactx.eval.calibration import calibrate_pack
     from refactx.nl2sparql import load_pack
     from refactx.nl2sparql.attempt import FEATURES, save
 
@@ -149,21 +150,17 @@ def _calibrate_pack(name: str, run: Path | None, mode: str | None, as_json: bool
 
 def _ask(questions: Path | None, **given: Any) -> Path:
     """Ask the questions, and return the folder of the run."""
-    from refactx.eval.evaluation import EvaluationOptions, evaluate
+    from refactx.eval.answer_task import AnswerTask
 
     if questions is None or given["model"] is None:
         raise InputError("there is no model to ask: give --model, or --run with the folder of a run of refactx eval")
     generation = replace(GREEDY, tells=FLOOR, max_new_tokens=given.pop("max_new_tokens"))
     engine = engine_options_of(given, given["batch_size"], 1)
-    options = EvaluationOptions(questions=questions, generation=generation, engine=engine, **given)
-    if options.out is None:
-        options = replace(options, out=options.folder.with_name(f"{options.folder.name}-calibrate"))
-    try:
-        evaluate(options)
-    except KeyboardInterrupt:
-        click.echo(f"stopped; the same command continues the run in {options.folder}", err=True)
-        raise
-    return options.folder
+    task = AnswerTask(questions=questions, generation=generation, engine=engine, **given)
+    if task.out is None:
+        task.out = task.folder.with_name(f"{task.folder.name}-calibrate")
+    run_task(task)
+    return task.folder
 
 
 def _number(value: float | None) -> str:

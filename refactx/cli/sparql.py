@@ -24,7 +24,7 @@ from refactx.index import Index
 from refactx.query.pgmr.uris import PREFIXES
 from refactx.query.values import bare_name
 from refactx.sparql.empty import SECONDS, explain_empty, is_empty
-from refactx.sparql.engines import EngineName, Result, SparqlEngine, Term, engine_at
+from refactx.sparql.engines import EndpointEngine, EngineName, Result, SparqlEngine, Term, engine_at
 from refactx.sparql.entity_labels import labels_at
 from refactx.sparql.labels import Labelled, has_labels, with_iris
 from refactx.sparql.names import Names
@@ -307,7 +307,8 @@ class _Session:
 
     @cached_property
     def _engine(self) -> SparqlEngine:
-        engine = engine_at(self._settings.endpoint or self._settings.engine, lambda: self._index)
+        address = self._settings.endpoint
+        engine = engine_at(self._settings.engine, lambda: self._index) if address is None else EndpointEngine(address)
         self._stack.callback(engine.close)
         return engine
 

@@ -1,8 +1,9 @@
-"""Evaluation: scores of a model's answers to questions with known answers.
+"""Evaluation: scores of a model's answers, queries and translations for questions with known answers.
 
 | names | what they are |
 |---|---|
-| `evaluate`, `EvaluationOptions` | a whole run as in `refactx eval`: ask, judge, report |
+| `evaluate` | a whole run as in `refactx eval`: ask, score, report |
+| `AnswerTask`, `PolicyTask`, `PackTask` | what is evaluated: answers, queries that policies write, translations by a pack |
 | `read_questions`, `choose_questions`, `Question`, `Gold` | published question sets, and which questions a run asks |
 | `score`, `Score` | hit, exact match and F1 of one answer |
 | `accuracy`, `precision`, `Estimate` | the paper's metrics of a run, with 95% intervals |
@@ -13,25 +14,19 @@ from typing import TYPE_CHECKING
 from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from refactx.eval.answers import Gold
-    from refactx.eval.evaluation import EvaluationOptions, evaluate
-    from refactx.eval.intervals import Estimate
-    from refactx.eval.metrics import Score, accuracy, precision, score
-    from refactx.eval.question import Question
-    from refactx.eval.questions import choose_questions, read_questions
+    from refactx.eval.answer_task import AnswerTask
+    from refactx.eval.answers import Gold, Score, score
+    from refactx.eval.pack_task import PackTask
+    from refactx.eval.policy_task import PolicyTask
+    from refactx.eval.questions import Question, choose_questions, read_questions
+    from refactx.eval.run import Shard, Task, evaluate
+    from refactx.eval.statistics import Estimate, accuracy, precision
 
-# fmt: off
-__all__ = ["Estimate", "EvaluationOptions", "Gold", "Question", "Score", "accuracy", "choose_questions",
-           "evaluate", "precision", "read_questions", "score"]
-# fmt: on
-__getattr__ = lazy_exports(
-    __name__,
-    {
-        "answers": "Gold",
-        "evaluation": "EvaluationOptions evaluate",
-        "intervals": "Estimate",
-        "metrics": "Score accuracy precision score",
-        "question": "Question",
-        "questions": "choose_questions read_questions",
-    },
-)
+__all__ = ["AnswerTask", "Estimate", "Gold", "PackTask", "PolicyTask", "Question", "Score", "Shard", "Task", "accuracy"]
+__all__ += ["choose_questions", "evaluate", "precision", "read_questions", "score"]
+_MODULES = {
+    "answer_task": "AnswerTask", "answers": "Gold Score score", "pack_task": "PackTask", "policy_task": "PolicyTask",
+    "questions": "Question choose_questions read_questions", "run": "Shard Task evaluate",
+    "statistics": "Estimate accuracy precision",
+}  # fmt: skip
+__getattr__ = lazy_exports(__name__, _MODULES)

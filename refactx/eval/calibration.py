@@ -1,6 +1,5 @@
-"""The best threshold of the confidence for a model, an index and a prompt, from a run whose answers are scored."""
+"""Calibrations from finished runs: the threshold of the confidence of answers, and the confidence of translations."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,12 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from refactx.errors import InputError
-from refactx.eval.confidence import Point, best_point, curve_of, separation
-from refactx.eval.confidence.figures import table_of
-from refactx.eval.intervals import Estimate, proportion
-from refactx.eval.logs import RunLog
-from refactx.eval.results import told_of
-from refactx.eval.run import LOGS
+from refactx.eval.answer_task import AnswerTask, told_of
+from refactx.eval.pack_task import PackTask
+from refactx.eval.run import RunLog, read_document
+from refactx.eval.statistics import Estimate, Point, best_point, curve_of, proportion, separation, table_of
+from refactx.nl2sparql import Pack
+from refactx.nl2sparql.attempt import PackCalibration, fit
+
+RIGHT = 0.5
+"""A translation counts as right, for the AUC, if the F1 of its rows is more."""
+_FOLDS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,16 +104,74 @@ def _between(told: Sequence[float], threshold: float, floor: float) -> float:
 def _results(folder: Path) -> tuple[list[tuple[float | None, bool, bool]], float]:
     """Return each question's confidence, whether it has an answer, and a right one; and the run's own threshold."""
     path = folder / "report.json"
+    if not path.exists():
+        raise InputError(f"{folder} has no report.json: give the folder of a finished run of refactx eval")
+    report = read_document(path, "run the same command of refactx eval again")
+    if report.get("task") != AnswerTask.name:
+        raise InputError(f"{path} is no report on answers of this release of refactx: give the folder of such a run")
     try:
-        report = json.loads(path.read_text(encoding="utf-8"))
         lines = [line for line in report["results"] if line["run"] == "grounded"]
         found = [(line["key"], line["outcome"] == "given", bool(line["hit"])) for line in lines]
         floor = report["settings"].get("tells")
-    except OSError as error:
-        raise InputError(f"{folder} has no report.json: give the folder of a finished run of refactx eval") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} is no report of refactx eval ({error!r}): give the folder of a run") from error
-    with RunLog(folder, LOGS["grounded"]) as log:
+    with RunLog(folder, "grounded") as log:
         answers = {key: record.get("answer") or {} for key, record in log.records.items()}
     told = [(told_of(answers.get(key, {})), given, hit) for key, given, hit in found]
     return told, -math.inf if floor is None else float(floor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackFit:
+    """A calibration, and how well it tells right translations from wrong ones.
+
+    `auc`: of the translations that it is from; `brier`: the mean squared difference of confidence and F1, and `constant`:
+    that of the mean F1 for all. Both are over translations that were left out of the fit, a tenth at a time.
+    """
+
+    calibration: PackCalibration
+    mode: str
+    auc: Estimate
+    brier: float
+    constant: float
+
+
+def calibrate_pack(folder: Path, pack: Pack, mode: str | None = None) -> PackFit:
+    """Return the calibration of a run of `refactx eval --pack`. `mode`: by default the last of the run.
+
+    Raises InputError if the folder has no such run, if the run is of another pack, or if it has too few translations.
+    """
+    settings = read_document(folder / "run.json", "give the folder of a run of refactx eval --pack")
+    if settings.get("task") != PackTask.name:
+        raise InputError(f"{folder} has no run of refactx eval --pack of this release: give the folder of such a run")
+    if settings.get("pack") != pack.name or settings.get("fingerprint") != pack.fingerprint:
+        raise InputError(
+            f"{folder} is a run of pack {settings.get('pack')} as it was then: run `refactx eval --pack` again"
+        )
+    modes = settings.get("modes") or []
+    chosen = mode or next((str(one) for one in reversed(modes) if one in ("agent", "repair")), "")
+    if chosen not in modes:
+        raise InputError(f"{folder} has the modes {', '.join(modes)}, not {mode or 'repair or agent'}: give --mode")
+    with RunLog(folder, chosen) as log:
+        lines = [line for line in log.records.values() if "features" in line]
+    features, right = [line["features"] for line in lines], [float(line["f1"]) for line in lines]
+    model = str(settings["model"])
+    whole = fit(pack, model, features, right)
+    told = [whole.of(row) for row in features]
+    return PackFit(
+        calibration=whole,
+        mode=chosen,
+        auc=separation(told, [value > RIGHT for value in right]),
+        brier=_left_out(pack, model, features, right),
+        constant=sum((value - sum(right) / len(right)) ** 2 for value in right) / len(right),
+    )
+
+
+def _left_out(pack: Pack, model: str, features: Sequence[Sequence[float]], right: Sequence[float]) -> float:
+    """Return the mean squared error on translations that were left out of the fit, a tenth at a time."""
+    errors = list[float]()
+    for fold in range(_FOLDS):
+        kept = [at for at in range(len(right)) if at % _FOLDS != fold]
+        part = fit(pack, model, [features[at] for at in kept], [right[at] for at in kept], fewest=1)
+        errors += [(part.of(features[at]) - right[at]) ** 2 for at in range(len(right)) if at % _FOLDS == fold]
+    return sum(errors) / len(errors)

@@ -6,7 +6,6 @@ Other replies are counted separately, as neither right nor wrong. Only given ans
 counts as wrong.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -20,7 +19,7 @@ from tqdm import tqdm
 from refactx.ask.chat import RETRIES, ChatServer, ServerRole, without_thoughts
 from refactx.ask.prompt import Prompt
 from refactx.errors import InputError
-from refactx.eval.logs import AnswerLog, write_atomically
+from refactx.eval.run import RunLog
 from refactx.paths import read_toml
 
 KEY_VARIABLE = "REFACTX_JUDGE_KEY"
@@ -129,13 +128,17 @@ def judge_all(
 ) -> dict[str, Any]:
     """Return the verdict on each case by its key: right (True), wrong (False), or None if the reply was neither.
 
-    Verdicts are stored in `judge.jsonl`, and the judge's name in `judge.json`, so a second call continues a first one.
-    `judge` is called, to load the model, only if any case is left. Raises InputError if the folder has the verdicts of
-    another judge.
+    Verdicts are stored in `judge.jsonl` with the judge's name, so a second call continues a first one. `judge` is called,
+    to load the model, only if any case is left. Raises InputError if the folder has the verdicts of another judge.
     """
-    settings, path = {"judge": who, "prompt": prompt.fingerprint}, folder / "judge.json"
-    with AnswerLog(folder / "judge.jsonl") as log:
-        _check_judge(path, settings)
+    by = f"{who}, prompt {prompt.fingerprint}"
+    with RunLog(folder, "judge") as log:
+        others = {record.get("judge") for record in log.records.values()} - {by}
+        if others:
+            raise InputError(
+                f"{folder} has the verdicts of another judge or prompt ({others.pop()}, now {by}): give that one, or delete "
+                "judge.jsonl there"
+            )
         left = [case for case in cases if log.records.get(case.key, {}).get("answer") != case.answer]
         if left:
             reply, asked = judge(), Prompt(system=prompt.system)
@@ -144,21 +147,6 @@ def judge_all(
                     said = reply(asked, prompt.message(case.question, case.golds, case.answer))
                 except InputError as error:  # for example if the message is too long for the judge
                     said = f"(not asked: {error})"
-                log.add(case.key, {"answer": case.answer, "verdict": prompt.verdict(said), "reply": said})
+                verdict = prompt.verdict(said)
+                log.add(case.key, {"judge": by, "answer": case.answer, "verdict": verdict, "reply": said})
         return {case.key: log.records[case.key]["verdict"] for case in cases}
-
-
-def _check_judge(path: Path, settings: dict[str, str]) -> None:
-    """Record the judge, or raise InputError if another one is recorded."""
-    if not path.exists():
-        return write_atomically(path, settings)
-    try:
-        recorded = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read ({error}): delete it and judge.jsonl beside it") from error
-    if recorded != settings:
-        raise InputError(
-            f"{path.parent} has the verdicts of another judge or prompt ({recorded}): give that one, or delete "
-            "judge.json and judge.jsonl there"
-        )
-    return None

@@ -1,24 +1,26 @@
-"""Names of gold answers in an index: an item of an answer may also be an alias (`refactx.ingest.knowledge.names`).
+"""Names in an index: those of gold answers, and those in the queries of answers.
 
-An index leads from an alias to its entities, but not back. So each item of an answer is looked up as an alias.
+An item of an answer may also be an alias (`refactx.ingest.knowledge.names`). An index leads from an alias to its
+entities, but not back, so each item of an answer is looked up as an alias. A query is read again from its line, run
+again, and its names are looked up.
 """
 
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from string import capwords
-from typing import Protocol
+from typing import Any
 
 from refactx.eval.answers import Gold, same
 from refactx.eval.normalise import normalise
-from refactx.eval.question import Question
+from refactx.eval.questions import Question
 from refactx.fact import ALIAS, ALIAS_OF, clean_part, split_fact
+from refactx.index import Index
 from refactx.index.index import completions, normalise_prefix
-from refactx.index.names import Named
-from refactx.tokenizer import FactTokenizer
-from refactx.tree.tree import FactTree
+from refactx.query.evaluate import denote
+from refactx.query.language import FactSet, Hop, Query, QueryError, read_line
 
 _CUT = re.compile(r"\s*[,;\n|•]\s*(?:and\s+|&\s*)?|\s+(?:and|&|/)\s+", re.IGNORECASE)
 _ARTICLE = re.compile(r"^(?:the|an?)\s+", re.IGNORECASE)
@@ -28,15 +30,6 @@ _LONGEST_SHORT = 5
 """The most characters of an abbreviation, without full stops: `uk` is also looked up as `UK`."""
 _HOLDERS = 1000
 """The most entities of an alias that are read."""
-
-
-class Searched(FactTree, Protocol):
-    """A tree with its tokenizer (`refactx.index.index.Index`)."""
-
-    @property
-    def tokenizer(self) -> FactTokenizer:
-        """The tokenizer of the facts."""
-        ...
 
 
 def possible_aliases(answer: str) -> set[str]:
@@ -58,7 +51,7 @@ def possible_aliases(answer: str) -> set[str]:
     return {text for text in texts if len(text) <= _LONGEST and normalise(text)}
 
 
-def find_holders(index: Searched, texts: Iterable[str]) -> dict[str, tuple[str, ...]]:
+def find_holders(index: Index, texts: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Return the names of the entities that have each text as an alias, by text; empty for most texts."""
     found = {}
     for text in sorted(texts):
@@ -88,32 +81,68 @@ def with_aliases(
     return replace(question, answers=tuple(golds))
 
 
-class NameTable(Protocol):
-    """The names of an index, in blocks (`refactx.index.index.Index`)."""
-
-    def name_rows(self) -> list[tuple[bytes, bytes]]:
-        """Return the keys and blocks of all names."""
-        ...
-
-    def unpack_names(self, key: bytes, block: bytes) -> dict[str, Named]:
-        """Return all names of a block."""
-        ...
-
-
-def gold_names(index: NameTable, ids: Collection[str]) -> dict[str, tuple[str, ...]]:
+def gold_names(index: Index, ids: Collection[str]) -> dict[str, tuple[str, ...]]:
     """Return the names of the given ids, by id, without ids that the index does not have.
 
     This reads all names, since an index finds ids by names and not names by ids.
     """
     wanted = frozenset(ids)
     found: defaultdict[str, list[str]] = defaultdict(list)
-    for name, number in _named(index) if wanted else ():
-        if number in wanted and name not in found[number]:  # several name tables may have a name
-            found[number].append(name)
+    for key, block in index.name_rows() if wanted else ():
+        for name, named in index.unpack_names(key, block).items():
+            if named.id in wanted and name not in found[named.id]:  # several name tables may have a name
+                found[named.id].append(name)
     return {number: tuple(names) for number, names in found.items()}
 
 
-def _named(index: NameTable) -> Iterable[tuple[str, str]]:
-    for key, block in index.name_rows():
-        for name, named in index.unpack_names(key, block).items():
-            yield name, named.id
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What is wrong with a query: `error`, why it does not run, empty if it does; `unknown`: names that the index does
+    not have."""
+
+    error: str = ""
+    unknown: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, value: Any) -> "Checked":
+        """Return what `dataclasses.asdict` has made into JSON. Raises TypeError or KeyError for anything else."""
+        return cls(value["error"], tuple(value["unknown"]))
+
+
+def check_line(line: str, facts: FactSet) -> Checked:
+    """Check a query, given its line.
+
+    An entity is known if it has an id or facts; a predicate, if the index describes it or the start has it. The value
+    of a filter is a name if it is compared with entities. Raises as the methods of `facts` do.
+    """
+    try:
+        query = read_line(line)
+    except QueryError as error:
+        return Checked(str(error))
+    unknown = tuple(dict.fromkeys([*_unknown_entities(query, facts), *_unknown_predicates(query, facts)]))
+    try:
+        denote(query, facts)
+    except QueryError as error:
+        return Checked(str(error), unknown)
+    return Checked("", unknown)
+
+
+def _unknown_entities(query: Query, facts: FactSet) -> list[str]:
+    names = [query.start]
+    for which in query.which:
+        last = [*query.hops, *which.hops][-1:]
+        described = facts.describe([hop.predicate for hop in last])
+        leads_to = [described[hop.predicate].kind for hop in last if hop.predicate in described]
+        if which.operator == "is" and leads_to == ["entity"]:
+            names.append(which.value)
+    ids = facts.ids(names)
+    return [name for name in names if name not in ids and not facts.predicates(name)]
+
+
+def _unknown_predicates(query: Query, facts: FactSet) -> list[str]:
+    hops = [*query.hops, *(hop for which in query.which for hop in which.hops)]
+    names = [hop.predicate for hop in [*hops, *([Hop(query.by.predicate)] if query.by else [])]]
+    known = facts.describe(names)
+    left = [name for name in names if name not in known]
+    own = facts.predicates(query.start) if left else {}
+    return [name for name in left if name not in own]

@@ -1,13 +1,13 @@
-"""The report's plots as SVG texts that take their colours from the page.
+"""Plots of reports as SVG texts that take their colours from the page.
 
 matplotlib draws with placeholder colours, which become CSS variables in the SVG (`var(--ink)`, ...), so that a plot fits
-a light page and a dark one. A plot has no script, and its text stays text.
+a light page and a dark one. A plot has no script, and its text stays text. Runs are told apart by colours and marks.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
-from typing import Any
+from typing import Any, Literal
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
@@ -15,19 +15,17 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from refactx.eval.run import LABELS
+from refactx.eval.report import DARK, LIGHT, Layout
 
-LIGHT = "--ink:#1d2127;--muted:#5f6771;--rule:#dfe3e8;--grounded:#1f5fbf;--free:#c2571a;"
-DARK = "--ink:#e6e8eb;--muted:#9aa3ad;--rule:#343a43;--grounded:#6ea8fe;--free:#f0955a;"
-_ROLES = {"#010101": "--ink", "#020202": "--muted", "#030303": "--rule", "#040404": "--grounded", "#050505": "--free"}
-_INK, _MUTED, _RULE, _GROUNDED, _FREE = _ROLES
-COLOURS = {"grounded": _GROUNDED, "free": _FREE}
-STYLE = {
+_ROLES = {"#010101": "--ink", "#020202": "--muted", "#030303": "--rule", "#040404": "--first", "#050505": "--second"}
+_INK, _MUTED, _RULE, _FIRST, _SECOND = _ROLES
+_COLOURS, _MARKS = (_FIRST, _SECOND, _INK, _MUTED), ("o", "s", "^", "D", "v")
+_STYLE = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",
     "font.size": 11,
     "text.color": _INK,
-    "axes.labelcolor": _INK,
+    "axes.labelcolor": _MUTED,
     "axes.edgecolor": _RULE,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -42,114 +40,118 @@ STYLE = {
     "grid.linewidth": 0.8,
     "lines.linewidth": 2,
 }
-_METRICS = {
-    "accuracy": "accuracy",
-    "precision": "precision",
-    "f1": "answer-set F1",
-    "exact_accuracy": "accuracy, exact",
-    "exact_precision": "precision, exact",
-    "judge_accuracy": "accuracy, judge",
-    "judge_precision": "precision, judge",
-}
+_WIDTH = 5.6
+
+Estimates = Sequence[Mapping[str, Any] | None]
 
 
-def metrics_plot(runs: Mapping[str, Any]) -> str:
-    """Return a plot of each metric of each run, with its interval."""
-    shown = [
-        m
-        for m in _METRICS
-        if any(run["overall"][m] and run["overall"][m]["value"] is not None for run in runs.values())
-    ]
-    values = {way: [run["overall"][metric] for metric in shown] for way, run in runs.items()}
-    return _dots([_METRICS[metric] for metric in shown], values, "metrics")
+def figure_dots(layout: Layout, keys: Sequence[str]) -> str:
+    """Return a plot of some figures of each run, from 0 to 1, with their intervals."""
+    runs = {label: layout.runs[way]["overall"] for way, label in layout.labels.items()}
+    shown = [one for one in layout.figures if one.key in keys and any(run[one.key] for run in runs.values())]
+    values = {label: [run[one.key] for one in shown] for label, run in runs.items()}
+    return _dots([one.label for one in shown], values, "figures")
 
 
-def groups_plot(runs: Mapping[str, Any], by: str) -> str:
-    """Return a plot of the accuracy of each group of questions (`by_kind` or `by_source`) in each run, with intervals."""
-    groups = list(next(iter(runs.values()))[by])
-    values = {way: [run[by][group]["accuracy"] for group in groups] for way, run in runs.items()}
-    counts = [next(iter(runs.values()))[by][group]["questions"] for group in groups]
-    labels = [f"{_short(group)} ({count})" for group, count in zip(groups, counts, strict=True)]
-    return _dots(labels, values, by)
+def group_dots(layout: Layout, by: str, key: str) -> str:
+    """Return a plot of a figure of each group in each run, from 0 to 1, with its interval."""
+    runs = {label: layout.runs[way][by] for way, label in layout.labels.items()}
+    groups = {name: found["questions"] for name, found in next(iter(runs.values())).items()}
+    values = {label: [run[name][key] for name in groups] for label, run in runs.items()}
+    return _dots([f"{name[:20]} ({count})" for name, count in groups.items()], values, by)
 
 
-def failures_plot(runs: Mapping[str, Any]) -> str:
-    """Return a bar plot of the number of failures in each run by reason, the most frequent on top."""
-    counts = {way: {f["reason"]: f["count"] for f in run["failures"]} for way, run in runs.items()}
-    reasons = sorted({r for c in counts.values() for r in c}, key=lambda r: -max(c.get(r, 0) for c in counts.values()))
-    with rc_context(STYLE):  # type: ignore[arg-type]
-        figure, axes = _figure(len(reasons))
+def _dots(labels: Sequence[str], values: Mapping[str, Estimates], name: str) -> str:
+    """Return a plot with a row for each label. `values`: the estimates of the labels, by run; `name`: unique on a page."""
+
+    def draw(axes: Axes) -> None:
+        step = 0.72 / len(values)
+        for at, (run, estimates) in enumerate(values.items()):
+            rows = [
+                (row + step * (at - (len(values) - 1) / 2), one)
+                for row, one in enumerate(estimates)
+                if one is not None and one["value"] is not None
+            ]
+            places, colour = [row for row, _ in rows], _COLOURS[at % len(_COLOURS)]
+            axes.hlines(places, [one["low"] for _, one in rows], [one["high"] for _, one in rows], colors=colour)
+            mark = _MARKS[at % len(_MARKS)]
+            axes.plot([one["value"] for _, one in rows], places, mark, ms=7, color=colour, label=run)
+            for row, one in rows:
+                _note(axes, f"{one['value']:.2f}", (one["high"], row))
+        axes.set_xlim(-0.02, 1.09)
+        axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
+        _rows(axes, labels)
+
+    return _drawn(name, _height(len(labels), len(values)), draw, len(values))
+
+
+def bars(counts: Mapping[str, Mapping[str, int]], name: str, unit: str) -> str:
+    """Return a plot with a row for each label, the largest on top. `counts`: how many there are of each label, by run."""
+    labels = sorted({r for c in counts.values() for r in c}, key=lambda r: -max(c.get(r, 0) for c in counts.values()))
+
+    def draw(axes: Axes) -> None:
         height = 0.8 / len(counts)
-        for at, (way, count) in enumerate(counts.items()):
-            places = [row - 0.4 + height * (at + 0.5) for row in range(len(reasons))]
-            lengths = [count.get(reason, 0) for reason in reasons]
-            axes.barh(places, lengths, height * 0.86, color=COLOURS[way], label=LABELS[way])
+        for at, (run, count) in enumerate(counts.items()):
+            places = [row - 0.4 + height * (at + 0.5) for row in range(len(labels))]
+            lengths = [count.get(label, 0) for label in labels]
+            axes.barh(places, lengths, height * 0.86, color=_COLOURS[at % len(_COLOURS)], label=run)
             for place, length in zip(places, lengths, strict=True):
                 if length:
-                    axes.annotate(
-                        str(length),
-                        (length, place),
-                        xytext=(4, 0),
-                        textcoords="offset points",
-                        va="center",
-                        fontsize=9.5,
-                    )
+                    _note(axes, str(length), (length, place))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-        axes.set_xlabel("questions", color=_MUTED)
-        return _finished(figure, axes, reasons, len(counts), "failures")
+        axes.set_xlabel(unit)
+        _rows(axes, labels)
+
+    return _drawn(name, _height(len(labels), len(counts)), draw, len(counts))
 
 
-def seconds_plot(seconds: Mapping[str, Sequence[float]]) -> str:
-    """Return a plot of the share of questions that took at most x seconds, in each run."""
-    with rc_context(STYLE):  # type: ignore[arg-type]
-        figure = Figure(figsize=(5.6, 2.9), layout="constrained")
-        axes = figure.add_subplot()
-        for way, values in seconds.items():
-            axes.ecdf(values, color=COLOURS[way], label=LABELS[way])
-        axes.set_xlabel("seconds a question", color=_MUTED)
+def shares(values: Mapping[str, Sequence[float]], name: str, unit: str) -> str:
+    """Return a plot of the share of values that are at most x, for each run."""
+
+    def draw(axes: Axes) -> None:
+        for at, (run, some) in enumerate(values.items()):
+            axes.ecdf(some, color=_COLOURS[at % len(_COLOURS)], label=run)
+        axes.set_xlabel(unit)
         axes.set_xlim(left=0)
         axes.yaxis.set_major_formatter(PercentFormatter(1))
         axes.grid(axis="y")
-        _legend(figure, axes, len(seconds))
-        return to_svg(figure, "seconds")
+
+    return _drawn(name, 2.9, draw, len(values))
 
 
-def confidence_plot(points: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """Return a plot of the precision against the share of questions answered, over all thresholds of the confidence.
+def curves(
+    points: Mapping[str, Sequence[tuple[float, float]]],
+    name: str,
+    axes_labels: tuple[str, str],
+    *,
+    of_shares: bool = True,
+    style: Literal["marks", "steps", "line"] = "marks",
+) -> str:
+    """Return a plot of a curve for each label. `points`: x and y; `of_shares`: y is a share; steps: x is one too."""
 
-    `points`: those of `refactx.eval.confidence.figures.confidence_of`, by way of asking.
-    """
-    with rc_context(STYLE):  # type: ignore[arg-type]
-        figure = Figure(figsize=(5.6, 3.4), layout="constrained")
-        axes = figure.add_subplot()
-        for way, curve in points.items():
-            answered, precision = [p["answered"] for p in curve], [p["precision"] for p in curve]
-            axes.plot(answered, precision, drawstyle="steps-post", color=COLOURS[way], label=LABELS[way])
-        axes.set_xlabel("share of questions answered", color=_MUTED)
-        axes.set_ylabel("precision", color=_MUTED)
-        axes.set_xlim(0, 1)
-        axes.set_ylim(0, 1.02)
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter(PercentFormatter(1))
-        axes.grid(axis="y")
-        _legend(figure, axes, len(points))
-        return to_svg(figure, "confidence")
-
-
-def throughput_plot(curves: Mapping[str, Sequence[tuple[int, float]]]) -> str:
-    """Return a plot of seconds against tokens written; `curves`: (tokens, seconds) points by way of asking."""
-    with rc_context(STYLE):  # type: ignore[arg-type]
-        figure = Figure(figsize=(5.6, 3.4), layout="constrained")
-        axes = figure.add_subplot()
-        for way, points in curves.items():
-            axes.plot(*zip(*points, strict=True), color=COLOURS[way], label=LABELS[way])
-        axes.set_xlabel("tokens written", color=_MUTED)
-        axes.set_ylabel("seconds", color=_MUTED)
-        axes.set_xlim(left=0)
+    def draw(axes: Axes) -> None:
+        for at, (label, some) in enumerate(points.items()):
+            xs, ys = [x for x, _ in some], [y for _, y in some]
+            axes.plot(
+                xs,
+                ys,
+                color=_COLOURS[at % len(_COLOURS)],
+                label=label,
+                marker=_MARKS[at % len(_MARKS)] if style == "marks" else "",
+                drawstyle="steps-post" if style == "steps" else "default",
+            )
+        axes.set_xlabel(axes_labels[0])
+        axes.set_ylabel(axes_labels[1])
         axes.set_ylim(bottom=0)
+        if style == "steps":
+            axes.set_xlim(0, 1)
+            axes.xaxis.set_major_formatter(PercentFormatter(1))
+        if of_shares:
+            axes.set_ylim(-0.02, 1.02)
+            axes.yaxis.set_major_formatter(PercentFormatter(1))
         axes.grid(axis="y")
-        _legend(figure, axes, len(curves))
-        return to_svg(figure, "throughput")
+
+    return _drawn(name, 3.4, draw, 2 if style == "marks" else len(points))
 
 
 def standalone(svg: str) -> str:
@@ -159,60 +161,34 @@ def standalone(svg: str) -> str:
     return '<?xml version="1.0" encoding="utf-8"?>\n' + svg.replace(">", f">{style}", 1)
 
 
-def _dots(labels: Sequence[str], values: Mapping[str, Sequence[Mapping[str, Any]]], name: str) -> str:
-    with rc_context(STYLE):  # type: ignore[arg-type]
-        figure, axes = _figure(len(labels))
-        step = 0.36 if len(values) > 1 else 0.0
-        for at, (way, estimates) in enumerate(values.items()):
-            rows = [
-                (row + step * (at - (len(values) - 1) / 2), e)
-                for row, e in enumerate(estimates)
-                if e["value"] is not None
-            ]
-            axes.hlines(
-                [r for r, _ in rows], [e["low"] for _, e in rows], [e["high"] for _, e in rows], colors=COLOURS[way]
+def _drawn(name: str, height: float, draw: Callable[[Axes], None], runs: int) -> str:
+    with rc_context(_STYLE):  # type: ignore[arg-type]
+        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+        axes = figure.add_subplot()
+        draw(axes)
+        if runs > 1:
+            figure.legend(
+                *axes.get_legend_handles_labels(), loc="outside upper left", ncols=min(runs, 5), frameon=False
             )
-            axes.plot(
-                [e["value"] for _, e in rows], [r for r, _ in rows], "o", ms=7, color=COLOURS[way], label=LABELS[way]
-            )
-            for row, estimate in rows:
-                axes.annotate(
-                    f"{estimate['value']:.2f}",
-                    (estimate["high"], row),
-                    xytext=(5, 0),
-                    textcoords="offset points",
-                    va="center",
-                    fontsize=9.5,
-                )
-        axes.set_xlim(-0.02, 1.09)
-        axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
-        return _finished(figure, axes, labels, len(values), name)
+        return _to_svg(figure, name)
 
 
-def _figure(rows: int) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(5.6, 0.95 + 0.46 * max(rows, 1)), layout="constrained")
-    return figure, figure.add_subplot()
+def _height(rows: int, runs: int) -> float:
+    return 0.95 + max(0.46, 0.2 * runs) * max(rows, 1)
 
 
-def _finished(figure: Figure, axes: Axes, labels: Sequence[str], runs: int, name: str) -> str:
-    axes.set_yticks(range(len(labels)), labels)
+def _rows(axes: Axes, labels: Sequence[str]) -> None:
+    shown = [label if len(label) <= 28 else label[:27] + "…" for label in labels]
+    axes.set_yticks(range(len(labels)), shown)
     axes.set_ylim(max(len(labels), 1) - 0.5, -0.5)
     axes.grid(axis="x")
-    _legend(figure, axes, runs)
-    return to_svg(figure, name)
 
 
-def _legend(figure: Figure, axes: Axes, runs: int) -> None:
-    if runs > 1:
-        figure.legend(*axes.get_legend_handles_labels(), loc="outside upper left", ncols=runs, frameon=False)
+def _note(axes: Axes, text: str, at: tuple[float, float]) -> None:
+    axes.annotate(text, at, xytext=(5, 0), textcoords="offset points", va="center", fontsize=9.5)
 
 
-def colour_of(number: int) -> str:
-    """Return one of four placeholder colours, the same for the same number."""
-    return (_GROUNDED, _FREE, _INK, _MUTED)[number % 4]
-
-
-def to_svg(figure: Figure, name: str) -> str:
+def _to_svg(figure: Figure, name: str) -> str:
     """Return a figure as an SVG text, with CSS variables in place of placeholder colours."""
     file = StringIO()
     with rc_context({"svg.hashsalt": name}):  # ids that are reproducible, and differ from those of other plots
@@ -228,7 +204,3 @@ def to_svg(figure: Figure, name: str) -> str:
     head, rest = svg.split(">", 1)
     head = re.sub(r' (?:width|height)="[^"]*"', "", head)
     return f'{head} role="img">{rest}'
-
-
-def _short(label: str) -> str:
-    return label if len(label) <= 24 else label[:23] + "…"

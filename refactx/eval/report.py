@@ -1,191 +1,282 @@
-"""The report on a run: one JSON document, from which the HTML page, the Markdown and the plots are made.
+"""Reports as Markdown, as one self-contained HTML page without scripts, and as lines for a terminal.
 
-    {"settings": {...}, "questions": n, "judge": name or null,
-     "runs": {"grounded": {"overall": S, "by_kind": {kind: S}, "by_source": {source: S},
-               "confidence": C or null, "failures": [F]}, "free": ...},
-     "comparison": {...} or null, "results": [...]}
-
-S has the metrics of `refactx.eval.metrics`, the areas under the ROC curve of the confidence, and the means over answers
-of tokens, forward passes, seconds and facts, each `{"value", "low", "high", "of"}`; and what is wrong with queries. C:
-answers by threshold of the confidence (`refactx.eval.confidence.figures`). F is a reason of `refactx.eval.results` with
-its count and some transcripts. `comparison`: the effect of facts over pairs of answers to a question (grounded - free;
-for times grounded / free).
+A task says what its report has (`Layout`): figures of each run, figures of groups, further tables, cases and plots. Text
+from a model, a knowledge base or a data set is escaped by the template (HTML), or put into an indented block or a cell
+without markup (Markdown). Control characters are removed from it.
 """
 
-from collections import Counter, defaultdict
+import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
-from refactx.eval.confidence import confidence_of, separation_of
-from refactx.eval.intervals import Estimate, mean, proportion, ratio
-from refactx.eval.metrics import accuracy, precision
-from refactx.eval.queries import Checked
-from refactx.eval.results import REASONS, QuestionResult
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
 
-TRANSCRIPTS = 5
-"""The number of transcripts for each reason; answers.jsonl has all."""
+from refactx.eval.statistics import share
+from refactx.fact import counted, visible
+
+LIGHT = "--ink:#1d2127;--muted:#5f6771;--rule:#dfe3e8;--first:#1f5fbf;--second:#c2571a;"
+DARK = "--ink:#e6e8eb;--muted:#9aa3ad;--rule:#343a43;--first:#6ea8fe;--second:#f0955a;"
+_MOST_CASES = 5
+"""The cases of a group in Markdown; the page has all that the report has."""
+_MOST_WIDE = 4
+"""Figures of more runs are without their intervals in a terminal."""
+_MARKUP = re.compile(r"([\\`*_{}\[\]#|~])")
+
+Cell = Mapping[str, Any] | float | str | None
+"""An estimate as JSON, a number, or a text."""
 
 
-def report(
-    settings: Mapping[str, Any],
-    runs: Mapping[str, Sequence[QuestionResult]],
-    judge: str | None = None,
-    checks: Mapping[str, Checked] | None = None,
-) -> dict[str, Any]:
-    """Return the document. `runs`: results by way of asking (`grounded`, and maybe `free`), of the same questions in the
-    same order; `judge`: the judge's name, if there was one; `checks`: those of the queries, by their lines."""
-    checks = checks or {}
-    ways = list(runs)
-    return {
-        "settings": dict(settings),
-        "questions": len(runs[ways[0]]),
-        "judge": judge,
-        "runs": {way: _run(results, judge is not None, checks) for way, results in runs.items()},
-        "comparison": _comparison(runs["grounded"], runs["free"]) if len(ways) == 2 else None,
-        "results": [_line(way, result) for way, results in runs.items() for result in results],
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure of a report: its key there, its name, what it means, and the digits that are shown.
+
+    `of`: makes it of the values that scores have for it; it is null if none has one. Figures without a name are in the
+    JSON alone.
+    """
+
+    key: str
+    label: str
+    meaning: str = ""
+    digits: int = 2
+    of: Callable[[list[Any]], Any] = share
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a table."""
+
+    label: str
+    cells: Sequence[Cell]
+    meaning: str = ""
+    digits: int = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table of a report. `columns`: the first is that of the labels; `brief`: it is shown in a terminal too."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Row]
+    note: str = ""
+    brief: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A question with what was written for it. `facts`: those in the text, as `refactx ask --json` prints them."""
+
+    title: str
+    fields: Mapping[str, str]
+    text: str
+    facts: Sequence[Mapping[str, Any]] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cases:
+    """Cases of a report, by title of their group."""
+
+    title: str
+    groups: Mapping[str, Sequence[Case]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How a report is shown.
+
+    `lead`: paragraphs at its beginning; `labels`: the names of its runs; `figures`: those of each run; `tiles`: the keys of
+    the most important ones; `groups`: by key of the report the title and the keys of the figures of groups; `brief`: the
+    groups that a terminal shows too; `plots`: draws the plots, by title.
+    """
+
+    report: Mapping[str, Any]
+    title: str
+    lead: Sequence[str]
+    labels: Mapping[str, str]
+    figures: Sequence[Figure]
+    tiles: Sequence[str]
+    groups: Mapping[str, tuple[str, Sequence[str]]]
+    brief: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    cases: Sequence[Cases] = ()
+    plots: Callable[["Layout"], Mapping[str, str]] = lambda _: {}
+
+    @property
+    def runs(self) -> Mapping[str, Any]:
+        """The runs of the report."""
+        runs: Mapping[str, Any] = self.report["runs"]
+        return runs
+
+    def all_tables(self) -> list[Table]:
+        """Return the tables, first those of figures: of each run, and of groups in each run."""
+        overall = Table(
+            title="Scores",
+            columns=["", *self.labels.values()],
+            rows=[
+                Row(one.label, cells, one.meaning, one.digits)
+                for one in self.figures
+                if one.label
+                for cells in [[self.runs[way]["overall"][one.key] for way in self.labels]]
+                if any(map(_is_defined, cells))
+            ],
+            brief=True,
+        )
+        return [overall, *(self._of_groups(by) for by in self.groups), *self.tables]
+
+    def _of_groups(self, by: str) -> Table:
+        title, keys = self.groups[by]
+        shown = [one for one in self.figures if one.key in keys]
+        names = list(next(iter(self.runs.values()))[by])
+        return Table(
+            title=title,
+            columns=["", "questions", "run", *(one.label for one in shown)],
+            rows=[
+                Row(name, [str(found["questions"]), label, *(found[one.key] for one in shown)])
+                for name in names
+                for way, label in self.labels.items()
+                for found in [self.runs[way][by][name]]
+            ],
+            brief=by in self.brief,
+        )
+
+
+def lead_of(report: Mapping[str, Any], *more: str) -> str:
+    """Return the first paragraph of a report: how many questions there are, and which. `more`: further sentences."""
+    settings = report["settings"]
+    half = {"all": "", "tune": ", half tune", "report": ", half report"}[settings.get("split", "all")]
+    kinds = f", kinds {', '.join(settings['kinds'])}" if settings.get("kinds") else ""
+    first = f"{counted(report['questions'], 'question')}{half}{kinds}."
+    return " ".join(filter(None, (first, *more, "In brackets: 95% intervals.")))
+
+
+def write_report(folder: Path, layout: Layout) -> None:
+    """Write a report as report.md and report.html; the page has plots if matplotlib is installed."""
+    (folder / "report.md").write_text(markdown(layout), encoding="utf-8")
+    (folder / "report.html").write_text(html(layout), encoding="utf-8")
+
+
+def markdown(layout: Layout) -> str:
+    """Return a report as Markdown."""
+    return _environment().get_template("report.md.j2").render(layout=layout, most=_MOST_CASES).strip() + "\n"
+
+
+def html(layout: Layout) -> str:
+    """Return a report as one HTML page."""
+    drawn = layout.plots(layout) if find_spec("matplotlib") is not None else {}
+    plots = {title: Markup(plot) for title, plot in drawn.items()}  # noqa: S704 - matplotlib escapes texts
+    return _environment().get_template("report.html.j2").render(layout=layout, plots=plots, light=LIGHT, dark=DARK)
+
+
+def lines(layout: Layout) -> list[str]:
+    """Return a report as lines for a terminal."""
+    shown = list(layout.lead)
+    overall, *others = layout.all_tables()
+    shown += _columns(overall, with_intervals=len(layout.labels) <= _MOST_WIDE)
+    for table in others:
+        if table.brief and table.rows:
+            shown += [f"{table.title}:", *_columns(table, with_intervals=False)]
+    return shown
+
+
+def _columns(table: Table, *, with_intervals: bool) -> list[str]:
+    grid = [list(table.columns)]
+    for row in table.rows:
+        cells = [_shown(cell, row.digits) for cell in row.cells]
+        grid.append([row.label, *(f"{a} ({b})" if b and with_intervals else a for a, b in cells)])
+    widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
+    return ["  ".join([texts[0].ljust(widths[0]), *map(str.rjust, texts[1:], widths[1:])]).rstrip() for texts in grid]
+
+
+def _is_defined(cell: Cell) -> bool:
+    return cell is not None and not (isinstance(cell, Mapping) and cell["value"] is None)
+
+
+def _shown(cell: Cell, digits: int = 2) -> tuple[str, str]:
+    """Return a cell and its interval, which is empty if it has none.
+
+    >>> _shown({"value": 0.5, "low": 0.25, "high": 0.75}), _shown(1.5, 1), _shown(None), _shown(3)
+    (('0.50', '0.25 to 0.75'), ('1.5', ''), ('–', ''), ('3', ''))
+    """
+    if not _is_defined(cell):
+        return "–", ""
+    if isinstance(cell, Mapping):
+        return f"{cell['value']:.{digits}f}", f"{cell['low']:.{digits}f} to {cell['high']:.{digits}f}"
+    return f"{cell:.{digits}f}" if isinstance(cell, float) else str(cell), ""
+
+
+def signed(estimate: Mapping[str, Any]) -> str:
+    """Return a difference with its sign and its interval.
+
+    >>> signed({"value": 0.5, "low": -0.25, "high": 0.75})
+    '+0.50 (-0.25 to 0.75)'
+    """
+    return "–" if estimate["value"] is None else f"{estimate['value']:+.2f} ({_shown(estimate)[1]})"
+
+
+def ranged(estimate: Mapping[str, Any]) -> str:
+    """Return an estimate with its interval, in a sentence.
+
+    >>> ranged({"value": 1.5, "low": 1.25, "high": 1.75})
+    '1.50 (1.25 to 1.75)'
+    """
+    return "–" if estimate["value"] is None else "{} ({})".format(*_shown(estimate))
+
+
+def _environment() -> Environment:
+    """Return the templates, with filters that escape what comes from models and data sets."""
+    made = Environment(
+        loader=PackageLoader("refactx.eval"),
+        autoescape=select_autoescape(["html.j2"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "shown": _shown,
+        "pieces": _pieces,
+        "cell": _cell,
+        "block": _block,
+        "visible": visible,
+        "https": _https,
     }
+    return made
 
 
-def _run(results: Sequence[QuestionResult], judged: bool, checks: Mapping[str, Checked]) -> dict[str, Any]:
-    return {
-        "overall": summary(results, judged, checks),
-        "by_kind": _groups(results, judged, checks, lambda result: result.question.kind),
-        "by_source": _groups(results, judged, checks, lambda result: result.question.source),
-        "confidence": confidence_of(results),
-        "failures": _failures(results),
-    }
+def _pieces(text: str, facts: Sequence[Mapping[str, Any]]) -> list[tuple[str, bool]]:
+    """Return the pieces of a text, each with whether it is one of `facts`, which are in the order of the text.
+
+    >>> _pieces("a <s> <p> <o> . b", [{"text": "<s> <p> <o> ."}])
+    [('a ', False), ('<s> <p> <o> .', True), (' b', False)]
+    """
+    text, pieces, end = visible(text), [], 0  # `end`: of the last fact
+    for fact in facts:
+        shown = visible(str(fact["text"]))
+        start = text.find(shown, end) if shown else -1
+        if start >= 0:
+            pieces += [(text[end:start], False), (shown, True)]
+            end = start + len(shown)
+    return [piece for piece in (*pieces, (text[end:], False)) if piece[0]]
 
 
-def _groups(
-    results: Sequence[QuestionResult],
-    judged: bool,
-    checks: Mapping[str, Checked],
-    name: Callable[[QuestionResult], str],
-) -> dict[str, Any]:
-    groups: dict[str, list[QuestionResult]] = defaultdict(list)
-    for result in results:
-        groups[name(result)].append(result)
-    return {
-        key: summary(groups[key], judged, checks) for key in sorted(groups, key=lambda key: (-len(groups[key]), key))
-    }
+def _cell(text: str) -> str:
+    """Return a text for a line or a cell of Markdown, without markup.
+
+    >>> _cell("a|b\\n<i>*c*")
+    'a\\\\|b &lt;i>\\\\*c\\\\*'
+    """
+    line = " ".join(visible(text).split())
+    return _MARKUP.sub(r"\\\1", line.replace("&", "&amp;").replace("<", "&lt;"))
 
 
-def summary(
-    results: Sequence[QuestionResult], judged: bool = False, checks: Mapping[str, Checked] | None = None
-) -> dict[str, Any]:
-    """Return the metrics of a group of results. `judged`: whether there was a judge; `checks`: those of the queries."""
-    asked = [result for result in results if result.queries]
-    lines = [query["query"] for result in asked for query in result.queries]
-    found = [checks[line] for line in lines if line in checks] if checks else []
-    given = [result.given for result in results]
-    hit, exact = [result.score.hit for result in results], [result.score.exact for result in results]
-    figures: dict[str, Estimate | None] = {
-        "accuracy": accuracy(hit),
-        "precision": precision(hit, given),
-        "exact_accuracy": accuracy(exact),
-        "exact_precision": precision(exact, given),
-        "f1": mean([result.score.f1 for result in results]),
-        "judge_accuracy": None,
-        "judge_precision": None,
-        "answered": proportion(sum(given), len(given)),
-        "first_accuracy": _first_accuracy(results),
-        **separation_of(results),
-        "with_query": proportion(len(asked), len(results)) if asked else None,
-        "tokens": mean([result.tokens for result in results]),
-        "forward_passes": mean([result.forward_passes for result in results]),
-        "seconds": mean([result.seconds for result in results]),
-        "seconds_per_token": ratio([result.seconds for result in results], [result.tokens for result in results]),
-        "facts": mean([len(result.facts) for result in results]),
-    }
-    without_verdict = None
-    if judged:
-        right = [result.verdict is True for result in results]
-        figures |= {"judge_accuracy": accuracy(right), "judge_precision": precision(right, given)}
-        without_verdict = sum(result.given and result.verdict is None for result in results)
-    return {
-        "questions": len(results),
-        "outcomes": dict(Counter(result.outcome for result in results).most_common()),
-        **{name: None if estimate is None else estimate.to_json() for name, estimate in figures.items()},
-        "judge_without_verdict": without_verdict,
-        "queries": len(lines),
-        "queries_that_fail": sum(bool(one.error) for one in found) if found else None,
-        "unknown_names": sum(len(one.unknown) for one in found) if found else None,
-    }
+def _block(text: str) -> str:
+    """Return a text as an indented block of Markdown, in which nothing is markup."""
+    return "\n".join(f"    {line}" for line in visible(text).replace("\t", " ").splitlines()) or "    (nothing)"
 
 
-def _first_accuracy(results: Sequence[QuestionResult]) -> Estimate | None:
-    """Return the accuracy by the first gold answer, of the questions whose gold answers have an order."""
-    ordered = [result for result in results if result.question.first]
-    return accuracy([result.holds_first for result in ordered]) if ordered else None
-
-
-def _failures(results: Sequence[QuestionResult]) -> list[dict[str, Any]]:
-    """Return the reasons that occur, the most frequent first."""
-    found: dict[str, list[QuestionResult]] = defaultdict(list)
-    for result in results:
-        if result.reason is not None:
-            found[result.reason].append(result)
-    return [
-        {
-            "reason": reason,
-            "count": len(found[reason]),
-            "share": round(len(found[reason]) / len(results), 4),
-            "transcripts": [_transcript(result) for result in found[reason][:TRANSCRIPTS]],
-        }
-        for reason in sorted(found, key=lambda reason: (-len(found[reason]), REASONS.index(reason)))
-    ]
-
-
-def _transcript(result: QuestionResult) -> dict[str, Any]:
-    question = result.question
-    return {
-        "key": question.key,
-        "source": question.source,
-        "kind": question.kind,
-        "question": question.text,
-        "gold": [next(iter(gold.names), gold.id or "") for gold in question.answers],
-        "sparql": question.sparql,
-        "answer": result.answer,
-        "text": result.text,
-        "facts": list(result.facts),
-        "query": result.queries[-1]["query"] if result.queries else None,
-        "told": result.told,
-        "hit": result.score.hit,
-        "f1": round(result.score.f1, 4),
-        "verdict": result.verdict,
-    }
-
-
-def _line(way: str, result: QuestionResult) -> dict[str, Any]:
-    return {
-        "run": way,
-        "key": result.question.key,
-        "outcome": result.outcome,
-        "hit": result.score.hit,
-        "exact": result.score.exact,
-        "f1": round(result.score.f1, 4),
-        "verdict": result.verdict,
-        "told": result.told,
-        "reason": result.reason,
-    }
-
-
-def _comparison(grounded: Sequence[QuestionResult], free: Sequence[QuestionResult]) -> dict[str, Any]:
-    pairs = list(zip(grounded, free, strict=True))
-    differences = {
-        "accuracy": [float(g.score.hit) - float(f.score.hit) for g, f in pairs],
-        "exact_accuracy": [float(g.score.exact) - float(f.score.exact) for g, f in pairs],
-        "f1": [g.score.f1 - f.score.f1 for g, f in pairs],
-    }
-    asked = [(g, f) for g, f in pairs if g.tokens and f.tokens]
-    seconds = ratio([g.seconds for g, _ in asked], [f.seconds for _, f in asked])
-    passes = ratio([g.forward_passes for g, _ in asked], [f.forward_passes for _, f in asked])
-    a_token = ratio([g.seconds / g.tokens for g, _ in asked], [f.seconds / f.tokens for _, f in asked])
-    return {
-        "gain": {name: mean(values).to_json() for name, values in differences.items()},
-        "only_grounded": sum(g.score.hit and not f.score.hit for g, f in pairs),
-        "only_free": sum(f.score.hit and not g.score.hit for g, f in pairs),
-        "seconds": seconds.to_json(),
-        "seconds_per_token": a_token.to_json(),
-        "forward_passes": passes.to_json(),
-    }
+def _https(url: Any) -> str | None:
+    """Return a URL if it may be in a link; None for any other."""
+    return url if isinstance(url, str) and url.startswith("https://") else None

@@ -1,17 +1,10 @@
 """An answer by an alias of a gold answer in the index is right; another entity's alias is not."""
 
-from collections.abc import Collection
-from pathlib import Path
-
-import pytest
 from support.tiny_model import tiny_index
 
-from refactx.errors import InputError
-from refactx.eval.answers import Gold
-from refactx.eval.metrics import score
+from refactx.eval.answers import Gold, score
 from refactx.eval.names import find_holders, possible_aliases, with_aliases
-from refactx.eval.question import Question
-from refactx.eval.run import load_holders
+from refactx.eval.questions import Question
 
 FACTS = [
     "<JFK (alias)> <alias of> <John F. Kennedy (president)>",
@@ -73,19 +66,3 @@ def test_an_alias_of_a_gold_answer_is_that_answer() -> None:
     assert score("JFK", with_aliases(question(Gold("John F. Kennedy")), holders, {}).answers).exact
     both = with_aliases(question(Gold("John F. Kennedy"), Gold("United Kingdom")), holders, {}).answers
     assert score("the UK and JFK", both).exact
-
-
-def test_the_folder_of_a_run_keeps_what_was_looked_up(tmp_path: Path) -> None:
-    looked: list[set[str]] = []
-
-    def look_up(texts: Collection[str]) -> dict[str, tuple[str, ...]]:
-        looked.append(set(texts))
-        return {text: (f"whose {text}",) for text in texts}
-
-    assert load_holders(tmp_path, {"a", "b"}, look_up) == {"a": ("whose a",), "b": ("whose b",)}
-    assert load_holders(tmp_path, {"b", "c"}, look_up) == {"b": ("whose b",), "c": ("whose c",)}
-    assert load_holders(tmp_path, {"a", "c"}, look_up).keys() == {"a", "c"}
-    assert looked == [{"a", "b"}, {"c"}]
-    (tmp_path / "aliases.json").write_text("[")
-    with pytest.raises(InputError, match=r"aliases\.json cannot be read .*: delete it"):
-        load_holders(tmp_path, {"a"}, look_up)

@@ -9,10 +9,18 @@ import pytest
 
 from refactx.errors import InputError
 from refactx.eval.answers import Gold
-from refactx.eval.formats import kind_of, questions_of
 from refactx.eval.names import gold_names
-from refactx.eval.question import Question, assign_keys, half_of
-from refactx.eval.questions import choose_questions, read_queries, read_questions, with_names
+from refactx.eval.questions import (
+    Question,
+    assign_keys,
+    choose_questions,
+    half_of,
+    kind_of,
+    questions_of,
+    read_queries,
+    read_questions,
+    with_names,
+)
 from refactx.index.names import Named
 
 SETS = Path(__file__).parent / "questions"

@@ -12,7 +12,7 @@ import pytest
 
 from refactx.ask.prompt import Prompt
 from refactx.errors import InputError, ModelError
-from refactx.eval.evaluation import EvaluationOptions, evaluate
+from refactx.eval import AnswerTask, evaluate
 from refactx.eval.judge import Case, judge_all, load_judge_prompt, remote_judge
 
 
@@ -119,4 +119,4 @@ def test_an_invalid_judges_prompt_is_reported(tmp_path: Path) -> None:
 
 def test_a_judges_url_without_a_model_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="give the name of the judge's model with --judge"):
-        evaluate(EvaluationOptions(questions=tmp_path / "q.jsonl", model="m", judge_url="http://127.0.0.1:1/v1"))
+        evaluate(AnswerTask(questions=tmp_path / "q.jsonl", model="m", judge_url="http://127.0.0.1:1/v1"))

@@ -1,13 +1,9 @@
 """Queries of answers are run again on the facts, and names that are not there are counted."""
 
-from collections.abc import Collection
-from pathlib import Path
-
 import pytest
 from support.query.twin import SetFacts
 
-from refactx.errors import InputError
-from refactx.eval.queries import Checked, check_line, load_checks
+from refactx.eval.names import Checked, check_line
 
 FACTS = SetFacts(frozenset({("A", "p", "B"), ("A", "p", "C"), ("B", "q", "C"), ("A", "n", "7")}))
 
@@ -45,21 +41,3 @@ def test_a_query_that_does_not_run_has_a_reason() -> None:
     assert "in place of one of list, count" in check_line("sum <A> <p>", FACTS).error
     assert check_line("list <Nobody> <p>", FACTS).error
     assert check_line("list <A> <p> which <n> over <x>", FACTS).error
-
-
-def test_checks_are_stored_with_the_run(tmp_path: Path) -> None:
-    asked: list[Collection[str]] = []
-
-    def check(lines: Collection[str]) -> dict[str, Checked]:
-        asked.append(sorted(lines))
-        return {line: check_line(line, FACTS) for line in lines}
-
-    lines = {"count <A> <p>", "count <Nobody> <p>"}
-    first = load_checks(tmp_path, lines, check)
-    assert load_checks(tmp_path, lines, check) == first
-    load_checks(tmp_path, {*lines, "count <B> <q>"}, check)
-    assert asked == [sorted(lines), ["count <B> <q>"]]
-    (tmp_path / "queries.json").write_text("[1]")
-    with pytest.raises(InputError, match="delete it"):
-        load_checks(tmp_path, lines, check)
-    assert load_checks(tmp_path / "none", (), check) == {}

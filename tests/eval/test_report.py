@@ -2,20 +2,18 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from support.eval_runs import fact, judged
+from support.eval_runs import fact, judged, write_answers
+from support.eval_task import Letters, score_of
 
-from refactx.eval.evaluation import write_reports
-
-SETTINGS = {
-    "questions": "q.jsonl", "model": "m<b>", "index": "i", "split": "all", "kinds": [], "limit": None, "num_beams": 1,
-    "temperature": 0.0, "max_new_tokens": 100,
-}  # fmt: skip
-
+from refactx.eval.report import lines
+from refactx.eval.run import Score, Scored, report_of
 
 HOSTILE = "x</pre><script>alert(1)</script>\"'|`*\x1b[31m"
 
@@ -34,7 +32,7 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], 
     ]
     free = [judged("Bern", [], grounded=False), *(judged("Basel", [], grounded=False) for _ in range(3))]
     folder = tmp_path_factory.mktemp("report")
-    document = write_reports(folder, SETTINGS, {"grounded": grounded, "free": free}, None)
+    document = write_answers(folder, {"grounded": grounded, "free": free})
     assert json.loads((folder / "report.json").read_text()) == json.loads(json.dumps(document))
     return document, (folder / "report.md").read_text(), (folder / "report.html").read_text()
 
@@ -55,6 +53,24 @@ def test_the_figures_of_a_report(reported: tuple[dict[str, Any], str, str]) -> N
     assert failures == {"cut off": 1, "list incomplete": 1, "fact not used": 1}
     assert set(document["runs"]["grounded"]["by_kind"]) == {"single"}
     assert len(document["results"]) == 8
+
+
+def test_a_terminal_has_intervals_as_long_as_lines_are_short() -> None:
+    task = Letters(folder_=Path("none"))
+    runs = {f"way {n}": [score_of(letters) for letters in (1, 2, 3)] for n in range(5)}
+    few, many = (lines(task.layout(report_of(task, {}, Scored(dict(list(runs.items())[:count]))))) for count in (2, 5))
+    assert few[0] == "3 questions. In brackets: 95% intervals."
+    assert few[2].count("2.00 (1.00 to 3.00)") == 2
+    assert many[2].split() == ["Letters", *["2.00"] * 5]
+    assert few[3] == "By parity:"
+    assert many[-1].split() == ["even", "1", "way", "4", "2.00"]
+
+
+def test_a_figure_without_a_value_is_null_and_not_shown() -> None:
+    task = Letters(folder_=Path("none"))
+    report = report_of(task, {}, Scored({"once": [Score(values={"letters": None}, groups={}, line={})]}))
+    assert report["runs"]["once"]["overall"] == {"questions": 1, "letters": None}
+    assert not any("Letters" in line for line in lines(replace(task.layout(report), groups={})))
 
 
 class Page(HTMLParser):
@@ -84,7 +100,7 @@ def test_the_page_is_self_contained_and_has_no_script(reported: tuple[dict[str, 
     page = Page(reported[2])
     assert "script" not in page.tags
     assert "b" in page.tags
-    assert page.tags.count("svg") == 5
+    assert page.tags.count("svg") == 5, "as no answer has a confidence"
     outside = [address for address in page.addresses if not address.startswith("#")]
     assert outside == ["https://www.wikidata.org/wiki/Q40"]
     assert "\x1b" not in reported[2]
@@ -98,7 +114,7 @@ def test_the_plots_take_their_colours_from_the_page(reported: tuple[dict[str, An
     for plot in plots:
         ElementTree.fromstring(plot)
         assert not re.findall(r"#[0-9a-f]{6}\b", plot), "no colour of its own"
-    assert any("var(--grounded)" in plot and "var(--free)" in plot for plot in plots)
+    assert any("var(--first)" in plot and "var(--second)" in plot for plot in plots)
 
 
 def test_markdown_has_no_markup_from_the_model(reported: tuple[dict[str, Any], str, str]) -> None:

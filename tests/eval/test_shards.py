@@ -1,8 +1,8 @@
 """Shards of a run share its folder, ask no question twice, and give the report of one machine."""
 
 import json
-from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.command import complains, run_refactx
+from support.eval_task import Letters
 from support.ingest.tiny import ingest_tiny
 from support.tiny_asker import save_tiny
 
-from refactx.ask.answer import Answer
 from refactx.errors import InputError
-from refactx.eval.answers import Gold
-from refactx.eval.logs import WHOLE, RunLog, Shard
-from refactx.eval.question import Question, assign_keys
-from refactx.eval.run import ask_all, count_missing, read_answers
+from refactx.eval import evaluate
+from refactx.eval.run import WHOLE, RunLog, Shard
 
 
 @given(st.integers(0, 40), st.integers(1, 9))
@@ -34,42 +32,24 @@ def test_what_is_no_shard_is_refused(text: str) -> None:
         Shard.parse(text)
 
 
-def five() -> list[Question]:
-    return assign_keys(
-        [
-            Question(id=f"q{i}", source="set", text=f"Question {i}?", answers=(Gold("Bern"),), kind="single")
-            for i in range(5)
-        ]
-    )
-
-
-class Asked(list[str]):
-    """Answers questions, and lists them."""
-
-    def __call__(self, questions: Sequence[str]) -> Iterator[Answer]:
-        for question in questions:
-            self.append(question)
-            yield Answer(
-                question=question, answer="Bern", text="Answer: Bern", facts=(), links=(), tokens=1, forward_passes=1,
-                seconds=0.5,
-            )  # fmt: skip
-
-
 def test_the_logs_of_all_shards_are_the_run(tmp_path: Path) -> None:
-    questions, first, second, rest = five(), Asked(), Asked(), Asked()
-    for number, ask in ((1, first), (2, second)):
-        shard = Shard(number, 3)
-        ask_all(tmp_path, shard.of(questions), {"grounded": ask}, shard=shard)
-    assert {*first} & {*second} == set()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["answers.1-of-3.jsonl", "answers.2-of-3.jsonl"]
-    with (tmp_path / "answers.2-of-3.jsonl").open("a") as file:
-        file.write('{"key": "q4", "answer": {"ques')  # it is being written by another machine
-    assert count_missing(tmp_path, questions, ("grounded",)) == 1
-    with pytest.raises(InputError, match="lacks the answers to 1 questions"):
-        read_answers(tmp_path, questions, "grounded")
-    ask_all(tmp_path, questions, {"grounded": rest})
-    assert [*first, *second, *rest] == [questions[n].text for n in (0, 3, 1, 4, 2)]
-    assert [line["key"] for line in read_answers(tmp_path, questions, "grounded")] == [q.key for q in questions]
+    counted: list[str] = []
+    task = Letters(folder_=tmp_path, count=lambda word: counted.append(word) or len(word))  # type: ignore[func-returns-value]
+    for number in (1, 2):
+        done = evaluate(replace(task, shard=Shard(number, 3)))
+        assert done == {"shard": f"{number}/3", "questions": 2}
+    assert counted == ["a", "a", "ghij", "ghij", "bc", "bc", "klmno", "klmno"]
+    assert not (tmp_path / "report.json").exists()
+    with (tmp_path / "once.2-of-3.jsonl").open("a") as file:
+        file.write('{"key": "def", "letters": 3')  # it is being written by another machine
+    report = evaluate(task)
+    assert counted[8:] == ["def", "def"]
+    assert [line["letters"] for line in report["results"]] == [1, 2, 3, 4, 5] * 2
+    assert sorted(path.name for path in tmp_path.glob("once*.jsonl")) == [
+        "once.1-of-3.jsonl",
+        "once.2-of-3.jsonl",
+        "once.jsonl",
+    ]
 
 
 def test_a_shard_has_one_process_at_a_time(tmp_path: Path) -> None:
@@ -120,7 +100,7 @@ def test_machines_that_share_a_folder_give_the_report_of_one(db_url: str, tmp_pa
     )
     assert not (tmp_path / "shared" / "report.json").exists()
     run("shared")
-    assert (tmp_path / "shared" / "answers.jsonl").read_text() == "", "no question was asked again"
+    assert (tmp_path / "shared" / "grounded.jsonl").read_text() == "", "no question was asked again"
     run("alone")
     shared, alone = (json.loads((tmp_path / name / "report.json").read_text()) for name in ("shared", "alone"))
     assert scores(shared) == scores(alone)

@@ -1,11 +1,19 @@
-"""Results of questions with their facts, for tests of the report."""
+"""Results of questions with their facts, and reports on them."""
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from refactx.eval.answer_task import AnswerTask, QuestionResult, make_result, scored
 from refactx.eval.answers import Gold
-from refactx.eval.question import Question
-from refactx.eval.results import QuestionResult, make_result
+from refactx.eval.questions import Question
+from refactx.eval.report import write_report
+from refactx.eval.run import report_of, write_atomically
 
+SETTINGS = {
+    "questions": "q.jsonl", "model": "m<b>", "index": "i", "split": "all", "kinds": [], "limit": None, "num_beams": 1,
+    "temperature": 0.0, "max_new_tokens": 100, "tells": 0.0,
+}  # fmt: skip
 GOLD = Question(
     id="1",
     source="set",
@@ -43,3 +51,12 @@ def judged(
         }
     }
     return make_result(GOLD, record, grounded=grounded, unknown="I don't know.")
+
+
+def write_answers(folder: Path, runs: Mapping[str, Sequence[QuestionResult]]) -> dict[str, Any]:
+    """Write the report on results by way of asking, and return it."""
+    task = AnswerTask(questions=Path("q.jsonl"), model="m<b>")
+    document = report_of(task, SETTINGS, scored(runs))
+    write_atomically(folder / "report.json", document)
+    write_report(folder, task.layout(document))
+    return document

@@ -55,7 +55,7 @@ def test_questions_of_a_file_are_translated_and_run_on_an_index(
     done = CliRunner().invoke(cli, list(map(str, given)))
     assert done.exit_code == 0, (done.exception, done.output)
     report = json.loads(done.stdout)
-    categories = report["modes"]["retrieval"]["by_category"]
+    categories = report["runs"]["retrieval"]["by_category"]
     assert {name: one["f1"]["value"] for name, one in categories.items()} == {
         "single": pytest.approx(2 / 3, abs=1e-4),
         "ask": 1.0,

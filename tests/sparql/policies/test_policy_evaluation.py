@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 from support.ingest.living_index import LivingIndex
 from support.sparql.text_models import ChatStub, chat_stub
+from support.tiny_asker import save_tiny
 
 from refactx.cli.main import cli
 from refactx.errors import RefactxError
@@ -159,7 +160,7 @@ class TestRun:
 
     @pytest.mark.parametrize("policy", ["open", "direct"])
     def test_figures_are_those_by_hand(self, report: Any, policy: str) -> None:
-        overall, kinds = report["policies"][policy]["overall"], report["policies"][policy]["by_kind"]
+        overall, kinds = report["runs"][policy]["overall"], report["runs"][policy]["by_kind"]
         assert report["gold"] == {"queries": 7, "left_out": 1, "fail": 0, "without_rows": 1, "lack_names": 1}
         assert (overall["questions"], overall["with_rows"], overall["unanswerable"]) == (6, 5, 1)
         assert overall["f1"]["value"] == round(sum(F1[policy]) / 5, 4)
@@ -179,7 +180,7 @@ class TestRun:
         )  # fmt: skip
 
     def test_by_the_memory_as_it_is_the_queries_are_those_of_the_run(self, report: Any) -> None:
-        first, overall = report["distractors"][0], report["policies"]["open"]["overall"]
+        first, overall = report["distractors"][0], report["runs"]["open"]["overall"]
         assert (first["factor"], first["over"]) == (1, 1.0)
         for name in ("sqm_strict", "sqm_paper", "f1"):
             assert first[name] == overall[name]
@@ -217,6 +218,22 @@ class TestRun:
         gold.write_text(gold.read_text().replace('"engine": "store"', '"engine": "tree"'))
         done = CliRunner().invoke(cli, arguments(stored, Path(shutil.copy(questions, tmp_path)), scripted))
         assert "has results of the tree, now queries would be run on the store" in str(done.exception)
+
+
+def test_policies_of_an_own_model_are_timed_apart(stored: LivingIndex, questions: Path, tmp_path: Path) -> None:
+    given = ["eval", questions, "--model", save_tiny(tmp_path / "tiny", 20_000), "--db", stored.url]
+    given += ["--index", stored.name, "--sparql", "strict,open,direct", "--limit", "2", "--out", tmp_path / "run"]
+    done = CliRunner().invoke(cli, [*map(str, given), "--json"])
+    assert done.exit_code == 0, (done.exception, done.output)
+    runs = json.loads(done.stdout)["runs"]
+    assert [(name, run["overall"]["unasked"]) for name, run in runs.items()] == [
+        ("strict", 0),
+        ("open", 0),
+        ("direct", 0),
+    ]
+    for name in runs:
+        for line in records(tmp_path / "run", name).values():
+            assert line["seconds"]["writing"] > 0
 
 
 @pytest.mark.parametrize(

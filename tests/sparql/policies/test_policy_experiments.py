@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.ingest.living_index import LivingIndex
 
-from refactx.eval.policies.execution import row_f1, run_query
-from refactx.eval.policies.experiments.distractors import GrownMemory, near_duplicate, original_of
-from refactx.eval.policies.experiments.remembered import RememberedMemory
+from refactx.eval.execution import row_f1, run_query
+from refactx.eval.experiments import GrownMemory, RememberedMemory, near_duplicate, original_of
 from refactx.eval.questions import read_queries
 from refactx.query.pgmr import Mention
 from refactx.sparql.engines import EngineError, EngineTimeoutError, Result

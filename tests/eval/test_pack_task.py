@@ -1,19 +1,22 @@
 """Translations are scored by their rows; a stopped run continues; a run gives a confidence."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from threading import Barrier, Event
+from typing import Any
 
 import pytest
 from pyoxigraph import Literal
 from support.nl2sparql.kennel import CATS, DOGS, KENNEL, NONE, Scripted, kennel_engine
 
 from refactx.errors import InputError, ModelError
-from refactx.eval.packs import Mode, PackEvaluationOptions, components_found, evaluate_pack, rows_f1
-from refactx.eval.packs.calibration import calibrate_pack
-from refactx.eval.packs.cases import cases_of
-from refactx.eval.packs.report import lines_of
+from refactx.eval import PackTask, evaluate
+from refactx.eval.calibration import calibrate_pack
+from refactx.eval.execution import rows_f1
+from refactx.eval.pack_task import Mode, cases_of, components_found
+from refactx.eval.report import lines
 from refactx.nl2sparql import Pack, TranslateOptions, Translator
 from refactx.nl2sparql.attempt import confidence_of, features_of, save
 from refactx.sparql.engines import Rows
@@ -69,14 +72,18 @@ def test_components_are_texts_of_the_query() -> None:
 
 
 def test_cases_have_a_gold_query_and_a_language(pack: Pack) -> None:
-    assert {case.id for case in cases_of(pack)} == {"a", "b"}
+    assert {case.key for case in cases_of(pack)} == {"a", "b"}
     assert [case.question for case in cases_of(pack, language="it")] == ["Quali cani?"]
-    assert [case.without for case in cases_of(pack, "examples", limit=1)] == [(cases_of(pack, "examples")[0].id,)]
+    assert [case.without for case in cases_of(pack, "examples", limit=1)] == [(cases_of(pack, "examples")[0].key,)]
     with pytest.raises(InputError, match=r"of category odd \(there are complex, simple\)"):
         cases_of(pack, category="odd")
 
 
-def evaluate(pack: Pack, folder: Path, replies: dict[Mode, list[str]], **options: object) -> tuple[dict, dict]:  # type: ignore[type-arg]
+def task_of(pack: Pack, folder: Path, translator: Callable[[Mode], Translator], **options: Any) -> PackTask:
+    return PackTask(pack=pack, model="m", out=folder / "run", translator=translator, runs=kennel_engine(), **options)
+
+
+def evaluated(pack: Pack, folder: Path, replies: dict[Mode, list[str]]) -> tuple[dict, dict]:  # type: ignore[type-arg]
     models = {mode: Scripted(texts) for mode, texts in replies.items()}
 
     def translator(mode: Mode) -> Translator:
@@ -84,15 +91,14 @@ def evaluate(pack: Pack, folder: Path, replies: dict[Mode, list[str]], **options
         chosen = TranslateOptions(agent=mode == "agent", validates=checks, examples=0 if mode == "prompt" else 5)
         return Translator(pack, models[mode], fast=Scripted(["yes"]), engine=kennel_engine(), options=chosen)
 
-    given = PackEvaluationOptions(pack=pack, model="m", modes=tuple(replies), out=folder, **options)  # type: ignore[arg-type]
-    return evaluate_pack(given, translator, kennel_engine()), models
+    return evaluate(task_of(pack, folder, translator, modes=tuple(replies))), models
 
 
 def test_each_way_is_scored_and_the_first_attempt_of_repair_is_that_of_retrieval(pack: Pack, tmp_path: Path) -> None:
     wrong = "SELECT ?dog { ?dog a ex:Wolf }"
     replies: dict[Mode, list[str]] = {"prompt": ["no idea"], "retrieval": [], "repair": [wrong, DOGS, wrong, DOGS]}
-    report, models = evaluate(pack, tmp_path / "run", replies)
-    modes = report["modes"]
+    report, models = evaluated(pack, tmp_path, replies)
+    modes = report["runs"]
     assert modes["prompt"]["overall"]["syntax"]["value"] == 0.0
     assert modes["retrieval"]["overall"]["f1"]["value"] == 0.0
     assert modes["repair"]["overall"]["f1"]["value"] == 0.5
@@ -100,7 +106,8 @@ def test_each_way_is_scored_and_the_first_attempt_of_repair_is_that_of_retrieval
     assert modes["repair"]["overall"]["components"]["of"] == 1
     assert modes["repair"]["by_pattern"]["COUNT"]["patterns"]["value"] == 1.0
     assert models["retrieval"].conversations == []
-    assert any("0.50" in line for line in lines_of(report))
+    assert any("0.50" in line for line in lines(PackTask.layout(report)))
+    assert "| F1 of rows | 0.00 (0.00 to 0.00) |" in (tmp_path / "run" / "report.md").read_text()
 
 
 def test_a_stopped_run_continues(pack: Pack, tmp_path: Path) -> None:
@@ -110,27 +117,28 @@ def test_a_stopped_run_continues(pack: Pack, tmp_path: Path) -> None:
                 raise KeyboardInterrupt
             return super().generate(messages, max_new_tokens)
 
-    options = PackEvaluationOptions(pack=pack, model="m", modes=("retrieval",), out=tmp_path / "run")
-    stopped = Stopped([DOGS])
+    def task(model: Scripted) -> PackTask:
+        return task_of(
+            pack, tmp_path, lambda mode: Translator(pack, model, engine=kennel_engine()), modes=("retrieval",)
+        )
+
     with pytest.raises(KeyboardInterrupt):
-        evaluate_pack(options, lambda mode: Translator(pack, stopped, engine=kennel_engine()), kennel_engine())
+        evaluate(task(Stopped([DOGS])))
     model = Scripted([DOGS])
-    report = evaluate_pack(options, lambda mode: Translator(pack, model, engine=kennel_engine()), kennel_engine())
+    report = evaluate(task(model))
     assert len(model.conversations) == 1
-    assert report["cases"] == 2
+    assert report["questions"] == 2
     with pytest.raises(InputError, match="other options"):
-        evaluate_pack(replace(options, model="n"), lambda mode: Translator(pack, model), kennel_engine())
+        evaluate(replace(task(model), model="n"))
 
 
 def test_a_run_continues_with_more_cases(pack: Pack, tmp_path: Path) -> None:
-    options = PackEvaluationOptions(pack=pack, model="m", modes=("retrieval",), out=tmp_path / "run", limit=1)
     model = Scripted([DOGS, CATS])
+    task = task_of(pack, tmp_path, lambda mode: Translator(pack, model, engine=kennel_engine()), modes=("retrieval",))
     asked = []
     for limit in (1, None):
-        report = evaluate_pack(
-            replace(options, limit=limit), lambda mode: Translator(pack, model, engine=kennel_engine()), kennel_engine()
-        )
-        asked.append((report["cases"], len(model.conversations)))
+        report = evaluate(replace(task, limit=limit))
+        asked.append((report["questions"], len(model.conversations)))
     assert asked == [(1, 1), (2, 2)]
 
 
@@ -138,15 +146,15 @@ def test_a_run_gives_translations_a_confidence_that_tells_right_from_wrong(pack:
     lines = [case | {"id": f"{case['id']}{n}"} for n in range(15) for case in CASES[:2]]
     assert pack.folder is not None
     (pack.folder / "cases.jsonl").write_text("".join(json.dumps(case) + "\n" for case in lines))
-    folder = tmp_path / "run"
 
     class Knows(Scripted):
         def generate(self, messages, max_new_tokens):  # type: ignore[no-untyped-def]
             return DOGS if any(one["content"] == "Which dogs?" for one in messages) else NONE
 
-    options = PackEvaluationOptions(pack=pack, model="m", modes=("repair",), out=folder)
-    evaluate_pack(options, lambda mode: Translator(pack, Knows([]), engine=kennel_engine()), kennel_engine())
-    found = calibrate_pack(folder, pack)
+    evaluate(
+        task_of(pack, tmp_path, lambda mode: Translator(pack, Knows([]), engine=kennel_engine()), modes=("repair",))
+    )
+    found = calibrate_pack(tmp_path / "run", pack)
     assert found.auc.value == 1.0
     assert found.brier < found.constant
     save(found.calibration)
@@ -161,8 +169,18 @@ def test_a_run_gives_translations_a_confidence_that_tells_right_from_wrong(pack:
     assert len(features_of(right.translate("Which dogs?"))) == len(found.calibration.coefficients)
 
 
+def test_a_folder_without_translations_has_no_calibration(pack: Pack, tmp_path: Path) -> None:
+    for document, error in (
+        ('{"task": "answers"}', "has no run of refactx eval --pack of this release"),
+        ("", "cannot be read"),
+    ):
+        (tmp_path / "run.json").write_text(document)
+        with pytest.raises(InputError, match=error):
+            calibrate_pack(tmp_path, pack)
+
+
 def test_too_few_translations_say_nothing(pack: Pack, tmp_path: Path) -> None:
-    evaluate(pack, tmp_path / "run", {"repair": [DOGS]})
+    evaluated(pack, tmp_path, {"repair": [DOGS]})
     with pytest.raises(InputError, match="at least 20 translations"):
         calibrate_pack(tmp_path / "run", pack)
 
@@ -175,13 +193,15 @@ def test_several_cases_are_translated_at_once(pack: Pack, tmp_path: Path) -> Non
             both.wait(timeout=30)
             return DOGS
 
-    options = PackEvaluationOptions(
-        pack=pack, model="m", modes=("repair", "retrieval"), out=tmp_path / "run", batch_size=2
+    task = task_of(
+        pack,
+        tmp_path,
+        lambda mode: Translator(pack, Together([]), engine=kennel_engine()),
+        modes=("repair", "retrieval"),
+        batch_size=2,
     )
-    report = evaluate_pack(
-        options, lambda mode: Translator(pack, Together([]), engine=kennel_engine()), kennel_engine()
-    )
-    assert [report["modes"][mode]["overall"]["f1"]["value"] for mode in options.modes] == [0.5, 0.5]
+    report = evaluate(task)
+    assert [report["runs"][mode]["overall"]["f1"]["value"] for mode in task.modes] == [0.5, 0.5]
 
 
 def test_an_error_ends_the_translations_beside_it(pack: Pack, tmp_path: Path) -> None:
@@ -196,12 +216,14 @@ def test_an_error_ends_the_translations_beside_it(pack: Pack, tmp_path: Path) ->
             assert stopped.wait(timeout=30)
             raise ModelError("the text was ended")
 
-    options = PackEvaluationOptions(pack=pack, model="m", modes=("retrieval",), out=tmp_path / "run", batch_size=2)
+    task = task_of(
+        pack,
+        tmp_path,
+        lambda mode: Translator(pack, Failing([]), engine=kennel_engine()),
+        modes=("retrieval",),
+        batch_size=2,
+        stop=stopped.set,
+    )
     with pytest.raises(KeyboardInterrupt):
-        evaluate_pack(
-            options,
-            lambda mode: Translator(pack, Failing([]), engine=kennel_engine()),
-            kennel_engine(),
-            stopped.set,
-        )
+        evaluate(task)
     assert (tmp_path / "run" / "retrieval.jsonl").read_text() == ""

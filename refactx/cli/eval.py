@@ -1,0 +1,312 @@
+"""`refactx eval`: answers, with `--sparql` queries of policies, with `--pack` translations, scored by known answers."""
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from refactx.ask.prompt import Generation
+from refactx.cli.help import GroupedCommand
+from refactx.cli.options import (
+    BATCH_SIZE,
+    DB,
+    GENERATION_GROUPS,
+    INDEX,
+    JSON,
+    MACHINE_GROUP,
+    MODEL,
+    PROMPT,
+    RUN_FOLDER,
+    Number,
+    engine_options,
+    engine_options_of,
+    generation_of,
+    generation_options,
+    print_json,
+    question_options,
+)
+from refactx.cli.query import SECONDS, check_place
+from refactx.errors import InputError
+from refactx.fact import counted
+
+if TYPE_CHECKING:
+    from refactx.eval.pack_task import Case, Mode
+    from refactx.eval.run import Shard, Task
+    from refactx.nl2sparql import Translator
+
+_POLICY_GROUP = (
+    "sparql", "model_url", "sparql_prompt", "grammar", "tau", "run_on", "timeout", "ablate_names", "distractors",
+)  # fmt: skip
+_PACK_GROUP = ("pack_name", "modes", "policy", "source", "language", "category", "encoder")
+_OF_ANSWERS = ("free", "judge", "judge_url", "batch_size", *(field.name for field in fields(Generation)))
+_OF_PACKS = (
+    *_PACK_GROUP, "model", "model_url", "grammar", "run_on", "questions", "split", "kinds", "limit", "shard", "out",
+    "as_json", *MACHINE_GROUP, "index",
+)  # fmt: skip
+_GROUPS = {
+    "Questions and judge": ("split", "kinds", "limit", "shard", "judge", "judge_url"),
+    "SPARQL of policies": _POLICY_GROUP,
+    "Domain packs": _PACK_GROUP,
+    **GENERATION_GROUPS,
+    "Database and machine": MACHINE_GROUP,
+}
+MODES = ("prompt", "retrieval", "repair", "agent")
+MOST = 9
+"""The most times that a memory grows."""
+
+
+def _names(_context: click.Context, _parameter: click.Parameter, given: str | None) -> tuple[str, ...] | None:
+    return None if given is None else tuple(dict.fromkeys(filter(None, map(str.strip, given.split(",")))))
+
+
+def _modes(context: click.Context, parameter: click.Parameter, given: str) -> tuple[str, ...]:
+    modes = _names(context, parameter, given) or ()
+    if not modes or not set(modes) <= set(MODES):
+        raise click.BadParameter(f"{given} is no list of {', '.join(MODES)}")
+    return modes
+
+
+def _shares(_context: click.Context, _parameter: click.Parameter, given: str | None) -> tuple[float, ...]:
+    try:
+        shares = tuple(float(text) for text in (given or "").split(",") if text.strip())
+    except ValueError:
+        shares = (0.0,)
+    if not all(0 < share < 1 for share in shares):
+        raise click.BadParameter(f"{given} is no list of shares between 0 and 1: give one such as 0.1,0.3,0.5")
+    return shares
+
+
+def _factors(_context: click.Context, _parameter: click.Parameter, given: str | None) -> tuple[int, ...]:
+    """Return the factors of a range such as 2..9, or of a list such as 2,5."""
+    first, dots, last = (given or "").partition("..")
+    try:
+        numbers = [int(text) for text in ([first, last] if dots else first.split(",")) if text.strip()]
+    except ValueError:
+        numbers = [0]
+    factors = tuple(range(numbers[0], numbers[-1] + 1)) if dots and len(numbers) == 2 else tuple(numbers)
+    if not all(1 < factor <= MOST for factor in factors) or (given and not factors):
+        raise click.BadParameter(f"{given} is no list of factors from 2 to {MOST}: give one such as 2..{MOST} or 2,5")
+    return factors
+
+
+def _shard(_context: click.Context, _parameter: click.Parameter, given: str) -> "Shard":
+    from refactx.eval.run import Shard
+
+    try:
+        return Shard.parse(given)
+    except InputError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+_OWN_OPTIONS = (
+    click.option(
+        "--shard", default="1/1", callback=_shard, metavar="I/N", help="Ask the Ith of N parts; without it: report."
+    ),
+    click.option(
+        "--sparql", callback=_names, metavar="POLICY,...", help="Score queries of these, such as open,strict."
+    ),
+    click.option("--model-url", metavar="URL", help="OpenAI-compatible server of the model."),
+    click.option("--sparql-prompt", default="sparql", metavar="PROMPT", help="sparql or a .toml file."),
+    click.option("--grammar/--no-grammar", default=True, help="open: only SPARQL with names; default: on."),
+    click.option("--tau", type=Number(0, 1), metavar="X", help="open: similarity that names need."),
+    click.option("--run-on", metavar="WHERE", help="tree, store or URL; default: the store."),
+    click.option("--timeout", default=SECONDS, type=Number(0, min_open=True), metavar="SECONDS", help="Of a query."),
+    click.option("--ablate-names", callback=_shares, metavar="X,...", help="open: without these shares of names."),
+    click.option("--distractors", callback=_factors, metavar="N..M", help="open: with N to M times as many names."),
+    click.option("--pack", "pack_name", metavar="PACK", help="Score translations, by default of its cases."),
+    click.option("--modes", default=",".join(MODES), callback=_modes, metavar="MODE,...", help="Default: all four."),
+    click.option(
+        "--policy",
+        default="text",
+        type=click.Choice(["text", "strict"]),
+        metavar="POLICY",
+        help="text, or strict: walks of --index.",
+    ),
+    click.option(
+        "--source", default="cases", type=click.Choice(["cases", "examples"]), metavar="SET", help="cases, or examples."
+    ),
+    click.option("--language", metavar="LANGUAGE", help="Of the questions, such as it."),
+    click.option("--category", metavar="CATEGORY", help="These cases alone, such as complex."),
+    click.option("--encoder", metavar="MODEL", help="Compare questions by it too: minilm."),
+)
+
+
+def _own_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_OWN_OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.command("eval", cls=GroupedCommand, groups=_GROUPS)
+@click.argument("questions", type=click.Path(path_type=Path), required=False)
+@MODEL
+@INDEX
+@click.option("--free", is_flag=True, help="Also ask the model alone, and compare.")
+@PROMPT
+@RUN_FOLDER
+@click.option("--judge", metavar="MODEL", help="Also have a language model judge the answers.")
+@click.option("--judge-url", metavar="URL", help="Its OpenAI-like API; key: $REFACTX_JUDGE_KEY.")
+@question_options("all")
+@_own_options
+@generation_options
+@JSON
+@DB
+@BATCH_SIZE
+@engine_options
+def eval_(as_json: bool, **given: Any) -> None:
+    """Score answers to a file of questions; the same command continues a run."""
+    with ExitStack() as stack:
+        if given["pack_name"] is not None:
+            _refuse(given.keys() - set(_OF_PACKS), "is not of packs: leave out one of --pack and this")
+            task: Task[Any] = _pack_task(given, stack)
+        elif given["questions"] is None:
+            raise InputError("there are no questions: give a file, or --pack PACK for the cases of a domain pack")
+        else:
+            _refuse(_PACK_GROUP, "is of packs: give --pack with it")
+            task = _answer_task(given) if given["sparql"] is None else _policy_task(given)
+        report = run_task(task)
+    if as_json:
+        return print_json(report)
+    return _print(task, report)
+
+
+def run_task(task: "Task[Any]") -> dict[str, Any]:
+    """Run an evaluation, and return its report. If it is interrupted, say how to continue it."""
+    from refactx.eval.run import evaluate
+
+    try:
+        return evaluate(task)
+    except KeyboardInterrupt:
+        click.echo(f"stopped; the same command continues the run in {task.folder}", err=True)
+        raise
+
+
+def _print(task: "Task[Any]", report: Mapping[str, Any]) -> None:
+    """Print a report, or what a shard did."""
+    from refactx.eval.report import lines
+
+    if "shard" in report:
+        done, are = report["questions"], "is" if report["questions"] == 1 else "are"
+        return click.echo(
+            f"shard {report['shard']}: its {counted(done, 'question')} {are} done; once all shards are, the same command "
+            "without --shard writes the report"
+        )
+    for line in lines(task.layout(report)):
+        click.echo(line)
+    return click.echo(f"report: {task.folder / 'report.html'}, report.md and report.json beside it")
+
+
+def _is_typed(name: str) -> bool:
+    """Return whether the user gave an option of the command that runs."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def _refuse(names: Collection[str], why: str) -> None:
+    """Raise InputError if one of some options was given. `why`: continues its name."""
+    typed = next((name for name in names if _is_typed(name)), None)
+    if typed is not None:
+        raise InputError(f"--{typed.replace('_', '-')} {why}")
+
+
+def _without(given: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Return the options of a task: those given, but for those of other tasks."""
+    return {name: value for name, value in given.items() if name not in names}
+
+
+def _answer_task(given: dict[str, Any]) -> "Task[Any]":
+    from refactx.eval.answer_task import AnswerTask
+
+    _refuse(_POLICY_GROUP, "is of policies: give --sparql POLICY,... with it")
+    generation = generation_of(given)
+    engine = engine_options_of(given, given["batch_size"], generation.num_beams)
+    return AnswerTask(generation=generation, engine=engine, **_without(given, *_POLICY_GROUP, *_PACK_GROUP))
+
+
+def _policy_task(given: dict[str, Any]) -> "Task[Any]":
+    from refactx.eval.policy_task import PolicyTask
+
+    _refuse(_OF_ANSWERS, "is of answers, and --sparql scores queries: leave one out")
+    check_place(given["run_on"])
+    engine = engine_options_of(given, 1, 1)
+    policies, ablate = given.pop("sparql"), given.pop("ablate_names")
+    return PolicyTask(policies=policies, ablate=ablate, engine=engine, **_without(given, *_PACK_GROUP, *_OF_ANSWERS))
+
+
+def _pack_task(given: dict[str, Any], stack: ExitStack) -> "Task[Any]":
+    """Return the evaluation of a pack. What it opens is closed with `stack`."""
+    from refactx.cli.translate import Models, TranslatorOptions, engine_of, open_translator
+    from refactx.eval.pack_task import PackTask
+    from refactx.nl2sparql import load_pack
+
+    models = Models(engine_options_of(given, given["batch_size"], 1))
+    pack, run_on = load_pack(given["pack_name"]), given["run_on"] or "frozen"
+    cases = _cases(given)
+    names = ("model", "model_url", "grammar", "policy", "index", "db", "encoder")
+
+    def options_of(mode: str) -> TranslatorOptions:
+        return TranslatorOptions(
+            **{name: given[name] for name in names},
+            fast_model=None,
+            examples=0 if mode == "prompt" else 5,
+            agent=mode == "agent",
+            validates=mode in ("repair", "agent"),
+            runs=mode in ("repair", "agent"),
+            run_on=run_on,
+            attempts=4,
+            steps=40,
+            tokens=4000,
+            seconds=3600.0,  # tokens and steps end a translation, however slow the machine is
+        )
+
+    def translator_of(mode: "Mode") -> "Translator":
+        return open_translator(pack, options_of(mode), models, stack)
+
+    options_of("agent").check()
+    engine = engine_of(pack, options_of("repair"), stack)
+    if engine is None:
+        raise InputError("nothing runs the queries: give --run-on with the URL of an endpoint, or frozen")
+    shared = ("model", "modes", "source", "language", "category", "limit", "batch_size", "out", "shard")
+    return PackTask(
+        pack=pack,
+        translator=translator_of,
+        runs=engine,
+        cases=cases,
+        stop=models.stopped.set,
+        own_settings=_pack_settings(given, run_on),
+        **{name: given[name] for name in shared},
+    )
+
+
+def _pack_settings(given: Mapping[str, Any], run_on: str) -> dict[str, Any]:
+    """Return the settings of the translator, and the questions in place of cases of the pack."""
+    settings = {
+        "grammar": given["grammar"] and given["model_url"] is None,
+        "model_url": None if given["model_url"] is None else given["model_url"].rpartition("@")[2],
+        "encoder": given["encoder"],
+        "run_on": run_on.rpartition("@")[2],
+    }
+    if given["policy"] == "strict":
+        settings |= {"policy": "strict", "index": given["index"]}
+    if given["questions"] is not None:
+        settings["source"] = str(given["questions"])
+    return settings
+
+
+def _cases(given: Mapping[str, Any]) -> "list[Case]":
+    """Return the cases of a file of questions, empty if none is given. Raise InputError for options that do not fit."""
+    from refactx.eval.pack_task import cases_of_questions
+    from refactx.eval.questions import choose_questions, read_queries
+
+    if given["questions"] is None:
+        _refuse(("split", "kinds"), "chooses among the questions of a file: give one")
+        return []
+    _refuse(("source", "language", "category"), "chooses among cases of the pack: leave out one of the file and this")
+    if given["run_on"] in (None, "frozen"):
+        raise InputError(
+            "the pack has no frozen data for the questions of a file: give --run-on with store, tree or the URL of an endpoint"
+        )
+    return cases_of_questions(choose_questions(read_queries(given["questions"]), given["split"], given["kinds"]))

@@ -1,0 +1,355 @@
+"""Experiments on the texts of a run: their names are resolved again, by a memory with fewer names or with more.
+
+No model writes anything. The PGMR texts are read once and resolved many times.
+
+**Ablation.** Of the names of entities and properties that the gold queries need, a share at random is taken out; a larger
+share has all that a smaller one has. Are the queries that need them refused, and what does that cost the others?
+Questions that need none of them are answerable, if the index has the others. Texts that cannot be read are no refusals,
+and do not count among those that need a name which was taken out.
+
+**Distractors.** Names get near-duplicates, as many for each name. A near-duplicate has the description and the facts of
+its name, and a label with a letter left out, doubled or changed for its neighbour, or with another word. It counts as an
+entity or property of its own, so a mention that is resolved to it is resolved wrongly. Near-duplicates are made when a
+mention is compared with their names: those of names that are far from it are far from it too.
+"""
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any, TypeVar
+
+from refactx.eval.execution import has_answer, is_same, row_f1
+from refactx.eval.questions import Question
+from refactx.eval.statistics import mean, share
+from refactx.query.language import QueryError
+from refactx.query.pgmr import Mention, PgmrQuery, read_pgmr
+from refactx.sparql.engines import QueryRefusedError, SparqlSyntaxError
+from refactx.sparql.ids import ids_of
+from refactx.sparql.memory import (
+    Entry,
+    Feasible,
+    Memory,
+    MemoryResolver,
+    MemoryWithout,
+    NameMemory,
+    Near,
+    Pattern,
+    Resolved,
+    Thresholds,
+    patterns_of,
+)
+from refactx.sparql.memory.entry import fold
+from refactx.sparql.memory.resolver import Reading
+from refactx.sparql.policies.policy import pgmr_in
+from refactx.sparql.policies.writers import ids_within
+from refactx.sparql.syntax import check_query
+
+_Key = TypeVar("_Key", bound=Hashable)
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PgmrText:
+    """A text of the policy open. `query`: None if it cannot be read, and is refused whatever the memory has; `needed`: the
+    ids of the gold query; `gold`: the line of that."""
+
+    question: Question
+    gold: Mapping[str, Any]
+    query: PgmrQuery | None = None
+    patterns: Sequence[Pattern] = ()
+
+    @property
+    def needed(self) -> frozenset[str]:
+        """The ids of the gold query."""
+        return ids_of(self.question.sparql).all
+
+    def resolved(self, resolver: MemoryResolver) -> str | None:
+        """Return the query with ids; None if it is refused."""
+        if self.query is None:
+            return None
+        found = resolver.resolve_mentions(self.query.mentions, self.patterns)
+        return self.query.with_ids(found.ids) if isinstance(found, Resolved) else None
+
+
+def read_texts(
+    questions: Sequence[Question], records: Sequence[Mapping[str, Any]], golds: Sequence[Mapping[str, Any]]
+) -> list[PgmrText]:
+    """Return the texts of lines of the policy open, with the lines of their gold queries."""
+    return [
+        _read(question, record.get("text") or "", gold)
+        for question, record, gold in zip(questions, records, golds, strict=True)
+    ]
+
+
+def _read(question: Question, text: str, gold: Mapping[str, Any]) -> PgmrText:
+    written = pgmr_in(text)
+    try:
+        query = None if written is None else read_pgmr(written)
+        if query is None or ids_within(query.sparql):
+            return PgmrText(question=question, gold=gold)
+        check_query(query.sparql)
+        return PgmrText(question=question, gold=gold, query=query, patterns=patterns_of(query))
+    except (QueryError, QueryRefusedError, SparqlSyntaxError):
+        return PgmrText(question=question, gold=gold)
+
+
+@dataclass
+class Resolving:
+    """What resolves texts by memories, and scores the queries. `run`: returns the result of a query, as `run_query`.
+
+    The same query is run and compared once.
+    """
+
+    run: Callable[[str], Mapping[str, Any]]
+    feasible: Feasible | None = None
+    tau: float | Thresholds | None = None
+    _scores: dict[tuple[str, str], tuple[bool, bool, float | None]] = field(default_factory=dict)
+
+    def resolver(
+        self, memory: Memory, *, tau: float | Thresholds | None = None, feasible: Feasible | None = None
+    ) -> MemoryResolver:
+        """Return the resolver of a memory, as the policy open has it. `tau`, `feasible`: in place of the own ones."""
+        feasible = feasible or self.feasible
+        return MemoryResolver(memory, tau=self.tau if tau is None else tau, feasible=feasible, must_match=True)
+
+    def scores(self, texts: Sequence[PgmrText], queries: Sequence[str | None]) -> dict[str, Any]:
+        """Return SQM in both modes, execution F1 and the share refused of some texts, given their queries."""
+        scored = [self._score(text, sparql) for text, sparql in zip(texts, queries, strict=True)]
+        compared = [f1 for _, _, f1 in scored if f1 is not None]
+        return {
+            "sqm_strict": share(strict for strict, _, _ in scored).to_json(),
+            "sqm_paper": share(paper for _, paper, _ in scored).to_json(),
+            "f1": mean(compared).to_json(),
+            "refused": share(sparql is None for sparql in queries).to_json(),
+        }
+
+    def _score(self, text: PgmrText, sparql: str | None) -> tuple[bool, bool, float | None]:
+        key = (text.question.key, sparql or "")
+        if key not in self._scores:
+            gold, wanted = text.question.sparql, text.gold["result"]
+            f1 = None
+            if wanted is not None and has_answer(wanted):
+                f1 = 0.0 if sparql is None else row_f1(wanted, self._run(sparql))
+            self._scores[key] = is_same(sparql, gold, "strict"), is_same(sparql, gold, "paper"), f1
+        return self._scores[key]
+
+    def __post_init__(self) -> None:
+        self._run = cache(self.run)
+
+
+SEED = 0
+TAUS = (0.0, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)
+"""The least similarities that are tried beside those of the run."""
+
+
+def ablate_names(
+    texts: Sequence[PgmrText], memory: Memory, resolving: Resolving, shares: Sequence[float]
+) -> list[dict[str, Any]]:
+    """Return a row for each share and least similarity (`tau`; None: that of the run).
+
+    `refusal_accuracy`: of the questions that need a name which was taken out, the share refused; the others are scores of
+    the answerable questions: `sqm_strict`, `sqm_paper`, `f1` and `refused`.
+    """
+    rows = []
+    for of_names in shares:
+        without = removed_names(texts, of_names)
+        whole = [text for text in texts if not text.needed & without and not text.gold["unknown"]]
+        lacking = [text for text in texts if text.needed & without and text.query is not None]
+        for tau in (None, *TAUS):
+            resolver = resolving.resolver(MemoryWithout(memory, without), tau=tau)
+            refused = [text.resolved(resolver) is None for text in lacking]
+            rows.append(
+                {
+                    "share": of_names,
+                    "tau": tau,
+                    "removed": len(without),
+                    "unanswerable": len(lacking),
+                    "answerable": len(whole),
+                    "refusal_accuracy": share(refused).to_json(),
+                    **resolving.scores(whole, [text.resolved(resolver) for text in whole]),
+                }
+            )
+    return rows
+
+
+def removed_names(texts: Sequence[PgmrText], of_names: float) -> frozenset[str]:
+    """Return the ids that are taken out: a share of those that gold queries need, always the same ones."""
+    needed = sorted(frozenset().union(*(text.needed for text in texts)))
+    random.Random(SEED).shuffle(needed)  # noqa: S311 - not for secrets
+    return frozenset(needed[: round(of_names * len(needed))])
+
+
+class RememberedMemory:
+    """A `Memory` that is asked the same mentions many times, and keeps what another one has returned."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._exact: dict[Mention, Sequence[Entry]] = {}
+        self._nearest: defaultdict[int, dict[Mention, Sequence[Near]]] = defaultdict(dict)
+        self._similar: defaultdict[Mention, dict[Entry, float]] = defaultdict(dict)
+        self._alike: defaultdict[Mention, dict[Entry, float]] = defaultdict(dict)
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """Those of the memory."""
+        return self._memory.thresholds
+
+    def exact(self, mentions: Sequence[Mention]) -> list[Sequence[Entry]]:
+        """Return the entries of each mention's kind that have its label."""
+        return _remembered(self._exact, mentions, self._memory.exact)
+
+    def nearest(self, mentions: Sequence[Mention], count: int) -> list[Sequence[Near]]:
+        """Return the entries of each mention's kind that are most similar to it, at most `count`."""
+        return _remembered(self._nearest[count], mentions, lambda new: self._memory.nearest(new, count))
+
+    def similarities(self, mention: Mention, entries: Sequence[Entry]) -> list[float]:
+        """Return how similar entries are to a mention."""
+        return _remembered(self._similar[mention], entries, lambda new: self._memory.similarities(mention, new))
+
+    def alike(self, mention: Mention, entries: Sequence[Entry]) -> list[float]:
+        """Return how similar entries that the memory does not have are to a mention, as `nearest` would say."""
+
+        def found(new: Sequence[Entry]) -> Sequence[float]:
+            if isinstance(self._memory, NameMemory):
+                return self._memory.likeness(mention, new)
+            # Aliases are encoded, and need not be stored.
+            return self._memory.similarities(mention, [replace(one, is_alias=True) for one in new])
+
+        return _remembered(self._alike[mention], entries, found)
+
+
+def _remembered(
+    known: dict[_Key, _Value], keys: Sequence[_Key], find: Callable[[Sequence[_Key]], Sequence[_Value]]
+) -> list[_Value]:
+    """Return the values of keys; find those that are not known yet, all at once."""
+    new = [key for key in dict.fromkeys(keys) if key not in known]
+    if new:
+        known.update(zip(new, find(new), strict=True))
+    return [known[key] for key in keys]
+
+
+BEFORE, AFTER = ("New", "Old", "North", "South", "Little"), ("II", "County", "Park", "Society", "Hall")
+_DIGITS = 12
+_FIRST = 900
+
+
+def add_distractors(
+    texts: Sequence[PgmrText], memory: RememberedMemory, resolving: Resolving, factors: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Return a row for each factor by which the memory grows, and first for 1: the memory as it is.
+
+    `sqm_strict`, `sqm_paper`, `f1`, `refused`: of all texts; `over`: SQM (strict) over that with factor 1, None if that is
+    0; `changed`: the texts whose query is not that with factor 1.
+    """
+    rows: list[dict[str, Any]] = []
+    before: list[str | None] = []
+    for factor in dict.fromkeys((1, *factors)):
+        feasible = None if resolving.feasible is None else GrownFeasible(resolving.feasible)
+        resolver = resolving.resolver(GrownMemory(memory, factor), feasible=feasible)
+        queries = [text.resolved(resolver) for text in texts]
+        before = before or queries
+        scores = resolving.scores(texts, queries)
+        first = (rows[0] if rows else scores)["sqm_strict"]["value"]
+        rows.append(
+            {
+                "factor": factor,
+                **scores,
+                "over": round(scores["sqm_strict"]["value"] / first, 4) if first else None,
+                "changed": sum(one != other for one, other in zip(queries, before, strict=True)),
+            }
+        )
+    return rows
+
+
+class GrownMemory:
+    """A memory with `factor` - 1 near-duplicates of each name: a `Memory`."""
+
+    def __init__(self, memory: RememberedMemory, factor: int) -> None:
+        self._memory, self._factor = memory, factor
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """Those of the memory without near-duplicates."""
+        return self._memory.thresholds
+
+    def exact(self, mentions: Sequence[Mention]) -> list[Sequence[Entry]]:
+        """Return the entries that have each mention's label; near-duplicates if no name has it."""
+        found = self._memory.exact(mentions)
+        others = [at for at, some in enumerate(found) if not some]
+        near = self._memory.nearest([mentions[at] for at in others], _NEAR) if others else []
+        for at, some in zip(others, near, strict=True):
+            label = fold(mentions[at].label)
+            found[at] = [one for one in self._duplicates([near.entry for near in some]) if fold(one.label) == label]
+        return found
+
+    def nearest(self, mentions: Sequence[Mention], count: int) -> list[list[Near]]:
+        """Return the names and near-duplicates that are most similar to each mention, at most `count`."""
+        return [
+            self._merged(mention, near, count)
+            for mention, near in zip(mentions, self._memory.nearest(mentions, count), strict=True)
+        ]
+
+    def similarities(self, mention: Mention, entries: Sequence[Entry]) -> list[float]:
+        """Return how similar entries are to a mention."""
+        own = iter(self._memory.similarities(mention, [one for one in entries if original_of(one.id) is None]))
+        made = iter(self._memory.alike(mention, [one for one in entries if original_of(one.id) is not None]))
+        return [next(own if original_of(one.id) is None else made) for one in entries]
+
+    def _merged(self, mention: Mention, near: Sequence[Near], count: int) -> list[Near]:
+        made = self._duplicates([one.entry for one in near])
+        others = [Near(entry, alike) for entry, alike in zip(made, self._memory.alike(mention, made), strict=True)]
+        return sorted([*near, *others], key=lambda one: -one.similarity)[:count]
+
+    def _duplicates(self, entries: Sequence[Entry]) -> list[Entry]:
+        return [near_duplicate(one, number) for one in entries for number in range(1, self._factor)]
+
+
+_NEAR = 10
+"""The names whose near-duplicates may have a mention's very label."""
+
+
+class GrownFeasible:
+    """What is known of facts, where near-duplicates have the facts of their names: a `Feasible`."""
+
+    def __init__(self, feasible: Feasible) -> None:
+        self._feasible = feasible
+
+    def readings(self, ids: Sequence[str]) -> dict[str, Mapping[Reading, int]]:
+        """Return the properties that entities have, also under the ids of near-duplicates of these."""
+        own = {one: original_of(one) or one for one in ids}
+        found = self._feasible.readings(list(dict.fromkeys(own.values())))
+        return {one: found[of] for one, of in own.items()}
+
+    def is_known(self, reading: Reading) -> bool:
+        """Return whether all facts of a property are found."""
+        property_, inverse = reading
+        return self._feasible.is_known((original_of(property_) or property_, inverse))
+
+
+def near_duplicate(entry: Entry, number: int, seed: int = SEED) -> Entry:
+    """Return a near-duplicate of an entry, the same for the same number and seed.
+
+    >>> near_duplicate(Entry("Q42", "Adams", "writer"), 1).id, original_of("Q901000000000042"), original_of("Q42")
+    ('Q901000000000042', 'Q42', None)
+    """
+    drawn = random.Random(f"{seed} {entry.id} {entry.label} {number}")  # noqa: S311 - not for secrets
+    label, at = entry.label, drawn.randrange(max(1, len(entry.label) - 1))
+    changed = {
+        "left out": label[:at] + label[at + 1 :],
+        "doubled": label[: at + 1] + label[at:],
+        "changed": label[:at] + label[at : at + 2][::-1] + label[at + 2 :],
+        "before": f"{drawn.choice(BEFORE)} {label}",
+        "after": f"{label} {drawn.choice(AFTER)}",
+    }
+    others = [text for text in changed.values() if text.strip() and fold(text) != fold(label)]
+    id_ = f"{entry.id[0]}{_FIRST + number}{int(entry.id[1:]):0{_DIGITS}d}"
+    return replace(entry, id=id_, label=drawn.choice(others))
+
+
+def original_of(id_: str) -> str | None:
+    """Return the id of the name of which an id is a near-duplicate; None if it is none."""
+    if len(id_) != 1 + len(str(_FIRST)) + _DIGITS or int(id_[1:4]) <= _FIRST:
+        return None
+    return f"{id_[0]}{int(id_[4:])}"

@@ -1,0 +1,575 @@
+"""Queries that policies write: each question is asked by each policy, and its query is compared with the gold query.
+
+`gold.jsonl` has a line for each gold query with its rows, and `POLICY.jsonl` one for each question: what the model wrote,
+the query, what its names were resolved to, its rows, and the seconds of each part. All policies are asked a question
+before the next one, so that other processes on the machine slow all of them equally.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from refactx.ask.chat import Message
+from refactx.errors import InputError
+from refactx.eval.execution import has_answer, is_same, row_f1, run_query
+from refactx.eval.questions import Question, read_queries
+from refactx.eval.report import Case, Cases, Figure, Layout, Row, Table, lead_of
+from refactx.eval.run import Answers, IndexTask, Record, Score, Scored, default_folder, fingerprint
+from refactx.eval.sparql import bleu
+from refactx.eval.statistics import mean, ratio_of_pairs
+from refactx.lazy import require
+from refactx.query.language import QueryError
+from refactx.query.pgmr import read_pgmr
+from refactx.sparql.engines import QueryRefusedError, SparqlEngine, SparqlSyntaxError
+from refactx.sparql.ids import ids_of
+from refactx.sparql.policies import (
+    POLICIES,
+    EngineTextModel,
+    Policy,
+    PolicyName,
+    PolicyParts,
+    TextModel,
+    Written,
+    load_sparql_prompt,
+    make_policy,
+    model_at,
+)
+from refactx.sparql.policies.policy import pgmr_in, query_in
+from refactx.sparql.syntax import check_query
+
+GOLD = "gold"
+"""The log of gold queries."""
+SECONDS = 60.0
+"""The most time of a query by default."""
+_STEERED = ("strict", "harvest")
+"""Policies that choose among a model's continuations, which no server offers."""
+FIGURES = (
+    Figure("f1", "Execution F1", "rows of the query against those of the gold query, if that has rows", of=mean),
+    Figure("exact", "Exact", "the same rows, of the same questions"),
+    Figure("sqm_paper", "SQM, paper", "the gold query, up to names and the order of triples and of their terms"),
+    Figure("sqm_strict", "SQM, strict", "the gold query, up to names and the order of triples"),
+    Figure("qid_em", "Qid-EM", "the entities of the gold query, and no others"),
+    Figure("pid_em", "Pid-EM", "the properties of the gold query, and no others"),
+    Figure("hallucinated", "URI hallucination", "the query has an id that the index does not have"),
+    Figure("refused", "Refused", "no query was written, for another reason than its syntax"),
+    Figure("refusal_accuracy", "Refusal accuracy", "refused, of questions with a name that the index does not have"),
+    Figure("sqm_answerable", "SQM, answerable", "SQM (strict) of questions whose names the index has"),
+    Figure("syntax_errors", "Syntax errors", "what was written is not SPARQL"),
+    Figure("fails", "Fails", "the engine could not run the query"),
+    Figure(
+        "bleu", "BLEU", "of the query against the gold query", 1, lambda pairs: bleu(*zip(*pairs, strict=True)).score
+    ),
+    Figure("writing", "Writing (T_dg)", "seconds of the model, a question", 3, mean),
+    Figure("resolving", "Resolving (k x T_ret)", "seconds of all else but running, a question", 3, mean),
+    Figure("a_name", "A name (T_ret)", "seconds of resolving, a name", 3, ratio_of_pairs),
+    Figure("names", "Names (k)", "that are resolved, a question", 3, mean),
+    Figure("running", "Running", "seconds of the engine, a query", 3, mean),
+    Figure("with_rows", "", of=sum),
+    Figure("unanswerable", "", of=sum),
+    Figure("unasked", "", of=sum),
+)
+_OF_GROUPS = ("f1", "exact", "sqm_strict", "hallucinated", "refused")
+_OF_PLOT = ("f1", "sqm_strict", "hallucinated", "refused")
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class Stopwatch:
+    """The seconds that some functions take together."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def timed(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
+        """Return a function that does the same, and whose time counts."""
+
+        def call(*given: _P.args, **named: _P.kwargs) -> _R:
+            started = time.perf_counter()
+            try:
+                return function(*given, **named)
+            finally:
+                self.seconds += time.perf_counter() - started
+
+        return call
+
+    def timed_parts(self, parts: PolicyParts) -> PolicyParts:
+        """Return the functions of a policy, and its model, as those whose time counts."""
+        return replace(
+            parts,
+            model=None if parts.model is None else TimedModel(parts.model, self),
+            held=None if parts.held is None else self.timed(parts.held),
+            ask=None if parts.ask is None else self.timed(parts.ask),
+            choose=None if parts.choose is None else self.timed(parts.choose),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TimedModel:
+    """A `TextModel` whose time counts."""
+
+    model: TextModel
+    watch: Stopwatch
+
+    def generate(self, messages: Sequence[Message], max_new_tokens: int) -> str:
+        """Return the model's reply."""
+        return self.watch.timed(self.model.generate)(messages, max_new_tokens)
+
+
+@dataclass(kw_only=True)
+class PolicyTask(IndexTask):
+    """The evaluation of `refactx eval --sparql`.
+
+    `run_on`: the engine, as of `refactx query --run-on`; `timeout`: the most seconds of a query; `grammar`: whether open
+    text of our engines is held to the grammar; `ablate`: the shares of names that are taken out of the memory;
+    `distractors`: how many times as large the memory is made. The others are those of `refactx query`.
+    """
+
+    policies: tuple[PolicyName, ...]
+    sparql_prompt: str = "sparql"
+    model_url: str | None = None
+    tau: float | None = None
+    grammar: bool = True
+    run_on: str | None = None
+    timeout: float = SECONDS
+    ablate: tuple[float, ...] = ()
+    distractors: tuple[int, ...] = ()
+
+    name = "queries"
+    figures = FIGURES
+
+    def read(self) -> list[Question]:
+        """Return the questions of the file that have a gold query."""
+        return read_queries(self.questions)
+
+    def check(self) -> None:
+        """Raise InputError for policies that do not exist, for options that exclude each other, and missing packages."""
+        unknown = [name for name in self.policies if name not in POLICIES]
+        if unknown or not self.policies:
+            raise InputError(f"--sparql {','.join(unknown)} is no policy: give some of {','.join(POLICIES)}")
+        steered = [name for name in self.policies if name in _STEERED]
+        if self.model_url is not None and steered:
+            raise InputError(
+                f"--sparql {steered[0]} needs a model whose choices can be steered, which no server offers: give open, rag "
+                "or direct, or leave out --model-url"
+            )
+        resolves = "open" in self.policies and not self.is_held
+        if self.tau is not None and not resolves:
+            raise InputError(
+                "--tau is of names that a memory resolves: give --sparql open with --no-grammar or --model-url"
+            )
+        if (self.ablate or self.distractors) and not resolves:
+            raise InputError(
+                "--ablate-names and --distractors resolve the texts of open again, and text that is held to the grammar has "
+                "nothing to resolve: give --sparql open with --no-grammar or --model-url"
+            )
+        for package, extra in (("rdflib", "sparql"), ("pyoxigraph", "sparql"), ("sacrebleu", "eval")):
+            require(package, extra)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the run, by default `refactx-eval/QUESTIONS-sparql-MODEL`."""
+        return self.out or default_folder(f"{self.questions.stem}-sparql", self.model)
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """The gold queries, and the policies."""
+        return (GOLD, *self.policies)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether open text is held to the grammar."""
+        return self.grammar and self.model_url is None
+
+    @cached_property
+    def engine_of_queries(self) -> SparqlEngine:
+        """What runs queries, which is opened when it is first needed."""
+        from refactx.sparql.engines import engine_at
+
+        engine = engine_at(self.run_on or "auto", lambda: self.opened_index)
+        self.stack.callback(engine.close)
+        return engine
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What has to be the same when the run is continued."""
+        from refactx.ask.prompt import load_prompt
+
+        prompts = [asdict(load_sparql_prompt(self.sparql_prompt)), asdict(load_prompt(self.prompt))]
+        return {
+            **super().settings,
+            "questions_fingerprint": fingerprint([[q.key, q.text, q.sparql] for q in self.asked]),
+            "model_url": None if self.model_url is None else self.model_url.rpartition("@")[2],
+            "policies": list(self.policies),
+            "sparql_prompt": self.sparql_prompt,
+            "prompt_fingerprint": fingerprint(prompts),
+            "tau": self.tau,
+            "grammar": self.is_held,
+            "run_on": None if self.run_on is None else self.run_on.rpartition("@")[2],
+            "timeout": self.timeout,
+        }
+
+    def ask(
+        self, missing: Sequence[tuple[Question, Sequence[str]]], records: Mapping[str, Mapping[str, Record]]
+    ) -> Answers:
+        """Yield the lines of gold queries and of policies that are missing.
+
+        A question that cannot be asked has a line with the error. Raises InputError if the gold queries of the run were
+        run on another engine.
+        """
+        engine = self.engine_of_queries.name
+        others = {record["engine"] for record in records[GOLD].values()} - {engine}
+        if others:
+            raise InputError(
+                f"{self.folder} has results of the {min(others)}, now queries would be run on the {engine}: give another --out"
+            )
+        if engine == "tree":
+            print(
+                "refactx: the tree answers only some gold queries; with a store (refactx store build) all are answered",
+                file=sys.stderr,
+            )
+        lacking = {way for _, ways in missing for way in ways}
+        policies = self._policies([name for name in self.policies if name in lacking])
+        for question, ways in missing:
+            for way in ways:
+                record = self._gold(question) if way == GOLD else self._written(question, way, *policies[way])
+                yield way, question.key, record
+
+    def _policies(self, names: Collection[PolicyName]) -> dict[str, tuple[Policy, Stopwatch]]:
+        """Return some policies of the model, which is loaded once, each with the stopwatch of its model."""
+        if not names:
+            return {}
+        prompt = load_sparql_prompt(self.sparql_prompt)  # before the model, which takes longer
+        parts, watches = (
+            self._parts(names, PolicyParts(prompt=prompt, tau=self.tau)),
+            {name: Stopwatch() for name in names},
+        )
+        return {
+            name: (make_policy(name, self.opened_index, watch.timed_parts(parts[name])), watch)
+            for name, watch in watches.items()
+        }
+
+    def _parts(self, names: Collection[PolicyName], plain: PolicyParts) -> dict[PolicyName, PolicyParts]:
+        """Return what policies are made of: the model, or functions that steer it. `plain`: what all of them have."""
+        if self.model_url is not None:
+            return dict.fromkeys(names, replace(plain, model=model_at(self.model, self.model_url)))
+        from refactx.engines.loading import load_language_model
+
+        is_free = all(name in ("direct", "rag") or (name == "open" and not self.is_held) for name in names)
+        loaded = load_language_model(self.model, None if is_free else self.opened_index, self.engine)
+        if set(names) - {"strict"}:
+            plain = replace(plain, model=EngineTextModel(loaded))
+        parts = dict.fromkeys(names, plain)
+        if "open" in names and self.is_held:
+            from refactx.sparql.decoding import SparqlWriter
+
+            parts["open"] = replace(plain, held=SparqlWriter(loaded, self.opened_index).generate)
+        if "strict" in names or "harvest" in names:
+            from refactx.ask.asker import Asker
+            from refactx.ask.prompt import load_prompt
+
+            asker = Asker(loaded, loaded.tokenizer, self.opened_index, load_prompt(self.prompt))
+            parts["strict"] = replace(plain, choose=asker.query)
+            parts["harvest"] = replace(plain, ask=lambda text: asker.ask(text).links)
+        return parts
+
+    def _gold(self, question: Question) -> Record:
+        """Return the line of a gold query: whether it is SPARQL, its rows, and ids that do not exist."""
+        sparql, engine = question.sparql, self.engine_of_queries
+        line: Record = {"sparql": sparql, "fault": None, "unknown": [], "engine": engine.name, "result": None}
+        try:
+            check_query(sparql)
+        except (SparqlSyntaxError, QueryRefusedError) as error:
+            return line | {"fault": str(error)}
+        return line | {"unknown": self._unknown(sparql), "result": run_query(engine, sparql, self.timeout)}
+
+    def _written(self, question: Question, name: str, policy: Policy, watch: Stopwatch) -> Record:
+        """Return the line of a question that a policy is asked."""
+        started, before = time.perf_counter(), watch.seconds
+        try:
+            written = policy.write(question.text)
+        except InputError as error:
+            return {"error": str(error)}
+        writing, ended = watch.seconds - before, time.perf_counter()
+        sparql = written.sparql
+        result = None if sparql is None else run_query(self.engine_of_queries, sparql, self.timeout)
+        seconds = {
+            "writing": writing,
+            "resolving": max(0.0, ended - started - writing),
+            "running": 0.0 if sparql is None else time.perf_counter() - ended,
+        }
+        is_pgmr = name == "harvest" or (name == "open" and not self.is_held)
+        return {
+            **_line(written, is_pgmr=is_pgmr, is_text=name != "strict"),
+            "unknown": [] if sparql is None else self._unknown(sparql),
+            "seconds": {part: round(value, 6) for part, value in seconds.items()},
+            "result": result,
+        }
+
+    def _unknown(self, sparql: str) -> list[str]:
+        ids = sorted(ids_of(sparql).all)
+        existing = set(self.opened_index.names_of(ids)) if ids else set()
+        return [id_ for id_ in ids if id_ not in existing]
+
+    def score(self, records: Mapping[str, Sequence[Record]]) -> Scored:
+        """Return the scores of the questions whose gold query is SPARQL, with the results of the experiments."""
+        golds = records[GOLD]
+        chosen = [at for at, gold in enumerate(golds) if not gold["fault"]]
+        if not chosen:
+            raise InputError(f"no gold query of {self.questions} is SPARQL: see {self.folder / GOLD}.jsonl")
+        asked = [self.asked[at] for at in chosen]
+        lines = {way: [some[at] for at in chosen] for way, some in records.items()}
+        runs: dict[str, list[Score]] = {
+            name: [score_record(*one) for one in zip(asked, lines[name], lines[GOLD], strict=True)]
+            for name in self.policies
+        }
+        own = [question.sparql for question in asked]
+        more: dict[str, Any] = {
+            "engine": golds[0]["engine"],
+            "gold": _gold_figures(golds),
+            "bleu_signature": bleu(own, own).signature,
+        }
+        if self.ablate or self.distractors:
+            more |= self._experiments(asked, lines)
+        return Scored(runs, more)
+
+    def _experiments(self, questions: Sequence[Question], lines: Mapping[str, Sequence[Record]]) -> dict[str, Any]:
+        from refactx.eval.experiments import RememberedMemory, Resolving, ablate_names, add_distractors, read_texts
+        from refactx.sparql.memory import FactFeasibility, open_memory
+
+        memory = RememberedMemory(open_memory(self.opened_index))
+        resolving = Resolving(
+            lambda sparql: run_query(self.engine_of_queries, sparql, self.timeout),
+            FactFeasibility(self.opened_index),
+            self.tau,
+        )
+        texts = read_texts(questions, lines["open"], lines[GOLD])
+        found: dict[str, Any] = {"thresholds": memory.thresholds.to_json() if self.tau is None else self.tau}
+        if self.ablate:
+            found["ablation"] = ablate_names(texts, memory, resolving, self.ablate)
+        if self.distractors:
+            found["distractors"] = add_distractors(texts, memory, resolving, self.distractors)
+        return found
+
+    @staticmethod
+    def layout(report: Mapping[str, Any]) -> Layout:
+        """Return how a report is shown."""
+        return _layout(report)
+
+
+def _line(written: Written, *, is_pgmr: bool, is_text: bool) -> Record:
+    """Return what a policy wrote, as JSON. `is_pgmr`: as text with names to resolve; `is_text`: as text at all."""
+    return {
+        "text": written.text,
+        "sparql": written.sparql,
+        "reason": written.reason or None,
+        "broken": written.sparql is None and is_text and is_broken(written.text, is_pgmr=is_pgmr),
+        "mentions": count_mentions(written.text) if is_pgmr else 0,
+        "names": {
+            placeholder: {
+                "id": choice.entry.id,
+                "label": choice.entry.text,
+                "similarity": round(choice.similarity, 4),
+                "how": choice.how,
+            }
+            for placeholder, choice in written.choices.items()
+        },
+        "told": written.told,
+    }
+
+
+def is_broken(text: str, *, is_pgmr: bool) -> bool:
+    """Return whether the query in a text is not SPARQL, or PGMR text that cannot be read.
+
+    A text without a query is not broken.
+
+    >>> is_broken("SELECT ?x { ?x wdt:P31", is_pgmr=False), is_broken("I don't know.", is_pgmr=False)
+    (True, False)
+    """
+    query = pgmr_in(text) if is_pgmr else query_in(text)
+    if query is None:
+        return False
+    try:
+        check_query(read_pgmr(query).sparql if is_pgmr else query)
+    except (QueryError, SparqlSyntaxError):
+        return True
+    except QueryRefusedError:  # it is SPARQL, but neither SELECT nor ASK
+        return False
+    return False
+
+
+def count_mentions(text: str) -> int:
+    """Return the names in a PGMR text that are to be resolved."""
+    query = pgmr_in(text)
+    try:
+        return 0 if query is None else len(read_pgmr(query).mentions)
+    except QueryError:
+        return 0
+
+
+def score_record(question: Question, record: Mapping[str, Any], gold: Mapping[str, Any]) -> Score:
+    """Return the score of a policy's line for a question, against the line of its gold query."""
+    sparql, result, is_asked = record.get("sparql"), record.get("result"), "error" not in record
+    found, wanted = ids_of(sparql or ""), ids_of(question.sparql)
+    seconds, names = record.get("seconds") or {}, record.get("mentions", 0)
+    f1 = row_f1(gold["result"], result) if gold["result"] is not None and has_answer(gold["result"]) else None
+    is_broken, is_answerable = bool(record.get("broken")), not gold["unknown"]
+    refused = sparql is None and not is_broken and is_asked
+    strict = is_same(sparql, question.sparql, "strict")
+    values = {
+        "f1": f1,
+        "exact": None if f1 is None else f1 == 1,
+        "sqm_paper": is_same(sparql, question.sparql, "paper"),
+        "sqm_strict": strict,
+        "qid_em": sparql is not None and found.entities == wanted.entities,
+        "pid_em": sparql is not None and found.properties == wanted.properties,
+        "hallucinated": bool(record.get("unknown")),
+        "refused": refused,
+        "refusal_accuracy": None if is_answerable else refused,
+        "sqm_answerable": strict if is_answerable else None,
+        "syntax_errors": is_broken,
+        "fails": result is not None and "error" in result,
+        "bleu": (sparql or "", question.sparql),
+        "writing": seconds.get("writing", 0.0) if is_asked else None,
+        "resolving": seconds.get("resolving", 0.0) if is_asked else None,
+        "a_name": (seconds.get("resolving", 0.0), names) if is_asked and names else None,
+        "names": names if is_asked else None,
+        "running": seconds.get("running", 0.0) if is_asked and sparql is not None else None,
+        "with_rows": f1 is not None,
+        "unanswerable": not is_answerable,
+        "unasked": not is_asked,
+    }
+    shown = ("sqm_strict", "sqm_paper", "hallucinated", "refused", "syntax_errors")
+    line = {
+        "key": question.key,
+        "kind": question.kind,
+        "question": question.text,
+        "gold": question.sparql,
+        "sparql": sparql,
+        "reason": record.get("reason") or record.get("error") or (result or {}).get("error") or None,
+        "f1": None if f1 is None else round(f1, 4),
+        **{name: values[name] for name in shown},
+    }
+    return Score(values=values, groups={"by_kind": [question.kind]}, line=line)
+
+
+def _gold_figures(golds: Sequence[Record]) -> dict[str, int]:
+    """Return how many gold queries there are, are no SPARQL (and are left out), fail, have no rows, and lack names."""
+    results = [gold["result"] for gold in golds if gold["result"] is not None]
+    return {
+        "queries": len(golds),
+        "left_out": sum(gold["result"] is None for gold in golds),
+        "fail": sum("error" in result for result in results),
+        "without_rows": sum("error" not in result and not has_answer(result) for result in results),
+        "lack_names": sum(bool(gold["unknown"]) for gold in golds),
+    }
+
+
+def _layout(report: Mapping[str, Any]) -> Layout:
+    settings, gold = report["settings"], report["gold"]
+    return Layout(
+        report=report,
+        title=f"SPARQL of {settings['model']} on {settings['questions']}",
+        lead=[
+            lead_of(report, f"Index {settings['index']}; queries run on the {report['engine']}."),
+            f"Gold queries: {gold['queries']}, of which {gold['left_out']} are no SPARQL and left out, {gold['fail']} cannot "
+            f"be run, {gold['without_rows']} have no rows, and {gold['lack_names']} need a name that the index does not "
+            f"have. BLEU: {report['bleu_signature']}.",
+        ],
+        labels={name: name for name in report["runs"]},
+        figures=FIGURES,
+        tiles=("f1",),
+        groups={"by_kind": ("By kind of question", _OF_GROUPS)},
+        tables=[*_ablation(report.get("ablation", ())), *_distractors(report.get("distractors", ()))],
+        cases=[
+            Cases(
+                title="Queries",
+                groups={name: [_case(x) for x in report["results"] if x["run"] == name] for name in report["runs"]},
+            )
+        ],
+        plots=_plots,
+    )
+
+
+def _case(one: Mapping[str, Any]) -> Case:
+    fields = {
+        "F1": "–" if one["f1"] is None else f"{one['f1']:.2f}",
+        "Reason": one["reason"],
+        "Gold query": one["gold"],
+    }
+    return Case(
+        title=one["question"],
+        fields={name: value for name, value in fields.items() if value},
+        text=one["sparql"] or "(no query)",
+    )
+
+
+def _ablation(rows: Sequence[Mapping[str, Any]]) -> list[Table]:
+    names = ("refusal_accuracy", "sqm_strict", "sqm_paper", "f1", "refused")
+    columns = ["unanswerable", "answerable", "refusal accuracy", "SQM, strict", "SQM, paper", "F1", "refused"]
+
+    def made(row: Mapping[str, Any]) -> Row:
+        tau = [] if row["tau"] is None else [f"{row['tau']:g}"]
+        counts = [str(row["unanswerable"]), str(row["answerable"])]
+        return Row(f"{row['share']:.0%} of names", [*tau, *counts, *(row[name] for name in names)])
+
+    own, others = ([row for row in rows if (row["tau"] is None) is is_own] for is_own in (True, False))
+    title = "Names taken out of the memory"
+    note = "The texts of open, resolved again without a share of the names that gold queries need"
+    return [
+        Table(title=title, columns=["", *columns], rows=list(map(made, own)), note=f"{note}.", brief=True),
+        Table(
+            title=f"{title}, by least similarity",
+            columns=["", "least similarity", *columns],
+            rows=list(map(made, others)),
+            note=f"{note}, by other least similarities than those of the run.",
+        ),
+    ]
+
+
+def _distractors(rows: Sequence[Mapping[str, Any]]) -> list[Table]:
+    names = ("sqm_paper", "f1", "refused")
+    return [
+        Table(
+            title="Near-duplicates in the memory",
+            columns=["memory", "SQM, strict", "over that without", "SQM, paper", "F1", "refused", "queries changed"],
+            rows=[
+                Row(
+                    f"x {row['factor']}",
+                    [row["sqm_strict"], row["over"], *(row[name] for name in names), str(row["changed"])],
+                )
+                for row in rows
+            ],
+            note="The texts of open, resolved again by a memory that is as many times as large.",
+            brief=True,
+        )
+    ]
+
+
+def _plots(layout: Layout) -> dict[str, str]:
+    from refactx.eval.plots import curves, figure_dots, group_dots
+
+    report = layout.report
+    drawn = {
+        "Policies": figure_dots(layout, _OF_PLOT),
+        "Execution F1 by kind": group_dots(layout, "by_kind", "f1"),
+    }
+    for key, title in (("refusal_accuracy", "Refusal accuracy"), ("sqm_strict", "SQM of answerable questions")):
+        points: dict[str, list[tuple[float, float]]] = {}
+        for row in report.get("ablation", ()):
+            if row["tau"] is not None and row[key]["value"] is not None:
+                points.setdefault(f"{row['share']:.0%} taken out", []).append((row["tau"], row[key]["value"]))
+        if points:
+            drawn[f"{title} by least similarity"] = curves(points, key, ("least similarity (τ)", title))
+    if rows := report.get("distractors"):
+        points = {
+            label: [(row["factor"], row[key]["value"]) for row in rows]
+            for key, label in (("sqm_strict", "strict"), ("sqm_paper", "paper"))
+        }
+        labels = ("size of the memory, times that of the index", "SQM")
+        drawn["SQM by size of memory"] = curves(points, "distractors", labels)
+    return drawn
