@@ -17,7 +17,7 @@ from transformers.generation.configuration_utils import GenerationMode
 
 from refactx.ask.writer import Ordered, WritingError, WritingOptions, WrittenText
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import FactLimit, FactSource, SecondGrammar
+from refactx.decoding.states import FactLimit, FactSource, LineConstraint
 from refactx.decoding.stream import Partial
 from refactx.engines.transformers.generate import ForcedTokens, Grounding, check_ends
 from refactx.engines.transformers.processor import (
@@ -59,12 +59,14 @@ class GroundedModel:
     Raises as `ground` does.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, index: FactSource, *, queries: bool | SecondGrammar = False) -> None:
+    def __init__(
+        self, model: Any, tokenizer: Any, index: FactSource, *, queries: bool | LineConstraint[Any] = False
+    ) -> None:
         check_tokenizer(index, tokenizer)
         check_model(model, tokenizer, index.tokenizer.plain_size)
         grammar = queries if not isinstance(queries, bool) else None
         if queries is True:  # they need more of an index than facts do: an open `refactx.Index`
-            grammar = QueryGrammar(TreeFacts(cast(Any, index)))
+            grammar = QueryGrammar(TreeFacts(cast(Any, index)), index)
         self._model, self._machine, self._padding = model, Machine(index, grammar), padding_of(tokenizer)
 
     def __getattr__(self, name: str) -> Any:
@@ -272,11 +274,13 @@ class GroundedModel:
             kwargs["past_key_values"] = cache
 
 
-def ground(model: Any, tokenizer: Any, index: FactSource, *, queries: bool | SecondGrammar = False) -> GroundedModel:
+def ground(
+    model: Any, tokenizer: Any, index: FactSource, *, queries: bool | LineConstraint[Any] = False
+) -> GroundedModel:
     """Wrap a language model of Transformers so that its `generate` writes only facts of the index after a trigger.
 
     `tokenizer`: the model's, a fast one. `queries`: after `Query:`, it writes only queries that the index can answer;
-    they need an index that `refactx.open_index` returned. Or another grammar of queries, `refactx.sparql.SparqlGrammar`.
+    they need an index that `refactx.open_index` returned. Or another constraint of lines, `refactx.sparql.SparqlGrammar`.
 
         grounded = refactx.ground(model, tokenizer, index, queries=True)
 

@@ -6,13 +6,11 @@ not depend on the library that runs the model.
 
 Sequences and trees have numbers, which are valid until they are dropped or closed. One thread at a time uses an engine.
 
-A text that is written is a generator without I/O: it yields a request and is sent the answer. It knows neither the
-engine nor the index, so one thread can write many texts, and a pass of the model reads what all of them ask for
-(`refactx.engines.scheduler`).
+A text that is written is a generator: it yields a request to the model and is sent the answer. It does not know the
+engine, so a pass of the model can read what many texts ask for (`refactx.engines.scheduler`).
 
 | request | answer |
 |---|---|
-| `Lookup(prefixes)` | a `Children` for each prefix |
 | `Feed(ids, last)`: the text's sequence reads ids | `Logits`, float32[last, vocabulary] |
 | `Forget(count)`: it takes back its last ids | None |
 | `OpenTree(ahead)`: a tree of continuations of the text, or of the examples | its number |
@@ -20,8 +18,7 @@ engine nor the index, so one thread can write many texts, and a pass of the mode
 | `KeepPath(tree, path)`: the text continues with a path; the tree is closed | how many ids it has read |
 | `CloseTree(tree)` | None |
 
-The writing of a text (`refactx.engines.writer`) uses nothing but this protocol. What needs lookups or the model is a
-generator of requests (`refactx.engines.engine`).
+The writing of a text (`refactx.engines.writer`) uses nothing but this protocol.
 """
 
 from collections.abc import Collection, Generator, Sequence
@@ -33,7 +30,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from refactx.decoding.states import Lookup, State
+from refactx.decoding.states import State
 
 Logits = NDArray[np.float32]
 """Logits over the vocabulary, float32[n, vocabulary] or float32[vocabulary]."""
@@ -206,7 +203,7 @@ class CloseTree:
     tree: int
 
 
-Request = Lookup | Feed | FeedTree | Forget | OpenTree | KeepPath | CloseTree
+Request = Feed | FeedTree | Forget | OpenTree | KeepPath | CloseTree
 
 Steps = Generator[Request, Any, T]
 """A computation of a T that may need requests."""
@@ -359,7 +356,7 @@ class FactChooser(Protocol):
         """Return ids that have to follow without a forward pass. `at_fact_end`: the last id completed a fact."""
         ...
 
-    def guess(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Steps[Sequence[int]]:
+    def guess(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Sequence[int]:
         """Return draft tokens for the text, which the next pass of the model verifies.
 
         `ids`: int64[n], the text so far; `unread`: how many of its last ids that pass reads besides the draft;

@@ -6,17 +6,17 @@ more. A chooser of facts (`refactx.engines.engine`) adds chains of its own and d
 if the model chooses the same.
 
 Nothing here depends on the library that runs the model, on the index, or on how an id is picked: a row is a generator of
-requests (`refactx.engines.engine`), and a picker is passed in.
+requests to the model (`refactx.engines.engine`), and a constraint and a picker are passed in.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from refactx.decoding.states import Free, InFact, InTerminator, Lookups, State
+from refactx.decoding.states import Constraint, Free, InFact, InTerminator, State
 from refactx.engines.engine import FactChooser, Feed, Forget, Logits, Reading, Steps, TreeReading
 from refactx.tree.tree import Tokens
 
@@ -62,14 +62,6 @@ class Picker(Protocol):
         ...
 
 
-class Grammar(Protocol):
-    """The part of `refactx.decoding.machine.Machine` that writing needs."""
-
-    def advancing(self, state: State, token: int, position: int) -> Lookups[State]:
-        """Return the state after one more token, at `position` in the sequence."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Hooks:
     """The functions that are called after each id. `is_done`: whether a row has ended; `on_token`: takes the id."""
@@ -94,14 +86,14 @@ class RowWriter:
         self,
         row: Row,
         *,
-        grammar: Grammar,
+        constraint: Constraint[Any],
         chooser: FactChooser,
         picker: Picker,
         hooks: Hooks,
         max_length: int,
         abilities: Abilities,
     ) -> None:
-        self._row, self._grammar, self._chooser, self._picker = row, grammar, chooser, picker
+        self._row, self._constraint, self._chooser, self._picker = row, constraint, chooser, picker
         self._hooks, self._max_length, self._abilities = hooks, max_length, abilities
         self._ahead: list[int] = []  # the ids that the model has read after the text, for a chooser that decides
 
@@ -116,17 +108,17 @@ class RowWriter:
                 yield from self._choose(logits)
             if row.done:
                 return
-            guess = yield from self._guess()
+            guess = self._guess()
             pending, row.pending = row.pending, []
             logits = yield Feed(pending + guess, last=len(guess) + 1)
             if guess:
                 logits = yield from self._check(guess, logits)
 
-    def _guess(self) -> Steps[list[int]]:
+    def _guess(self) -> list[int]:
         row = self._row
         if not self._abilities.drafts:
             return []
-        guess = yield from self._chooser.guess(row.state, row.written, len(row.pending), self._picker.greedy)
+        guess = self._chooser.guess(row.state, row.written, len(row.pending), self._picker.greedy)
         return list(guess[: max(0, self._max_length - row.length - 1)])
 
     def _check(self, guess: list[int], logits: Logits) -> Steps[Logits | None]:
@@ -166,7 +158,7 @@ class RowWriter:
         if chosen.ids:
             yield from self._append_read(chosen.ids, chosen.read)
         else:
-            yield from self._append(self._picker.pick(row, logits[0]))
+            self._append(self._picker.pick(row, logits[0]))
         while not row.done:
             ids = yield from self._chooser.following(row.state, row.at_fact_end)
             if not ids:
@@ -174,26 +166,26 @@ class RowWriter:
             for token in ids:
                 self._picker.skip()
                 row.forced += not row.done
-                yield from self._append(token)
+                self._append(token)
 
     def _append_read(self, ids: Sequence[int], read: int) -> Steps[None]:
         """Append ids, of which the engine has read the first `read`, but not all."""
         row = self._row
         for token in ids:
-            yield from self._append(token)
+            self._append(token)
         if read:
             surplus = max(0, read + 1 - len(row.pending))  # the text may end within them
             if surplus:
                 yield Forget(surplus)
             row.pending = row.pending[read - surplus :]
 
-    def _append(self, token: int) -> Steps[None]:
+    def _append(self, token: int) -> None:
         row = self._row
         if row.done:
             return
         row.ids[row.length] = token
         before = row.state
-        row.state = yield from self._grammar.advancing(before, token, row.length)
+        row.state = self._constraint.advance(before, token, row.length)
         row.at_fact_end = isinstance(before, InFact | InTerminator) and isinstance(row.state, Free)
         row.length += 1
         row.pending.append(token)

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import Free, InFact, Lookups, State
+from refactx.decoding.states import Free, InFact, State
 from refactx.engines.engine import Chosen, FactChooser, IdPath, Reading, Steps, TreeReading
 from refactx.fact import DESCRIPTIONS
 from refactx.query.answered import AnsweredQuery
@@ -152,7 +152,7 @@ class Channel:
         self, machine: Machine, state: InFact, reading: Reading, continuations: Continuations
     ) -> Steps[IdPath]:
         weights = self._options
-        exhausted = yield from self.lines.exhausted(machine, state.facts)
+        exhausted = self.lines.exhausted(machine, state.facts)
         if b">" in machine.text_of(state.prefix):
             begun = [_Meant(Subject(ids=(), state=state))]
             return (yield from self._best_property(machine, begun, exhausted, reading, continuations))
@@ -207,8 +207,8 @@ class Channel:
         if len(near) > 1:
             longer: list[IdPath] = []
             for n in near:
-                end = yield from machine.following(subjects[found[n].subject].state, found[n].ids)
-                longer.append((*texts[n], *(yield from _example_object(machine, end))))
+                end = machine.follow(subjects[found[n].subject].state, found[n].ids)
+                longer.append((*texts[n], *_example_object(machine, end)))
             total[near] = (likely[near] + (yield from self.score.likelihoods(longer, reading.trees))) / 2 + priors[near]
         best = max(near, key=lambda n: float(total[n]))
         subject, ids = subjects[found[best].subject], found[best].ids
@@ -223,7 +223,7 @@ class Channel:
         return [n for n in order if scores[n] >= scores[order[0]] - self._options.within]
 
 
-def _example_object(machine: Machine, state: State) -> Lookups[IdPath]:
+def _example_object(machine: Machine, state: State) -> IdPath:
     """Return the ids of an object after a property, at each fork along most facts, without a description.
 
     It has at most the first `OBJECT_IDS` ids.
@@ -233,7 +233,7 @@ def _example_object(machine: Machine, state: State) -> Lookups[IdPath]:
         if any(end in machine.text_of(path) for end in (b">", b" (")):
             break
         token = int(state.children.tokens[state.children.leaves.argmax()])
-        path, state = (*path, token), (yield from machine.advancing(state, token, 0))
+        path, state = (*path, token), machine.advance(state, token, 0)
     return path
 
 
@@ -289,9 +289,9 @@ class ChannelChooser:
                 return Chosen(whole)
         if isinstance(state, InFact) and self.decides(state):
             return (yield from self._channel.choose(self._machine, state, reading))
-        line = yield from self._channel.lines.next_line(self._machine, state, reading.logits[0])
+        line = self._channel.lines.next_line(self._machine, state, reading.logits[0])
         if self._queries is not None and isinstance(state, Free) and self._channel.lines.is_answer(self._machine, line):
-            line = (yield from self._queries.objects(self._machine, state)) or line
+            line = self._queries.objects(self._machine, state) or line
         return Chosen(line)
 
     def following(self, state: State, at_fact_end: bool) -> Steps[Sequence[int]]:
@@ -304,16 +304,16 @@ class ChannelChooser:
             if rest:
                 return rest
         lines = self._channel.lines
-        return (yield from (lines.after_fact if at_fact_end else lines.end_of_fact)(self._machine, state))
+        return (lines.after_fact if at_fact_end else lines.end_of_fact)(self._machine, state)
 
-    def guess(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Steps[Sequence[int]]:
+    def guess(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Sequence[int]:
         if not greedy:
             return ()
         answer = self._channel.lines.draft(self._machine, state, ids)[:LONGEST_ANSWER]
         guess = answer or draft_tokens(self._machine, state, ids, unread) or end_of_fact(self._machine, state, ids)
-        return (yield from self._cut_at_choice(state, list(guess), len(ids)))
+        return self._cut_at_choice(state, list(guess), len(ids))
 
-    def _cut_at_choice(self, state: State, guess: list[int], position: int) -> Steps[list[int]]:
+    def _cut_at_choice(self, state: State, guess: list[int], position: int) -> list[int]:
         """Return draft tokens up to the first state that the channel decides, and the usual id after it.
 
         After an id within a fact that the channel does not decide, the draft is not cut.
@@ -323,7 +323,7 @@ class ChannelChooser:
                 return guess[:count] + usual_id(state)
             if count == len(guess) or not isinstance(state, Free):
                 break
-            state = yield from self._machine.advancing(state, guess[count], position + count)
+            state = self._machine.advance(state, guess[count], position + count)
         return guess
 
 

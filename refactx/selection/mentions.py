@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import InFact, Lookups
+from refactx.decoding.states import InFact
 from refactx.engines.engine import IdPath
 from refactx.query.fact_set import FactSet
 from refactx.query.values import bare_name
@@ -83,7 +83,7 @@ class _Span:
     text: str
 
 
-def find_anchors(machine: Machine, state: InFact, tokens: FoldedTokens, question: str) -> Lookups[list[Anchor]]:
+def find_anchors(machine: Machine, state: InFact, tokens: FoldedTokens, question: str) -> list[Anchor]:
     """Return the anchors of a question: names that begin a fact after `state`, the longest of each place in it.
 
     A name is left out within a longer one. A plural finds the singular too.
@@ -92,7 +92,7 @@ def find_anchors(machine: Machine, state: InFact, tokens: FoldedTokens, question
     words = list(_WORD.finditer(question))
     for first in range(len(words)):
         spans = list(_spans(question, words[first : first + WORDS]))
-        ends = yield from _walk(machine, state, tokens, {f" <{span.text}".encode(): span for span in spans})
+        ends = _walk(machine, state, tokens, {f" <{span.text}".encode(): span for span in spans})
         for span, ids, end in ends:
             found.setdefault((span.start, span.stop), {})[ids] = Anchor(span.start, span.stop, ids, end)
     whole = [place for place in found if not any(_is_within(place, other) for other in found)]
@@ -150,7 +150,7 @@ def _spans(question: str, words: Sequence[re.Match[str]]) -> Iterator[_Span]:
 
 def _walk(
     machine: Machine, state: InFact, tokens: FoldedTokens, spans: dict[bytes, _Span]
-) -> Lookups[list[tuple[_Span, IdPath, InFact]]]:
+) -> list[tuple[_Span, IdPath, InFact]]:
     """Return the spans that are names, given by their texts after a state, with the ids and the state after each."""
     found: list[tuple[_Span, IdPath, InFact]] = []
     waiting: list[tuple[bytes, IdPath, InFact]] = [(b"", (), state)]
@@ -167,7 +167,7 @@ def _walk(
             for token in (*tokens.closing(rest + b"("), *(tokens.closing(rest[:-1] + b">") if rest else ())):
                 grown[token][spaced, span] = None
         for token, ways in grown.items():
-            after = (yield from machine.advancing(at, token, 0)) if at.children.leaves_of(token) else None
+            after = machine.advance(at, token, 0) if at.children.leaves_of(token) else None
             if isinstance(after, InFact):
                 path = (*ids, token)
                 waiting += [(longer, path, after) for longer, ended in ways if ended is None]
@@ -298,18 +298,16 @@ class Mentions:
     numbers: Sequence[str]
 
 
-def find_mentions(
-    machine: Machine, facts: FactSet, tokens: FoldedTokens, words: QueryWords, question: str
-) -> Lookups[Mentions]:
+def find_mentions(machine: Machine, facts: FactSet, tokens: FoldedTokens, words: QueryWords, question: str) -> Mentions:
     """Return what a question names. Properties are predicates, not entities: few questions are about them."""
     question, found = question.replace("_", " "), dict[tuple[int, int, str], Mention]()
-    start = yield from machine.beginning(0)
+    start = machine.begin(0)
     named = defaultdict[tuple[int, int, str], list[list[Namesake]]](
         list
     )  # by place and name: a name may end in many ids
-    for anchor in (yield from find_anchors(machine, start, tokens, question)):
+    for anchor in find_anchors(machine, start, tokens, question):
         if not words.is_function(question[anchor.start : anchor.stop]):
-            some = yield from namesakes(machine, start, anchor.ids, anchor.state, NAMESAKES)
+            some = namesakes(machine, start, anchor.ids, anchor.state, NAMESAKES)
             written = _name_of(machine, anchor.state).partition(" (")[0]
             named[anchor.start, anchor.stop, written] += [some] if some else []
     for (begin, end, _), ways in named.items():

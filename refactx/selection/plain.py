@@ -9,12 +9,13 @@ texts.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import Free, InFact, Lookups, State
+from refactx.decoding.states import Constraint, Free, InFact, State
 from refactx.engines.engine import NOTHING, Chosen, IdPath, Reading, Steps, TreeReading
 
 MATCHED, MATCHED_IN_SHORT_PASS = 3, 5
@@ -37,8 +38,11 @@ def draft_tokens(machine: Machine, state: State, ids: NDArray[np.int64], unread:
 
     `state`: that after `ids`; `unread`: how many of them the pass reads besides the draft.
     """
-    if has_other_object(machine, state):
-        return []
+    return [] if has_other_object(machine, state) else repeat_latest(ids, unread)
+
+
+def repeat_latest(ids: NDArray[np.int64], unread: int) -> list[int]:
+    """Return draft tokens after `ids`, as `draft_tokens` does for any text."""
     return repeat(ids, MOST, MATCHED if unread > SHORT_PASS else MATCHED_IN_SHORT_PASS)
 
 
@@ -102,8 +106,8 @@ class PlainChooser:
     needs = TreeReading.NONE
     examples: Sequence[IdPath] = ()
 
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
+    def __init__(self, constraint: Constraint[Any]) -> None:
+        self._constraint = constraint
 
     def without_trees(self) -> "PlainChooser":
         return self
@@ -116,29 +120,21 @@ class PlainChooser:
         yield
 
     def following(self, state: State, at_fact_end: bool) -> Steps[Sequence[int]]:
-        token = self._machine.forced(state)
+        token = self._constraint.forced(state)
         return () if token is None else (token,)
         yield
 
-    def guess(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Steps[Sequence[int]]:
+    def guess(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Sequence[int]:
         if not greedy:
             return ()
-        return draft_tokens(self._machine, state, ids, unread) or end_of_fact(self._machine, state, ids)
-        yield
+        if not isinstance(self._constraint, Machine):
+            return repeat_latest(ids, unread)
+        return draft_tokens(self._constraint, state, ids, unread) or end_of_fact(self._constraint, state, ids)
 
 
 Line = Callable[[NDArray[np.int64], int], Sequence[int]]
 """A function that returns the line that has to follow a text, given its ids with the prompt, int64[n], and the likeliest
 next id; empty if the model is to choose."""
-
-
-class FreeGrammar:
-    """The grammar in which any id may follow, always."""
-
-    def advancing(self, state: State, token: int, position: int) -> Lookups[State]:
-        """Return the state, which does not change."""
-        return state
-        yield
 
 
 class FreeChooser:
@@ -165,10 +161,5 @@ class FreeChooser:
         return ()
         yield
 
-    def guess(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Steps[Sequence[int]]:
+    def guess(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Sequence[int]:
         return ()
-        yield
-
-
-FREE = Free()
-"""The state of free text."""

@@ -5,6 +5,7 @@ from collections import defaultdict
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.engines.texts import Source
 from support.query.name_search import (
     TOKENIZERS,
     WHOLE,
@@ -18,7 +19,6 @@ from support.query.name_search import (
 from support.tiny_model import MemoryIndex
 
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import look_up
 from refactx.selection.mentions import FoldedTokens, find_anchors, fold
 from refactx.tree.tree import Children
 
@@ -158,7 +158,7 @@ class Counted:
         """How many lookups the anchors of a question need."""
         machine, before = Machine(self.index), self.number
         start, tokens = machine.begin(0), FoldedTokens(self.index.tokenizer.token_bytes)
-        look_up(find_anchors(machine, start, tokens, question), self.children)  # type: ignore[arg-type]
+        find_anchors(machine.over(Source(self.children)), start, tokens, question)
         return self.number - before
 
 

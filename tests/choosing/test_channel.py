@@ -28,7 +28,7 @@ from support.tiny_model import (
 )
 
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import Free, InFact, look_up
+from refactx.decoding.states import Free, InFact
 from refactx.engines.engine import Reading
 from refactx.selection.answer_lines import AnswerLines
 from refactx.selection.channel import ChannelChooser, usual_id
@@ -138,7 +138,7 @@ class TestWhatIsWritten:
         index, seen, guess_of = tiny_index(GRAPH), [], ChannelChooser.guess
 
         def spy(chooser: ChannelChooser, state: Any, *given: Any) -> Any:
-            seen.append((state, list((yield from guess_of(chooser, state, *given)))))
+            seen.append((state, list(guess_of(chooser, state, *given))))
             return seen[-1][1]
 
         monkeypatch.setattr(ChannelChooser, "guess", spy)
@@ -248,8 +248,7 @@ class TestAfterAFact:
         logits = np.zeros(llama().config.vocab_size, np.float32)
         logits[encode("Fact:")[0]] = 4.0
         for again, line in ((3.9, "Fact:"), (4.1, "Answer:")):
-            steps = channel(index, again=again).lines.next_line(machine, state, logits)
-            assert look_up(steps, index.children) == encode(line)
+            assert channel(index, again=again).lines.next_line(machine, state, logits) == encode(line)
 
     def test_elsewhere_lines_are_free(self) -> None:
         index = tiny_index(GRAPH)
@@ -261,5 +260,4 @@ class TestAfterAFact:
             "Fact: <Ann> <p> <b> . ",
         ):
             ids = encode(text)
-            steps = channel(index).lines.next_line(machine, machine.run(ids, 0), logits)
-            assert not look_up(steps, index.children)
+            assert not channel(index).lines.next_line(machine, machine.run(ids, 0), logits)

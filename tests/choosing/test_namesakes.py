@@ -5,7 +5,7 @@ from support.channel_runs import EVERY_NAME, found, joining_tokenizer, shown
 from support.tiny_model import MemoryIndex, one_thread, tiny_index  # noqa: F401
 
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import InFact, look_up
+from refactx.decoding.states import InFact
 from refactx.selection import candidates as module
 from refactx.selection.candidates import Namesake, namesakes
 from refactx.tokenizer import FactTokenizer
@@ -38,7 +38,7 @@ def meant(index: MemoryIndex, name: str, most: int = 9, begun: str = "", text: s
     begin = machine.run(encode(text), 0)
     start, state = machine.follow(begin, head), machine.follow(begin, ids)
     assert isinstance(start, InFact) and isinstance(state, InFact)
-    some = look_up(namesakes(machine, start, ids[len(head) :], state, most), index.children)
+    some = namesakes(machine, start, ids[len(head) :], state, most)
     for one in some:
         assert machine.follow(start, one.ids) == one.state
     return {index.tokenizer.decode((*head, *one.ids)).strip()[1:-1]: one for one in some}

@@ -106,7 +106,7 @@ def test_without_the_option_texts_are_as_before() -> None:
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("seed", range(3))
 def test_any_engine_writes_them(temperature: float, seed: int) -> None:
-    machine = Machine(INDEX, queries=QueryGrammar(TreeFacts(INDEX)))
+    machine = Machine(INDEX, queries=QueryGrammar(TreeFacts(INDEX), INDEX))
     engine = table_twins(len(machine.token_bytes) + 3, seed).engine
 
     def job(prompt: str, rows: list[Row]) -> Job:
@@ -115,14 +115,14 @@ def test_any_engine_writes_them(temperature: float, seed: int) -> None:
         rows.append(row)
         writer = RowWriter(
             row,
-            grammar=machine,
+            constraint=machine,
             chooser=PlainChooser(machine),
             picker=Sampler(Sampling(temperature=temperature, seed=seed), machine.allowed),
             hooks=Hooks(lambda row: row.length >= 200 or len(machine.queries(row.written.tolist(), len(ids))) > 0),
             max_length=200,
             abilities=Abilities(trees=engine.trees, drafts=engine.can_forget),
         )
-        return Job(steps=writer.write(), begin=lambda: engine.prefill(()), children=INDEX.children)
+        return Job(steps=writer.write(), begin=lambda: engine.prefill(()))
 
     rows: list[Row] = []
     jobs = [job(prompt, rows) for prompt in PROMPTS[:3]]
@@ -138,4 +138,4 @@ def test_another_trigger_of_facts_is_needed_if_it_is_that_of_queries() -> None:
     index = RowsIndex([(1, CLAIMS)])
     index.trigger = "Query:"  # type: ignore[misc]
     with pytest.raises(ModelError, match="Query:"):
-        Machine(index, queries=QueryGrammar(TreeFacts(index)))
+        Machine(index, queries=QueryGrammar(TreeFacts(index), index))

@@ -77,7 +77,7 @@ def result_of(
         found.append((yield from steps))
 
     shared = [engine.prefill(examples)] if examples else []
-    job = Job(steps=store(), begin=lambda: engine.prefill(text), children=index.children, examples=shared)
+    job = Job(steps=store(), begin=lambda: engine.prefill(text), examples=shared)
     run_jobs(Scheduler(engine), [job])
     for sequence in shared:
         engine.drop(sequence)

@@ -23,7 +23,7 @@ from transformers.generation.stopping_criteria import (
 )
 
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import FactSource, InFact, InQuery, InTerminator, State
+from refactx.decoding.states import FactSource, State
 from refactx.decoding.stream import Partial, attach_partial
 from refactx.engines.engine import Engine, FactChooser, Logits
 from refactx.engines.scheduler import Job, Scheduler, run_jobs
@@ -123,7 +123,7 @@ class ForcedTokens:
         )
         abilities = Abilities(trees=engine.trees, drafts=engine.can_forget and (count == 1 or not engine.pads))
         choosers = [each if engine.trees >= each.needs else each.without_trees() for each in choosers]
-        hooks = Hooks(lambda row: _is_done(row, stopping_criteria), self._put)
+        hooks = Hooks(lambda row: self._is_done(row, stopping_criteria), self._put)
 
         def job_of(number: int, row: Row) -> Job:
             picker = ProcessedPicker(
@@ -137,7 +137,7 @@ class ForcedTokens:
             )
             writer = RowWriter(
                 row,
-                grammar=self._machine,
+                constraint=self._machine,
                 chooser=choosers[number],
                 picker=picker,
                 hooks=hooks,
@@ -147,7 +147,6 @@ class ForcedTokens:
             return Job(
                 steps=writer.write(logits[number] if logits else None),
                 begin=lambda: sequences[number],
-                children=self._machine.source.children,
                 examples=[_read_once(engine, one, read) for one in choosers[number].examples],
                 end=lambda sequence: self._end(engine, sequence, model_kwargs),
             )
@@ -219,6 +218,11 @@ class ForcedTokens:
         if self._keeps_cache and isinstance(engine, PackedEngine):
             engine.write_cache(sequence, model_kwargs["past_key_values"])
 
+    def _is_done(self, row: Row, criteria: Any) -> bool:
+        if not self._machine.can_end(row.state):
+            criteria = StoppingCriteriaList(each for each in criteria if not isinstance(each, EosTokenCriteria))
+        return bool(criteria(torch.from_numpy(row.written)[None], None).item())
+
     def _put(self, token: int) -> None:
         if self._streamer is not None:
             self._streamer.put(torch.tensor([token]))
@@ -243,12 +247,6 @@ def check_ends(machine: Machine, ends: Any) -> None:
             f"the id that ends texts, {found}, is that of {machine.bytes_of(found).decode('utf-8', 'replace')!r}, which facts "
             "may have: give another eos_token_id, or write greedy or sampled text without beams, stop_strings and scores"
         )
-
-
-def _is_done(row: Row, criteria: Any) -> bool:
-    if isinstance(row.state, InFact | InTerminator | InQuery):  # an id that ends texts may be part of a fact
-        criteria = StoppingCriteriaList(each for each in criteria if not isinstance(each, EosTokenCriteria))
-    return bool(criteria(torch.from_numpy(row.written)[None], None).item())
 
 
 def _pad_together(rows: list[Row], pad: torch.Tensor | None) -> torch.Tensor:

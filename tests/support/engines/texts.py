@@ -54,11 +54,20 @@ def new_channel(question: str = "who is Ann?", again: float = math.inf, **option
     )
 
 
-CHOOSERS: dict[str, Callable[[], FactChooser]] = {
-    "plain": lambda: PlainChooser(MACHINE),
-    "beams": lambda: BeamChooser(MACHINE, FactBeams(3)),
-    "channel": lambda: ChannelChooser(MACHINE, new_channel()),
+CHOOSERS: dict[str, Callable[[Machine], FactChooser]] = {
+    "plain": PlainChooser,
+    "beams": lambda machine: BeamChooser(machine, FactBeams(3)),
+    "channel": lambda machine: ChannelChooser(machine, new_channel()),
 }
+
+
+class Source:
+    """The facts of the tiny tokenizer, looked up by a function."""
+
+    tokenizer, trigger, terminator = INDEX.tokenizer, INDEX.trigger, INDEX.terminator
+
+    def __init__(self, children: Any) -> None:
+        self.children = children
 
 
 @dataclass(frozen=True)
@@ -77,8 +86,9 @@ class Text:
 class Writing:
     """The row and the job of a text. `sequence`: that of the job, also after its end.
 
-    `choose`: makes its chooser; `on_token`, `children`: as `Hooks` and `Job` take them; `examples`: a sequence that has
-    read those of channels; `more`: other arguments of `Job`. The job reads all of the prompt but its first id in passes.
+    `choose`: makes its chooser; `on_token`: as `Hooks` takes it; `children`: looks up its facts; `examples`: a sequence
+    that has read those of channels; `more`: other arguments of `Job`. The job reads all of the prompt but its first id in
+    passes.
     """
 
     def __init__(
@@ -97,10 +107,11 @@ class Writing:
         self.text, ids = text, text.ids
         self.row = Row(ids, MACHINE.run(ids, len(ids)), capacity=max(LENGTH, text.end), unread=len(ids) - 1)
         self.sequence = -1
-        chooser = (choose or CHOOSERS[text.mode])()
+        machine = MACHINE.over(Source(children))
+        chooser = choose() if choose else CHOOSERS[text.mode](machine)
         writer = RowWriter(
             self.row,
-            grammar=MACHINE,
+            constraint=machine,
             chooser=chooser if engine.trees >= chooser.needs else chooser.without_trees(),
             picker=Greedy(),
             hooks=Hooks(lambda row: row.length >= text.end or is_done(row), on_token),
@@ -113,7 +124,7 @@ class Writing:
             return self.sequence
 
         shared = [] if examples is None else [examples]
-        self.job = Job(steps=writer.write(), begin=begin, children=children, examples=shared, **more)
+        self.job = Job(steps=writer.write(), begin=begin, examples=shared, **more)
 
     @property
     def ids(self) -> list[int]:

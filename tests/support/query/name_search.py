@@ -8,7 +8,6 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import look_up
 from refactx.selection.mentions import Anchor, FoldedTokens, find_anchors, fold
 from refactx.tokenizer import FactTokenizer
 from support.channel_runs import joining_tokenizer
@@ -51,8 +50,7 @@ def index_of(names: Iterable[str], kind: str = "tiny") -> MemoryIndex:
 
 def anchors_of(index: MemoryIndex, question: str) -> list[Anchor]:
     machine = Machine(index)
-    steps = find_anchors(machine, machine.begin(0), FoldedTokens(index.tokenizer.token_bytes), question)
-    return look_up(steps, index.children)
+    return find_anchors(machine, machine.begin(0), FoldedTokens(index.tokenizer.token_bytes), question)
 
 
 def named_by(index: MemoryIndex, anchor: Anchor) -> Named:
