@@ -1,4 +1,7 @@
-"""A model whose `generate` writes only facts of the index: with forced tokens, or by the logits processor."""
+"""A model of Transformers whose `generate` writes only facts of the index, and the writer that calls it.
+
+Greedy and sampled text is written with forced tokens, other modes of `generate` by the logits processor.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -106,38 +109,28 @@ class GroundedModel:
         Greedy decoding and sampling append forced tokens without a forward pass (`refactx.engines.writer`); other modes
         run Transformers' own loops. The output has an attribute `grounding`, which `facts` reads.
 
-        `fact_beams`: search each fact with this many beams (`FactBeams` has more options).
-        `channel`: choose facts by the question (`refactx.selection.channel`), without fact beams; for several rows, give
-        one for each.
-        `prefix`: the result of `prefill` for the beginning of all rows. `max_facts`: after this many facts, a row
-        continues with `after_facts` on a line of its own, and it ends if it begins another fact.
+        `fact_beams`: search each fact with this many beams (`FactBeams` has more options). `channel`: choose facts by the
+        question (`refactx.selection.channel`), without fact beams; for several rows, give one for each. `prefix`: the
+        result of `prefill` for the beginning of all rows. `max_facts`: after this many facts, a row continues with
+        `after_facts` on a line of its own, and it ends if it begins another fact.
 
         Raises InputError for options that exclude each other, such as fact beams with `num_beams`, for `inputs_embeds`
         without the `input_ids` of the same positions, and for rows that do not begin with the prefix; ModelError for
         fact beams or a prefix with an encoder-decoder model, and beams that would end within a fact; RefactxError for
         continuous batching. Errors of the index have the output so far as `partial`.
         """
-        if len(args) > 1:
-            raise InputError("generate() takes two positional arguments: give logits_processor and the rest by name")
-        kwargs["generation_config"] = args[0] if args else kwargs.pop("generation_config", None)
-        _refuse_continuous_batching(kwargs)
+        _take_config(args, kwargs)
         prompt = inputs if inputs is not None else kwargs.get("input_ids")
-        length = None if prompt is None or self._is_encoder_decoder else int(prompt.shape[1])
         _check_prompt(prompt, kwargs.get("inputs_embeds"), rows_of(self._model))
-        copies = self._setting("num_return_sequences", kwargs) or 1
-        rows = 0 if prompt is None else len(prompt) * copies
         beams = FactBeams(fact_beams) if isinstance(fact_beams, int) else fact_beams
         channels = [channel] if isinstance(channel, Channel) else list(channel or ())
-        keeps_cache = kwargs.get("past_key_values") is not None or self._setting("return_dict_in_generate", kwargs)
-        self._check_search(rows, beams, channels, prefix)
-        if rows > 1 and (beams or channels) and (kwargs.get("streamer") is not None or keeps_cache):
-            raise InputError(
-                "fact beams or channels over several rows were given with streamer, past_key_values or "
-                "return_dict_in_generate: leave these out, or give one row at a time"
-            )
+        keeps = kwargs.get("past_key_values") is not None or bool(self._setting("return_dict_in_generate", kwargs))
+        rows = 0 if prompt is None else len(prompt) * (self._setting("num_return_sequences", kwargs) or 1)
+        self._check_search(rows, beams, channels, prefix, keeps=keeps or kwargs.get("streamer") is not None)
         if prefix is not None:
             self._add_prefix(prefix, prompt, kwargs)
         machine = self._machine if max_facts is None else self._limited(max_facts, after_facts, kwargs)
+        length = None if prompt is None or self._is_encoder_decoder else int(prompt.shape[1])
         processor = FactLogitsProcessor.of(machine, self._padding, prompt_length=length)
         kwargs["logits_processor"] = LogitsProcessorList([*(logits_processor or []), processor])
         loop = None
@@ -149,23 +142,16 @@ class GroundedModel:
                 padding=self._padding,
                 prompt_length=length,
                 streamer=kwargs.get("streamer"),
-                keeps_cache=bool(keeps_cache),
-            )
-        elif beams is not None or channels:
-            raise InputError(
-                "fact beams and channels need greedy or sampled text: leave out num_beams and other modes; in place of "
-                "stop_strings and tokenizer, give stopping_criteria=[StopStringCriteria(tokenizer, ...)]"
+                keeps_cache=keeps,
             )
         else:
-            check_ends(machine, self._setting("eos_token_id", kwargs))
+            _check_other_mode(machine, self._setting("eos_token_id", kwargs), beams is not None or bool(channels))
         out = self._model.generate(inputs, **kwargs)
         grounding = None if loop is None else loop.grounding
         length = processor.prompt_length if length is None else length
         if grounding is None and length is not None:
             grounding = Grounding(self._machine.source, length)
-        if grounding is not None:
-            grounding.attach(out)
-        return out
+        return out if grounding is None else grounding.attach(out)
 
     def prefill(self, input_ids: Any) -> Prefix:
         """Compute the beginning that prompts share, int64[1, length], for any number of calls `generate(prefix=...)`.
@@ -219,7 +205,7 @@ class GroundedModel:
         return bool(getattr(self._model.config, "is_encoder_decoder", False))
 
     def _check_search(
-        self, rows: int, beams: FactBeams | None, channels: Sequence[Channel], prefix: Prefix | None
+        self, rows: int, beams: FactBeams | None, channels: Sequence[Channel], prefix: Prefix | None, *, keeps: bool
     ) -> None:
         if channels and beams is not None:
             raise InputError("channels and fact beams were both given: leave one out, since both choose the facts")
@@ -231,6 +217,11 @@ class GroundedModel:
         if self._is_encoder_decoder and (beams is not None or prefix is not None):
             name = type(self._model).__name__
             raise ModelError(f"fact beams and a prefix need a decoder-only model, which {name} is not: leave them out")
+        if rows > 1 and (beams or channels) and keeps:
+            raise InputError(
+                "fact beams or channels over several rows were given with streamer, past_key_values or "
+                "return_dict_in_generate: leave these out, or give one row at a time"
+            )
 
     def _setting(self, name: str, kwargs: dict[str, Any]) -> Any:
         """Return a setting of this call: from its arguments, its generation config or the model's."""
@@ -305,8 +296,21 @@ def _check_prompt(ids: Any, embeddings: Any, rows: int) -> None:
         )
 
 
-def _refuse_continuous_batching(kwargs: dict[str, Any]) -> None:
-    config = kwargs["generation_config"]
+def _check_other_mode(machine: Machine, ends: Any, searches: bool) -> None:
+    """Raise InputError or ModelError for what Transformers' own loops cannot do. `searches`: with beams or channels."""
+    if searches:
+        raise InputError(
+            "fact beams and channels need greedy or sampled text: leave out num_beams and other modes; in place of "
+            "stop_strings and tokenizer, give stopping_criteria=[StopStringCriteria(tokenizer, ...)]"
+        )
+    check_ends(machine, ends)
+
+
+def _take_config(args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Enter the generation config among the arguments by name. Raise RefactxError for one of continuous batching."""
+    if len(args) > 1:
+        raise InputError("generate() takes two positional arguments: give logits_processor and the rest by name")
+    config = kwargs["generation_config"] = args[0] if args else kwargs.pop("generation_config", None)
     if "paged" in (kwargs.get("cache_implementation"), getattr(config, "cache_implementation", None)):
         raise RefactxError(_NO_CONTINUOUS_BATCHING)
 

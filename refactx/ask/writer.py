@@ -1,4 +1,9 @@
-"""The writer of texts over an engine: a text is a job of its scheduler."""
+"""The writer of texts over an engine, and the sequences that texts share.
+
+A text is a job of the engine's scheduler. It sees the index as it was when the text began (`PinnedSource`). Prefixes and
+examples of prompts are read once for all texts (`SharedEngine`), and what was read of a conversation is kept for its next
+turn.
+"""
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence

@@ -1,6 +1,6 @@
 """A fact index, open for reading: the facts of a knowledge base as one tree for one tokenizer.
 
-Or those alone that some of its segments add to the others, or take away.
+`Index` reads a whole index; functions beside it list the facts of segments, and the changes that some of them make.
 """
 
 import heapq

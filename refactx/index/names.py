@@ -1,13 +1,13 @@
 """Names and their ids, in compressed blocks of neighbouring names: one row for some 256 names.
 
-The key of a block is the beginning of its first name in UTF-8, so a name is in the last block whose key is not greater.
-A block is packed like a piece of the tree (`refactx.tree.codes`): `(count, names joined by newlines, ids, kinds)`.
-Before these rows a name table has those of `refactx.index.names`.
+A name table has two kinds of rows, packed as pieces of the tree are (`refactx.tree.codes`):
 
-The blocks are rows of the same name tables. A key is a zero byte, with which no name begins, and the number of the
-block's first entity (`refactx.entity_ids`, negative for the inverse of a property), so all these rows come before those
-of names. A block is packed as one of names is: `(count, names joined by newlines, steps)`. The steps are the differences
-of neighbouring numbers, unsigned and little-endian, in as few bytes each as the largest needs: 1, 2, 4 or 8.
+* Ids by name. The key of a block is the beginning of its first name in UTF-8, so a name is in the last block whose key
+  is not greater. A block is `(count, names joined by newlines, ids, kinds)`.
+* Names by id, before those. A key is a zero byte, with which no name begins, and the number of the block's first entity
+  (`refactx.entity_ids`, negative for the inverse of a property). A block is `(count, names joined by newlines, steps)`.
+  The steps are the differences of neighbouring numbers, unsigned and little-endian, in as few bytes each as the largest
+  needs: 1, 2, 4 or 8.
 """
 
 from bisect import bisect_right

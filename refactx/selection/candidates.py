@@ -1,10 +1,8 @@
 """The candidates of a channel: subjects that the model finds likely, and properties of theirs in the tree.
 
 All are paths in the tree. A beam search finds names; of the entities with a name, as their own or as an alias, those
-with most facts are candidates (`refactx.selection.candidates`).
-
-An alias is in the tree as facts that lead to the entity, `<JFK (alias)> <alias of> <John F. Kennedy (...)>`
-(`refactx.ingest.knowledge.names`). Entities with more facts are meant more often.
+with most facts are candidates, since they are meant more often. An alias is in the tree as facts that lead to the entity,
+`<JFK (alias)> <alias of> <John F. Kennedy (...)>` (`refactx.ingest.knowledge.names`).
 """
 
 import heapq
@@ -24,7 +22,8 @@ SHARED_BY = 20
 """The most entities of an alias that are looked up, each by a walk through the tree; the first ones in the order of
 ids."""
 WIDER = 4
-"""This many times as many names are looked up as are wanted, since some of them may be aliases."""
+"""This many times as many names are looked up as are wanted, since some may be aliases; and at each fork this many times
+as many properties are followed, since one with an unlikely beginning may have no other fork after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,10 +133,6 @@ def _ids_of_name(machine: Machine, start: InFact, name: str) -> IdPath:
     # (An id may extend beyond the bracket.)
     closed = next((n for n, token in enumerate(ids, 1) if b">" in machine.bytes_of(token)), 0)
     return tuple(ids[len(begun) : closed]) if tuple(ids[: len(begun)]) == tuple(begun) else ()
-
-
-"""At each fork, this many times as many properties are followed as are wanted: one with an unlikely beginning may have
-no other fork after it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,9 @@
-"""The choice of facts by the model itself: its next id among those that the tree allows.
+"""Choosers that leave facts to the model: its next id among those that are allowed, and free text.
 
-An answer repeats the fact that proves it, a fact repeats the subject of the last one, and a small model its examples.
-The model reads the draft in one pass with the ids that it has to read anyway, and an id counts only if the model would
-have chosen it, so the text does not change (Saxena, Prompt Lookup Decoding, 2023; Leviathan et al., arXiv 2211.17192).
-
-Text with facts gets that line by its channel. Otherwise, the model without the constraint would be compared by unfinished
-texts.
+They append forced tokens, and guess draft tokens from what a text repeats: an answer repeats the fact that proves it, a
+fact the subject of the last one, and a small model its examples. The model reads the draft in one pass with the ids that
+it has to read anyway, and an id counts only if the model would have chosen it, so the text does not change (Saxena,
+Prompt Lookup Decoding, 2023; Leviathan et al., arXiv 2211.17192).
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Candidates for the query of a question, and the limits of the search for them.
+"""Candidates for the query of a question, found from its words and the facts, and scored by a model.
 
 All parts come from the question's words and from the facts: a start that the question names, predicates that it has,
 filters that some members match, objects that the predicate has for somebody. So candidates can be answered, except

@@ -1,4 +1,4 @@
-"""An engine over a causal language model of Transformers that reads many sequences as one row without padding.
+"""The engine over a causal language model of Transformers that reads many sequences as one row without padding.
 
 The ids of a pass, of all its sequences and trees, follow one another in a batch of one row. Each has its own
 position, and an attention mask of four dimensions lets it see the ids of its own sequence alone (as for the drafts of
@@ -8,8 +8,8 @@ begin with is computed and stored once.
 A cell is a place in a buffer of each layer. A pass writes its ids into free cells, and attends to a window of the buffer:
 what each id may see there is the attention mask's matter. So nothing is copied when sequences fork, end or grow.
 
-Transformers' own function copies keys and values for each head if there is a mask, since kernels of other devices need
-that (docs/decisions/0032-packed-passes.md). This one is registered beside it, under a name of its own.
+With a mask, Transformers' own attention copies keys and values for each head, since kernels of other devices need that
+(docs/decisions/0032-packed-passes.md). A function without these copies is registered beside it, under its own name.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
