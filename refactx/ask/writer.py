@@ -20,7 +20,7 @@ from refactx.decoding.states import Constraint, FactLimit, FactSource, FreeText,
 from refactx.decoding.stream import Partial
 from refactx.engines.engine import Engine, FactChooser, LanguageModel
 from refactx.engines.scheduler import Job, Scheduler
-from refactx.engines.writer import GREEDY_SAMPLING, Abilities, Hooks, Row, RowWriter, Sampler, Sampling
+from refactx.engines.writer import GREEDY_SAMPLING, Abilities, Hooks, Row, RowWriter, Sampler, Sampling, common_length
 from refactx.errors import IndexNotFoundError, RefactxError
 from refactx.fact import Fact
 from refactx.selection.beams import FactBeams, choose_strategy
@@ -185,7 +185,7 @@ class SharedEngine:
         """
         engine, near, most = self.scheduler.engine, None, LEAST_KEPT - 1
         for kept in self._kept:
-            if (common := min(_common(kept, ids), len(ids) - 1)) > most:
+            if (common := min(common_length(kept, ids), len(ids) - 1)) > most:
                 near, most = kept, common
         if near is None:
             self.make_room()
@@ -255,17 +255,6 @@ def share(model: LanguageModel) -> SharedEngine:
                 raise ValueError("the model has no engine: its texts are written by generate")
             _engines[model] = SharedEngine(model.engine)
         return _engines[model]
-
-
-def _common(some: Sequence[int], others: Sequence[int]) -> int:
-    """Return the length of the longest common prefix.
-
-    >>> _common([1, 2, 3], [1, 2, 4, 5])
-    2
-    """
-    length = min(len(some), len(others))
-    differs = np.flatnonzero(np.asarray(some[:length]) != np.asarray(others[:length]))
-    return int(differs[0]) if differs.size else length
 
 
 TREE_IDS = 2500

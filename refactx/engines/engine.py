@@ -229,27 +229,6 @@ def _limit_of_group() -> int | None:
         return None
 
 
-class ChatTokenizer(Protocol):
-    """The part of a Transformers tokenizer that conversations need."""
-
-    @property
-    def chat_template(self) -> Any:
-        """The template of conversations, in Jinja; empty or None if there is none."""
-        ...
-
-    def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
-        """Return the ids of a text."""
-        ...
-
-    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = False, **options: Any) -> str:
-        """Return the text of ids."""
-        ...
-
-    def apply_chat_template(self, messages: Sequence[dict[str, str]], **options: Any) -> Any:
-        """Return a conversation as text (`tokenize=False`) or as ids."""
-        ...
-
-
 class LanguageModel(Protocol):
     """A model that reads sequences, and its tokenizer.
 
@@ -270,7 +249,7 @@ class LanguageModel(Protocol):
 
     @property
     def tokenizer(self) -> Any:
-        """The model's `ChatTokenizer`."""
+        """The model's tokenizer: `encode`, `decode`, `chat_template` and `apply_chat_template` as in Transformers."""
         ...
 
     @property

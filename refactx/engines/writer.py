@@ -131,7 +131,7 @@ class RowWriter:
         row, right = self._row, 0
         while right < len(guess) and not (row.pending or row.done or self._chooser.decides(row.state)):
             yield from self._choose(logits[right : right + 1])
-            same = _common_length(row.pending, guess[right:])
+            same = common_length(row.pending, guess[right:])
             right, row.pending = right + same, row.pending[same:]
         if not (row.pending or row.done) and self._chooser.decides(row.state):
             self._ahead = guess[right:]
@@ -193,8 +193,12 @@ class RowWriter:
         row.done = self._hooks.is_done(row)
 
 
-def _common_length(some: Sequence[int], others: Sequence[int]) -> int:
-    """Return the length of the longest common prefix."""
+def common_length(some: Sequence[int], others: Sequence[int]) -> int:
+    """Return the length of the longest common prefix.
+
+    >>> common_length([1, 2, 3], [1, 2, 4, 5])
+    2
+    """
     pairs = enumerate(zip(some, others, strict=False))
     return next((at for at, (one, other) in pairs if one != other), min(len(some), len(others)))
 

@@ -107,15 +107,12 @@ def _find_plain_alias(machine: Machine, state: InFact) -> dict[IdPath, InFact]:
         if text.startswith(whole):
             return {path: at}
         for token in at.children.tokens.tolist():
-            if _agree(text + machine.bytes_of(token), whole):
+            grown = text + machine.bytes_of(token)
+            if grown.startswith(whole) or whole.startswith(grown):
                 longer = machine.advance(at, token, 0)
                 if isinstance(longer, InFact):
                     running.append(((*path, token), longer))
     return {}
-
-
-def _agree(one: bytes, other: bytes) -> bool:
-    return one.startswith(other) or other.startswith(one)
 
 
 def _find_holders(machine: Machine, alias: InFact) -> list[tuple[str, str]]:

@@ -95,8 +95,12 @@ def find_anchors(machine: Machine, state: InFact, tokens: FoldedTokens, question
         ends = _walk(machine, state, tokens, {f" <{span.text}".encode(): span for span in spans})
         for span, ids, end in ends:
             found.setdefault((span.start, span.stop), {})[ids] = Anchor(span.start, span.stop, ids, end)
-    whole = [place for place in found if not any(_is_within(place, other) for other in found)]
-    return [anchor for place in sorted(whole) for anchor in found[place].values()]
+    whole = [
+        (start, stop)
+        for start, stop in sorted(found)
+        if not any((start, stop) != other and other[0] <= start and stop <= other[1] for other in found)
+    ]
+    return [anchor for place in whole for anchor in found[place].values()]
 
 
 def fold(text: str) -> str:
@@ -125,10 +129,6 @@ def _ends_of_name(text: bytes) -> Iterator[int]:
         yield name.index(b" (") + 2
     if name.startswith(b"("):
         yield 1
-
-
-def _is_within(place: tuple[int, int], other: tuple[int, int]) -> bool:
-    return place != other and other[0] <= place[0] and place[1] <= other[1]
 
 
 def _spans(question: str, words: Sequence[re.Match[str]]) -> Iterator[_Span]:
