@@ -21,7 +21,7 @@ from refactx.decoding.states import Free, FreeText, State
 from refactx.engines.engine import Engine, LanguageModel, Steps
 from refactx.engines.loading import EngineOptions, load_language_model
 from refactx.engines.scheduler import CHUNK_IDS, Job, Scheduler, run_jobs
-from refactx.engines.writer import GREEDY_SAMPLING, Abilities, Hooks, Row, RowWriter, Sampler
+from refactx.engines.writer import GREEDY_SAMPLING, Capabilities, Hooks, Row, Sampler, TextWriter
 from refactx.eval.questions import choose_questions, read_questions
 from refactx.index.open import open_index
 from refactx.selection.plain import FreeChooser, PlainChooser
@@ -142,14 +142,14 @@ def text_job(engine: Engine, prompt: Sequence[int], tokens: int, machine: Machin
     """Return a job of as many greedy tokens: of free text, or of facts all the way with the machine of an index."""
     state = Free() if machine is None else machine.start(prompt)
     row, length = Row(prompt, state, capacity=len(prompt) + tokens, unread=len(prompt)), len(prompt) + tokens
-    writer = RowWriter(
+    writer = TextWriter(
         row,
         constraint=machine or FreeText(),
         chooser=FactsAllTheWay(machine) if machine else FreeChooser(lambda ids, likeliest: ()),
         picker=Sampler(GREEDY_SAMPLING, machine.allowed if machine else None),
         hooks=Hooks(lambda row: row.length >= length),
         max_length=length,
-        abilities=Abilities(trees=engine.trees, drafts=True),
+        capabilities=Capabilities(trees=engine.trees, drafts=True),
     )
     return Job(steps=writer.write(), begin=lambda: engine.prefill(()))
 

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from transformers import LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
 from transformers.generation.configuration_utils import GenerationMode
 
-from refactx.ask.writer import Ordered, WritingError, WritingOptions, WrittenText
+from refactx.ask.writer import TextRequest, WritingError, WritingOptions, WrittenText
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import FactLimit, FactSource, LineConstraint
 from refactx.decoding.stream import Partial
-from refactx.engines.transformers.generate import ForcedTokens, Grounding, check_ends
+from refactx.engines.transformers.generate import FastForwardGenerate, Grounding, check_ends
 from refactx.engines.transformers.processor import (
     FactLogitsProcessor,
     check_model,
@@ -135,7 +135,7 @@ class GroundedModel:
         kwargs["logits_processor"] = LogitsProcessorList([*(logits_processor or []), processor])
         loop = None
         if self._is_stepwise(kwargs):
-            loop = kwargs["custom_generate"] = ForcedTokens(
+            loop = kwargs["custom_generate"] = FastForwardGenerate(
                 machine=machine,
                 choosers=lambda row: choose_strategy(machine, beams, channels[row] if channels else None),
                 own=processor,
@@ -400,7 +400,7 @@ class GenerateWriter:
     def machine(self) -> Machine | None:
         return None if self._grounded is None else self._grounded.machine
 
-    def write(self, orders: Sequence[Ordered], options: WritingOptions, at_once: int = 1) -> Iterator[WrittenText]:
+    def write(self, orders: Sequence[TextRequest], options: WritingOptions, at_once: int = 1) -> Iterator[WrittenText]:
         if any(order.channel is not None for order in orders):
             at_once = 1  # a batch of a model without an engine chooses no facts by questions
         for first in range(0, len(orders), at_once):
@@ -409,7 +409,7 @@ class GenerateWriter:
             if any(text.is_interrupted for text in texts):
                 return
 
-    def _write_batch(self, orders: Sequence[Ordered], options: WritingOptions) -> list[WrittenText]:
+    def _write_batch(self, orders: Sequence[TextRequest], options: WritingOptions) -> list[WrittenText]:
         started, batch = perf_counter(), self._pad(orders, options)
         interrupt = Interrupt(_stops(options))
         with self._count_passes() as counter:
@@ -439,7 +439,7 @@ class GenerateWriter:
                 raise WritingError(error, texts(so_far.ids, so_far.lengths, so_far.facts, False)) from error
 
     def _generate(
-        self, orders: Sequence[Ordered], batch: "_Padded", options: WritingOptions, interrupt: Interrupt
+        self, orders: Sequence[TextRequest], batch: "_Padded", options: WritingOptions, interrupt: Interrupt
     ) -> tuple[Any, Sequence[int], Sequence[Sequence[Fact]]]:
         """Return ids, int64[rows, length], how many of them each row has without padding, and the facts of each."""
         device, sampling = self._model.model.device, options.sampling
@@ -478,7 +478,7 @@ class GenerateWriter:
             **settings, past_key_values=cache, logits_processor=LogitsProcessorList([processor])
         )
 
-    def _pad(self, orders: Sequence[Ordered], options: WritingOptions) -> "_Padded":
+    def _pad(self, orders: Sequence[TextRequest], options: WritingOptions) -> "_Padded":
         """Return the prompts of a batch, padded after the prefix that all share."""
         prefix = self._prefill(tuple(options.prefix))
         if prefix is not None:

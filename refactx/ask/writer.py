@@ -20,7 +20,16 @@ from refactx.decoding.states import Constraint, FactLimit, FactSource, FreeText,
 from refactx.decoding.stream import Partial
 from refactx.engines.engine import Engine, FactChooser, LanguageModel
 from refactx.engines.scheduler import Job, Scheduler
-from refactx.engines.writer import GREEDY_SAMPLING, Abilities, Hooks, Row, RowWriter, Sampler, Sampling, common_length
+from refactx.engines.writer import (
+    GREEDY_SAMPLING,
+    Capabilities,
+    Hooks,
+    Row,
+    Sampler,
+    Sampling,
+    TextWriter,
+    common_length,
+)
 from refactx.errors import IndexNotFoundError, RefactxError
 from refactx.fact import Fact
 from refactx.selection.beams import FactBeams, choose_strategy
@@ -30,7 +39,7 @@ from refactx.tree.tree import Children
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ordered:
+class TextRequest:
     """A text to write after the ids of a `prompt`: at most `max_new_tokens` ids. `channel`: as in
     `GroundedModel.generate`."""
 
@@ -103,7 +112,7 @@ class Writer(Protocol):
         """The grammar of the facts of the index; None without an index."""
         ...
 
-    def write(self, orders: Sequence[Ordered], options: WritingOptions, at_once: int = 1) -> Iterator[WrittenText]:
+    def write(self, orders: Sequence[TextRequest], options: WritingOptions, at_once: int = 1) -> Iterator[WrittenText]:
         """Write texts, `at_once` at a time. Yield them in order.
 
         After `options.until` has returned True, no other text is begun, and the iteration ends with the last one that
@@ -261,7 +270,7 @@ TREE_IDS = 2500
 """The most ids that the trees of a text are taken to have at a time: candidates with the question after each."""
 
 
-class TextWriter:
+class BatchWriter:
     """A `refactx.ask.writer.Writer` over a model's engine. Threads may share it: their texts are written together.
 
     `queries`: as in `refactx.Machine`; `constraint`: that of the texts, if it is not facts of an index. Raises ModelError
@@ -285,7 +294,7 @@ class TextWriter:
         """The engine's scheduler."""
         return self.shared.scheduler
 
-    def write(self, orders: Sequence[Ordered], options: WritingOptions, at_once: int = 1) -> Iterator[WrittenText]:
+    def write(self, orders: Sequence[TextRequest], options: WritingOptions, at_once: int = 1) -> Iterator[WrittenText]:
         waiting, begun = deque(orders), deque[_Text]()
         try:
             while waiting or begun:
@@ -338,7 +347,7 @@ class TextWriter:
             error.partial = Partial(ids=ids, lengths=tuple(text.row.length for text in texts), facts=facts)
         return WritingError(error, [text.written() for text in texts])
 
-    def _begin(self, order: Ordered, options: WritingOptions, begun: deque["_Text"]) -> None:
+    def _begin(self, order: TextRequest, options: WritingOptions, begun: deque["_Text"]) -> None:
         try:
             text = _Text(self, order, options, self._ends)
         except RefactxError as error:  # its prompt may end in a fact that has to be looked up
@@ -351,7 +360,7 @@ class TextWriter:
 class _Text:
     """A text that is written: its row and its job."""
 
-    def __init__(self, writer: TextWriter, order: Ordered, options: WritingOptions, ends: frozenset[int]) -> None:
+    def __init__(self, writer: BatchWriter, order: TextRequest, options: WritingOptions, ends: frozenset[int]) -> None:
         self._writer, self._order, self._options, self._ends = writer, order, options, ends
         self._is_stopped = False
         prompt, length = order.prompt, len(order.prompt)
@@ -405,14 +414,14 @@ class _Text:
             chooser = FreeChooser(self._line)
         if engine.trees < chooser.needs:
             chooser = chooser.without_trees()
-        writer = RowWriter(
+        writer = TextWriter(
             self.row,
             constraint=self._constraint,
             chooser=chooser,
             picker=Sampler(options.sampling, self._constraint.allowed),
             hooks=Hooks(self._is_done, self._put),
             max_length=self._most,
-            abilities=Abilities(trees=engine.trees, drafts=engine.can_forget),
+            capabilities=Capabilities(trees=engine.trees, drafts=engine.can_forget),
         )
 
         def begin() -> int:

@@ -273,7 +273,7 @@ class LanguageModel(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Reading:
+class ScoreReading:
     """A text that the model has read to its end, and then maybe the ids `ahead`, which are not yet text.
 
     `logits`: float32[1 + len(ahead), vocabulary], after the text and after each of `ahead`; `written`: int64[n], the
@@ -292,14 +292,14 @@ class Reading:
         return len(self.written)
 
 
-class Chosen(NamedTuple):
+class Choice(NamedTuple):
     """The next `ids` of a text; the engine has `read` the first of them (a number), but not all."""
 
     ids: Sequence[int] = ()
     read: int = 0
 
 
-NOTHING = Chosen()
+NOTHING = Choice()
 """The choice to leave the next id to the model."""
 
 
@@ -324,10 +324,10 @@ class FactChooser(Protocol):
         """Return whether it searches for the next ids after `state`: then `choose` can use ids that were read ahead."""
         ...
 
-    def choose(self, state: State, reading: Reading) -> Steps[Chosen]:
+    def choose(self, state: State, reading: ScoreReading) -> Steps[Choice]:
         """Return the next ids of the text; `NOTHING` if the model is to choose the next id.
 
-        If it `decides`, the sequence has afterwards read the text and the first `Chosen.read` ids, but not `ahead`.
+        If it `decides`, the sequence has afterwards read the text and the first `Choice.read` ids, but not `ahead`.
         """
         ...
 
@@ -335,7 +335,7 @@ class FactChooser(Protocol):
         """Return ids that have to follow without a forward pass. `at_fact_end`: the last id completed a fact."""
         ...
 
-    def guess(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Sequence[int]:
+    def draft(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Sequence[int]:
         """Return draft tokens for the text, which the next pass of the model verifies.
 
         `ids`: int64[n], the text so far; `unread`: how many of its last ids that pass reads besides the draft;

@@ -25,7 +25,7 @@ from refactx.errors import RefactxError
 class Job:
     """A text to write.
 
-    `steps`: its requests (`RowWriter.write`); `begin`: called between two passes, returns its sequence in the engine;
+    `steps`: its requests (`TextWriter.write`); `begin`: called between two passes, returns its sequence in the engine;
     `examples`: sequences that have read examples, which the job's trees may continue;
     `end`: called with its sequence when the text has ended; `room`: the most ids that it may need in the engine, besides
     what it shares with others.

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.decoding.states import Constraint, Free, InFact, InTerminator, State
-from refactx.engines.engine import FactChooser, Feed, Forget, Logits, Reading, Steps, TreeReading
+from refactx.engines.engine import FactChooser, Feed, Forget, Logits, ScoreReading, Steps, TreeReading
 from refactx.tree.tree import Tokens
 
 
@@ -71,7 +71,7 @@ class Hooks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Abilities:
+class Capabilities:
     """What the engine can do for a row. `trees`: how it reads trees; `drafts`: whether draft tokens can be taken back,
     and do not make a pass longer for other rows."""
 
@@ -79,7 +79,7 @@ class Abilities:
     drafts: bool
 
 
-class RowWriter:
+class TextWriter:
     """The writing of one row, which ends at `max_length` ids or when `hooks` say so."""
 
     def __init__(
@@ -91,10 +91,10 @@ class RowWriter:
         picker: Picker,
         hooks: Hooks,
         max_length: int,
-        abilities: Abilities,
+        capabilities: Capabilities,
     ) -> None:
         self._row, self._constraint, self._chooser, self._picker = row, constraint, chooser, picker
-        self._hooks, self._max_length, self._abilities = hooks, max_length, abilities
+        self._hooks, self._max_length, self._capabilities = hooks, max_length, capabilities
         self._ahead: list[int] = []  # the ids that the model has read after the text, for a chooser that decides
 
     def write(self, logits: Logits | None = None) -> Steps[None]:
@@ -108,50 +108,50 @@ class RowWriter:
                 yield from self._choose(logits)
             if row.done:
                 return
-            guess = self._guess()
+            draft = self._draft()
             pending, row.pending = row.pending, []
-            logits = yield Feed(pending + guess, last=len(guess) + 1)
-            if guess:
-                logits = yield from self._check(guess, logits)
+            logits = yield Feed(pending + draft, last=len(draft) + 1)
+            if draft:
+                logits = yield from self._check(draft, logits)
 
-    def _guess(self) -> list[int]:
+    def _draft(self) -> list[int]:
         row = self._row
-        if not self._abilities.drafts:
+        if not self._capabilities.drafts:
             return []
-        guess = self._chooser.guess(row.state, row.written, len(row.pending), self._picker.greedy)
-        return list(guess[: max(0, self._max_length - row.length - 1)])
+        draft = self._chooser.draft(row.state, row.written, len(row.pending), self._picker.greedy)
+        return list(draft[: max(0, self._max_length - row.length - 1)])
 
-    def _check(self, guess: list[int], logits: Logits) -> Steps[Logits | None]:
-        """Choose id by id as long as the guess (the draft tokens) is right.
+    def _check(self, draft: list[int], logits: Logits) -> Steps[Logits | None]:
+        """Choose id by id as long as the draft is right.
 
-        `logits`: those before the guess and after each of its ids. The engine forgets the wrong rest of the guess,
+        `logits`: those before the draft and after each of its ids. The engine forgets the wrong rest of the draft,
         unless the chooser decides what follows, since that can use it. Returns the logits after the last id of the text
         that the model has read, and after each id of the rest if that is kept; None if there are pending ids.
         """
         row, right = self._row, 0
-        while right < len(guess) and not (row.pending or row.done or self._chooser.decides(row.state)):
+        while right < len(draft) and not (row.pending or row.done or self._chooser.decides(row.state)):
             yield from self._choose(logits[right : right + 1])
-            same = common_length(row.pending, guess[right:])
+            same = common_length(row.pending, draft[right:])
             right, row.pending = right + same, row.pending[same:]
         if not (row.pending or row.done) and self._chooser.decides(row.state):
-            self._ahead = guess[right:]
+            self._ahead = draft[right:]
             return logits[right:]
         if row.done and not row.pending:  # the last id must not be in the cache: whoever continues the text feeds it
             right -= 1
-            row.pending = guess[right : right + 1]
-        if right < len(guess):
-            yield Forget(len(guess) - right)
+            row.pending = draft[right : right + 1]
+        if right < len(draft):
+            yield Forget(len(draft) - right)
         return None if row.pending else logits[right : right + 1]
 
     def _choose(self, logits: Logits) -> Steps[None]:
         """Append the next id of the row, all of which the model has read, and the forced ids after it."""
         row = self._row
         ahead, self._ahead = tuple(self._ahead), []
-        reading = Reading(
+        reading = ScoreReading(
             logits=logits,
             written=row.written,
             room=self._max_length - row.length,
-            trees=self._abilities.trees,
+            trees=self._capabilities.trees,
             ahead=ahead,
         )
         chosen = yield from self._chooser.choose(row.state, reading)

@@ -18,7 +18,7 @@ from refactx.entity_ids import inverse_numbers, numbers_of
 from refactx.errors import CorruptIndexError, IndexNotFoundError
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Fact, Link, LinkedFact, split_fact, verbalise, written_part
 from refactx.index.names import FIRST_KEY, LITERAL_KINDS, Named, find_names, find_numbers, unpack_block
-from refactx.index.source import IndexSource, LivingSnapshot, Patience, SegmentSource, Snapshot
+from refactx.index.source import IndexSource, RefreshedSnapshot, SegmentSource, Snapshot, StandbyWait
 from refactx.postgres.entry import CatalogueEntry
 from refactx.tokenizer import FactTokenizer
 from refactx.tree.bulk import EntryMatrix, changed, from_matrix, surviving
@@ -203,7 +203,7 @@ class Index:
         self.terminator: str = self.entry.terminator
         self.fingerprint: str = self.entry.fingerprint
         self.tokenizer_name: str = self.entry.tokenizer
-        self._living = LivingSnapshot(source, cache_bytes)
+        self._living = RefreshedSnapshot(source, cache_bytes)
         if tokenizer is None:
             self._load_tokenizer = source.prepare_tokenizer()
         else:
@@ -252,13 +252,15 @@ class Index:
         """
         return self._living.refresh()
 
-    def renew(self, stale: Snapshot, error: IndexNotFoundError, patience: Patience | None = None) -> Patience | None:
+    def renew(
+        self, stale: Snapshot, error: IndexNotFoundError, standby_wait: StandbyWait | None = None
+    ) -> StandbyWait | None:
         """Continue with the index as it is now, after reading `stale` has raised `error`.
 
-        Raise it if nothing has changed, unless a standby may be behind: then wait, with the `patience` that the last
+        Raise it if nothing has changed, unless a standby may be behind: then wait, with the `standby_wait` that the last
         call returned.
         """
-        return self._living.renew(stale, error, patience)
+        return self._living.renew(stale, error, standby_wait)
 
     def children(self, prefix: Sequence[int]) -> Children:
         """Return the continuations of `prefix`, the token ids after the trigger.
@@ -269,13 +271,13 @@ class Index:
         Raises CorruptIndexError, which names index and row, if a row is damaged; DatabaseError if PostgreSQL cannot be
         reached for longer than the limits allow; IndexNotFoundError if the index was dropped or replaced.
         """
-        patience = None
+        standby_wait = None
         while True:
             snapshot = self._living.now
             try:
                 return snapshot.tree.children(prefix)
             except IndexNotFoundError as error:  # a segment's table is gone: the index was compacted, or dropped
-                patience = self._living.renew(snapshot, error, patience)
+                standby_wait = self._living.renew(snapshot, error, standby_wait)
 
     def __len__(self) -> int:
         return self.facts
@@ -312,7 +314,7 @@ class Index:
         after the last fact with the index as it is then. Raises as `children` does.
         """
         last: TokenIds | None = None
-        patience = None
+        standby_wait = None
         while True:
             snapshot = self._living.now
             try:
@@ -321,7 +323,7 @@ class Index:
                     yield fact_of(tokens, self.tokenizer, self.terminator, self.name)
                 return
             except IndexNotFoundError as error:
-                patience = self._living.renew(snapshot, error, patience)
+                standby_wait = self._living.renew(snapshot, error, standby_wait)
 
     def links(self, fact: Fact) -> LinkedFact:
         """Return the parts of a fact with their ids, if the knowledge base has them.
@@ -404,13 +406,13 @@ class Index:
 
     def _of_name_tables(self, read: Callable[[tuple[int, ...]], Value]) -> Value:
         """Call `read` with the numbers of the name tables; if one of them is gone, call it again with the new ones."""
-        patience = None
+        standby_wait = None
         while True:
             snapshot = self._living.now
             try:
                 return read(snapshot.name_tables)
             except IndexNotFoundError as error:
-                patience = self._living.renew(snapshot, error, patience)
+                standby_wait = self._living.renew(snapshot, error, standby_wait)
 
     def unpack_names(self, key: bytes, block: bytes) -> dict[str, Named]:
         """Return all names of a block. Raises CorruptIndexError if it is damaged."""

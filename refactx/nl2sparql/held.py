@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.ask.chat import Message, conversation_ids, without_control
-from refactx.ask.writer import Ordered, TextWriter, WritingError, WritingOptions
+from refactx.ask.writer import BatchWriter, TextRequest, WritingError, WritingOptions
 from refactx.decoding.states import Constraint
 from refactx.engines.engine import LanguageModel
 from refactx.errors import InputError, ModelError
@@ -162,7 +162,7 @@ class HeldTextModel:
             )
         self._model, self._cancelled = model, cancelled
         self._grammar = PackGrammar(pack, model.token_bytes)
-        self._writer = TextWriter(model, constraint=self._grammar)
+        self._writer = BatchWriter(model, constraint=self._grammar)
 
     def generate(self, messages: Sequence[Message], max_new_tokens: int) -> str:
         """Return the query that the model writes after a conversation, greedily, on one line.
@@ -178,7 +178,7 @@ class HeldTextModel:
                 f"question and prompt have {len(ids)} tokens, but the model takes at most {room}: give a larger --context, or "
                 "fewer examples"
             )
-        order = Ordered(
+        order = TextRequest(
             prompt=ids, max_new_tokens=max_new_tokens if room is None else min(max_new_tokens, room - len(ids))
         )
         options = WritingOptions(

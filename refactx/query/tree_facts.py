@@ -175,7 +175,7 @@ class TreeFacts:
     def _parts(self, prefix: Path) -> Iterator[Path]:
         """Yield the ids of each object below a prefix. After a compaction, continue with the index as it is then."""
         last: Path = ()
-        patience = None
+        standby_wait = None
         while True:
             snapshot = self._index.snapshot
             try:
@@ -185,17 +185,17 @@ class TreeFacts:
                         last = part
                 return
             except IndexNotFoundError as error:
-                patience = self._index.renew(snapshot, error, patience)
+                standby_wait = self._index.renew(snapshot, error, standby_wait)
 
     def _with_segments(self, read: Callable[[Segments], Value]) -> Value:
         """Call `read` with the segments of the index; after a compaction, again with those of then."""
-        patience = None
+        standby_wait = None
         while True:
             snapshot = self._index.snapshot
             try:
                 return read(snapshot.signed_trees)
             except IndexNotFoundError as error:
-                patience = self._index.renew(snapshot, error, patience)
+                standby_wait = self._index.renew(snapshot, error, standby_wait)
 
     def _completions(self, text: str) -> Iterator[tuple[str, int]]:
         return completions(self._index, self._units.tokenizer, text)

@@ -22,13 +22,13 @@ from refactx.decoding.machine import Machine
 from refactx.decoding.states import Closing, Dead, Free, InFact, InQuery, InTerminator, State
 from refactx.engines.engine import (
     NOTHING,
-    Chosen,
+    Choice,
     FactChooser,
     IdPath,
     KeepPath,
     Logits,
     OpenTree,
-    Reading,
+    ScoreReading,
     Steps,
     TreeReading,
 )
@@ -40,7 +40,7 @@ from refactx.tree.tree import NO_TOKENS, Tokens
 
 _Node = tuple[IdPath, State]
 
-MOST_GUESSED = 64
+MOST_DRAFTED = 64
 """The most ids of the last search's paths that the first pass of a search reads. For facts of one subject, 48 to 128
 take the same time."""
 
@@ -101,7 +101,7 @@ class FoundFact:
 def search_fact(
     machine: Machine,
     state: InFact | InTerminator,
-    reading: Reading,
+    reading: ScoreReading,
     options: FactBeams,
     earlier: Sequence[IdPath] = (),
 ) -> Steps[FoundFact]:
@@ -116,7 +116,7 @@ def search_fact(
 class _Search:
     """The search for one fact."""
 
-    def __init__(self, machine: Machine, reading: Reading, options: FactBeams) -> None:
+    def __init__(self, machine: Machine, reading: ScoreReading, options: FactBeams) -> None:
         self._machine, self._reading, self._options = machine, reading, options
         self._room, self._position = reading.room, reading.position
         self._tree, self._has_read = -1, {reading.ahead[:n] for n in range(len(reading.ahead) + 1)}
@@ -131,12 +131,12 @@ class _Search:
         known = [((), state), *along]
         self._learn(known, self._reading.logits[: len(known)])
         along = self._nodes_along(state, earlier)
-        guessed = [node for node in along if node[0] not in self._has_read][:MOST_GUESSED]
+        drafted = [node for node in along if node[0] not in self._has_read][:MOST_DRAFTED]
         paths: list[IdPath] = []
         while True:
             while any(self._waits(hypothesis) for hypothesis in running):
-                yield from self._read(self._to_read(running), guessed)
-                guessed = []
+                yield from self._read(self._to_read(running), drafted)
+                drafted = []
             grown, finished = self._grow(running)
             for hypothesis in finished:
                 self._finish(hypothesis)
@@ -222,9 +222,9 @@ class _Search:
             running, _ = self._grow([hypothesis for hypothesis in running if not self._waits(hypothesis)])
         return wanted[: self._options.beams]
 
-    def _read(self, hypotheses: Sequence[_Hypothesis], guessed: Sequence[_Node]) -> Steps[None]:
-        """Read guessed paths, and the unread ids of hypotheses with the forced tokens after them."""
-        nodes = dict(guessed)
+    def _read(self, hypotheses: Sequence[_Hypothesis], drafted: Sequence[_Node]) -> Steps[None]:
+        """Read paths that may follow, and the unread ids of hypotheses with the forced tokens after them."""
+        nodes = dict(drafted)
         for hypothesis in hypotheses:
             unread = self._unread(hypothesis)
             nodes |= {path: state for path, state in unread.items() if path not in nodes}
@@ -297,12 +297,12 @@ class BeamChooser:
     def decides(self, state: State) -> bool:
         return isinstance(state, InFact | InTerminator)
 
-    def choose(self, state: State, reading: Reading) -> Steps[Chosen]:
+    def choose(self, state: State, reading: ScoreReading) -> Steps[Choice]:
         if not isinstance(state, InFact | InTerminator):
             return NOTHING
         found = yield from search_fact(self._machine, state, reading, self._options, self._earlier)
         self._earlier = found.paths
-        return Chosen(found.ids, found.read)
+        return Choice(found.ids, found.read)
 
     def following(self, state: State, at_fact_end: bool) -> Steps[Sequence[int]]:
         """Return the forced id after the last fact that a limit allows, or in a query; the search writes those of facts."""
@@ -310,7 +310,7 @@ class BeamChooser:
         return () if token is None else (token,)
         yield
 
-    def guess(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Sequence[int]:
+    def draft(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Sequence[int]:
         if isinstance(state, InFact):  # the first pass of the search reads this id anyway
             token = self._machine.forced(state)
             return () if token is None else (token,)

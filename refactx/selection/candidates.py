@@ -16,7 +16,7 @@ from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact
 from refactx.engines.engine import IdPath, Logits, Steps
 from refactx.fact import ALIAS, ALIAS_OF, split_fact, unit
-from refactx.selection.scores import Continuations, log_softmax
+from refactx.selection.scores import ScoredContinuations, log_softmax
 
 SHARED_BY = 20
 """The most entities of an alias that are looked up, each by a walk through the tree; the first ones in the order of
@@ -27,7 +27,7 @@ as many properties are followed, since one with an unlikely beginning may have n
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Namesake:
+class NamedEntity:
     """An entity that a name may mean.
 
     `ids`: those of its name, up to the closing bracket; `state`: that after them; `share`: its part of the facts of all
@@ -41,14 +41,14 @@ class Namesake:
     alias: str = ""
 
 
-def namesakes(machine: Machine, start: InFact, ids: IdPath, state: InFact, most: int) -> list[Namesake]:
+def entities_of_name(machine: Machine, start: InFact, ids: IdPath, state: InFact, most: int) -> list[NamedEntity]:
     """Return at most `most` of the entities that the name written by `ids` may mean, those with most facts first.
 
     `start`: the state before the ids, in a subject; `state`: that after them, within the parenthesis that tells
-    namesakes apart, or after the whole name.
+    entities of one name apart, or after the whole name.
     """
     if b">" in machine.text_of(state.prefix):
-        return [Namesake(ids=ids, state=state, share=1.0)]
+        return [NamedEntity(ids=ids, state=state, share=1.0)]
     names = dict(walk_by_facts(machine, state, WIDER * most, lambda text: b">" in text))
     plain = _find_plain_alias(machine, state)
     aliases = {path: end for path, end in names.items() if _is_alias(machine, end)} | plain
@@ -69,7 +69,7 @@ def namesakes(machine: Machine, start: InFact, ids: IdPath, state: InFact, most:
         total += sum(end.children.total for path, end in meant.items() if path[: len(ids)] != ids)
     best = sorted(found.items(), key=lambda one: -one[1].children.total)[:most]
     return [
-        Namesake(ids=path, state=end, share=end.children.total / total, alias=alias_of.get(path, ""))
+        NamedEntity(ids=path, state=end, share=end.children.total / total, alias=alias_of.get(path, ""))
         for path, end in best
     ]
 
@@ -134,13 +134,13 @@ def _ids_of_name(machine: Machine, start: InFact, name: str) -> IdPath:
 
 @dataclass(frozen=True, slots=True)
 class SubjectLimits:
-    """Limits on the subjects: at most `names` names, and `namesakes` subjects of each, those with most facts.
+    """Limits on the subjects: at most `names` names, and `entities` subjects of each, those with most facts.
 
     `unlikely`: leave out names whose log-probability is this much below the likeliest name's.
     """
 
     names: int = 6
-    namesakes: int = 3
+    entities: int = 3
     unlikely: float = 9.0
 
 
@@ -191,7 +191,7 @@ class _NameStart:
 
 
 def find_subjects(
-    machine: Machine, state: InFact, position: int, continuations: Continuations, limits: SubjectLimits
+    machine: Machine, state: InFact, position: int, continuations: ScoredContinuations, limits: SubjectLimits
 ) -> Steps[list[Subject]]:
     """Return the candidates for the subject, those of the likeliest names first.
 
@@ -200,7 +200,7 @@ def find_subjects(
     """
     found: list[Subject] = []
     for name in (yield from _find_names(machine, state, position, continuations, limits)):
-        for one in namesakes(machine, state, name.ids, name.state, limits.namesakes):
+        for one in entities_of_name(machine, state, name.ids, name.state, limits.entities):
             found.append(Subject(ids=one.ids, state=one.state, own=name.own, share=one.share, alias=one.alias))
     return found
 
@@ -209,7 +209,7 @@ def find_properties(
     machine: Machine,
     subjects: Sequence[Subject],
     position: int,
-    continuations: Continuations,
+    continuations: ScoredContinuations,
     *,
     most: int,
     unlikely: float,
@@ -249,9 +249,9 @@ def find_properties(
 
 
 def _find_names(
-    machine: Machine, state: InFact, position: int, continuations: Continuations, limits: SubjectLimits
+    machine: Machine, state: InFact, position: int, continuations: ScoredContinuations, limits: SubjectLimits
 ) -> Steps[list[_NameStart]]:
-    """Return the likeliest names, up to the closing bracket, or to the parenthesis that tells namesakes apart.
+    """Return the likeliest names, up to the closing bracket, or to the parenthesis that tells entities of one name apart.
 
     Log-probabilities are over the whole vocabulary. So a name is unlikely if its beginning is good but the tree has
     only bad continuations of that.

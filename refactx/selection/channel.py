@@ -24,14 +24,14 @@ from numpy.typing import NDArray
 
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Free, InFact, State
-from refactx.engines.engine import Chosen, FactChooser, IdPath, Reading, Steps, TreeReading
+from refactx.engines.engine import Choice, FactChooser, IdPath, ScoreReading, Steps, TreeReading
 from refactx.fact import DESCRIPTIONS
 from refactx.query.answered import AnsweredQuery
 from refactx.selection.answer_lines import AnswerLines
 from refactx.selection.candidates import Property, Subject, SubjectLimits, find_properties, find_subjects
 from refactx.selection.plain import PlainChooser, draft_tokens, end_of_fact
 from refactx.selection.query_answers import TELLS, QueryAnswers
-from refactx.selection.scores import Continuations, QuestionScore, fact_so_far, no_fact
+from refactx.selection.scores import QuestionScore, ScoredContinuations, fact_so_far, no_fact
 
 MOST_EARLIER = 64
 """The most paths of the last choice that the first pass of the next one reads: in vain if that has another subject."""
@@ -136,20 +136,20 @@ class Channel:
             return False
         return machine.text_of(state.prefix).partition(b">")[2].strip() in (b"", b"<")
 
-    def choose(self, machine: Machine, state: InFact, reading: Reading) -> Steps[Chosen]:
+    def choose(self, machine: Machine, state: InFact, reading: ScoreReading) -> Steps[Choice]:
         """Return the next ids after a state that the channel `decides`: a subject with a property, or a property.
 
         Empty if there are no candidates, so that the model chooses the next id.
         """
         begin = len(state.prefix)
         earlier = dict.fromkeys(path[begin:] for path in self._earlier if path[:begin] == state.prefix)
-        continuations = Continuations.of(reading, [path for path in earlier if path][:MOST_EARLIER])
+        continuations = ScoredContinuations.of(reading, [path for path in earlier if path][:MOST_EARLIER])
         chosen = yield from self._choose_path(machine, state, reading, continuations)
         self._earlier = [(*state.prefix, *path) for path in continuations.asked]
-        return Chosen(chosen, (yield from continuations.keep(chosen[:-1])))
+        return Choice(chosen, (yield from continuations.keep(chosen[:-1])))
 
     def _choose_path(
-        self, machine: Machine, state: InFact, reading: Reading, continuations: Continuations
+        self, machine: Machine, state: InFact, reading: ScoreReading, continuations: ScoredContinuations
     ) -> Steps[IdPath]:
         weights = self._options
         exhausted = self.lines.exhausted(machine, state.facts)
@@ -172,8 +172,8 @@ class Channel:
         machine: Machine,
         meant: Sequence[_Meant],
         exhausted: Mapping[IdPath, int],
-        reading: Reading,
-        continuations: Continuations,
+        reading: ScoreReading,
+        continuations: ScoredContinuations,
     ) -> Steps[IdPath]:
         """Return the ids of the best subject with its best property; of the first subject alone if there is no property.
 
@@ -281,18 +281,18 @@ class ChannelChooser:
     def decides(self, state: State) -> bool:
         return self._channel.decides(self._machine, state)
 
-    def choose(self, state: State, reading: Reading) -> Steps[Chosen]:
+    def choose(self, state: State, reading: ScoreReading) -> Steps[Choice]:
         has_begun, self._has_begun, self._trees = self._has_begun, True, reading.trees
         if self._queries is not None and not has_begun and isinstance(state, Free):
             whole = yield from self._queries.begin(self._machine, reading.trees)
             if whole:
-                return Chosen(whole)
+                return Choice(whole)
         if isinstance(state, InFact) and self.decides(state):
             return (yield from self._channel.choose(self._machine, state, reading))
         line = self._channel.lines.next_line(self._machine, state, reading.logits[0])
         if self._queries is not None and isinstance(state, Free) and self._channel.lines.is_answer(self._machine, line):
             line = self._queries.objects(self._machine, state) or line
-        return Chosen(line)
+        return Choice(line)
 
     def following(self, state: State, at_fact_end: bool) -> Steps[Sequence[int]]:
         """Return the forced id, or the ids that the channel writes at the end of a fact and after it."""
@@ -306,25 +306,25 @@ class ChannelChooser:
         lines = self._channel.lines
         return (lines.after_fact if at_fact_end else lines.end_of_fact)(self._machine, state)
 
-    def guess(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Sequence[int]:
+    def draft(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Sequence[int]:
         if not greedy:
             return ()
         answer = self._channel.lines.draft(self._machine, state, ids)[:LONGEST_ANSWER]
-        guess = answer or draft_tokens(self._machine, state, ids, unread) or end_of_fact(self._machine, state, ids)
-        return self._cut_at_choice(state, list(guess), len(ids))
+        draft = answer or draft_tokens(self._machine, state, ids, unread) or end_of_fact(self._machine, state, ids)
+        return self._cut_at_choice(state, list(draft), len(ids))
 
-    def _cut_at_choice(self, state: State, guess: list[int], position: int) -> list[int]:
+    def _cut_at_choice(self, state: State, draft: list[int], position: int) -> list[int]:
         """Return draft tokens up to the first state that the channel decides, and the usual id after it.
 
         After an id within a fact that the channel does not decide, the draft is not cut.
         """
-        for count in range(len(guess) + 1):
+        for count in range(len(draft) + 1):
             if isinstance(state, InFact) and self.decides(state):
-                return guess[:count] + usual_id(state)
-            if count == len(guess) or not isinstance(state, Free):
+                return draft[:count] + usual_id(state)
+            if count == len(draft) or not isinstance(state, Free):
                 break
-            state = self._machine.advance(state, guess[count], position + count)
-        return guess
+            state = self._machine.advance(state, draft[count], position + count)
+        return draft
 
 
 def usual_id(state: InFact) -> list[int]:

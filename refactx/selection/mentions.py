@@ -19,10 +19,10 @@ from refactx.engines.engine import IdPath
 from refactx.query.fact_set import FactSet
 from refactx.query.values import bare_name
 from refactx.query.walk import HEADS, OPERATORS, Head, Operator
-from refactx.selection.candidates import Namesake, namesakes
+from refactx.selection.candidates import NamedEntity, entities_of_name
 
 WORDS = 8
-"""The most words of an anchor."""
+"""The most words of a mention span."""
 
 _WORD = re.compile(r"[^\W_]+")
 _INITIAL = re.compile(r"(?<=\b\w)(?![\w.'’])")
@@ -30,12 +30,12 @@ _PLURAL = (("ies", "y"), ("es", ""), ("s", ""))
 
 
 @dataclass(frozen=True, slots=True)
-class Anchor:
+class MentionSpan:
     """A name of the tree that stands in a question.
 
     `start`, `stop`: the half-open range of its characters in the question; `ids`: those of the name after the state
-    that it was looked for from, up to its closing bracket or to the parenthesis that tells namesakes apart (the last one
-    may have text beyond that); `state`: that after them.
+    that it was looked for from, up to its closing bracket or to the parenthesis that tells entities of one name
+    apart (the last one may have text beyond that); `state`: that after them.
     """
 
     start: int
@@ -83,24 +83,24 @@ class _Span:
     text: str
 
 
-def find_anchors(machine: Machine, state: InFact, tokens: FoldedTokens, question: str) -> list[Anchor]:
-    """Return the anchors of a question: names that begin a fact after `state`, the longest of each place in it.
+def find_mention_spans(machine: Machine, state: InFact, tokens: FoldedTokens, question: str) -> list[MentionSpan]:
+    """Return the mention spans of a question: names that begin a fact after `state`, the longest of each place in it.
 
     A name is left out within a longer one. A plural finds the singular too.
     """
-    found: dict[tuple[int, int], dict[IdPath, Anchor]] = {}
+    found: dict[tuple[int, int], dict[IdPath, MentionSpan]] = {}
     words = list(_WORD.finditer(question))
     for first in range(len(words)):
         spans = list(_spans(question, words[first : first + WORDS]))
         ends = _walk(machine, state, tokens, {f" <{span.text}".encode(): span for span in spans})
         for span, ids, end in ends:
-            found.setdefault((span.start, span.stop), {})[ids] = Anchor(span.start, span.stop, ids, end)
+            found.setdefault((span.start, span.stop), {})[ids] = MentionSpan(span.start, span.stop, ids, end)
     whole = [
         (start, stop)
         for start, stop in sorted(found)
         if not any((start, stop) != other and other[0] <= start and stop <= other[1] for other in found)
     ]
-    return [anchor for place in whole for anchor in found[place].values()]
+    return [one for place in whole for one in found[place].values()]
 
 
 def fold(text: str) -> str:
@@ -265,7 +265,7 @@ def numbers_of(question: str) -> list[tuple[int, int, str]]:
     return [(one.start(), one.end(), one.group().replace(",", "")) for one in _NUMBER.finditer(question)]
 
 
-NAMESAKES = 3
+MOST_ENTITIES = 3
 """The most entities of a name, those with most facts."""
 
 
@@ -302,18 +302,18 @@ def find_mentions(machine: Machine, facts: FactSet, tokens: FoldedTokens, words:
     """Return what a question names. Properties are predicates, not entities: few questions are about them."""
     question, found = question.replace("_", " "), dict[tuple[int, int, str], Mention]()
     start = machine.begin(0)
-    named = defaultdict[tuple[int, int, str], list[list[Namesake]]](
+    named = defaultdict[tuple[int, int, str], list[list[NamedEntity]]](
         list
     )  # by place and name: a name may end in many ids
-    for anchor in find_anchors(machine, start, tokens, question):
-        if not words.is_function(question[anchor.start : anchor.stop]):
-            some = namesakes(machine, start, anchor.ids, anchor.state, NAMESAKES)
-            written = _name_of(machine, anchor.state).partition(" (")[0]
-            named[anchor.start, anchor.stop, written] += [some] if some else []
+    for span in find_mention_spans(machine, start, tokens, question):
+        if not words.is_function(question[span.start : span.stop]):
+            some = entities_of_name(machine, start, span.ids, span.state, MOST_ENTITIES)
+            written = _name_of(machine, span.state).partition(" (")[0]
+            named[span.start, span.stop, written] += [some] if some else []
     for (begin, end, _), ways in named.items():
         total = sum(some[0].state.children.total / some[0].share for some in ways)
         best = sorted((one for some in ways for one in some), key=lambda one: -one.state.children.total)
-        for one in best[:NAMESAKES]:
+        for one in best[:MOST_ENTITIES]:
             name = _name_of(machine, one.state)
             mention = Mention(begin, end, name, one.alias or bare_name(name), one.state.children.total / total)
             known = found.setdefault((begin, end, name), mention)

@@ -1,6 +1,6 @@
 """Choosers that leave facts to the model: its next id among those that are allowed, and free text.
 
-They append forced tokens, and guess draft tokens from what a text repeats: an answer repeats the fact that proves it, a
+They append forced tokens, and draft tokens from what a text repeats: an answer repeats the fact that proves it, a
 fact the subject of the last one, and a small model its examples. The model reads the draft in one pass with the ids that
 it has to read anyway, and an id counts only if the model would have chosen it, so the text does not change (Saxena,
 Prompt Lookup Decoding, 2023; Leviathan et al., arXiv 2211.17192).
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Constraint, Free, InFact, State
-from refactx.engines.engine import NOTHING, Chosen, IdPath, Reading, Steps, TreeReading
+from refactx.engines.engine import NOTHING, Choice, IdPath, ScoreReading, Steps, TreeReading
 
 MATCHED, MATCHED_IN_SHORT_PASS = 3, 5
 """How many of the latest ids have to match earlier ones; and how many in a pass of at most `SHORT_PASS` ids besides the
@@ -113,7 +113,7 @@ class PlainChooser:
     def decides(self, state: State) -> bool:
         return False
 
-    def choose(self, state: State, reading: Reading) -> Steps[Chosen]:
+    def choose(self, state: State, reading: ScoreReading) -> Steps[Choice]:
         return NOTHING
         yield
 
@@ -122,7 +122,7 @@ class PlainChooser:
         return () if token is None else (token,)
         yield
 
-    def guess(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Sequence[int]:
+    def draft(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Sequence[int]:
         if not greedy:
             return ()
         if not isinstance(self._constraint, Machine):
@@ -150,14 +150,14 @@ class FreeChooser:
     def decides(self, state: State) -> bool:
         return False
 
-    def choose(self, state: State, reading: Reading) -> Steps[Chosen]:
+    def choose(self, state: State, reading: ScoreReading) -> Steps[Choice]:
         line = self._line(reading.written, int(reading.logits[0].argmax()))
-        return Chosen(line) if line else NOTHING
+        return Choice(line) if line else NOTHING
         yield
 
     def following(self, state: State, at_fact_end: bool) -> Steps[Sequence[int]]:
         return ()
         yield
 
-    def guess(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Sequence[int]:
+    def draft(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Sequence[int]:
         return ()

@@ -48,11 +48,11 @@ class TestLines:
             ("hello\n", ""),
         ],
     )
-    def test_guess_the_answer_from_where_it_is(self, text: str, following: str) -> None:
+    def test_drafts_are_the_answer_from_where_it_is(self, text: str, following: str) -> None:
         assert self.draft(text) == following
         assert not self.draft(text, marker="")
 
-    def test_guess_the_unknown_answer_if_no_fact_answers(self) -> None:
+    def test_drafts_are_the_unknown_answer_if_no_fact_answers(self) -> None:
         assert self.draft(self.ANN, evidence=3.9) == "Answer: no"
         assert self.draft(self.ANN, evidence=4.1) == "Answer: b; c"
 

@@ -14,7 +14,7 @@ from transformers import LogitsProcessor, LogitsProcessorList
 from refactx.ask.grounded import GroundedModel, ground
 from refactx.decoding.machine import Machine
 from refactx.engines.scheduler import Job, Scheduler
-from refactx.engines.writer import Abilities, Hooks, Row, RowWriter, Sampler, Sampling
+from refactx.engines.writer import Capabilities, Hooks, Row, Sampler, Sampling, TextWriter
 from refactx.errors import ModelError
 from refactx.query.decoding import QueryGrammar
 from refactx.query.denote import denote
@@ -113,14 +113,14 @@ def test_any_engine_writes_them(temperature: float, seed: int) -> None:
         ids = machine.source.tokenizer.encode(prompt)
         row = Row(ids, machine.run(ids, len(ids)), capacity=200, unread=len(ids))
         rows.append(row)
-        writer = RowWriter(
+        writer = TextWriter(
             row,
             constraint=machine,
             chooser=PlainChooser(machine),
             picker=Sampler(Sampling(temperature=temperature, seed=seed), machine.allowed),
             hooks=Hooks(lambda row: row.length >= 200 or len(machine.queries(row.written.tolist(), len(ids))) > 0),
             max_length=200,
-            abilities=Abilities(trees=engine.trees, drafts=engine.can_forget),
+            capabilities=Capabilities(trees=engine.trees, drafts=engine.can_forget),
         )
         return Job(steps=writer.write(), begin=lambda: engine.prefill(()))
 

@@ -31,7 +31,7 @@ from refactx.engines.scheduler import Job, Scheduler, run_jobs
 from refactx.engines.transformers.engine import PackedEngine, to_numpy
 from refactx.engines.transformers.processor import FactLogitsProcessor, ProcessedPicker, can_skip_ids
 from refactx.engines.transformers.rows import RowsEngine, can_feed_chunks, count_cached, cut_inputs, takes_masks
-from refactx.engines.writer import Abilities, Hooks, Row, RowWriter
+from refactx.engines.writer import Capabilities, Hooks, Row, TextWriter
 from refactx.errors import ModelError
 
 _ROW_WISE = (MaxLengthCriteria, EosTokenCriteria, MaxTimeCriteria, StopStringCriteria)
@@ -83,7 +83,7 @@ class _Call:
         return len(self.ids)
 
 
-class ForcedTokens:
+class FastForwardGenerate:
     """The writing of texts over one index, for one `generate` call.
 
     `choosers`: makes the chooser of each row, given its number; `own`: the logits processor that this replaces; others
@@ -185,7 +185,9 @@ class ForcedTokens:
         choosers: Sequence[FactChooser],
     ) -> list[Job]:
         """Return the jobs that write the rows."""
-        abilities = Abilities(trees=engine.trees, drafts=engine.can_forget and (call.rows == 1 or not engine.pads))
+        capabilities = Capabilities(
+            trees=engine.trees, drafts=engine.can_forget and (call.rows == 1 or not engine.pads)
+        )
         hooks = Hooks(lambda row: self._is_done(row, call.criteria), self._put)
         read: dict[IdPath, int] = {}  # the sequences that have read examples, which rows share
         jobs: list[Job] = []
@@ -199,14 +201,14 @@ class ForcedTokens:
                 rows=call.rows,
                 device=call.ids.device,
             )
-            writer = RowWriter(
+            writer = TextWriter(
                 row,
                 constraint=self._machine,
                 chooser=chooser,
                 picker=picker,
                 hooks=hooks,
                 max_length=call.config.max_length,
-                abilities=abilities,
+                capabilities=capabilities,
             )
             for examples in chooser.examples:
                 if examples not in read:

@@ -8,7 +8,7 @@ from typing import Any
 from refactx.decoding.machine import Machine
 from refactx.engines.engine import Engine, FactChooser, Logits
 from refactx.engines.scheduler import Job, Scheduler
-from refactx.engines.writer import Abilities, Hooks, Row, RowWriter
+from refactx.engines.writer import Capabilities, Hooks, Row, TextWriter
 from refactx.selection.beams import BeamChooser, FactBeams
 from refactx.selection.channel import Channel, ChannelChooser, ChannelOptions
 from refactx.selection.plain import PlainChooser
@@ -109,14 +109,14 @@ class Writing:
         self.sequence = -1
         machine = MACHINE.over(Source(children))
         chooser = choose() if choose else CHOOSERS[text.mode](machine)
-        writer = RowWriter(
+        writer = TextWriter(
             self.row,
             constraint=machine,
             chooser=chooser if engine.trees >= chooser.needs else chooser.without_trees(),
             picker=Greedy(),
             hooks=Hooks(lambda row: row.length >= text.end or is_done(row), on_token),
             max_length=max(LENGTH, text.end),
-            abilities=Abilities(trees=engine.trees, drafts=drafts and engine.can_forget),
+            capabilities=Capabilities(trees=engine.trees, drafts=drafts and engine.can_forget),
         )
 
         def begin() -> int:
