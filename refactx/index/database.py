@@ -8,7 +8,7 @@ from typing import Any, TypeGuard, TypeVar
 import zstandard
 
 from refactx.errors import CorruptIndexError, DatabaseError, IndexNotFoundError, RefactxError
-from refactx.index.names import ReadBlocks, read_blocks, rows_of_table
+from refactx.index.names import ReadBlocks
 from refactx.index.source import Segment, SegmentSource, Snapshot, StandbyWait, tree_of
 from refactx.postgres.catalogue import find_hubs, stored_tokenizer
 from refactx.postgres.connections import BoundedConnection, Server
@@ -24,6 +24,14 @@ Value = TypeVar("Value")
 HELD_FACTS = 65_536
 """The most facts in the segments whose rows are read when the index is opened: a megabyte. An index of a million facts
 changes by some 10,000 a day."""
+
+
+# An entry is in the last block whose key is not greater than its own. A block that several share is sent once. The
+# second parameter keeps blocks of ids, which come first, from a name that is before all blocks of names.
+_BLOCKS = """SELECT DISTINCT ON (found.key) found.key, found.block FROM unnest(%b::bytea[]) AS wanted (key)
+CROSS JOIN LATERAL (
+    SELECT key, block FROM refactx.names_{} AS n WHERE n.key <= wanted.key AND n.key >= %b ORDER BY n.key DESC LIMIT 1
+) AS found"""
 
 
 class DatabaseSource:
@@ -120,7 +128,9 @@ class DatabaseSource:
 
         def read(connection: BoundedConnection) -> list[tuple[bytes, bytes]]:
             self._confirm(connection, table)
-            return rows_of_table(connection, table, first)
+            statement = f"SELECT key, block FROM refactx.names_{table} WHERE key >= %b ORDER BY key".encode()
+            rows: list[tuple[bytes, bytes]] = connection.execute(statement, [first], binary=True).fetchall()
+            return rows
 
         return self.database.retry_unlimited(read, self.entry.name, server=self._server)
 
@@ -136,11 +146,11 @@ class DatabaseSource:
 
     def _find_names(self, connection: BoundedConnection, find: Callable[[ReadBlocks], Value]) -> Value:
         if connection.server is None or not connection.server.is_pooled:
-            return find(partial(read_blocks, connection))
+            return find(partial(_read_blocks, connection))
 
         def read(table: int, keys: list[bytes], first: bytes) -> Mapping[bytes, bytes]:
             self._confirm(connection, table)
-            return read_blocks(connection, table, keys, first)
+            return _read_blocks(connection, table, keys, first)
 
         with connection.transaction():  # a pooler does not change the server within one
             return find(read)
@@ -194,3 +204,10 @@ class DatabaseSource:
 
 def _is_stored(rows: SegmentSource) -> TypeGuard[SegmentRows]:
     return isinstance(rows, SegmentRows)
+
+
+def _read_blocks(connection: BoundedConnection, table: int, keys: list[bytes], first: bytes) -> dict[bytes, bytes]:
+    """Return the blocks in which the entries of keys would be; only rows from the key `first` on."""
+    statement = _BLOCKS.format(table).encode()
+    rows: list[tuple[bytes, bytes]] = connection.execute(statement, [keys, first], binary=True).fetchall()
+    return dict(rows)

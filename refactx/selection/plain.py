@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import Constraint, Free, InFact, State
+from refactx.decoding.states import Constraint, Free, FreeText, InFact, State
 from refactx.engines.engine import NOTHING, Choice, IdPath, ScoreReading, Steps, TreeReading
 
 MATCHED, MATCHED_IN_SHORT_PASS = 3, 5
@@ -135,28 +135,16 @@ Line = Callable[[NDArray[np.int64], int], Sequence[int]]
 next id; empty if the model is to choose."""
 
 
-class FreeChooser:
-    """A `refactx.engines.engine.FactChooser` for text without facts. `line`: returns the line that has to follow."""
-
-    needs = TreeReading.NONE
-    examples: Sequence[IdPath] = ()
+class FreeChooser(PlainChooser):
+    """A chooser for text without facts. `line`: returns the line that has to follow."""
 
     def __init__(self, line: Line) -> None:
+        super().__init__(FreeText())
         self._line = line
-
-    def without_trees(self) -> "FreeChooser":
-        return self
-
-    def decides(self, state: State) -> bool:
-        return False
 
     def choose(self, state: State, reading: ScoreReading) -> Steps[Choice]:
         line = self._line(reading.written, int(reading.logits[0].argmax()))
         return Choice(line) if line else NOTHING
-        yield
-
-    def following(self, state: State, at_fact_end: bool) -> Steps[Sequence[int]]:
-        return ()
         yield
 
     def draft(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Sequence[int]:
