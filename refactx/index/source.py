@@ -7,7 +7,7 @@ reader continues with its snapshot until a table is gone, and then opens a new o
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -210,15 +210,25 @@ class RefreshedSnapshot:
             self.now = fresh
             return True
 
-    def renew(self, stale: Snapshot, error: IndexNotFoundError, standby_wait: StandbyWait | None) -> StandbyWait | None:
-        """Take the snapshot anew, since a table of `stale` is gone, or another server answers.
+    def read(self, read: Callable[[Snapshot], Value]) -> Value:
+        """Return `read(snapshot)`; if a table of the snapshot is gone, read again with a new one."""
+        return next(self.stream(lambda snapshot: (read(snapshot),)))
 
-        Raise `error` if that changes nothing, unless the server that answered may be behind: then wait, with the
-        `standby_wait` that the last call returned.
+    def stream(self, read: Callable[[Snapshot], Iterable[Value]]) -> Iterator[Value]:
+        """Yield what `read(snapshot)` yields. If a table of the snapshot is gone, since the index was compacted, or if
+        another server answers, call `read` again with a new one: it has to leave out what it has yielded.
+
+        Raises IndexNotFoundError if there is nothing new, unless the server that answered may be behind: then wait.
         """
-        if self.now is stale and not self.refresh() and self.now is stale:
-            standby_wait = standby_wait or self._source.standby_wait()
-            if standby_wait is None:
-                raise error
-            standby_wait.wait()
-        return standby_wait
+        standby_wait: StandbyWait | None = None
+        while True:
+            stale = self.now
+            try:
+                yield from read(stale)
+                return
+            except IndexNotFoundError:
+                if self.now is stale and not self.refresh() and self.now is stale:
+                    standby_wait = standby_wait or self._source.standby_wait()
+                    if standby_wait is None:
+                        raise
+                    standby_wait.wait()
