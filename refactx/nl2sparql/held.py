@@ -35,7 +35,7 @@ def grammar_of(pack: Pack) -> str:
     """Return the grammar of a pack, in llguidance's dialect of Lark. Prefixes are declared as the pack has them, or not."""
     properties, terms = names_of(pack)
     open_names = [f"/{prefix}:[A-Za-z0-9_][A-Za-z0-9_-]{{0,60}}/" for prefix in open_prefixes(pack)]
-    rules = (files("refactx.nl2sparql.held") / "sparql11.lark").read_text(encoding="utf-8")
+    rules = (files("refactx.nl2sparql") / "sparql11.lark").read_text(encoding="utf-8")
     names = {
         "DECLARED": [f"{prefix}: <{iri}>" for prefix, iri in pack.prefixes.items()],
         "PROPERTY": properties,
