@@ -17,15 +17,14 @@ from bench.__main__ import show
 from refactx.ask.answer import Answer
 from refactx.ask.asker import Asker
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import Free, State
+from refactx.decoding.states import Free, FreeText, State
 from refactx.engines.engine import Engine, LanguageModel, Steps
 from refactx.engines.loading import EngineOptions, load_language_model
 from refactx.engines.scheduler import CHUNK_IDS, Job, Scheduler, run_jobs
-from refactx.engines.writer import GREEDY_SAMPLING, Abilities, Hooks, Row, RowWriter, Sampler
+from refactx.engines.writer import GREEDY_SAMPLING, Capabilities, Hooks, Row, Sampler, TextWriter
 from refactx.eval.questions import choose_questions, read_questions
 from refactx.index.open import open_index
-from refactx.selection.plain import FREE, FreeChooser, FreeGrammar, PlainChooser
-from refactx.tree.tree import OFF_TREE
+from refactx.selection.plain import FreeChooser, PlainChooser
 
 PROMPT = "Here are facts, one a line.\nFact:"
 AT_ONCE = 16
@@ -141,19 +140,18 @@ def newcomer(model: LanguageModel, index: Any, others: int, length: int = 600) -
 
 def text_job(engine: Engine, prompt: Sequence[int], tokens: int, machine: Machine | None = None) -> Job:
     """Return a job of as many greedy tokens: of free text, or of facts all the way with the machine of an index."""
-    state = FREE if machine is None else machine.run(prompt, len(prompt))
+    state = Free() if machine is None else machine.start(prompt)
     row, length = Row(prompt, state, capacity=len(prompt) + tokens, unread=len(prompt)), len(prompt) + tokens
-    writer = RowWriter(
+    writer = TextWriter(
         row,
-        grammar=machine or FreeGrammar(),
+        constraint=machine or FreeText(),
         chooser=FactsAllTheWay(machine) if machine else FreeChooser(lambda ids, likeliest: ()),
         picker=Sampler(GREEDY_SAMPLING, machine.allowed if machine else None),
         hooks=Hooks(lambda row: row.length >= length),
         max_length=length,
-        abilities=Abilities(trees=engine.trees, drafts=True),
+        capabilities=Capabilities(trees=engine.trees, drafts=True),
     )
-    children = machine.source.children if machine else (lambda prefix: OFF_TREE)
-    return Job(steps=writer.write(), begin=lambda: engine.prefill(()), children=children)
+    return Job(steps=writer.write(), begin=lambda: engine.prefill(()))
 
 
 def engine_of(model: LanguageModel) -> Engine:

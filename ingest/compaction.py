@@ -23,7 +23,7 @@ from refactx.ingest.segment.cutting import DEFAULT_SHAPE, KeyedRow, Shape
 from refactx.ingest.work import DEFAULT_RESOURCES, Resources, index_change
 from refactx.postgres.catalogue import copy_rows
 from refactx.postgres.database import Database
-from refactx.postgres.entry import IndexMark, read_mark
+from refactx.postgres.entry import IndexVersion, read_mark
 from refactx.postgres.locks import PATIENCE, Connection
 from refactx.postgres.writing import (
     add_name_table,
@@ -197,7 +197,7 @@ def _drop_repeated(entries: Iterator[tuple[Key, int, Value]]) -> Iterator[tuple[
         last = key
 
 
-def _note(segments: int, facts: int, before: IndexMark, after: IndexMark) -> dict[str, Any]:
+def _note(segments: int, facts: int, before: IndexVersion, after: IndexVersion) -> dict[str, Any]:
     """Return what the account of an index says of a compaction."""
     created = datetime.now(UTC).isoformat(timespec="seconds")
     marks = {"before": before.to_json(), "after": after.to_json()}

@@ -5,7 +5,7 @@
 | `Asker`, `Prompt`, `Example`, `Generation`, `Answer` | questions and how they are asked; options; what comes of one |
 | `load_prompt`, `check_prompt`, `final_answer` | prompts by name, their check against an index, the answer in a text |
 | `GroundedModel`, `ground` | a model whose `generate` writes only facts of an index |
-| `TextWriter`, `Ordered`, `WritingOptions`, `WrittenText`, `WritingError` | many texts over one engine |
+| `BatchWriter`, `TextRequest`, `WritingOptions`, `WrittenText`, `WritingError` | many texts over one engine |
 """
 
 from typing import TYPE_CHECKING
@@ -18,10 +18,20 @@ if TYPE_CHECKING:
     from refactx.ask.grounded import GroundedModel, ground
     from refactx.ask.prompt import GREEDY, Example, Generation, Prompt, check_prompt, load_prompt
     from refactx.ask.queries import QueryChoice
-    from refactx.ask.writer import Ordered, TextWriter, WritingError, WritingOptions, WrittenText
+    from refactx.ask.writer import BatchWriter, TextRequest, WritingError, WritingOptions, WrittenText
 
-__all__ = ["GREEDY", "Answer", "Asker", "Example", "Generation", "GroundedModel", "Ordered", "Prompt", "QueryChoice"]
-__all__ += ["TextWriter", "WritingError", "WritingOptions", "WrittenText", "check_prompt", "final_answer", "ground"]
+__all__ = [
+    "GREEDY",
+    "Answer",
+    "Asker",
+    "Example",
+    "Generation",
+    "GroundedModel",
+    "Prompt",
+    "QueryChoice",
+    "TextRequest",
+]
+__all__ += ["BatchWriter", "WritingError", "WritingOptions", "WrittenText", "check_prompt", "final_answer", "ground"]
 __all__ += ["load_prompt"]
 __getattr__ = lazy_exports(
     __name__,
@@ -31,6 +41,6 @@ __getattr__ = lazy_exports(
         "grounded": "GroundedModel ground",
         "prompt": "GREEDY Example Generation Prompt check_prompt load_prompt",
         "queries": "QueryChoice",
-        "writer": "Ordered TextWriter WritingError WritingOptions WrittenText",
+        "writer": "BatchWriter TextRequest WritingError WritingOptions WrittenText",
     },
 )

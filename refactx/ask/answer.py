@@ -1,7 +1,7 @@
-"""The answer of a model to a question, and its form as JSON.
+"""The answer of a model to a question, its form as JSON, and the line with which a text without one continues.
 
-Free text that would end without an answer continues with the line of the answer. Text with facts does so by its
-channel, and otherwise the model without the constraint would be compared by unfinished texts.
+Free text that would end without an answer continues with the line of the answer. Text with facts does so by its channel;
+without that, the model without the constraint would be compared by unfinished texts.
 """
 
 import re

@@ -15,7 +15,7 @@ import numpy as np
 from refactx.ask.answer import Answer, AnswerLine, FinishReason, RepeatedAnswer, final_answer, unlinked
 from refactx.ask.prompt import GREEDY, Example, Generation, Prompt, load_prompt
 from refactx.ask.queries import QueryChoice, choose_query
-from refactx.ask.writer import Ordered, TextWriter, Writer, WritingError, WritingOptions, WrittenText
+from refactx.ask.writer import BatchWriter, TextRequest, Writer, WritingError, WritingOptions, WrittenText
 from refactx.decoding.states import FactSource, check_open
 from refactx.decoding.stream import FactStream, Partial, TextPiece
 from refactx.engines.engine import LanguageModel
@@ -207,7 +207,7 @@ class Asker:
         self._lock, self._generates = Lock(), cast("Writer | None", None)
         self._inputs = PromptInputs(tokenizer, self._prompt, self._model.room)
         self._channels = None if index is None else Channels(index, self._prompt, self._model.ends)
-        self._writer = self._beam_writer if self._model.engine is None else TextWriter(self._model, index)
+        self._writer = self._beam_writer if self._model.engine is None else BatchWriter(self._model, index)
 
     def stream(self, on_piece: Callable[[TextPiece], object], free: bool = False) -> FactStream:
         """Return a streamer for one call of `ask`, which calls `on_piece` with pieces of text and of facts.
@@ -333,7 +333,7 @@ class Asker:
             after_facts=marker,
         )
         orders = [
-            Ordered(
+            TextRequest(
                 prompt=one.ids,
                 max_new_tokens=self._inputs.limit(one, options.max_new_tokens),
                 channel=self._channels.of(one.question, options.tells)

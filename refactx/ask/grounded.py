@@ -1,4 +1,7 @@
-"""A model whose `generate` writes only facts of the index: with forced tokens, or by the logits processor."""
+"""A model of Transformers whose `generate` writes only facts of the index, and the writer that calls it.
+
+Greedy and sampled text is written with forced tokens, other modes of `generate` by the logits processor.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,11 +18,11 @@ from numpy.typing import NDArray
 from transformers import LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
 from transformers.generation.configuration_utils import GenerationMode
 
-from refactx.ask.writer import Ordered, WritingError, WritingOptions, WrittenText
+from refactx.ask.writer import TextRequest, WritingError, WritingOptions, WrittenText
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import FactLimit, FactSource, SecondGrammar
+from refactx.decoding.states import FactLimit, FactSource, LineConstraint
 from refactx.decoding.stream import Partial
-from refactx.engines.transformers.generate import ForcedTokens, Grounding, check_ends
+from refactx.engines.transformers.generate import FastForwardGenerate, Grounding, check_ends
 from refactx.engines.transformers.processor import (
     FactLogitsProcessor,
     check_model,
@@ -59,12 +62,14 @@ class GroundedModel:
     Raises as `ground` does.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, index: FactSource, *, queries: bool | SecondGrammar = False) -> None:
+    def __init__(
+        self, model: Any, tokenizer: Any, index: FactSource, *, queries: bool | LineConstraint[Any] = False
+    ) -> None:
         check_tokenizer(index, tokenizer)
         check_model(model, tokenizer, index.tokenizer.plain_size)
         grammar = queries if not isinstance(queries, bool) else None
         if queries is True:  # they need more of an index than facts do: an open `refactx.Index`
-            grammar = QueryGrammar(TreeFacts(cast(Any, index)))
+            grammar = QueryGrammar(TreeFacts(cast(Any, index)), index)
         self._model, self._machine, self._padding = model, Machine(index, grammar), padding_of(tokenizer)
 
     def __getattr__(self, name: str) -> Any:
@@ -104,66 +109,49 @@ class GroundedModel:
         Greedy decoding and sampling append forced tokens without a forward pass (`refactx.engines.writer`); other modes
         run Transformers' own loops. The output has an attribute `grounding`, which `facts` reads.
 
-        `fact_beams`: search each fact with this many beams (`FactBeams` has more options).
-        `channel`: choose facts by the question (`refactx.selection.channel`), without fact beams; for several rows, give
-        one for each.
-        `prefix`: the result of `prefill` for the beginning of all rows. `max_facts`: after this many facts, a row
-        continues with `after_facts` on a line of its own, and it ends if it begins another fact.
+        `fact_beams`: search each fact with this many beams (`FactBeams` has more options). `channel`: choose facts by the
+        question (`refactx.selection.channel`), without fact beams; for several rows, give one for each. `prefix`: the
+        result of `prefill` for the beginning of all rows. `max_facts`: after this many facts, a row continues with
+        `after_facts` on a line of its own, and it ends if it begins another fact.
 
         Raises InputError for options that exclude each other, such as fact beams with `num_beams`, for `inputs_embeds`
         without the `input_ids` of the same positions, and for rows that do not begin with the prefix; ModelError for
         fact beams or a prefix with an encoder-decoder model, and beams that would end within a fact; RefactxError for
         continuous batching. Errors of the index have the output so far as `partial`.
         """
-        if len(args) > 1:
-            raise InputError("generate() takes two positional arguments: give logits_processor and the rest by name")
-        kwargs["generation_config"] = args[0] if args else kwargs.pop("generation_config", None)
-        _refuse_continuous_batching(kwargs)
+        _take_config(args, kwargs)
         prompt = inputs if inputs is not None else kwargs.get("input_ids")
-        length = None if prompt is None or self._is_encoder_decoder else int(prompt.shape[1])
         _check_prompt(prompt, kwargs.get("inputs_embeds"), rows_of(self._model))
-        copies = self._setting("num_return_sequences", kwargs) or 1
-        rows = 0 if prompt is None else len(prompt) * copies
         beams = FactBeams(fact_beams) if isinstance(fact_beams, int) else fact_beams
         channels = [channel] if isinstance(channel, Channel) else list(channel or ())
-        keeps_cache = kwargs.get("past_key_values") is not None or self._setting("return_dict_in_generate", kwargs)
-        self._check_search(rows, beams, channels, prefix)
-        if rows > 1 and (beams or channels) and (kwargs.get("streamer") is not None or keeps_cache):
-            raise InputError(
-                "fact beams or channels over several rows were given with streamer, past_key_values or "
-                "return_dict_in_generate: leave these out, or give one row at a time"
-            )
+        keeps = kwargs.get("past_key_values") is not None or bool(self._setting("return_dict_in_generate", kwargs))
+        rows = 0 if prompt is None else len(prompt) * (self._setting("num_return_sequences", kwargs) or 1)
+        self._check_search(rows, beams, channels, prefix, keeps=keeps or kwargs.get("streamer") is not None)
         if prefix is not None:
             self._add_prefix(prefix, prompt, kwargs)
         machine = self._machine if max_facts is None else self._limited(max_facts, after_facts, kwargs)
+        length = None if prompt is None or self._is_encoder_decoder else int(prompt.shape[1])
         processor = FactLogitsProcessor.of(machine, self._padding, prompt_length=length)
         kwargs["logits_processor"] = LogitsProcessorList([*(logits_processor or []), processor])
         loop = None
         if self._is_stepwise(kwargs):
-            loop = kwargs["custom_generate"] = ForcedTokens(
+            loop = kwargs["custom_generate"] = FastForwardGenerate(
                 machine=machine,
                 choosers=lambda row: choose_strategy(machine, beams, channels[row] if channels else None),
                 own=processor,
                 padding=self._padding,
                 prompt_length=length,
                 streamer=kwargs.get("streamer"),
-                keeps_cache=bool(keeps_cache),
-            )
-        elif beams is not None or channels:
-            raise InputError(
-                "fact beams and channels need greedy or sampled text: leave out num_beams and other modes; in place of "
-                "stop_strings and tokenizer, give stopping_criteria=[StopStringCriteria(tokenizer, ...)]"
+                keeps_cache=keeps,
             )
         else:
-            check_ends(machine, self._setting("eos_token_id", kwargs))
+            _check_other_mode(machine, self._setting("eos_token_id", kwargs), beams is not None or bool(channels))
         out = self._model.generate(inputs, **kwargs)
         grounding = None if loop is None else loop.grounding
         length = processor.prompt_length if length is None else length
         if grounding is None and length is not None:
             grounding = Grounding(self._machine.source, length)
-        if grounding is not None:
-            grounding.attach(out)
-        return out
+        return out if grounding is None else grounding.attach(out)
 
     def prefill(self, input_ids: Any) -> Prefix:
         """Compute the beginning that prompts share, int64[1, length], for any number of calls `generate(prefix=...)`.
@@ -217,7 +205,7 @@ class GroundedModel:
         return bool(getattr(self._model.config, "is_encoder_decoder", False))
 
     def _check_search(
-        self, rows: int, beams: FactBeams | None, channels: Sequence[Channel], prefix: Prefix | None
+        self, rows: int, beams: FactBeams | None, channels: Sequence[Channel], prefix: Prefix | None, *, keeps: bool
     ) -> None:
         if channels and beams is not None:
             raise InputError("channels and fact beams were both given: leave one out, since both choose the facts")
@@ -229,6 +217,11 @@ class GroundedModel:
         if self._is_encoder_decoder and (beams is not None or prefix is not None):
             name = type(self._model).__name__
             raise ModelError(f"fact beams and a prefix need a decoder-only model, which {name} is not: leave them out")
+        if rows > 1 and (beams or channels) and keeps:
+            raise InputError(
+                "fact beams or channels over several rows were given with streamer, past_key_values or "
+                "return_dict_in_generate: leave these out, or give one row at a time"
+            )
 
     def _setting(self, name: str, kwargs: dict[str, Any]) -> Any:
         """Return a setting of this call: from its arguments, its generation config or the model's."""
@@ -272,11 +265,13 @@ class GroundedModel:
             kwargs["past_key_values"] = cache
 
 
-def ground(model: Any, tokenizer: Any, index: FactSource, *, queries: bool | SecondGrammar = False) -> GroundedModel:
+def ground(
+    model: Any, tokenizer: Any, index: FactSource, *, queries: bool | LineConstraint[Any] = False
+) -> GroundedModel:
     """Wrap a language model of Transformers so that its `generate` writes only facts of the index after a trigger.
 
     `tokenizer`: the model's, a fast one. `queries`: after `Query:`, it writes only queries that the index can answer;
-    they need an index that `refactx.open_index` returned. Or another grammar of queries, `refactx.sparql.SparqlGrammar`.
+    they need an index that `refactx.open_index` returned. Or another constraint of lines, `refactx.sparql.SparqlGrammar`.
 
         grounded = refactx.ground(model, tokenizer, index, queries=True)
 
@@ -301,8 +296,21 @@ def _check_prompt(ids: Any, embeddings: Any, rows: int) -> None:
         )
 
 
-def _refuse_continuous_batching(kwargs: dict[str, Any]) -> None:
-    config = kwargs["generation_config"]
+def _check_other_mode(machine: Machine, ends: Any, searches: bool) -> None:
+    """Raise InputError or ModelError for what Transformers' own loops cannot do. `searches`: with beams or channels."""
+    if searches:
+        raise InputError(
+            "fact beams and channels need greedy or sampled text: leave out num_beams and other modes; in place of "
+            "stop_strings and tokenizer, give stopping_criteria=[StopStringCriteria(tokenizer, ...)]"
+        )
+    check_ends(machine, ends)
+
+
+def _take_config(args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Enter the generation config among the arguments by name. Raise RefactxError for one of continuous batching."""
+    if len(args) > 1:
+        raise InputError("generate() takes two positional arguments: give logits_processor and the rest by name")
+    config = kwargs["generation_config"] = args[0] if args else kwargs.pop("generation_config", None)
     if "paged" in (kwargs.get("cache_implementation"), getattr(config, "cache_implementation", None)):
         raise RefactxError(_NO_CONTINUOUS_BATCHING)
 
@@ -392,7 +400,7 @@ class GenerateWriter:
     def machine(self) -> Machine | None:
         return None if self._grounded is None else self._grounded.machine
 
-    def write(self, orders: Sequence[Ordered], options: WritingOptions, at_once: int = 1) -> Iterator[WrittenText]:
+    def write(self, orders: Sequence[TextRequest], options: WritingOptions, at_once: int = 1) -> Iterator[WrittenText]:
         if any(order.channel is not None for order in orders):
             at_once = 1  # a batch of a model without an engine chooses no facts by questions
         for first in range(0, len(orders), at_once):
@@ -401,7 +409,7 @@ class GenerateWriter:
             if any(text.is_interrupted for text in texts):
                 return
 
-    def _write_batch(self, orders: Sequence[Ordered], options: WritingOptions) -> list[WrittenText]:
+    def _write_batch(self, orders: Sequence[TextRequest], options: WritingOptions) -> list[WrittenText]:
         started, batch = perf_counter(), self._pad(orders, options)
         interrupt = Interrupt(_stops(options))
         with self._count_passes() as counter:
@@ -431,7 +439,7 @@ class GenerateWriter:
                 raise WritingError(error, texts(so_far.ids, so_far.lengths, so_far.facts, False)) from error
 
     def _generate(
-        self, orders: Sequence[Ordered], batch: "_Padded", options: WritingOptions, interrupt: Interrupt
+        self, orders: Sequence[TextRequest], batch: "_Padded", options: WritingOptions, interrupt: Interrupt
     ) -> tuple[Any, Sequence[int], Sequence[Sequence[Fact]]]:
         """Return ids, int64[rows, length], how many of them each row has without padding, and the facts of each."""
         device, sampling = self._model.model.device, options.sampling
@@ -470,7 +478,7 @@ class GenerateWriter:
             **settings, past_key_values=cache, logits_processor=LogitsProcessorList([processor])
         )
 
-    def _pad(self, orders: Sequence[Ordered], options: WritingOptions) -> "_Padded":
+    def _pad(self, orders: Sequence[TextRequest], options: WritingOptions) -> "_Padded":
         """Return the prompts of a batch, padded after the prefix that all share."""
         prefix = self._prefill(tuple(options.prefix))
         if prefix is not None:

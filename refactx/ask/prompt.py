@@ -38,7 +38,7 @@ class Prompt:
     these, that of the index; `marker`: the text before the final answer; `unknown`: the answer without proof. For
     `refactx.selection.channel`: `channel`, facts with questions that they answer, one a line; `asks`, the text between
     the two; `tells`, how much likelier, in nats, a fact or query has to make the question than none does, for the answer
-    not to be `unknown`. For `refactx.choosing.queries`: `queries`, queries with questions, written like `channel`;
+    not to be `unknown`. For `refactx.selection.queries`: `queries`, queries with questions, written like `channel`;
     `words`, what tells them apart. Without both, questions are answered with facts alone.
     """
 

@@ -123,7 +123,7 @@ def _run(
     engine, found = shared.scheduler.engine, list[QueryChoice]()
 
     def search() -> Steps[None]:
-        asked = yield from queries.search(machine, engine.trees)
+        asked = queries.search(machine, engine.trees)
         candidates: dict[Any, Candidate] = {}
         for head in queries.heads:
             for one in (yield from asked.candidates(head)):
@@ -144,7 +144,7 @@ def _run(
         shared.make_room()
         return engine.prefill(())
 
-    job = Job(steps=search(), begin=begin, children=machine.source.children, room=TREE_IDS)
+    job = Job(steps=search(), begin=begin, room=TREE_IDS)
     if cancelled is not None:
         job.cancelled = cancelled
     run_jobs(shared.scheduler, [job])

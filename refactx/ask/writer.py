@@ -1,4 +1,9 @@
-"""The writer of texts over an engine: a text is a job of its scheduler."""
+"""The writer of texts over an engine, and the sequences that texts share.
+
+A text is a job of the engine's scheduler. It sees the index as it was when the text began (`PinnedSource`). Prefixes and
+examples of prompts are read once for all texts (`SharedEngine`), and what was read of a conversation is kept for its next
+turn.
+"""
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -11,21 +16,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import FactLimit, FactSource, InFact, InQuery, InTerminator, SecondGrammar
+from refactx.decoding.states import Constraint, FactLimit, FactSource, FreeText, LineConstraint
 from refactx.decoding.stream import Partial
 from refactx.engines.engine import Engine, FactChooser, LanguageModel
 from refactx.engines.scheduler import Job, Scheduler
-from refactx.engines.writer import GREEDY_SAMPLING, Abilities, Grammar, Hooks, Row, RowWriter, Sampler, Sampling
+from refactx.engines.writer import (
+    GREEDY_SAMPLING,
+    Capabilities,
+    Hooks,
+    Row,
+    Sampler,
+    Sampling,
+    TextWriter,
+    common_length,
+)
 from refactx.errors import IndexNotFoundError, RefactxError
 from refactx.fact import Fact
 from refactx.selection.beams import FactBeams, choose_strategy
 from refactx.selection.channel import Channel
-from refactx.selection.plain import FREE, FreeChooser, FreeGrammar
-from refactx.tree.tree import OFF_TREE, Children
+from refactx.selection.plain import FreeChooser, PlainChooser
+from refactx.tree.tree import Children
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ordered:
+class TextRequest:
     """A text to write after the ids of a `prompt`: at most `max_new_tokens` ids. `channel`: as in
     `GroundedModel.generate`."""
 
@@ -98,7 +112,7 @@ class Writer(Protocol):
         """The grammar of the facts of the index; None without an index."""
         ...
 
-    def write(self, orders: Sequence[Ordered], options: WritingOptions, at_once: int = 1) -> Iterator[WrittenText]:
+    def write(self, orders: Sequence[TextRequest], options: WritingOptions, at_once: int = 1) -> Iterator[WrittenText]:
         """Write texts, `at_once` at a time. Yield them in order.
 
         After `options.until` has returned True, no other text is begun, and the iteration ends with the last one that
@@ -107,26 +121,27 @@ class Writer(Protocol):
         ...
 
 
-def pinned(source: FactSource) -> Callable[[Sequence[int]], Children]:
-    """Return `children` of a source at this moment. Of an index, that is its snapshot.
+class PinnedSource:
+    """A source of facts as it is at this moment. Of an index, that is its snapshot.
 
     So a fact that is forgotten while a text writes it does not break the text. If the index is compacted, the tables of
     its snapshot are gone, and the text continues with the index as it is then.
     """
-    snapshot: Any = getattr(source, "snapshot", None)
 
-    def children(prefix: Sequence[int]) -> Children:
-        nonlocal snapshot
-        if snapshot is None:
-            return source.children(prefix)
-        try:
-            found: Children = snapshot.tree.children(prefix)
-        except IndexNotFoundError:
-            snapshot = None  # gone for good: each lookup in it would be a query that fails
-            return source.children(prefix)
-        return found
+    def __init__(self, source: FactSource) -> None:
+        self._source, self._snapshot = source, getattr(source, "snapshot", None)
+        self.tokenizer, self.trigger, self.terminator = source.tokenizer, source.trigger, source.terminator
 
-    return children
+    def children(self, prefix: Sequence[int]) -> Children:
+        """Return the continuations of `prefix` (token ids) in the tree."""
+        if self._snapshot is not None:
+            try:
+                found: Children = self._snapshot.tree.children(prefix)
+            except IndexNotFoundError:
+                self._snapshot = None  # gone for good: each lookup in it would be a query that fails
+            else:
+                return found
+        return self._source.children(prefix)
 
 
 MOST_SHARED = 8
@@ -179,7 +194,7 @@ class SharedEngine:
         """
         engine, near, most = self.scheduler.engine, None, LEAST_KEPT - 1
         for kept in self._kept:
-            if (common := min(_common(kept, ids), len(ids) - 1)) > most:
+            if (common := min(common_length(kept, ids), len(ids) - 1)) > most:
                 near, most = kept, common
         if near is None:
             self.make_room()
@@ -251,37 +266,35 @@ def share(model: LanguageModel) -> SharedEngine:
         return _engines[model]
 
 
-def _common(some: Sequence[int], others: Sequence[int]) -> int:
-    """Return the length of the longest common prefix.
-
-    >>> _common([1, 2, 3], [1, 2, 4, 5])
-    2
-    """
-    length = min(len(some), len(others))
-    differs = np.flatnonzero(np.asarray(some[:length]) != np.asarray(others[:length]))
-    return int(differs[0]) if differs.size else length
-
-
 TREE_IDS = 2500
 """The most ids that the trees of a text are taken to have at a time: candidates with the question after each."""
 
 
-class TextWriter:
+class BatchWriter:
     """A `refactx.ask.writer.Writer` over a model's engine. Threads may share it: their texts are written together.
 
-    `queries`: a second grammar for the index. Raises ModelError as `refactx.Machine` does.
+    `queries`: as in `refactx.Machine`; `constraint`: that of the texts, if it is not facts of an index. Raises ModelError
+    as `refactx.Machine` does.
     """
 
-    def __init__(self, model: LanguageModel, index: FactSource | None, *, queries: SecondGrammar | None = None) -> None:
+    def __init__(
+        self,
+        model: LanguageModel,
+        index: FactSource | None = None,
+        *,
+        queries: LineConstraint[Any] | None = None,
+        constraint: Constraint[Any] | None = None,
+    ) -> None:
         self._ends, self.shared = frozenset(model.ends), share(model)
         self.machine = None if index is None else Machine(index, queries)
+        self.constraint = constraint if self.machine is None else self.machine
 
     @property
     def scheduler(self) -> Scheduler:
         """The engine's scheduler."""
         return self.shared.scheduler
 
-    def write(self, orders: Sequence[Ordered], options: WritingOptions, at_once: int = 1) -> Iterator[WrittenText]:
+    def write(self, orders: Sequence[TextRequest], options: WritingOptions, at_once: int = 1) -> Iterator[WrittenText]:
         waiting, begun = deque(orders), deque[_Text]()
         try:
             while waiting or begun:
@@ -334,7 +347,7 @@ class TextWriter:
             error.partial = Partial(ids=ids, lengths=tuple(text.row.length for text in texts), facts=facts)
         return WritingError(error, [text.written() for text in texts])
 
-    def _begin(self, order: Ordered, options: WritingOptions, begun: deque["_Text"]) -> None:
+    def _begin(self, order: TextRequest, options: WritingOptions, begun: deque["_Text"]) -> None:
         try:
             text = _Text(self, order, options, self._ends)
         except RefactxError as error:  # its prompt may end in a fact that has to be looked up
@@ -347,20 +360,24 @@ class TextWriter:
 class _Text:
     """A text that is written: its row and its job."""
 
-    def __init__(self, writer: TextWriter, order: Ordered, options: WritingOptions, ends: frozenset[int]) -> None:
+    def __init__(self, writer: BatchWriter, order: TextRequest, options: WritingOptions, ends: frozenset[int]) -> None:
         self._writer, self._order, self._options, self._ends = writer, order, options, ends
         self._is_stopped = False
         prompt, length = order.prompt, len(order.prompt)
         machine = None if options.free else writer.machine
+        if machine is not None:
+            machine = machine.over(PinnedSource(machine.source))
         if machine is not None and options.max_facts is not None:
             encode = machine.source.tokenizer.encode
             machine = machine.limited(FactLimit.of(encode, options.max_facts, options.after_facts, sorted(ends)[:1]))
         self._machine = machine
+        self._constraint: Constraint[Any] = FreeText()
+        if not options.free:
+            self._constraint = machine or writer.constraint or self._constraint
         shared = len(options.prefix)
         self._prefix = options.prefix if shared < length and list(prompt[:shared]) == list(options.prefix) else ()
-        state = FREE if machine is None else machine.run(prompt, length)
         self._most = length + order.max_new_tokens
-        self.row = Row(prompt, state, capacity=self._most, unread=length - len(self._prefix))
+        self.row = Row(prompt, self._constraint.start(prompt), capacity=self._most, unread=length - len(self._prefix))
         self.job = self._new_job()
         if options.streamer is not None:
             self._stream(options.streamer, self.row.written[None].copy())
@@ -390,20 +407,21 @@ class _Text:
             self._machine,
             self._writer.shared,
         )
-        grammar: Grammar = FreeGrammar()
-        chooser: FactChooser = FreeChooser(self._line)
+        chooser: FactChooser = PlainChooser(self._constraint)
         if machine is not None:
-            grammar, chooser = machine, choose_strategy(machine, options.fact_beams, self._order.channel)
+            chooser = choose_strategy(machine, options.fact_beams, self._order.channel)
+        elif isinstance(self._constraint, FreeText):
+            chooser = FreeChooser(self._line)
         if engine.trees < chooser.needs:
             chooser = chooser.without_trees()
-        writer = RowWriter(
+        writer = TextWriter(
             self.row,
-            grammar=grammar,
+            constraint=self._constraint,
             chooser=chooser,
-            picker=Sampler(options.sampling, None if machine is None else machine.allowed),
+            picker=Sampler(options.sampling, self._constraint.allowed),
             hooks=Hooks(self._is_done, self._put),
             max_length=self._most,
-            abilities=Abilities(trees=engine.trees, drafts=engine.can_forget),
+            capabilities=Capabilities(trees=engine.trees, drafts=engine.can_forget),
         )
 
         def begin() -> int:
@@ -426,7 +444,6 @@ class _Text:
             steps=writer.write(),
             begin=begin,
             end=end,
-            children=(lambda prefix: OFF_TREE) if machine is None else pinned(machine.source),
             room=self._most - len(self._prefix) + (TREE_IDS if chooser.needs else 0),
         )
         if options.cancelled is not None:
@@ -454,10 +471,9 @@ class _Text:
         with self._writer.shared.calls:
             if options.until is not None and options.until(row.written[None].copy()):
                 self._is_stopped = True
-            within = isinstance(
-                row.state, InFact | InTerminator | InQuery
-            )  # an id that ends texts may be part of a fact
-            ends = not within and (int(row.written[-1]) in self._ends or options.is_end(row.written[length:]))
+            ends = self._constraint.can_end(row.state) and (
+                int(row.written[-1]) in self._ends or options.is_end(row.written[length:])
+            )
             done = ends or self._is_stopped or row.length >= self._most
             if done and options.streamer is not None:
                 options.streamer.end()

@@ -121,7 +121,7 @@ def _explanation(reply: Reply, shown: int) -> Iterator[str]:
     yield f"Asks for: {', '.join(choice.heads)}"
     for one in choice.mentions.entities:
         words = line(choice.question[one.start : one.stop])
-        yield f"Names: {words!r} <{line(one.name)}>, {one.share:.0%} of the facts of its namesakes"
+        yield f"Names: {words!r} <{line(one.name)}>, {one.share:.0%} of the facts of all entities of its name"
     yield from (f"Names: predicate <{line(name)}>" for name in sorted(choice.mentions.predicates))
     yield from (f"Names: number {number}" for number in choice.mentions.numbers)
     for candidate in choice.candidates[:shown]:

@@ -1,8 +1,9 @@
-"""The state machine of decoding: which token ids may follow a text so that every fact in it is a fact of the index.
+"""Constraints of decoding: which token ids may follow a text so that every fact in it is a fact of the index.
 
 | names | what they are |
 |---|---|
-| `Machine`, `Constraint` | the states of sequences and the ids that may follow; the protocol of such a grammar |
+| `Constraint`, `Machine` | the protocol of what constrains a text; the constraint of texts with facts |
+| `LineConstraint` | the protocol of a constraint of the line after a trigger, such as that of queries |
 | `State` | a union of `Free`, `InFact`, `InTerminator`, `Closing` and `Dead` |
 | `Written`, `FactLimit` | a fact that a sequence has completed; a limit on their number |
 | `FactSource` | the protocol of an index |
@@ -20,6 +21,7 @@ from refactx.decoding.states import (
     Free,
     InFact,
     InTerminator,
+    LineConstraint,
     State,
     Written,
 )
@@ -35,6 +37,7 @@ __all__ = [
     "Free",
     "InFact",
     "InTerminator",
+    "LineConstraint",
     "Machine",
     "Partial",
     "State",

@@ -9,8 +9,8 @@ The state of a sequence is a pure function of its ids (`Machine.run`), computed 
                         |________________terminator in one token_______________^
     InFact, InTerminator, Closing --a token that was not allowed--> Dead
 
-A second grammar (`refactx.decoding.states`) has a trigger of its own, which leads to InQuery, and from there to
-Free at the end of the line, or to Dead.
+Queries have a trigger and a constraint of their own (`refactx.decoding.states.LineConstraint`). The trigger leads to
+InQuery, and from there to Free at the end of the line, or to Dead.
 
 With a limit (`Machine.limited`) the last fact leads to Closing, where the text that follows the facts is forced, and
 from there to Free. A further trigger leads to Closing too, where the end of sequence is forced.
@@ -19,13 +19,14 @@ from there to Free. A further trigger leads to Closing too, where the end of seq
 import copy
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
 from refactx.decoding.markers import Spaces, Terminator, Trigger, Warnings
 from refactx.decoding.states import (
     Closing,
+    Constraint,
     Dead,
     FactLimit,
     FactSource,
@@ -33,48 +34,19 @@ from refactx.decoding.states import (
     InFact,
     InQuery,
     InTerminator,
-    Lookup,
-    Lookups,
-    SecondGrammar,
+    LineConstraint,
     State,
     Written,
     check_open,
-    look_up,
 )
 from refactx.errors import CorruptIndexError, IndexChangedError, ModelError
 from refactx.fact import Fact, split_fact
 from refactx.tree.tree import NO_TOKENS, Children, Tokens, add
 
 
-class Walker(Protocol):
-    """The part of a state machine that reading a prompt needs."""
-
-    @property
-    def triggers(self) -> Sequence[Trigger]:
-        """The trigger of facts, and those of other grammars."""
-        ...
-
-    def bytes_of(self, token: int) -> bytes:
-        """Return the bytes of an id."""
-        ...
-
-    def tail_of(self, text: bytes) -> bytes:
-        """Return the end of a text that is needed to recognise triggers."""
-        ...
-
-    def open(self, number: int, position: int, *, after_space: bool = False) -> State:
-        """Return the state after the trigger with a number, at `position` in the sequence; `after_space`: and a space.
-
-        It is Free if nothing can follow the trigger.
-        """
-        ...
-
-    def advance(self, state: State, token: int, position: int) -> State:
-        """Return the state after one more token."""
-        ...
-
-
-def state_after_prompt(machine: Walker, prompt: Sequence[int], padding: Container[int] | None) -> tuple[State, bytes]:
+def state_after_prompt(
+    machine: "Machine", prompt: Sequence[int], padding: Container[int] | None
+) -> tuple[State, bytes]:
     """Return the state after a prompt, and the text after its last trigger if that is not in the tree (else empty)."""
     stop = len(prompt)
     while stop and _is_padding(machine, prompt[stop - 1], padding):
@@ -110,7 +82,7 @@ def _open_triggers(text: bytes, triggers: Sequence[Trigger]) -> list[tuple[int, 
 
 
 def _walk(
-    machine: Walker,
+    machine: "Machine",
     prompt: Sequence[int],
     number: int,
     first: int,
@@ -144,7 +116,7 @@ def _walk(
     return state, stop
 
 
-def _is_padding(machine: Walker, token: int, padding: Container[int] | None) -> bool:
+def _is_padding(machine: "Machine", token: int, padding: Container[int] | None) -> bool:
     return not machine.bytes_of(token) and (padding is None or token in padding)
 
 
@@ -172,26 +144,25 @@ def subtract(tree: Children, written: Sequence[tuple[int, ...]], depth: int) -> 
     return add([(+1, tree), (-1, own)])
 
 
-class Machine:
-    """The grammar of the facts of one index, as states of sequences: a `refactx.decoding.states.Constraint`.
+class Machine(Constraint[State]):
+    """The constraint of texts with facts of one index.
 
-    It holds no sequence, so any number of threads may share it. The methods that look up the tree come in pairs:
-    `advance` asks the index, and `advancing` is the same as a generator, which yields its lookups
-    (`refactx.decoding.states`).
+    It holds no sequence, so any number of threads may share it.
 
         machine = refactx.Machine(index)
         state = machine.run(prompt_ids, len(prompt_ids))
         machine.allowed(state)  # int32[n]; None outside of facts
         state = machine.advance(state, token, len(prompt_ids))
 
-    `queries`: a second grammar, such as `refactx.query.QueryGrammar`.
+    `queries`: the constraint of lines after a trigger of its own, such as `refactx.query.QueryGrammar`.
 
-    Raises ModelError if the tokenizer cannot write the index's trigger or terminator, or queries. Methods that advance a state
+    Raises ModelError if the tokenizer cannot write the index's trigger or terminator, or if facts and queries have the
+    same trigger. Methods that advance a state
     raise IndexChangedError if the facts with its prefix were retracted since the last token, and whatever the index
     raises.
     """
 
-    def __init__(self, source: FactSource, queries: SecondGrammar | None = None) -> None:
+    def __init__(self, source: FactSource, queries: LineConstraint[Any] | None = None) -> None:
         check_open(source)
         if not source.trigger or not source.terminator:
             raise ModelError("the trigger and the terminator of an index must not be empty")
@@ -199,8 +170,12 @@ class Machine:
         self.token_bytes = source.tokenizer.token_bytes
         self.trigger = Trigger.of(source.trigger, source.tokenizer)
         self.terminator = Terminator.of(source.terminator.encode(), self.token_bytes)
-        self._queries = None if queries is None else queries.bind(source)
-        others = () if self._queries is None else (Trigger.of(self._queries.trigger, source.tokenizer),)
+        if queries is not None and queries.trigger.strip() == source.trigger.strip():
+            raise ModelError(
+                f"the index has the trigger {source.trigger!r}, as queries have: build it with another one"
+            )
+        self._lines = queries
+        others = () if queries is None else (Trigger.of(queries.trigger, source.tokenizer),)
         self.triggers: tuple[Trigger, ...] = (self.trigger, *others)
         self._longest = max(self.triggers, key=lambda trigger: len(trigger.text))
         self._spaces = Spaces(self.token_bytes)
@@ -211,6 +186,13 @@ class Machine:
         """Return a copy of this machine with a limit on the number of facts."""
         other = copy.copy(self)
         other._limit, other._warnings = limit, copy.copy(self._warnings)
+        return other
+
+    def over(self, source: FactSource) -> "Machine":
+        """Return a copy of this machine that looks up facts in another source, such as a snapshot of the index."""
+        other = copy.copy(self)
+        other.source = source
+        other._lines = None if self._lines is None else self._lines.over(source)
         return other
 
     def bytes_of(self, token: int) -> bytes:
@@ -239,35 +221,33 @@ class Machine:
 
         `after_space`: the text has a space after the trigger, so a fact follows without its own one.
         """
-        return look_up(self.beginning(position, facts, after_space=after_space), self.source.children)
-
-    def beginning(
-        self, position: int, facts: tuple[Written, ...] = (), *, after_space: bool = False
-    ) -> Lookups[InFact]:
-        """Return the state as `begin` does."""
-        state = yield from self._inside((), position, facts, tuple(fact.tokens for fact in facts))
+        state = self._inside((), position, facts, tuple(fact.tokens for fact in facts))
         return self._spaces.without(state) if after_space else state
 
-    def open(self, number: int, position: int, *, after_space: bool = False) -> State:
+    def open(self, number: int, position: int, facts: tuple[Written, ...] = (), *, after_space: bool = False) -> State:
         """Return the state after the trigger with a number in `triggers`, as `begin` does; Free if it starts nothing."""
-        return look_up(self._opening(number, position, after_space=after_space), self.source.children)
+        if number:
+            line = self._queries.start(after_space=after_space)
+            if not self._queries.is_free(line):
+                return InQuery(line=line, start=position, facts=facts)
+        else:
+            fact = self.begin(position, facts, after_space=after_space)
+            if fact.children.total > 0:
+                return fact
+        return Free(facts=facts)
 
     def advance(self, state: State, token: int, position: int) -> State:
         """Return the state after one more token, at `position` in the sequence."""
-        return look_up(self.advancing(state, token, position), self.source.children)
-
-    def advancing(self, state: State, token: int, position: int) -> Lookups[State]:
-        """Return the state as `advance` does."""
         match state:
             case Free():
-                return (yield from self._from_free(state, token, position))
+                return self._from_free(state, token, position)
             case InFact():
-                return (yield from self._from_fact(state, token, position))
+                return self._from_fact(state, token, position)
             case InTerminator():
                 done = self.terminator.steps[state.done].get(token)
                 return Dead(state.facts) if done is None else self._end(state, done, token, position)
             case InQuery():
-                return (yield from self._from_query(state, token))
+                return self._from_query(state, token, position)
             case Closing():
                 return self._from_closing(state, token)
             case Dead():
@@ -275,12 +255,8 @@ class Machine:
 
     def follow(self, state: State, ids: Iterable[int], position: int = 0) -> State:
         """Return the state after more ids, the first of them at `position` in the sequence."""
-        return look_up(self.following(state, ids, position), self.source.children)
-
-    def following(self, state: State, ids: Iterable[int], position: int = 0) -> Lookups[State]:
-        """Return the state as `follow` does."""
         for at, token in enumerate(ids, position):
-            state = yield from self.advancing(state, token, at)
+            state = self.advance(state, token, at)
         return state
 
     def run(self, ids: Sequence[int], prompt_length: int, padding: Container[int] | None = None) -> State:
@@ -304,7 +280,7 @@ class Machine:
             case InTerminator():
                 return self.terminator.tokens[state.done]
             case InQuery():
-                return state.line.following
+                return self._queries.allowed(state.line)
             case Closing():
                 return np.array(state.ids[state.done : state.done + 1], np.int32)
             case Dead():
@@ -321,8 +297,10 @@ class Machine:
         return int(tokens[0]) if tokens is not None and len(tokens) == 1 else None
 
     def is_free(self, state: State) -> bool:
-        """Return whether any id may come next."""
         return isinstance(state, Free)
+
+    def can_end(self, state: State) -> bool:
+        return not isinstance(state, InFact | InTerminator | InQuery)
 
     def facts(self, ids: Sequence[int], prompt_length: int, padding: Container[int] | None = None) -> list[Fact]:
         """Return the facts that a sequence completed after its prompt, in order, including one that the prompt began.
@@ -347,7 +325,7 @@ class Machine:
                 found.append(self.text_of(ids[before.start : position + 1]).decode("utf-8", "replace").strip())
         return found
 
-    def _from_free(self, state: Free, token: int, position: int) -> Lookups[State]:
+    def _from_free(self, state: Free, token: int, position: int) -> State:
         piece = self.bytes_of(token)
         if not piece:  # special tokens have no text: a trigger may have them between its tokens
             return state
@@ -356,33 +334,27 @@ class Machine:
             if trigger.is_completed(state.tail, piece):
                 if number == 0 and self._limit and self._limit.after_trigger and len(state.facts) >= self._limit.facts:
                     return Closing(self._limit.after_trigger, 0, state.facts)
-                opened = yield from self._opening(number, position + 1, state.facts)
+                opened = self.open(number, position + 1, state.facts)
                 if not isinstance(opened, Free):
                     return opened
                 self._warnings.of_no_facts(trigger, bool(state.facts))
         return after
 
-    def _opening(
-        self, number: int, position: int, facts: tuple[Written, ...] = (), *, after_space: bool = False
-    ) -> Lookups[State]:
-        if number and self._queries is not None:
-            line = yield from self._queries.beginning(after_space=after_space)
-            if line is not None:
-                return InQuery(line=line, start=position, facts=facts)
-        else:
-            fact = yield from self.beginning(position, facts, after_space=after_space)
-            if fact.children.total > 0:
-                return fact
-        return Free(facts=facts)
+    @property
+    def _queries(self) -> LineConstraint[Any]:
+        if self._lines is None:
+            raise ValueError("a text is in a query, but the machine has none")
+        return self._lines
 
-    def _from_query(self, state: InQuery, token: int) -> Lookups[State]:
-        line = None if self._queries is None else (yield from self._queries.advancing(state.line, token))
-        if line is None:
-            return Dead(state.facts)
-        after = InQuery(line=line, start=state.start, facts=state.facts)
-        return after if line.rest is None else Free(self.tail_of(line.rest), state.facts)
+    def _from_query(self, state: InQuery, token: int, position: int) -> State:
+        line = self._queries.advance(state.line, token, position)
+        tokens = self._queries.allowed(line)
+        if tokens is None:
+            piece = self.bytes_of(token)
+            return Free(self.tail_of(piece[len(piece.rstrip()) :]), state.facts)
+        return InQuery(line=line, start=state.start, facts=state.facts) if len(tokens) else Dead(state.facts)
 
-    def _from_fact(self, state: InFact, token: int, position: int) -> Lookups[State]:
+    def _from_fact(self, state: InFact, token: int, position: int) -> State:
         children, rivals = state.children, state.rivals
         # A token that continues a fact and could also begin the terminator continues the fact: its ids decide.
         if state.after_space and not children.leaves_of(token):  # a prompt with two spaces
@@ -394,7 +366,7 @@ class Machine:
             if rivals:
                 depth = len(state.prefix)
                 rivals = tuple(rival for rival in rivals if rival[depth : depth + 1] == (token,))
-            inside = yield from self._inside((*state.prefix, token), state.start, state.facts, rivals)
+            inside = self._inside((*state.prefix, token), state.start, state.facts, rivals)
             if inside.children.total == 0:  # there were facts one token before
                 raise IndexChangedError("all facts with the prefix written so far were retracted meanwhile: ask again")
             return inside
@@ -425,7 +397,6 @@ class Machine:
 
     def _inside(
         self, prefix: tuple[int, ...], start: int, facts: tuple[Written, ...], rivals: tuple[tuple[int, ...], ...]
-    ) -> Lookups[InFact]:
-        [found] = yield Lookup([prefix])
-        children = subtract(found, rivals, len(prefix))
+    ) -> InFact:
+        children = subtract(self.source.children(prefix), rivals, len(prefix))
         return InFact(prefix=prefix, start=start, facts=facts, rivals=rivals, children=children)

@@ -1,4 +1,6 @@
-"""The states of a sequence of token ids: in free text, in a fact, in its terminator, in a query, closing, or off the tree.
+"""The states of a text, and the protocol of what constrains it.
+
+A text with facts is in free text, in a fact, in its terminator, in a query, closing, or off the tree.
 
 States are immutable values that share their parts: to fork a sequence, keep a reference to its state; to take back ids,
 continue from an earlier state. `refactx.decoding.machine` computes them.
@@ -8,18 +10,11 @@ follows. A prefix is *exhausted* if this sequence has written every fact that be
 is never entered; if the whole index is exhausted, a trigger no longer constrains the text. A sequence is *off the tree*
 (`Dead`) if it has a token that was not allowed, as beams that are ruled out do.
 
-Decoding loops, logits processors and engine adapters need nothing else of a grammar. `refactx.decoding.machine` is the
-grammar of facts. A state is a pure function of the ids of a sequence, so beams, batches and draft tokens work: a loop
-stores the state with the ids, and takes back both together.
-
-So the same code serves one text that waits for the database, and many texts whose lookups run in threads while the
-model reads (`refactx.engines.scheduler`). The generators of psycopg (`psycopg.generators`) are made in this way.
-
-`refactx.decoding.machine.Machine` finds the trigger, and leaves the ids up to the end of the line to the grammar. A
-state of a line is an immutable value, a pure function of the ids after the trigger, as states of sequences are.
+Decoding loops, logits processors and engine adapters need nothing but a `Constraint`. `refactx.decoding.machine.Machine`
+is that of texts with facts. It finds triggers, and leaves the line after the trigger of queries to a `LineConstraint`.
 """
 
-from collections.abc import Callable, Container, Generator, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, Protocol, Self, TypeVar
@@ -129,25 +124,11 @@ class Closing:
     facts: tuple[Written, ...] = ()
 
 
-class LineState(Protocol):
-    """The state of a line of a second grammar (`refactx.decoding.states`), an immutable value."""
-
-    @property
-    def following(self) -> Tokens:
-        """The ids that may come next, int32[n], ascending."""
-        ...
-
-    @property
-    def rest(self) -> bytes | None:
-        """The text of the last token after the end of the line; None before the end."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InQuery:
-    """In a line of the machine's second grammar, a query. `line`: its state there; `start`: as in `Written`."""
+    """In a line after the trigger of queries. `line`: its state by their constraint; `start`: as in `Written`."""
 
-    line: LineState
+    line: Any
     start: int
     facts: tuple[Written, ...] = ()
 
@@ -183,7 +164,11 @@ S = TypeVar("S")
 
 
 class Constraint(Protocol[S]):
-    """A grammar whose states are of type `S`, immutable values."""
+    """What a text may be: which ids may come next after each state, of type `S`, an immutable value.
+
+    A state is a pure function of the ids of a text, so beams, batches and draft tokens work: a loop stores the state with
+    the ids, and takes back both together.
+    """
 
     def start(self, prompt: Sequence[int], padding: Container[int] | None = None) -> S:
         """Return the state after a prompt. `padding`: the ids that may pad it, by default any special token."""
@@ -194,73 +179,55 @@ class Constraint(Protocol[S]):
         ...
 
     def allowed(self, state: S) -> Tokens | None:
-        """Return the ids that may come next (the token bitmask, as a list): int32[n], ascending; None if any may."""
+        """Return the ids that may come next (the token bitmask, as a list): int32[n], ascending; None if any may.
+
+        It is empty if the text has an id that was not allowed.
+        """
         ...
 
     def forced(self, state: S) -> int | None:
         """Return the id that has to come next, if exactly one may (a fast-forward token); else None."""
-        ...
+        tokens = self.allowed(state)
+        return int(tokens[0]) if tokens is not None and len(tokens) == 1 else None
 
     def is_free(self, state: S) -> bool:
         """Return whether any id may come next, so that the logits need no mask."""
-        ...
+        return self.allowed(state) is None
+
+    def can_end(self, state: S) -> bool:
+        """Return whether a text may end after a state: elsewhere, an id that ends texts is one like others."""
+        return self.is_free(state)
+
+    def over(self, source: FactSource) -> "Constraint[S]":
+        """Return the constraint for a text that looks up facts in `source`, such as a snapshot of the index."""
+        return self
 
 
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Lookup:
-    """The request for the continuations of `prefixes` (token ids) in the tree. It is answered with a `Children` each."""
-
-    prefixes: Sequence[Sequence[int]]
-
-
-Lookups = Generator[Lookup, Any, T]
-"""A computation of a T that may need lookups."""
-
-
-def look_up(steps: Lookups[T], children: Callable[[Sequence[int]], Children]) -> T:
-    """Return the result of `steps`, whose lookups `children` answers, one after the other.
-
-    >>> def total(prefix):
-    ...     found = yield Lookup([prefix])
-    ...     return found[0].total
-    >>> look_up(total((1, 2)), lambda prefix: OFF_TREE)
-    0
-    """
-    try:
-        request = next(steps)
-        while True:
-            request = steps.send([children(prefix) for prefix in request.prefixes])
-    except StopIteration as done:
-        result: T = done.value
-        return result
-
-
-class LineGrammar(Protocol):
-    """A grammar of lines, for one index. Its states are its own: it is passed no others."""
+class LineConstraint(Constraint[S], Protocol[S]):
+    """A constraint of the line after a trigger (`Query:`), after which a text is free. A `Machine` may have one."""
 
     @property
     def trigger(self) -> str:
-        """The text that starts a line, `Query:`."""
+        """The text before the line."""
         ...
 
-    def beginning(self, *, after_space: bool = False) -> Lookups[LineState | None]:
-        """Return the state directly after the trigger; None if there is no line, so that the text stays free.
-
-        `after_space`: the text has a space after the trigger.
-        """
+    def start(
+        self, prompt: Sequence[int] = (), padding: Container[int] | None = None, *, after_space: bool = False
+    ) -> S:
+        """Return the state directly after the trigger. `after_space`: the text has a space after it."""
         ...
 
-    def advancing(self, state: Any, token: int) -> Lookups[LineState | None]:
-        """Return the state after one more token; None if it was not allowed."""
-        ...
+    def over(self, source: FactSource) -> "LineConstraint[S]": ...
 
 
-class SecondGrammar(Protocol):
-    """A grammar that can be used with an index."""
+class FreeText(Constraint[Free]):
+    """The constraint by which any id may follow, always."""
 
-    def bind(self, source: FactSource) -> LineGrammar:
-        """Return the grammar of lines for an index. Raises ModelError if its tokenizer cannot write them."""
-        ...
+    def start(self, prompt: Sequence[int], padding: Container[int] | None = None) -> Free:
+        return Free()
+
+    def advance(self, state: Free, token: int, position: int) -> Free:
+        return state
+
+    def allowed(self, state: Free) -> Tokens | None:
+        return None

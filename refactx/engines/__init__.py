@@ -4,8 +4,8 @@
 |---|---|
 | `Engine`, `Feed`, `FeedTree` | the protocol of a model with its key-value cache; ids to read; continuations to read |
 | `Scheduler`, `Job` | the writing of many texts with one engine, and one of its texts |
-| `Row`, `RowWriter`, `Hooks`, `Picker` | a text, its writing as a generator of requests, and what that calls |
-| `FactChooser`, `Reading`, `Chosen` | the protocol of choosing facts, and what a chooser takes and returns |
+| `Row`, `TextWriter`, `Hooks`, `Picker` | a text, its writing as a generator of requests, and what that calls |
+| `FactChooser`, `ScoreReading`, `Choice` | the protocol of choosing facts, and what a chooser takes and returns |
 
 `refactx.engines.transformers` is the engine over Transformers, `refactx.engines.llamacpp` over llama.cpp.
 `refactx.engines.vllm` has logits processors for vLLM, which runs loops of its own. This package itself loads neither torch
@@ -13,23 +13,23 @@ nor Transformers.
 """
 
 from refactx.engines.engine import (
-    Chosen,
+    Choice,
     Engine,
     FactChooser,
     Feed,
     FeedTree,
     IdPath,
     Logits,
-    Reading,
+    ScoreReading,
     TreeLogits,
     TreeReading,
 )
 from refactx.engines.scheduler import Job, Scheduler
-from refactx.engines.writer import Abilities, Hooks, Picker, Row, RowWriter
+from refactx.engines.writer import Capabilities, Hooks, Picker, Row, TextWriter
 
 __all__ = [
-    "Abilities",
-    "Chosen",
+    "Capabilities",
+    "Choice",
     "Engine",
     "FactChooser",
     "Feed",
@@ -39,10 +39,10 @@ __all__ = [
     "Job",
     "Logits",
     "Picker",
-    "Reading",
     "Row",
-    "RowWriter",
     "Scheduler",
+    "ScoreReading",
+    "TextWriter",
     "TreeLogits",
     "TreeReading",
 ]

@@ -6,13 +6,11 @@ not depend on the library that runs the model.
 
 Sequences and trees have numbers, which are valid until they are dropped or closed. One thread at a time uses an engine.
 
-A text that is written is a generator without I/O: it yields a request and is sent the answer. It knows neither the
-engine nor the index, so one thread can write many texts, and a pass of the model reads what all of them ask for
-(`refactx.engines.scheduler`).
+A text that is written is a generator: it yields a request to the model and is sent the answer. It does not know the
+engine, so a pass of the model can read what many texts ask for (`refactx.engines.scheduler`).
 
 | request | answer |
 |---|---|
-| `Lookup(prefixes)` | a `Children` for each prefix |
 | `Feed(ids, last)`: the text's sequence reads ids | `Logits`, float32[last, vocabulary] |
 | `Forget(count)`: it takes back its last ids | None |
 | `OpenTree(ahead)`: a tree of continuations of the text, or of the examples | its number |
@@ -20,8 +18,7 @@ engine nor the index, so one thread can write many texts, and a pass of the mode
 | `KeepPath(tree, path)`: the text continues with a path; the tree is closed | how many ids it has read |
 | `CloseTree(tree)` | None |
 
-The writing of a text (`refactx.engines.writer`) uses nothing but this protocol. What needs lookups or the model is a
-generator of requests (`refactx.engines.engine`).
+The writing of a text (`refactx.engines.writer`) uses nothing but this protocol.
 """
 
 from collections.abc import Collection, Generator, Sequence
@@ -33,7 +30,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from refactx.decoding.states import Lookup, State
+from refactx.decoding.states import State
 
 Logits = NDArray[np.float32]
 """Logits over the vocabulary, float32[n, vocabulary] or float32[vocabulary]."""
@@ -206,7 +203,7 @@ class CloseTree:
     tree: int
 
 
-Request = Lookup | Feed | FeedTree | Forget | OpenTree | KeepPath | CloseTree
+Request = Feed | FeedTree | Forget | OpenTree | KeepPath | CloseTree
 
 Steps = Generator[Request, Any, T]
 """A computation of a T that may need requests."""
@@ -232,27 +229,6 @@ def _limit_of_group() -> int | None:
         return None
 
 
-class ChatTokenizer(Protocol):
-    """The part of a Transformers tokenizer that conversations need."""
-
-    @property
-    def chat_template(self) -> Any:
-        """The template of conversations, in Jinja; empty or None if there is none."""
-        ...
-
-    def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
-        """Return the ids of a text."""
-        ...
-
-    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = False, **options: Any) -> str:
-        """Return the text of ids."""
-        ...
-
-    def apply_chat_template(self, messages: Sequence[dict[str, str]], **options: Any) -> Any:
-        """Return a conversation as text (`tokenize=False`) or as ids."""
-        ...
-
-
 class LanguageModel(Protocol):
     """A model that reads sequences, and its tokenizer.
 
@@ -273,7 +249,7 @@ class LanguageModel(Protocol):
 
     @property
     def tokenizer(self) -> Any:
-        """The model's `ChatTokenizer`."""
+        """The model's tokenizer: `encode`, `decode`, `chat_template` and `apply_chat_template` as in Transformers."""
         ...
 
     @property
@@ -297,7 +273,7 @@ class LanguageModel(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Reading:
+class ScoreReading:
     """A text that the model has read to its end, and then maybe the ids `ahead`, which are not yet text.
 
     `logits`: float32[1 + len(ahead), vocabulary], after the text and after each of `ahead`; `written`: int64[n], the
@@ -316,14 +292,14 @@ class Reading:
         return len(self.written)
 
 
-class Chosen(NamedTuple):
+class Choice(NamedTuple):
     """The next `ids` of a text; the engine has `read` the first of them (a number), but not all."""
 
     ids: Sequence[int] = ()
     read: int = 0
 
 
-NOTHING = Chosen()
+NOTHING = Choice()
 """The choice to leave the next id to the model."""
 
 
@@ -348,10 +324,10 @@ class FactChooser(Protocol):
         """Return whether it searches for the next ids after `state`: then `choose` can use ids that were read ahead."""
         ...
 
-    def choose(self, state: State, reading: Reading) -> Steps[Chosen]:
+    def choose(self, state: State, reading: ScoreReading) -> Steps[Choice]:
         """Return the next ids of the text; `NOTHING` if the model is to choose the next id.
 
-        If it `decides`, the sequence has afterwards read the text and the first `Chosen.read` ids, but not `ahead`.
+        If it `decides`, the sequence has afterwards read the text and the first `Choice.read` ids, but not `ahead`.
         """
         ...
 
@@ -359,7 +335,7 @@ class FactChooser(Protocol):
         """Return ids that have to follow without a forward pass. `at_fact_end`: the last id completed a fact."""
         ...
 
-    def guess(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Steps[Sequence[int]]:
+    def draft(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Sequence[int]:
         """Return draft tokens for the text, which the next pass of the model verifies.
 
         `ids`: int64[n], the text so far; `unread`: how many of its last ids that pass reads besides the draft;

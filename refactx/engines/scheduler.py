@@ -1,8 +1,8 @@
 """The scheduler: it writes texts, each a job, with few passes of the model for all of them.
 
 A text is a job whose generator yields requests. Between two passes, jobs join as far as the engine has room for them,
-continue with what the pass found, and leave when they are done or cancelled. Their lookups run in threads, together, and
-beside a pass of other jobs if they take long.
+continue with what the pass found, and leave when they are done or cancelled. They continue in threads, together, since
+they look up facts, and beside a pass of other jobs if that takes long.
 
 A pass takes what the jobs want, in an amount that lets nobody wait for long: a job with many ids to read, such as a
 newcomer with its prompt, reads them in chunks while others write.
@@ -17,18 +17,16 @@ from dataclasses import dataclass, field
 from threading import Condition, Lock, get_ident
 from typing import Any
 
-from refactx.decoding.states import Lookup
 from refactx.engines.engine import CloseTree, Engine, Feed, FeedTree, Forget, KeepPath, OpenTree, Request, Steps
 from refactx.errors import RefactxError
-from refactx.tree.tree import Children
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Job:
     """A text to write.
 
-    `steps`: its requests (`RowWriter.write`); `begin`: called between two passes, returns its sequence in the engine;
-    `children`: answers its lookups; `examples`: sequences that have read examples, which the job's trees may continue;
+    `steps`: its requests (`TextWriter.write`); `begin`: called between two passes, returns its sequence in the engine;
+    `examples`: sequences that have read examples, which the job's trees may continue;
     `end`: called with its sequence when the text has ended; `room`: the most ids that it may need in the engine, besides
     what it shares with others.
 
@@ -40,7 +38,6 @@ class Job:
 
     steps: Steps[None]
     begin: Callable[[], int]
-    children: Callable[[Sequence[int]], Children]
     examples: Sequence[int] = ()
     end: Callable[[int], object] = lambda sequence: None
     room: int = 0
@@ -81,18 +78,14 @@ class Job:
         self._started = time.perf_counter()
         self._sequence = self.begin()
 
-    def look(self) -> None:
-        """Continue up to a request that needs the engine. This may run in any thread, beside passes of the engine.
+    def proceed(self) -> None:
+        """Continue up to the next request. This may run in any thread, beside passes of the engine.
 
         An error ends the job; one that is not an Exception, such as KeyboardInterrupt, is raised too.
         """
         try:
-            while True:
-                self.request = self.steps.send(self._answer)
-                if not isinstance(self.request, Lookup):
-                    self._answer = None
-                    return
-                self._answer = [self.children(prefix) for prefix in self.request.prefixes]
+            self.request = self.steps.send(self._answer)
+            self._answer = None
         except StopIteration:
             self.has_ended = True
         except BaseException as error:
@@ -346,11 +339,11 @@ class Scheduler:
         """
         if (len(self._running) == 1 or not self._in_threads) and jobs:
             for job in jobs:
-                job.look()
+                job.proceed()
             return None
         if self._pool is None and jobs:
             self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="refactx-lookups")
-        begun = {self._pool.submit(job.look): job for job in jobs} if self._pool is not None else {}
+        begun = {self._pool.submit(job.proceed): job for job in jobs} if self._pool is not None else {}
         self._looking |= begun
         left, has_progress = set(begun), True
         while left and has_progress:

@@ -6,18 +6,18 @@ more. A chooser of facts (`refactx.engines.engine`) adds chains of its own and d
 if the model chooses the same.
 
 Nothing here depends on the library that runs the model, on the index, or on how an id is picked: a row is a generator of
-requests (`refactx.engines.engine`), and a picker is passed in.
+requests to the model (`refactx.engines.engine`), and a constraint and a picker are passed in.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from refactx.decoding.states import Free, InFact, InTerminator, Lookups, State
-from refactx.engines.engine import FactChooser, Feed, Forget, Logits, Reading, Steps, TreeReading
+from refactx.decoding.states import Constraint, Free, InFact, InTerminator, State
+from refactx.engines.engine import FactChooser, Feed, Forget, Logits, ScoreReading, Steps, TreeReading
 from refactx.tree.tree import Tokens
 
 
@@ -62,14 +62,6 @@ class Picker(Protocol):
         ...
 
 
-class Grammar(Protocol):
-    """The part of `refactx.decoding.machine.Machine` that writing needs."""
-
-    def advancing(self, state: State, token: int, position: int) -> Lookups[State]:
-        """Return the state after one more token, at `position` in the sequence."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Hooks:
     """The functions that are called after each id. `is_done`: whether a row has ended; `on_token`: takes the id."""
@@ -79,7 +71,7 @@ class Hooks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Abilities:
+class Capabilities:
     """What the engine can do for a row. `trees`: how it reads trees; `drafts`: whether draft tokens can be taken back,
     and do not make a pass longer for other rows."""
 
@@ -87,22 +79,22 @@ class Abilities:
     drafts: bool
 
 
-class RowWriter:
+class TextWriter:
     """The writing of one row, which ends at `max_length` ids or when `hooks` say so."""
 
     def __init__(
         self,
         row: Row,
         *,
-        grammar: Grammar,
+        constraint: Constraint[Any],
         chooser: FactChooser,
         picker: Picker,
         hooks: Hooks,
         max_length: int,
-        abilities: Abilities,
+        capabilities: Capabilities,
     ) -> None:
-        self._row, self._grammar, self._chooser, self._picker = row, grammar, chooser, picker
-        self._hooks, self._max_length, self._abilities = hooks, max_length, abilities
+        self._row, self._constraint, self._chooser, self._picker = row, constraint, chooser, picker
+        self._hooks, self._max_length, self._capabilities = hooks, max_length, capabilities
         self._ahead: list[int] = []  # the ids that the model has read after the text, for a chooser that decides
 
     def write(self, logits: Logits | None = None) -> Steps[None]:
@@ -116,57 +108,57 @@ class RowWriter:
                 yield from self._choose(logits)
             if row.done:
                 return
-            guess = yield from self._guess()
+            draft = self._draft()
             pending, row.pending = row.pending, []
-            logits = yield Feed(pending + guess, last=len(guess) + 1)
-            if guess:
-                logits = yield from self._check(guess, logits)
+            logits = yield Feed(pending + draft, last=len(draft) + 1)
+            if draft:
+                logits = yield from self._check(draft, logits)
 
-    def _guess(self) -> Steps[list[int]]:
+    def _draft(self) -> list[int]:
         row = self._row
-        if not self._abilities.drafts:
+        if not self._capabilities.drafts:
             return []
-        guess = yield from self._chooser.guess(row.state, row.written, len(row.pending), self._picker.greedy)
-        return list(guess[: max(0, self._max_length - row.length - 1)])
+        draft = self._chooser.draft(row.state, row.written, len(row.pending), self._picker.greedy)
+        return list(draft[: max(0, self._max_length - row.length - 1)])
 
-    def _check(self, guess: list[int], logits: Logits) -> Steps[Logits | None]:
-        """Choose id by id as long as the guess (the draft tokens) is right.
+    def _check(self, draft: list[int], logits: Logits) -> Steps[Logits | None]:
+        """Choose id by id as long as the draft is right.
 
-        `logits`: those before the guess and after each of its ids. The engine forgets the wrong rest of the guess,
+        `logits`: those before the draft and after each of its ids. The engine forgets the wrong rest of the draft,
         unless the chooser decides what follows, since that can use it. Returns the logits after the last id of the text
         that the model has read, and after each id of the rest if that is kept; None if there are pending ids.
         """
         row, right = self._row, 0
-        while right < len(guess) and not (row.pending or row.done or self._chooser.decides(row.state)):
+        while right < len(draft) and not (row.pending or row.done or self._chooser.decides(row.state)):
             yield from self._choose(logits[right : right + 1])
-            same = _common_length(row.pending, guess[right:])
+            same = common_length(row.pending, draft[right:])
             right, row.pending = right + same, row.pending[same:]
         if not (row.pending or row.done) and self._chooser.decides(row.state):
-            self._ahead = guess[right:]
+            self._ahead = draft[right:]
             return logits[right:]
         if row.done and not row.pending:  # the last id must not be in the cache: whoever continues the text feeds it
             right -= 1
-            row.pending = guess[right : right + 1]
-        if right < len(guess):
-            yield Forget(len(guess) - right)
+            row.pending = draft[right : right + 1]
+        if right < len(draft):
+            yield Forget(len(draft) - right)
         return None if row.pending else logits[right : right + 1]
 
     def _choose(self, logits: Logits) -> Steps[None]:
         """Append the next id of the row, all of which the model has read, and the forced ids after it."""
         row = self._row
         ahead, self._ahead = tuple(self._ahead), []
-        reading = Reading(
+        reading = ScoreReading(
             logits=logits,
             written=row.written,
             room=self._max_length - row.length,
-            trees=self._abilities.trees,
+            trees=self._capabilities.trees,
             ahead=ahead,
         )
         chosen = yield from self._chooser.choose(row.state, reading)
         if chosen.ids:
             yield from self._append_read(chosen.ids, chosen.read)
         else:
-            yield from self._append(self._picker.pick(row, logits[0]))
+            self._append(self._picker.pick(row, logits[0]))
         while not row.done:
             ids = yield from self._chooser.following(row.state, row.at_fact_end)
             if not ids:
@@ -174,26 +166,26 @@ class RowWriter:
             for token in ids:
                 self._picker.skip()
                 row.forced += not row.done
-                yield from self._append(token)
+                self._append(token)
 
     def _append_read(self, ids: Sequence[int], read: int) -> Steps[None]:
         """Append ids, of which the engine has read the first `read`, but not all."""
         row = self._row
         for token in ids:
-            yield from self._append(token)
+            self._append(token)
         if read:
             surplus = max(0, read + 1 - len(row.pending))  # the text may end within them
             if surplus:
                 yield Forget(surplus)
             row.pending = row.pending[read - surplus :]
 
-    def _append(self, token: int) -> Steps[None]:
+    def _append(self, token: int) -> None:
         row = self._row
         if row.done:
             return
         row.ids[row.length] = token
         before = row.state
-        row.state = yield from self._grammar.advancing(before, token, row.length)
+        row.state = self._constraint.advance(before, token, row.length)
         row.at_fact_end = isinstance(before, InFact | InTerminator) and isinstance(row.state, Free)
         row.length += 1
         row.pending.append(token)
@@ -201,8 +193,12 @@ class RowWriter:
         row.done = self._hooks.is_done(row)
 
 
-def _common_length(some: Sequence[int], others: Sequence[int]) -> int:
-    """Return the length of the longest common prefix."""
+def common_length(some: Sequence[int], others: Sequence[int]) -> int:
+    """Return the length of the longest common prefix.
+
+    >>> common_length([1, 2, 3], [1, 2, 4, 5])
+    2
+    """
     pairs = enumerate(zip(some, others, strict=False))
     return next((at for at, (one, other) in pairs if one != other), min(len(some), len(others)))
 

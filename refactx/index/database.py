@@ -8,12 +8,12 @@ from typing import Any, TypeGuard, TypeVar
 import zstandard
 
 from refactx.errors import CorruptIndexError, DatabaseError, IndexNotFoundError, RefactxError
-from refactx.index.names import ReadBlocks, read_blocks, rows_of_table
-from refactx.index.source import Patience, Segment, SegmentSource, Snapshot, tree_of
+from refactx.index.names import ReadBlocks
+from refactx.index.source import Segment, SegmentSource, Snapshot, StandbyWait, tree_of
 from refactx.postgres.catalogue import find_hubs, stored_tokenizer
 from refactx.postgres.connections import BoundedConnection, Server
-from refactx.postgres.database import Database, Moment, read_moment
-from refactx.postgres.entry import CatalogueEntry, mark_of
+from refactx.postgres.database import Database, IndexState, read_index_state
+from refactx.postgres.entry import CatalogueEntry, version_of
 from refactx.postgres.segments import SegmentRows, hold_all
 from refactx.tokenizer import FactTokenizer, unpack_tokenizer
 from refactx.tree.codes import RowCodec, TokenCodes, frequent_tokens, shared_seed
@@ -26,6 +26,14 @@ HELD_FACTS = 65_536
 changes by some 10,000 a day."""
 
 
+# An entry is in the last block whose key is not greater than its own. A block that several share is sent once. The
+# second parameter keeps blocks of ids, which come first, from a name that is before all blocks of names.
+_BLOCKS = """SELECT DISTINCT ON (found.key) found.key, found.block FROM unnest(%b::bytea[]) AS wanted (key)
+CROSS JOIN LATERAL (
+    SELECT key, block FROM refactx.names_{} AS n WHERE n.key <= wanted.key AND n.key >= %b ORDER BY n.key DESC LIMIT 1
+) AS found"""
+
+
 class DatabaseSource:
     """A ready index in a database, given its entry in the catalogue.
 
@@ -36,7 +44,7 @@ class DatabaseSource:
         self, database: Database, entry: CatalogueEntry, on_close: Callable[[], object] = lambda: None
     ) -> None:
         self.database, self.entry, self._on_close = database, entry, on_close
-        self._seen: Moment | None = None
+        self._seen: IndexState | None = None
         self._changes = len(entry.report.get("changes", ()))
         self._name_tables: dict[int, datetime] = {}
 
@@ -46,7 +54,7 @@ class DatabaseSource:
         Raises IndexNotFoundError if the index is gone, CorruptIndexError if the token codes or the dictionary of a
         segment are damaged, DatabaseError if the server stays behind what was read before.
         """
-        now = self._seen = self._moment()
+        now = self._seen = self._read_state()
         self._changes = now.changes or 0
         self._name_tables |= dict(now.names)
         known = {(segment.number, segment.rows.created): segment for segment in before if _is_stored(segment.rows)}
@@ -56,16 +64,16 @@ class DatabaseSource:
                 segment.rows.server = now.server
         old = {id(segment) for segment in known.values()}
         self._hold_small([segment for segment in segments if id(segment) not in old], segments)
-        mark = mark_of(self.entry, [(row[0], row[-1]) for row in now.segments], now.names)
+        mark = version_of(self.entry, [(row[0], row[-1]) for row in now.segments], now.names)
         tables = tuple(table for table, _ in now.names)
         return Snapshot(segments, tree_of(segments, cache_bytes), tables, mark, now.server)
 
-    def _moment(self) -> Moment:
+    def _read_state(self) -> IndexState:
         """Return the index as it is now, but not as it was before it was read last: a standby may be behind."""
         database, entry, seen = self.database, self.entry, self._seen
-        patience = Patience(entry.name, database.outage_seconds)
+        standby_wait = StandbyWait(entry.name, database.outage_seconds)
         while True:
-            now = database.retry(lambda connection: read_moment(connection, entry.id), entry.name)
+            now = database.retry(lambda connection: read_index_state(connection, entry.id), entry.name)
             if not now.is_before(self._changes, seen.latest_names if seen else 0):
                 return now
             moves_on = not now.is_standby or (seen.started == now.started if seen else not now.server.is_pooled)
@@ -76,12 +84,12 @@ class DatabaseSource:
                     f"the server that answers has lost changes of index {entry.name!r}, which were read from another "
                     "server: open the index again, and look for facts that are missing"
                 )
-            patience.wait()
+            standby_wait.wait()
 
-    def patience(self) -> Patience | None:
+    def standby_wait(self) -> StandbyWait | None:
         """Return the wait for the server that has a table, if a pooler chooses another one for each query."""
         pooled = self._seen is not None and self._seen.server.is_pooled
-        return Patience(self.entry.name, self.database.outage_seconds) if pooled else None
+        return StandbyWait(self.entry.name, self.database.outage_seconds) if pooled else None
 
     def _gone(self) -> IndexNotFoundError:
         return IndexNotFoundError(f"index {self.entry.name!r} was dropped or replaced: open it again")
@@ -101,14 +109,14 @@ class DatabaseSource:
         return load
 
     def _stored_tokenizer(self) -> bytes:
-        patience = self.patience()
+        standby_wait = self.standby_wait()
         while True:
             try:
                 return stored_tokenizer(self.database, self.entry)
             except IndexNotFoundError:
-                if patience is None:
+                if standby_wait is None:
                     raise
-                patience.wait()
+                standby_wait.wait()
 
     def read_names(self, find: Callable[[ReadBlocks], Value], *, unlimited: bool = False) -> Value:
         """Return what `find` finds in blocks of the name tables, with a query for each of its calls."""
@@ -120,7 +128,9 @@ class DatabaseSource:
 
         def read(connection: BoundedConnection) -> list[tuple[bytes, bytes]]:
             self._confirm(connection, table)
-            return rows_of_table(connection, table, first)
+            statement = f"SELECT key, block FROM refactx.names_{table} WHERE key >= %b ORDER BY key".encode()
+            rows: list[tuple[bytes, bytes]] = connection.execute(statement, [first], binary=True).fetchall()
+            return rows
 
         return self.database.retry_unlimited(read, self.entry.name, server=self._server)
 
@@ -136,11 +146,11 @@ class DatabaseSource:
 
     def _find_names(self, connection: BoundedConnection, find: Callable[[ReadBlocks], Value]) -> Value:
         if connection.server is None or not connection.server.is_pooled:
-            return find(partial(read_blocks, connection))
+            return find(partial(_read_blocks, connection))
 
         def read(table: int, keys: list[bytes], first: bytes) -> Mapping[bytes, bytes]:
             self._confirm(connection, table)
-            return read_blocks(connection, table, keys, first)
+            return _read_blocks(connection, table, keys, first)
 
         with connection.transaction():  # a pooler does not change the server within one
             return find(read)
@@ -153,7 +163,7 @@ class DatabaseSource:
             if connection.execute(statement, values).fetchone() is None:
                 raise self._gone()
 
-    def _open_segment(self, now: Moment, row: Sequence[Any]) -> Segment:
+    def _open_segment(self, now: IndexState, row: Sequence[Any]) -> Segment:
         number, sign, levels, facts, tokens, codes, dictionary, created = row
         entry, name = self.entry, self.entry.name
         try:
@@ -194,3 +204,10 @@ class DatabaseSource:
 
 def _is_stored(rows: SegmentSource) -> TypeGuard[SegmentRows]:
     return isinstance(rows, SegmentRows)
+
+
+def _read_blocks(connection: BoundedConnection, table: int, keys: list[bytes], first: bytes) -> dict[bytes, bytes]:
+    """Return the blocks in which the entries of keys would be; only rows from the key `first` on."""
+    statement = _BLOCKS.format(table).encode()
+    rows: list[tuple[bytes, bytes]] = connection.execute(statement, [keys, first], binary=True).fetchall()
+    return dict(rows)

@@ -1,6 +1,6 @@
 """A fact index, open for reading: the facts of a knowledge base as one tree for one tokenizer.
 
-Or those alone that some of its segments add to the others, or take away.
+`Index` reads a whole index; functions beside it list the facts of segments, and the changes that some of them make.
 """
 
 import heapq
@@ -18,7 +18,7 @@ from refactx.entity_ids import inverse_numbers, numbers_of
 from refactx.errors import CorruptIndexError, IndexNotFoundError
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Fact, Link, LinkedFact, split_fact, verbalise, written_part
 from refactx.index.names import FIRST_KEY, LITERAL_KINDS, Named, find_names, find_numbers, unpack_block
-from refactx.index.source import IndexSource, LivingSnapshot, Patience, SegmentSource, Snapshot
+from refactx.index.source import IndexSource, RefreshedSnapshot, SegmentSource, Snapshot
 from refactx.postgres.entry import CatalogueEntry
 from refactx.tokenizer import FactTokenizer
 from refactx.tree.bulk import EntryMatrix, changed, from_matrix, surviving
@@ -203,7 +203,7 @@ class Index:
         self.terminator: str = self.entry.terminator
         self.fingerprint: str = self.entry.fingerprint
         self.tokenizer_name: str = self.entry.tokenizer
-        self._living = LivingSnapshot(source, cache_bytes)
+        self._living = RefreshedSnapshot(source, cache_bytes)
         if tokenizer is None:
             self._load_tokenizer = source.prepare_tokenizer()
         else:
@@ -252,13 +252,14 @@ class Index:
         """
         return self._living.refresh()
 
-    def renew(self, stale: Snapshot, error: IndexNotFoundError, patience: Patience | None = None) -> Patience | None:
-        """Continue with the index as it is now, after reading `stale` has raised `error`.
+    def read(self, read: Callable[[Snapshot], Value]) -> Value:
+        """Return `read(snapshot)`, with a new snapshot if the index is compacted meanwhile. Raises as `children` does."""
+        return self._living.read(read)
 
-        Raise it if nothing has changed, unless a standby may be behind: then wait, with the `patience` that the last
-        call returned.
-        """
-        return self._living.renew(stale, error, patience)
+    def stream(self, read: Callable[[Snapshot], Iterable[Value]]) -> Iterator[Value]:
+        """Yield what `read(snapshot)` yields. If the index is compacted meanwhile, `read` is called again with a new
+        snapshot, and has to leave out what it has yielded. Raises as `children` does."""
+        return self._living.stream(read)
 
     def children(self, prefix: Sequence[int]) -> Children:
         """Return the continuations of `prefix`, the token ids after the trigger.
@@ -269,13 +270,10 @@ class Index:
         Raises CorruptIndexError, which names index and row, if a row is damaged; DatabaseError if PostgreSQL cannot be
         reached for longer than the limits allow; IndexNotFoundError if the index was dropped or replaced.
         """
-        patience = None
-        while True:
-            snapshot = self._living.now
-            try:
-                return snapshot.tree.children(prefix)
-            except IndexNotFoundError as error:  # a segment's table is gone: the index was compacted, or dropped
-                patience = self._living.renew(snapshot, error, patience)
+        try:
+            return self._living.now.tree.children(prefix)
+        except IndexNotFoundError:  # a segment's table is gone: the index was compacted, or dropped
+            return self._living.read(lambda snapshot: snapshot.tree.children(prefix))
 
     def __len__(self) -> int:
         return self.facts
@@ -312,16 +310,13 @@ class Index:
         after the last fact with the index as it is then. Raises as `children` does.
         """
         last: TokenIds | None = None
-        patience = None
-        while True:
-            snapshot = self._living.now
-            try:
-                for tokens in token_sequences(snapshot.signed_trees, after=last):
-                    last = tokens
-                    yield fact_of(tokens, self.tokenizer, self.terminator, self.name)
-                return
-            except IndexNotFoundError as error:
-                patience = self._living.renew(snapshot, error, patience)
+
+        def rest(snapshot: Snapshot) -> Iterator[TokenIds]:
+            return token_sequences(snapshot.signed_trees, after=last)
+
+        for tokens in self._living.stream(rest):
+            last = tokens
+            yield fact_of(tokens, self.tokenizer, self.terminator, self.name)
 
     def links(self, fact: Fact) -> LinkedFact:
         """Return the parts of a fact with their ids, if the knowledge base has them.
@@ -375,7 +370,7 @@ class Index:
         """
         if not (names := list(objects) if self.has_hubs else []):
             return {}
-        return self._of_name_tables(lambda _: self._source.hubs(names))
+        return self._living.read(lambda _: self._source.hubs(names))
 
     @property
     def has_hubs(self) -> bool:
@@ -386,13 +381,17 @@ class Index:
         self, find: Callable[..., dict[Wanted, Value]], wanted: set[Wanted], *, unlimited: bool = False
     ) -> dict[Wanted, Value]:
         given = self._names_codec, f"index {self.name!r}"
-        return self._of_name_tables(
-            lambda tables: self._source.read_names(lambda read: find(read, tables, wanted, *given), unlimited=unlimited)
+        return self._living.read(
+            lambda snapshot: self._source.read_names(
+                lambda read: find(read, snapshot.name_tables, wanted, *given), unlimited=unlimited
+            )
         )
 
     def name_rows(self) -> list[tuple[bytes, bytes]]:
         """Return the keys and blocks of all names, each table's in the order of its keys; the latest table is first."""
-        return self._of_name_tables(lambda tables: [row for table in tables for row in self.name_table_rows(table)])
+        return self._living.read(
+            lambda snapshot: [row for table in snapshot.name_tables for row in self.name_table_rows(table)]
+        )
 
     def name_table_rows(self, table: int, first: bytes = FIRST_KEY) -> list[tuple[bytes, bytes]]:
         """Return the keys and blocks of one name table by key; with `first` b"" also those of names by id."""
@@ -401,16 +400,6 @@ class Index:
     def faults(self) -> Iterable[str]:
         """Check how the index is stored, apart from its rows, and yield what is wrong: checksums in a file."""
         return self._source.faults()
-
-    def _of_name_tables(self, read: Callable[[tuple[int, ...]], Value]) -> Value:
-        """Call `read` with the numbers of the name tables; if one of them is gone, call it again with the new ones."""
-        patience = None
-        while True:
-            snapshot = self._living.now
-            try:
-                return read(snapshot.name_tables)
-            except IndexNotFoundError as error:
-                patience = self._living.renew(snapshot, error, patience)
 
     def unpack_names(self, key: bytes, block: bytes) -> dict[str, Named]:
         """Return all names of a block. Raises CorruptIndexError if it is damaged."""

@@ -1,13 +1,13 @@
 """Names and their ids, in compressed blocks of neighbouring names: one row for some 256 names.
 
-The key of a block is the beginning of its first name in UTF-8, so a name is in the last block whose key is not greater.
-A block is packed like a piece of the tree (`refactx.tree.codes`): `(count, names joined by newlines, ids, kinds)`.
-Before these rows a name table has those of `refactx.index.names`.
+A name table has two kinds of rows, packed as pieces of the tree are (`refactx.tree.codes`):
 
-The blocks are rows of the same name tables. A key is a zero byte, with which no name begins, and the number of the
-block's first entity (`refactx.entity_ids`, negative for the inverse of a property), so all these rows come before those
-of names. A block is packed as one of names is: `(count, names joined by newlines, steps)`. The steps are the differences
-of neighbouring numbers, unsigned and little-endian, in as few bytes each as the largest needs: 1, 2, 4 or 8.
+* Ids by name. The key of a block is the beginning of its first name in UTF-8, so a name is in the last block whose key
+  is not greater. A block is `(count, names joined by newlines, ids, kinds)`.
+* Names by id, before those. A key is a zero byte, with which no name begins, and the number of the block's first entity
+  (`refactx.entity_ids`, negative for the inverse of a property). A block is `(count, names joined by newlines, steps)`.
+  The steps are the differences of neighbouring numbers, unsigned and little-endian, in as few bytes each as the largest
+  needs: 1, 2, 4 or 8.
 """
 
 from bisect import bisect_right
@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -244,12 +244,6 @@ def _packed(block: list[tuple[str, Named]], codec: RowCodec) -> tuple[bytes, byt
     return key, codec.pack(key, (len(block), joined, np.array(numbers, "<i8").tobytes(), kinds))
 
 
-# An entry is in the last block whose key is not greater than its own. A block that several share is sent once. The
-# second parameter keeps blocks of ids, which come first, from a name that is before all blocks of names.
-_BLOCKS = """SELECT DISTINCT ON (found.key) found.key, found.block FROM unnest(%b::bytea[]) AS wanted (key)
-CROSS JOIN LATERAL (
-    SELECT key, block FROM refactx.names_{} AS n WHERE n.key <= wanted.key AND n.key >= %b ORDER BY n.key DESC LIMIT 1
-) AS found"""
 _FIRST_ID = b""
 
 Entry = TypeVar("Entry")
@@ -257,13 +251,6 @@ Entry = TypeVar("Entry")
 ReadBlocks = Callable[[int, list[bytes], bytes], Mapping[bytes, bytes]]
 """Read the blocks in which the entries of some keys would be, by key: the number of a name table, the keys, ascending,
 and the least key of a block."""
-
-
-class Connection(Protocol):
-    """The part of a psycopg connection that the queries need."""
-
-    def execute(self, query: bytes, params: Sequence[object] | None = None, *, binary: bool) -> Any:
-        """Run a query and return its cursor."""
 
 
 def find_names(
@@ -306,14 +293,6 @@ def find_numbers(
     return found
 
 
-def read_blocks(connection: Connection, table: int, keys: list[bytes], first: bytes) -> dict[bytes, bytes]:
-    """Return the blocks in which the entries of keys would be; only rows from the key `first` on."""
-    rows: list[tuple[bytes, bytes]] = connection.execute(
-        _BLOCKS.format(table).encode(), [keys, first], binary=True
-    ).fetchall()
-    return dict(rows)
-
-
 def _by_block(wanted: Iterable[tuple[bytes, Entry]], blocks: Mapping[bytes, bytes]) -> dict[bytes, list[Entry]]:
     """Return the entries that each block could have, by its key, given the key of each entry."""
     keys = sorted(blocks)
@@ -323,13 +302,3 @@ def _by_block(wanted: Iterable[tuple[bytes, Entry]], blocks: Mapping[bytes, byte
         if at:
             entries[keys[at - 1]].append(entry)
     return entries
-
-
-def rows_of_table(connection: Connection, table: int, first: bytes = FIRST_KEY) -> list[tuple[bytes, bytes]]:
-    """Return the keys and blocks of the names in a name table, in the order of the keys.
-
-    With `first` b"" the rows of names by id are before them.
-    """
-    statement = f"SELECT key, block FROM refactx.names_{table} WHERE key >= %b ORDER BY key".encode()
-    rows: list[tuple[bytes, bytes]] = connection.execute(statement, [first], binary=True).fetchall()
-    return rows

@@ -1,4 +1,4 @@
-"""The connection to the database: a server of the user's, or the embedded one; and indexes, there or in files."""
+"""Opening: the connection to a database, the user's server or the embedded one, and an index there or in a file."""
 
 import os
 from collections.abc import Callable, Iterator

@@ -7,13 +7,13 @@ reader continues with its snapshot until a table is gone, and then opens a new o
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from refactx.errors import DatabaseError, IndexNotFoundError
 from refactx.index.names import ReadBlocks
-from refactx.postgres.entry import CatalogueEntry, IndexMark
+from refactx.postgres.entry import CatalogueEntry, IndexVersion
 from refactx.tokenizer import FactTokenizer
 from refactx.tree.stored import RowSource, StoredTree
 from refactx.tree.tree import FactTree, MemoryTree, SummedTree
@@ -60,7 +60,7 @@ class Snapshot:
     segments: tuple[Segment, ...]
     tree: FactTree
     name_tables: tuple[int, ...]
-    mark: IndexMark
+    mark: IndexVersion
     server: "Server | None" = None
 
     @property
@@ -108,7 +108,7 @@ _PAUSES = (0.01, 0.5)
 """The seconds of the first pause, and of the longest: a standby is mostly behind by milliseconds."""
 
 
-class Patience:
+class StandbyWait:
     """A wait of at most `seconds` for a server that has not got an index as it was read already."""
 
     def __init__(self, index: str, seconds: float) -> None:
@@ -155,7 +155,7 @@ class IndexSource(Protocol):
         """Return the index as it is now. Segments in `before` stay open, with their caches."""
         ...
 
-    def patience(self) -> Patience | None:
+    def standby_wait(self) -> StandbyWait | None:
         """Return the wait for a table that a snapshot has and the server that answered has not; None: there is none."""
         ...
 
@@ -184,7 +184,7 @@ class IndexSource(Protocol):
         ...
 
 
-class LivingSnapshot:
+class RefreshedSnapshot:
     """The latest snapshot of an index, `now`. `gone_round_trips`: the queries of segments that it no longer has."""
 
     def __init__(self, source: IndexSource, cache_bytes: int) -> None:
@@ -210,15 +210,25 @@ class LivingSnapshot:
             self.now = fresh
             return True
 
-    def renew(self, stale: Snapshot, error: IndexNotFoundError, patience: Patience | None) -> Patience | None:
-        """Take the snapshot anew, since a table of `stale` is gone, or another server answers.
+    def read(self, read: Callable[[Snapshot], Value]) -> Value:
+        """Return `read(snapshot)`; if a table of the snapshot is gone, read again with a new one."""
+        return next(self.stream(lambda snapshot: (read(snapshot),)))
 
-        Raise `error` if that changes nothing, unless the server that answered may be behind: then wait, with the
-        `patience` that the last call returned.
+    def stream(self, read: Callable[[Snapshot], Iterable[Value]]) -> Iterator[Value]:
+        """Yield what `read(snapshot)` yields. If a table of the snapshot is gone, since the index was compacted, or if
+        another server answers, call `read` again with a new one: it has to leave out what it has yielded.
+
+        Raises IndexNotFoundError if there is nothing new, unless the server that answered may be behind: then wait.
         """
-        if self.now is stale and not self.refresh() and self.now is stale:
-            patience = patience or self._source.patience()
-            if patience is None:
-                raise error
-            patience.wait()
-        return patience
+        standby_wait: StandbyWait | None = None
+        while True:
+            stale = self.now
+            try:
+                yield from read(stale)
+                return
+            except IndexNotFoundError:
+                if self.now is stale and not self.refresh() and self.now is stale:
+                    standby_wait = standby_wait or self._source.standby_wait()
+                    if standby_wait is None:
+                        raise
+                    standby_wait.wait()

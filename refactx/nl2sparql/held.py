@@ -2,26 +2,25 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from refactx.ask.chat import Message, conversation_ids, without_control
-from refactx.ask.writer import Ordered, TextWriter, WritingError, WritingOptions
-from refactx.decoding.states import FactSource, Lookups
+from refactx.ask.writer import BatchWriter, TextRequest, WritingError, WritingOptions
+from refactx.decoding.states import Constraint
 from refactx.engines.engine import LanguageModel
 from refactx.errors import InputError, ModelError
 from refactx.lazy import require
 from refactx.nl2sparql.pack import Pack
 from refactx.sparql.decoding.matching import Matcher, new_matcher
 from refactx.sparql.syntax import ShapeError, shape_of, tokens_of
-from refactx.tokenizer import FactTokenizer
-from refactx.tree.tree import NO_TOKENS, OFF_TREE, Children, Tokens
+from refactx.tree.tree import NO_TOKENS, Tokens
 
 _NAME = re.compile(r"[A-Za-z][\w-]*:[\w-]+(?:\.[\w-]+)*")
 _WORD = re.compile(r'"([A-Z_0-9]+)"i')
@@ -36,7 +35,7 @@ def grammar_of(pack: Pack) -> str:
     """Return the grammar of a pack, in llguidance's dialect of Lark. Prefixes are declared as the pack has them, or not."""
     properties, terms = names_of(pack)
     open_names = [f"/{prefix}:[A-Za-z0-9_][A-Za-z0-9_-]{{0,60}}/" for prefix in open_prefixes(pack)]
-    rules = (files("refactx.nl2sparql.held") / "sparql11.lark").read_text(encoding="utf-8")
+    rules = (files("refactx.nl2sparql") / "sparql11.lark").read_text(encoding="utf-8")
     names = {
         "DECLARED": [f"{prefix}: <{iri}>" for prefix, iri in pack.prefixes.items()],
         "PROPERTY": properties,
@@ -111,57 +110,41 @@ END = b"\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldState:
-    """In a line: the `matcher` after its ids; None after its end, and then `rest` is the text of the last token after it."""
+    """After the ids of a query: the `matcher` there; None after the end of the line, or, if `is_wrong`, after an id that
+    was not allowed."""
 
     matcher: Matcher | None = field(default=None, compare=False, repr=False)
     ids: tuple[int, ...] = ()
-    rest: bytes | None = None
-
-    @property
-    def following(self) -> Tokens:
-        """The ids that may come next, int32[n], ascending."""
-        return NO_TOKENS if self.matcher is None else self.matcher.allowed.tokens
+    is_wrong: bool = False
 
 
-class PackGrammar:
-    """The grammar of a pack (`refactx.decoding.states.SecondGrammar`).
+class PackGrammar(Constraint[HeldState]):
+    """The constraint of texts that are one query of a pack on one line. Threads may share it.
 
-    Raises InputError if llguidance is not installed.
+    Raises InputError if llguidance is not installed, ModelError if it refuses the grammar.
     """
 
-    def __init__(self, pack: Pack) -> None:
+    def __init__(self, pack: Pack, token_bytes: Sequence[bytes]) -> None:
         require("llguidance", "sparql")
-        self._text = grammar_of(pack)
+        self.token_bytes = list(token_bytes)
+        self._start = new_matcher(self.token_bytes, grammar_of(pack))
 
-    def bind(self, source: FactSource) -> "BoundPackGrammar":
-        """Return the grammar for the tokens of a tokenizer. Raises ModelError if llguidance refuses it."""
-        return BoundPackGrammar(self._text, source)
-
-
-class BoundPackGrammar:
-    """The grammar of a pack for one tokenizer. Threads may share it."""
-
-    trigger = TRIGGER
-
-    def __init__(self, text: str, source: FactSource) -> None:
-        self._token_bytes = list(source.tokenizer.token_bytes)
-        self._start = new_matcher(self._token_bytes, text)
-
-    def beginning(self, *, after_space: bool = False) -> Lookups[HeldState]:
-        """Return the state directly after the trigger."""
+    def start(self, prompt: Sequence[int], padding: Container[int] | None = None) -> HeldState:
         return HeldState(matcher=self._start)
-        yield  # a generator, as the protocol has it
 
-    def advancing(self, state: HeldState, token: int) -> Lookups[HeldState | None]:
-        """Return the state after one more token; None if it was not allowed."""
-        after = None if state.matcher is None else state.matcher.after(token)
-        if after is None:
-            return None
-        text = self._token_bytes[token]
-        if END in text:
-            return HeldState(rest=text.partition(END)[2])
-        return HeldState(matcher=after, ids=(*state.ids, token))
-        yield  # a generator, as the protocol has it
+    def advance(self, state: HeldState, token: int, position: int) -> HeldState:
+        if state.matcher is None:
+            return state
+        after = state.matcher.after(token)
+        ids = (*state.ids, token)
+        if after is None or END in self.token_bytes[token]:
+            return HeldState(ids=ids, is_wrong=after is None)
+        return HeldState(matcher=after, ids=ids)
+
+    def allowed(self, state: HeldState) -> Tokens | None:
+        if state.is_wrong:
+            return NO_TOKENS
+        return None if state.matcher is None else state.matcher.allowed.tokens
 
 
 class HeldTextModel:
@@ -178,10 +161,8 @@ class HeldTextModel:
                 "another model, or --no-grammar"
             )
         self._model, self._cancelled = model, cancelled
-        self._writer = TextWriter(model, _NoFacts(model), queries=PackGrammar(pack))
-        if self._writer.machine is None:
-            raise ValueError("a writer with a source has a machine")
-        self._machine = self._writer.machine
+        self._grammar = PackGrammar(pack, model.token_bytes)
+        self._writer = BatchWriter(model, constraint=self._grammar)
 
     def generate(self, messages: Sequence[Message], max_new_tokens: int) -> str:
         """Return the query that the model writes after a conversation, greedily, on one line.
@@ -197,7 +178,7 @@ class HeldTextModel:
                 f"question and prompt have {len(ids)} tokens, but the model takes at most {room}: give a larger --context, or "
                 "fewer examples"
             )
-        order = Ordered(
+        order = TextRequest(
             prompt=ids, max_new_tokens=max_new_tokens if room is None else min(max_new_tokens, room - len(ids))
         )
         options = WritingOptions(
@@ -209,7 +190,8 @@ class HeldTextModel:
             raise failed.error from None
         if text.is_interrupted:
             raise ModelError("the text was ended before its end, as was asked")
-        return self._machine.text_of(text.ids).partition(END)[0].decode("utf-8", "replace").strip()
+        written = b"".join(self._grammar.token_bytes[token] for token in text.ids)
+        return written.partition(END)[0].decode("utf-8", "replace").strip()
 
     def cancelled_by(self, cancelled: Callable[[], bool]) -> "HeldTextModel":
         """Return the same model for texts that end once `cancelled` returns True as well."""
@@ -218,30 +200,4 @@ class HeldTextModel:
         return other
 
     def _is_end(self, ids: NDArray[np.int64]) -> bool:
-        return END in self._machine.bytes_of(int(ids[-1]))
-
-
-class _NoFacts:
-    """A `refactx.decoding.states.FactSource` without facts, over a model's own tokenizer."""
-
-    trigger, terminator = "Fact:", " ."
-
-    def __init__(self, model: LanguageModel) -> None:
-        self.tokenizer = cast(FactTokenizer, _ModelTokenizer(model))
-
-    def children(self, prefix: Sequence[int]) -> Children:
-        return OFF_TREE
-
-
-class _ModelTokenizer:
-    """What a state machine needs of a tokenizer: the bytes of ids, and the ids of texts."""
-
-    def __init__(self, model: LanguageModel) -> None:
-        self.token_bytes = list(model.token_bytes)
-        self._tokenizer = model.tokenizer
-
-    def encode(self, text: str) -> list[int]:
-        return list(self._tokenizer.encode(text, add_special_tokens=False))
-
-    def decode_bytes(self, ids: Sequence[int]) -> bytes:
-        return b"".join(self.token_bytes[number] for number in ids if number < len(self.token_bytes))
+        return END in self._grammar.token_bytes[int(ids[-1])]

@@ -415,7 +415,7 @@ def _check(result: pq.abc.PGresult | None) -> pq.abc.PGresult | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class IndexState:
     """An index as a server has it.
 
     `server`: of the connection; `started`: when the server that answered was started, also behind a pooler;
@@ -441,13 +441,13 @@ class Moment:
         return self.names[0][0] if self.names else 0
 
 
-def read_moment(connection: BoundedConnection, index: int) -> Moment:
+def read_index_state(connection: BoundedConnection, index: int) -> IndexState:
     """Return an index as a connection sees it now, with one query."""
     rows = connection.execute(query("snapshot").encode(), {"index": index}, binary=True).fetchall()
     started, is_standby, changes, numbers, times = rows[0][:5]
     if connection.server is None:
         raise RuntimeError("this is no connection of a pool")
-    return Moment(
+    return IndexState(
         server=connection.server,
         started=started,
         is_standby=is_standby,

@@ -71,7 +71,7 @@ Stamp = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class IndexMark:
+class IndexVersion:
     """The index, its ready segments, and the ready name tables of its knowledge base, both in the order of numbers.
 
     Two marks are equal if and only if the index has the same facts and names.
@@ -84,8 +84,8 @@ class IndexMark:
     def to_json(self) -> dict[str, Any]:
         """Return the mark as JSON has it: lists in place of tuples.
 
-        >>> mark = IndexMark((3, "2026-01-01T00:00:00.000000+00:00"), (), ())
-        >>> mark.to_json(), IndexMark.from_json(mark.to_json()) == mark
+        >>> mark = IndexVersion((3, "2026-01-01T00:00:00.000000+00:00"), (), ())
+        >>> mark.to_json(), IndexVersion.from_json(mark.to_json()) == mark
         ({'index': [3, '2026-01-01T00:00:00.000000+00:00'], 'segments': [], 'names': []}, True)
         """
         return {
@@ -95,7 +95,7 @@ class IndexMark:
         }
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> "IndexMark":
+    def from_json(cls, document: Mapping[str, Any]) -> "IndexVersion":
         """Return the mark of a JSON document. Raises KeyError, TypeError or ValueError if it is not one."""
         return cls(
             _from_json(document["index"]),
@@ -104,14 +104,14 @@ class IndexMark:
         )
 
 
-def mark_of(
+def version_of(
     entry: CatalogueEntry, segments: Iterable[tuple[int, datetime]], names: Iterable[tuple[int, datetime]]
-) -> IndexMark:
+) -> IndexVersion:
     """Return the mark of an index, given the numbers and times of its tables in any order."""
-    return IndexMark(_stamp((entry.id, entry.created)), _stamps(segments), _stamps(names))
+    return IndexVersion(_stamp((entry.id, entry.created)), _stamps(segments), _stamps(names))
 
 
-def read_mark(connection: "Connection", entry: CatalogueEntry) -> IndexMark:
+def read_mark(connection: "Connection", entry: CatalogueEntry) -> IndexVersion:
     """Return the mark of an index as a connection, maybe in a transaction, sees it now."""
     segments = connection.execute(
         "SELECT id, created FROM refactx.segments WHERE index_id = %s AND ready", [entry.id], binary=True
@@ -121,10 +121,10 @@ def read_mark(connection: "Connection", entry: CatalogueEntry) -> IndexMark:
         [entry.knowledge_base],
         binary=True,
     )
-    return mark_of(entry, segments.fetchall(), names.fetchall())
+    return version_of(entry, segments.fetchall(), names.fetchall())
 
 
-def after_compactions(mark: IndexMark, changes: Iterable[Mapping[str, Any]]) -> IndexMark:
+def after_compactions(mark: IndexVersion, changes: Iterable[Mapping[str, Any]]) -> IndexVersion:
     """Return the mark that an index with the same facts has now, given the account of its changes, the oldest first.
 
     A compaction gives an index other tables without changing its facts. It is noted with the marks `before` and `after`
@@ -132,7 +132,7 @@ def after_compactions(mark: IndexMark, changes: Iterable[Mapping[str, Any]]) -> 
     """
     for change in changes:
         if change.get("before") == mark.to_json() and "after" in change:
-            mark = IndexMark.from_json(change["after"])
+            mark = IndexVersion.from_json(change["after"])
     return mark
 
 

@@ -17,7 +17,7 @@ from typing import TypeVar, get_args
 
 import numpy as np
 
-from refactx.errors import IndexNotFoundError, ModelError
+from refactx.errors import ModelError
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, split_fact, unit, verbalise
 from refactx.index.index import Index, completions, token_sequences
 from refactx.index.names import Named
@@ -326,27 +326,16 @@ class TreeFacts:
     def _parts(self, prefix: Path) -> Iterator[Path]:
         """Yield the ids of each object below a prefix. After a compaction, continue with the index as it is then."""
         last: Path = ()
-        patience = None
-        while True:
-            snapshot = self._index.snapshot
-            try:
-                for part, _ in parts_below(snapshot.signed_trees, prefix, self._units.closing):
-                    if part > last:
-                        yield part
-                        last = part
-                return
-            except IndexNotFoundError as error:
-                patience = self._index.renew(snapshot, error, patience)
+        for part, _ in self._index.stream(
+            lambda snapshot: parts_below(snapshot.signed_trees, prefix, self._units.closing)
+        ):
+            if part > last:
+                yield part
+                last = part
 
     def _with_segments(self, read: Callable[[Segments], Value]) -> Value:
         """Call `read` with the segments of the index; after a compaction, again with those of then."""
-        patience = None
-        while True:
-            snapshot = self._index.snapshot
-            try:
-                return read(snapshot.signed_trees)
-            except IndexNotFoundError as error:
-                patience = self._index.renew(snapshot, error, patience)
+        return self._index.read(lambda snapshot: read(snapshot.signed_trees))
 
     def _completions(self, text: str) -> Iterator[tuple[str, int]]:
         return completions(self._index, self._units.tokenizer, text)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import Closing, Free, InFact, Lookups, State, Written
+from refactx.decoding.states import Closing, Free, InFact, State, Written
 from refactx.engines.engine import IdPath, Logits
 from refactx.fact import split_fact
 
@@ -35,7 +35,7 @@ class AnswerLines:
         self._marker, self.unknown, self._values, self._again, self._tells = marker, unknown, values, again, tells
         self.evidence: dict[IdPath, float] = {}
 
-    def after_fact(self, machine: Machine, state: State) -> Lookups[Sequence[int]]:
+    def after_fact(self, machine: Machine, state: State) -> Sequence[int]:
         """Return the ids directly after a fact.
 
         They begin another fact of its subject and property, if one is left, or end the line.
@@ -45,14 +45,14 @@ class AnswerLines:
         encode, at_line = machine.source.tokenizer.encode, state.tail.endswith(b"\n")
         begins = up_to_object(machine, state.facts[-1].tokens)
         same = sum(fact.tokens[: len(begins)] == begins for fact in state.facts)
-        if begins and same < self._values and (yield from _has_facts_left(machine, state.facts, begins)):
+        if begins and same < self._values and _has_facts_left(machine, state.facts, begins):
             trigger = encode(machine.source.trigger if at_line else f"\n{machine.source.trigger}")
-            after = yield from machine.following(state, trigger)
+            after = machine.follow(state, trigger)
             if isinstance(after, InFact):  # else the limit of facts is reached
                 return (*trigger, *begins)
         return () if at_line or not self._marker else tuple(encode("\n"))
 
-    def end_of_fact(self, machine: Machine, state: State) -> Lookups[Sequence[int]]:
+    def end_of_fact(self, machine: Machine, state: State) -> Sequence[int]:
         """Return the terminator of a fact that is whole and not the prefix of another.
 
         Of the several ways to write it, this is the tokenizer's before a line end: there is nothing for the model to
@@ -62,12 +62,12 @@ class AnswerLines:
             return ()
         ids = machine.source.tokenizer.encode(f"{machine.source.terminator}\n")
         for count, token in enumerate(ids, 1):
-            state = yield from machine.advancing(state, token, 0)
+            state = machine.advance(state, token, 0)
             if isinstance(state, Free | Closing):
                 return ids[:count]
         return ()
 
-    def exhausted(self, machine: Machine, facts: tuple[Written, ...]) -> Lookups[dict[IdPath, int]]:
+    def exhausted(self, machine: Machine, facts: tuple[Written, ...]) -> dict[IdPath, int]:
         """Return the pairs of subject and property with as many facts in the text as `values` allows.
 
         A key is the ids up to the end of the property, a value the number of facts that the pair has left.
@@ -75,13 +75,13 @@ class AnswerLines:
         begun = Counter(up_to_object(machine, fact.tokens) for fact in facts)
         found = dict[IdPath, int]()
         for ids in [ids for ids, count in begun.items() if ids and count >= self._values]:
-            start = yield from machine.beginning(0, facts)
-            end = yield from machine.following(start, ids)
+            start = machine.begin(0, facts)
+            end = machine.follow(start, ids)
             if isinstance(end, InFact) and end.children.total:
                 found[ids] = end.children.total
         return found
 
-    def next_line(self, machine: Machine, state: State, logits: Logits) -> Lookups[Sequence[int]]:
+    def next_line(self, machine: Machine, state: State, logits: Logits) -> Sequence[int]:
         """Return the ids with which the line after facts begins: another fact's if one is left, or the answer's.
 
         Empty if the text does not end after a line of facts. `logits`: float32[vocabulary], after the text.
@@ -94,7 +94,7 @@ class AnswerLines:
             return ()
         texts = machine.source.trigger, self._marker, f"{self._marker} {self.unknown}"
         fact, answer, unknown = (machine.source.tokenizer.encode(text) for text in texts)
-        if (yield from _has_facts_left(machine, state.facts, ())):
+        if _has_facts_left(machine, state.facts, ()):
             if fact[0] == answer[0]:
                 return ()
             if float(logits[fact[0]] - logits[answer[0]]) > self._again:
@@ -149,10 +149,10 @@ def up_to_object(machine: Machine, tokens: Sequence[int]) -> IdPath:
     return ()
 
 
-def _has_facts_left(machine: Machine, facts: tuple[Written, ...], prefix: Sequence[int]) -> Lookups[bool]:
+def _has_facts_left(machine: Machine, facts: tuple[Written, ...], prefix: Sequence[int]) -> bool:
     """Return whether facts with a prefix are left that are not among `facts`."""
-    start = yield from machine.beginning(0, facts)
-    state = yield from machine.following(start, prefix)
+    start = machine.begin(0, facts)
+    state = machine.follow(start, prefix)
     return isinstance(state, InFact) and state.children.total > 0
 
 

@@ -19,16 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import Closing, Dead, Free, InFact, InQuery, InTerminator, Lookups, State
+from refactx.decoding.states import Closing, Dead, Free, InFact, InQuery, InTerminator, State
 from refactx.engines.engine import (
     NOTHING,
-    Chosen,
+    Choice,
     FactChooser,
     IdPath,
     KeepPath,
     Logits,
     OpenTree,
-    Reading,
+    ScoreReading,
     Steps,
     TreeReading,
 )
@@ -40,7 +40,7 @@ from refactx.tree.tree import NO_TOKENS, Tokens
 
 _Node = tuple[IdPath, State]
 
-MOST_GUESSED = 64
+MOST_DRAFTED = 64
 """The most ids of the last search's paths that the first pass of a search reads. For facts of one subject, 48 to 128
 take the same time."""
 
@@ -101,7 +101,7 @@ class FoundFact:
 def search_fact(
     machine: Machine,
     state: InFact | InTerminator,
-    reading: Reading,
+    reading: ScoreReading,
     options: FactBeams,
     earlier: Sequence[IdPath] = (),
 ) -> Steps[FoundFact]:
@@ -116,7 +116,7 @@ def search_fact(
 class _Search:
     """The search for one fact."""
 
-    def __init__(self, machine: Machine, reading: Reading, options: FactBeams) -> None:
+    def __init__(self, machine: Machine, reading: ScoreReading, options: FactBeams) -> None:
         self._machine, self._reading, self._options = machine, reading, options
         self._room, self._position = reading.room, reading.position
         self._tree, self._has_read = -1, {reading.ahead[:n] for n in range(len(reading.ahead) + 1)}
@@ -127,17 +127,17 @@ class _Search:
         """Return the best fact that continues `state`."""
         self._tree = yield OpenTree(self._reading.ahead)
         running, ahead = [_Hypothesis((), state, 0.0)], self._reading.ahead
-        along = yield from self._nodes_along(state, [ahead[: n + 1] for n in range(len(ahead))])
+        along = self._nodes_along(state, [ahead[: n + 1] for n in range(len(ahead))])
         known = [((), state), *along]
         self._learn(known, self._reading.logits[: len(known)])
-        along = yield from self._nodes_along(state, earlier)
-        guessed = [node for node in along if node[0] not in self._has_read][:MOST_GUESSED]
+        along = self._nodes_along(state, earlier)
+        drafted = [node for node in along if node[0] not in self._has_read][:MOST_DRAFTED]
         paths: list[IdPath] = []
         while True:
             while any(self._waits(hypothesis) for hypothesis in running):
-                yield from self._read((yield from self._to_read(running)), guessed)
-                guessed = []
-            grown, finished = yield from self._grow(running)
+                yield from self._read(self._to_read(running), drafted)
+                drafted = []
+            grown, finished = self._grow(running)
             for hypothesis in finished:
                 self._finish(hypothesis)
             grown = [hypothesis for hypothesis in grown if self._can_win(hypothesis)]
@@ -150,13 +150,13 @@ class _Search:
         found = self._best[1] if self._best is not None else running[0].tokens
         return FoundFact(found, (yield KeepPath(self._tree, found[:-1])), paths)
 
-    def _nodes_along(self, state: State, paths: Sequence[IdPath]) -> Lookups[list[_Node]]:
+    def _nodes_along(self, state: State, paths: Sequence[IdPath]) -> list[_Node]:
         """Return the given paths (short ones first) that stay within a fact, with their states."""
         states: dict[IdPath, State] = {(): state}
         for path in paths:
             before = states.get(path[:-1])
             if before is not None and len(path) < self._room:
-                after = yield from self._machine.advancing(before, path[-1], self._position + len(path) - 1)
+                after = self._machine.advance(before, path[-1], self._position + len(path) - 1)
                 if isinstance(after, InFact | InTerminator):
                     states[path] = after
         return list(states.items())[1:]
@@ -173,7 +173,7 @@ class _Search:
         """Return whether the next id is forced and does not change the sum, so that no logits are needed."""
         return self._options.renormalise and self._machine.forced(state) is not None
 
-    def _grow(self, running: Sequence[_Hypothesis]) -> Lookups[tuple[list[_Hypothesis], list[_Hypothesis]]]:
+    def _grow(self, running: Sequence[_Hypothesis]) -> tuple[list[_Hypothesis], list[_Hypothesis]]:
         """Return the best hypotheses with one more id, best first, and those that this id completes."""
         options: list[tuple[float, int, int]] = []  # negative total, hypothesis, id: of equal ones the first is taken
         for number, hypothesis in enumerate(running):
@@ -190,7 +190,7 @@ class _Search:
             parent = running[number]
             if len(grown) == self._options.beams and token not in self._endings(parent.state):
                 continue
-            state = yield from self._machine.advancing(parent.state, token, self._position + len(parent.tokens))
+            state = self._machine.advance(parent.state, token, self._position + len(parent.tokens))
             child = _Hypothesis((*parent.tokens, token), state, -negative)
             if isinstance(state, Free | Closing):
                 finished.append(child)
@@ -211,7 +211,7 @@ class _Search:
         if self._best is None or score > self._best[0]:
             self._best = (score, hypothesis.tokens)
 
-    def _to_read(self, running: Sequence[_Hypothesis]) -> Lookups[list[_Hypothesis]]:
+    def _to_read(self, running: Sequence[_Hypothesis]) -> list[_Hypothesis]:
         """Return the hypotheses to read next: those that wait.
 
         If these are fewer than the beams, add those that the search would come to next without them.
@@ -219,14 +219,14 @@ class _Search:
         wanted: list[_Hypothesis] = []
         while running and len(wanted) < self._options.beams and len(running[0].tokens) < self._room:
             wanted += [hypothesis for hypothesis in running if self._waits(hypothesis)]
-            running, _ = yield from self._grow([hypothesis for hypothesis in running if not self._waits(hypothesis)])
+            running, _ = self._grow([hypothesis for hypothesis in running if not self._waits(hypothesis)])
         return wanted[: self._options.beams]
 
-    def _read(self, hypotheses: Sequence[_Hypothesis], guessed: Sequence[_Node]) -> Steps[None]:
-        """Read guessed paths, and the unread ids of hypotheses with the forced tokens after them."""
-        nodes = dict(guessed)
+    def _read(self, hypotheses: Sequence[_Hypothesis], drafted: Sequence[_Node]) -> Steps[None]:
+        """Read paths that may follow, and the unread ids of hypotheses with the forced tokens after them."""
+        nodes = dict(drafted)
         for hypothesis in hypotheses:
-            unread = yield from self._unread(hypothesis)
+            unread = self._unread(hypothesis)
             nodes |= {path: state for path, state in unread.items() if path not in nodes}
 
         def learn(paths: list[IdPath], logits: Logits) -> None:
@@ -235,14 +235,14 @@ class _Search:
         yield from read_tree(self._tree, list(nodes), range(len(nodes)), learn)
         self._has_read |= set(nodes)
 
-    def _unread(self, hypothesis: _Hypothesis) -> Lookups[dict[IdPath, State]]:
+    def _unread(self, hypothesis: _Hypothesis) -> dict[IdPath, State]:
         """Return the unread paths to a hypothesis, and those along the forced tokens after it, within `room`."""
         path, state = hypothesis.tokens, hypothesis.state
         leading = [path[:n] for n in range(1, len(path)) if path[:n] not in self._has_read]
         found: dict[IdPath, State] = dict.fromkeys(leading, Dead())  # there is no choice after these
         found[path] = state
         while len(path) < self._room and (token := self._machine.forced(state)) is not None:
-            state = yield from self._machine.advancing(state, token, self._position + len(path))
+            state = self._machine.advance(state, token, self._position + len(path))
             if not isinstance(state, InFact | InTerminator):
                 break
             path = (*path, token)
@@ -297,12 +297,12 @@ class BeamChooser:
     def decides(self, state: State) -> bool:
         return isinstance(state, InFact | InTerminator)
 
-    def choose(self, state: State, reading: Reading) -> Steps[Chosen]:
+    def choose(self, state: State, reading: ScoreReading) -> Steps[Choice]:
         if not isinstance(state, InFact | InTerminator):
             return NOTHING
         found = yield from search_fact(self._machine, state, reading, self._options, self._earlier)
         self._earlier = found.paths
-        return Chosen(found.ids, found.read)
+        return Choice(found.ids, found.read)
 
     def following(self, state: State, at_fact_end: bool) -> Steps[Sequence[int]]:
         """Return the forced id after the last fact that a limit allows, or in a query; the search writes those of facts."""
@@ -310,14 +310,13 @@ class BeamChooser:
         return () if token is None else (token,)
         yield
 
-    def guess(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Steps[Sequence[int]]:
+    def draft(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Sequence[int]:
         if isinstance(state, InFact):  # the first pass of the search reads this id anyway
             token = self._machine.forced(state)
             return () if token is None else (token,)
         if not greedy:
             return ()
         return draft_tokens(self._machine, state, ids, unread) or line_after_fact(self._machine, state, ids)
-        yield
 
 
 def choose_strategy(machine: Machine, beams: FactBeams | None, channel: Channel | None) -> FactChooser:

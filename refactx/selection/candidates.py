@@ -1,10 +1,8 @@
 """The candidates of a channel: subjects that the model finds likely, and properties of theirs in the tree.
 
 All are paths in the tree. A beam search finds names; of the entities with a name, as their own or as an alias, those
-with most facts are candidates (`refactx.selection.candidates`).
-
-An alias is in the tree as facts that lead to the entity, `<JFK (alias)> <alias of> <John F. Kennedy (...)>`
-(`refactx.ingest.knowledge.names`). Entities with more facts are meant more often.
+with most facts are candidates, since they are meant more often. An alias is in the tree as facts that lead to the entity,
+`<JFK (alias)> <alias of> <John F. Kennedy (...)>` (`refactx.ingest.knowledge.names`).
 """
 
 import heapq
@@ -15,20 +13,21 @@ from functools import partial
 import numpy as np
 
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import InFact, Lookups
+from refactx.decoding.states import InFact
 from refactx.engines.engine import IdPath, Logits, Steps
 from refactx.fact import ALIAS, ALIAS_OF, split_fact, unit
-from refactx.selection.scores import Continuations, log_softmax
+from refactx.selection.scores import ScoredContinuations, log_softmax
 
 SHARED_BY = 20
 """The most entities of an alias that are looked up, each by a walk through the tree; the first ones in the order of
 ids."""
 WIDER = 4
-"""This many times as many names are looked up as are wanted, since some of them may be aliases."""
+"""This many times as many names are looked up as are wanted, since some may be aliases; and at each fork this many times
+as many properties are followed, since one with an unlikely beginning may have no other fork after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Namesake:
+class NamedEntity:
     """An entity that a name may mean.
 
     `ids`: those of its name, up to the closing bracket; `state`: that after them; `share`: its part of the facts of all
@@ -42,25 +41,25 @@ class Namesake:
     alias: str = ""
 
 
-def namesakes(machine: Machine, start: InFact, ids: IdPath, state: InFact, most: int) -> Lookups[list[Namesake]]:
+def entities_of_name(machine: Machine, start: InFact, ids: IdPath, state: InFact, most: int) -> list[NamedEntity]:
     """Return at most `most` of the entities that the name written by `ids` may mean, those with most facts first.
 
     `start`: the state before the ids, in a subject; `state`: that after them, within the parenthesis that tells
-    namesakes apart, or after the whole name.
+    entities of one name apart, or after the whole name.
     """
     if b">" in machine.text_of(state.prefix):
-        return [Namesake(ids=ids, state=state, share=1.0)]
-    names = dict((yield from walk_by_facts(machine, state, WIDER * most, lambda text: b">" in text)))
-    plain = yield from _find_plain_alias(machine, state)
+        return [NamedEntity(ids=ids, state=state, share=1.0)]
+    names = dict(walk_by_facts(machine, state, WIDER * most, lambda text: b">" in text))
+    plain = _find_plain_alias(machine, state)
     aliases = {path: end for path, end in names.items() if _is_alias(machine, end)} | plain
     holders: list[tuple[str, str]] = []
     for alias_end in aliases.values():
         if len(holders) < SHARED_BY:
-            holders += yield from _find_holders(machine, alias_end)
+            holders += _find_holders(machine, alias_end)
     meant, alias_of = dict[IdPath, InFact](), dict[IdPath, str]()
     for alias, name in holders[:SHARED_BY]:
         path = _ids_of_name(machine, start, name)
-        end = yield from machine.following(start, path)
+        end = machine.follow(start, path)
         if path and isinstance(end, InFact):  # else the entity has no fact left, or the text has begun another name
             meant[path], alias_of[path] = end, alias
     found = {(*ids, *path): end for path, end in names.items() if not (meant and path in aliases)} | meant
@@ -70,14 +69,14 @@ def namesakes(machine: Machine, start: InFact, ids: IdPath, state: InFact, most:
         total += sum(end.children.total for path, end in meant.items() if path[: len(ids)] != ids)
     best = sorted(found.items(), key=lambda one: -one[1].children.total)[:most]
     return [
-        Namesake(ids=path, state=end, share=end.children.total / total, alias=alias_of.get(path, ""))
+        NamedEntity(ids=path, state=end, share=end.children.total / total, alias=alias_of.get(path, ""))
         for path, end in best
     ]
 
 
 def walk_by_facts(
     machine: Machine, state: InFact, most: int, is_end: Callable[[bytes], bool]
-) -> Lookups[list[tuple[IdPath, InFact]]]:
+) -> list[tuple[IdPath, InFact]]:
     """Return at most `most` shortest paths from a state to texts that `is_end`, those with most facts first."""
     heap: list[tuple[int, IdPath, InFact]] = [(-state.children.total, (), state)]
     found: list[tuple[IdPath, InFact]] = []
@@ -87,7 +86,7 @@ def walk_by_facts(
             found.append((path, at))
             continue
         for token, count in zip(at.children.tokens.tolist(), at.children.leaves.tolist(), strict=True):
-            longer = yield from machine.advancing(at, token, 0)
+            longer = machine.advance(at, token, 0)
             if isinstance(longer, InFact):
                 heapq.heappush(heap, (-count, (*path, token), longer))
     return found
@@ -97,7 +96,7 @@ def _is_alias(machine: Machine, state: InFact) -> bool:
     return machine.text_of(state.prefix).rstrip(b" <").endswith(f"{ALIAS}>".encode())
 
 
-def _find_plain_alias(machine: Machine, state: InFact) -> Lookups[dict[IdPath, InFact]]:
+def _find_plain_alias(machine: Machine, state: InFact) -> dict[IdPath, InFact]:
     """Return the path from within the parenthesis after a name to the end of its alias without a description, as in
     `<JFK (alias)>`, if there is one."""
     whole = machine.text_of(state.prefix).rpartition(b" (")[0] + f"{ALIAS}>".encode()
@@ -108,20 +107,17 @@ def _find_plain_alias(machine: Machine, state: InFact) -> Lookups[dict[IdPath, I
         if text.startswith(whole):
             return {path: at}
         for token in at.children.tokens.tolist():
-            if _agree(text + machine.bytes_of(token), whole):
-                longer = yield from machine.advancing(at, token, 0)
+            grown = text + machine.bytes_of(token)
+            if grown.startswith(whole) or whole.startswith(grown):
+                longer = machine.advance(at, token, 0)
                 if isinstance(longer, InFact):
                     running.append(((*path, token), longer))
     return {}
 
 
-def _agree(one: bytes, other: bytes) -> bool:
-    return one.startswith(other) or other.startswith(one)
-
-
-def _find_holders(machine: Machine, alias: InFact) -> Lookups[list[tuple[str, str]]]:
+def _find_holders(machine: Machine, alias: InFact) -> list[tuple[str, str]]:
     """Return pairs of an alias and the name of an entity that has it, the object of a fact; at most `SHARED_BY`."""
-    ends = yield from walk_by_facts(
+    ends = walk_by_facts(
         machine, alias, SHARED_BY, lambda text: split_fact(text.decode("utf-8", "replace")) is not None
     )
     facts = (split_fact(machine.text_of(end.prefix).decode("utf-8", "replace")) for _, end in ends)
@@ -136,19 +132,15 @@ def _ids_of_name(machine: Machine, start: InFact, name: str) -> IdPath:
     return tuple(ids[len(begun) : closed]) if tuple(ids[: len(begun)]) == tuple(begun) else ()
 
 
-"""At each fork, this many times as many properties are followed as are wanted: one with an unlikely beginning may have
-no other fork after it."""
-
-
 @dataclass(frozen=True, slots=True)
 class SubjectLimits:
-    """Limits on the subjects: at most `names` names, and `namesakes` subjects of each, those with most facts.
+    """Limits on the subjects: at most `names` names, and `entities` subjects of each, those with most facts.
 
     `unlikely`: leave out names whose log-probability is this much below the likeliest name's.
     """
 
     names: int = 6
-    namesakes: int = 3
+    entities: int = 3
     unlikely: float = 9.0
 
 
@@ -199,7 +191,7 @@ class _NameStart:
 
 
 def find_subjects(
-    machine: Machine, state: InFact, position: int, continuations: Continuations, limits: SubjectLimits
+    machine: Machine, state: InFact, position: int, continuations: ScoredContinuations, limits: SubjectLimits
 ) -> Steps[list[Subject]]:
     """Return the candidates for the subject, those of the likeliest names first.
 
@@ -208,7 +200,7 @@ def find_subjects(
     """
     found: list[Subject] = []
     for name in (yield from _find_names(machine, state, position, continuations, limits)):
-        for one in (yield from namesakes(machine, state, name.ids, name.state, limits.namesakes)):
+        for one in entities_of_name(machine, state, name.ids, name.state, limits.entities):
             found.append(Subject(ids=one.ids, state=one.state, own=name.own, share=one.share, alias=one.alias))
     return found
 
@@ -217,7 +209,7 @@ def find_properties(
     machine: Machine,
     subjects: Sequence[Subject],
     position: int,
-    continuations: Continuations,
+    continuations: ScoredContinuations,
     *,
     most: int,
     unlikely: float,
@@ -234,21 +226,21 @@ def find_properties(
     def is_done(number: int, state: InFact) -> bool:
         return machine.text_of(state.prefix).count(b">") > brackets[number]
 
-    def with_forced(one: _PropertyStart) -> Lookups[_PropertyStart]:
-        ids, state = yield from _follow_forced(machine, one.ids, one.state, position, partial(is_done, one.subject))
+    def with_forced(one: _PropertyStart) -> _PropertyStart:
+        ids, state = _follow_forced(machine, one.ids, one.state, position, partial(is_done, one.subject))
         return _PropertyStart(subject=one.subject, ids=ids, state=state, own=one.own)
 
     begun: list[_PropertyStart] = []
     for number, one in enumerate(subjects):
-        begun.append((yield from with_forced(_PropertyStart(subject=number, ids=(), state=one.state, own=0.0))))
+        begun.append(with_forced(_PropertyStart(subject=number, ids=(), state=one.state, own=0.0)))
     done = [one for one in begun if is_done(one.subject, one.state)]
     running = [one for one in begun if not is_done(one.subject, one.state)]
     while running:
         logits = yield from continuations.logits([(*subjects[one.subject].ids, *one.ids) for one in running])
         longer, wide = list[_PropertyStart](), WIDER * most
         for start, after in zip(running, logits, strict=True):
-            for grown in (yield from _grow_property(machine, start, position, after, wide, unlikely, exhausted or {})):
-                longer.append((yield from with_forced(grown)))
+            for grown in _grow_property(machine, start, position, after, wide, unlikely, exhausted or {}):
+                longer.append(with_forced(grown))
         left = [one for number in range(len(subjects)) for one in _likeliest(number, [*done, *longer], wide, unlikely)]
         done = [one for one in left if is_done(one.subject, one.state)]
         running = [one for one in left if not is_done(one.subject, one.state)]
@@ -257,9 +249,9 @@ def find_properties(
 
 
 def _find_names(
-    machine: Machine, state: InFact, position: int, continuations: Continuations, limits: SubjectLimits
+    machine: Machine, state: InFact, position: int, continuations: ScoredContinuations, limits: SubjectLimits
 ) -> Steps[list[_NameStart]]:
-    """Return the likeliest names, up to the closing bracket, or to the parenthesis that tells namesakes apart.
+    """Return the likeliest names, up to the closing bracket, or to the parenthesis that tells entities of one name apart.
 
     Log-probabilities are over the whole vocabulary. So a name is unlikely if its beginning is good but the tree has
     only bad continuations of that.
@@ -276,10 +268,10 @@ def _find_names(
         logits = yield from continuations.logits([name.ids for name in running])
         grown: list[_NameStart] = []
         for name, after in zip(running, logits, strict=True):
-            grown += yield from _grow_name(machine, name, position, after, beams)
+            grown += _grow_name(machine, name, position, after, beams)
         running = []
         for longer in heapq.nlargest(beams, grown, key=lambda name: name.own):
-            ids, end = yield from _follow_forced(machine, longer.ids, longer.state, position, is_name)
+            ids, end = _follow_forced(machine, longer.ids, longer.state, position, is_name)
             name = _NameStart(ids, end, longer.own)
             (done if is_name(name.state) else running).append(name)
         done = heapq.nlargest(beams, done, key=lambda name: name.own)
@@ -291,16 +283,14 @@ def _find_names(
     return done
 
 
-def _grow_name(
-    machine: Machine, name: _NameStart, position: int, logits: Logits, most: int
-) -> Lookups[list[_NameStart]]:
+def _grow_name(machine: Machine, name: _NameStart, position: int, logits: Logits, most: int) -> list[_NameStart]:
     """Return a name with each of the `most` likeliest ids that may follow; `logits`: float32[vocabulary]."""
     tokens = name.state.children.tokens
     scores = log_softmax(logits)[tokens] * (len(tokens) > 1)
     best = np.argpartition(-scores, most - 1)[:most] if len(tokens) > most else np.arange(len(tokens))
     found: list[_NameStart] = []
     for token, score in zip(tokens[best].tolist(), scores[best].tolist(), strict=True):
-        state = yield from machine.advancing(name.state, token, position + len(name.ids))
+        state = machine.advance(name.state, token, position + len(name.ids))
         if isinstance(state, InFact):
             found.append(_NameStart((*name.ids, token), state, name.own + score))
     return found
@@ -308,11 +298,11 @@ def _grow_name(
 
 def _follow_forced(
     machine: Machine, ids: IdPath, state: InFact, position: int, is_end: Callable[[InFact], bool]
-) -> Lookups[tuple[IdPath, InFact]]:
+) -> tuple[IdPath, InFact]:
     """Return ids with the forced tokens after them, up to a state that `is_end`, and the last state; `state`: after the
     ids."""
     while not is_end(state) and (token := machine.forced(state)) is not None:
-        after = yield from machine.advancing(state, token, position + len(ids))
+        after = machine.advance(state, token, position + len(ids))
         if not isinstance(after, InFact):
             break
         ids, state = (*ids, token), after
@@ -327,7 +317,7 @@ def _grow_property(
     most: int,
     unlikely: float,
     exhausted: Mapping[IdPath, int],
-) -> Lookups[list[_PropertyStart]]:
+) -> list[_PropertyStart]:
     """Return a property with each of the `most` likeliest ids that may follow, as `find_properties` limits them.
 
     `logits`: float32[vocabulary].
@@ -344,7 +334,7 @@ def _grow_property(
         if scores[at] < scores.max() - unlikely:
             break
         token, own = int(tokens[at]), start.own + float(scores[at])
-        state = yield from machine.advancing(start.state, token, position + len(start.ids))
+        state = machine.advance(start.state, token, position + len(start.ids))
         if isinstance(state, InFact):
             found.append(_PropertyStart(subject=start.subject, ids=(*start.ids, token), state=state, own=own))
     return found

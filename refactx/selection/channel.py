@@ -23,15 +23,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import Free, InFact, Lookups, State
-from refactx.engines.engine import Chosen, FactChooser, IdPath, Reading, Steps, TreeReading
+from refactx.decoding.states import Free, InFact, State
+from refactx.engines.engine import Choice, FactChooser, IdPath, ScoreReading, Steps, TreeReading
 from refactx.fact import DESCRIPTIONS
 from refactx.query.answered import AnsweredQuery
 from refactx.selection.answer_lines import AnswerLines
 from refactx.selection.candidates import Property, Subject, SubjectLimits, find_properties, find_subjects
 from refactx.selection.plain import PlainChooser, draft_tokens, end_of_fact
 from refactx.selection.query_answers import TELLS, QueryAnswers
-from refactx.selection.scores import Continuations, QuestionScore, fact_so_far, no_fact
+from refactx.selection.scores import QuestionScore, ScoredContinuations, fact_so_far, no_fact
 
 MOST_EARLIER = 64
 """The most paths of the last choice that the first pass of the next one reads: in vain if that has another subject."""
@@ -136,23 +136,23 @@ class Channel:
             return False
         return machine.text_of(state.prefix).partition(b">")[2].strip() in (b"", b"<")
 
-    def choose(self, machine: Machine, state: InFact, reading: Reading) -> Steps[Chosen]:
+    def choose(self, machine: Machine, state: InFact, reading: ScoreReading) -> Steps[Choice]:
         """Return the next ids after a state that the channel `decides`: a subject with a property, or a property.
 
         Empty if there are no candidates, so that the model chooses the next id.
         """
         begin = len(state.prefix)
         earlier = dict.fromkeys(path[begin:] for path in self._earlier if path[:begin] == state.prefix)
-        continuations = Continuations.of(reading, [path for path in earlier if path][:MOST_EARLIER])
+        continuations = ScoredContinuations.of(reading, [path for path in earlier if path][:MOST_EARLIER])
         chosen = yield from self._choose_path(machine, state, reading, continuations)
         self._earlier = [(*state.prefix, *path) for path in continuations.asked]
-        return Chosen(chosen, (yield from continuations.keep(chosen[:-1])))
+        return Choice(chosen, (yield from continuations.keep(chosen[:-1])))
 
     def _choose_path(
-        self, machine: Machine, state: InFact, reading: Reading, continuations: Continuations
+        self, machine: Machine, state: InFact, reading: ScoreReading, continuations: ScoredContinuations
     ) -> Steps[IdPath]:
         weights = self._options
-        exhausted = yield from self.lines.exhausted(machine, state.facts)
+        exhausted = self.lines.exhausted(machine, state.facts)
         if b">" in machine.text_of(state.prefix):
             begun = [_Meant(Subject(ids=(), state=state))]
             return (yield from self._best_property(machine, begun, exhausted, reading, continuations))
@@ -172,8 +172,8 @@ class Channel:
         machine: Machine,
         meant: Sequence[_Meant],
         exhausted: Mapping[IdPath, int],
-        reading: Reading,
-        continuations: Continuations,
+        reading: ScoreReading,
+        continuations: ScoredContinuations,
     ) -> Steps[IdPath]:
         """Return the ids of the best subject with its best property; of the first subject alone if there is no property.
 
@@ -207,8 +207,8 @@ class Channel:
         if len(near) > 1:
             longer: list[IdPath] = []
             for n in near:
-                end = yield from machine.following(subjects[found[n].subject].state, found[n].ids)
-                longer.append((*texts[n], *(yield from _example_object(machine, end))))
+                end = machine.follow(subjects[found[n].subject].state, found[n].ids)
+                longer.append((*texts[n], *_example_object(machine, end)))
             total[near] = (likely[near] + (yield from self.score.likelihoods(longer, reading.trees))) / 2 + priors[near]
         best = max(near, key=lambda n: float(total[n]))
         subject, ids = subjects[found[best].subject], found[best].ids
@@ -223,7 +223,7 @@ class Channel:
         return [n for n in order if scores[n] >= scores[order[0]] - self._options.within]
 
 
-def _example_object(machine: Machine, state: State) -> Lookups[IdPath]:
+def _example_object(machine: Machine, state: State) -> IdPath:
     """Return the ids of an object after a property, at each fork along most facts, without a description.
 
     It has at most the first `OBJECT_IDS` ids.
@@ -233,7 +233,7 @@ def _example_object(machine: Machine, state: State) -> Lookups[IdPath]:
         if any(end in machine.text_of(path) for end in (b">", b" (")):
             break
         token = int(state.children.tokens[state.children.leaves.argmax()])
-        path, state = (*path, token), (yield from machine.advancing(state, token, 0))
+        path, state = (*path, token), machine.advance(state, token, 0)
     return path
 
 
@@ -281,18 +281,18 @@ class ChannelChooser:
     def decides(self, state: State) -> bool:
         return self._channel.decides(self._machine, state)
 
-    def choose(self, state: State, reading: Reading) -> Steps[Chosen]:
+    def choose(self, state: State, reading: ScoreReading) -> Steps[Choice]:
         has_begun, self._has_begun, self._trees = self._has_begun, True, reading.trees
         if self._queries is not None and not has_begun and isinstance(state, Free):
             whole = yield from self._queries.begin(self._machine, reading.trees)
             if whole:
-                return Chosen(whole)
+                return Choice(whole)
         if isinstance(state, InFact) and self.decides(state):
             return (yield from self._channel.choose(self._machine, state, reading))
-        line = yield from self._channel.lines.next_line(self._machine, state, reading.logits[0])
+        line = self._channel.lines.next_line(self._machine, state, reading.logits[0])
         if self._queries is not None and isinstance(state, Free) and self._channel.lines.is_answer(self._machine, line):
-            line = (yield from self._queries.objects(self._machine, state)) or line
-        return Chosen(line)
+            line = self._queries.objects(self._machine, state) or line
+        return Choice(line)
 
     def following(self, state: State, at_fact_end: bool) -> Steps[Sequence[int]]:
         """Return the forced id, or the ids that the channel writes at the end of a fact and after it."""
@@ -304,27 +304,27 @@ class ChannelChooser:
             if rest:
                 return rest
         lines = self._channel.lines
-        return (yield from (lines.after_fact if at_fact_end else lines.end_of_fact)(self._machine, state))
+        return (lines.after_fact if at_fact_end else lines.end_of_fact)(self._machine, state)
 
-    def guess(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Steps[Sequence[int]]:
+    def draft(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Sequence[int]:
         if not greedy:
             return ()
         answer = self._channel.lines.draft(self._machine, state, ids)[:LONGEST_ANSWER]
-        guess = answer or draft_tokens(self._machine, state, ids, unread) or end_of_fact(self._machine, state, ids)
-        return (yield from self._cut_at_choice(state, list(guess), len(ids)))
+        draft = answer or draft_tokens(self._machine, state, ids, unread) or end_of_fact(self._machine, state, ids)
+        return self._cut_at_choice(state, list(draft), len(ids))
 
-    def _cut_at_choice(self, state: State, guess: list[int], position: int) -> Steps[list[int]]:
+    def _cut_at_choice(self, state: State, draft: list[int], position: int) -> list[int]:
         """Return draft tokens up to the first state that the channel decides, and the usual id after it.
 
         After an id within a fact that the channel does not decide, the draft is not cut.
         """
-        for count in range(len(guess) + 1):
+        for count in range(len(draft) + 1):
             if isinstance(state, InFact) and self.decides(state):
-                return guess[:count] + usual_id(state)
-            if count == len(guess) or not isinstance(state, Free):
+                return draft[:count] + usual_id(state)
+            if count == len(draft) or not isinstance(state, Free):
                 break
-            state = yield from self._machine.advancing(state, guess[count], position + count)
-        return guess
+            state = self._machine.advance(state, draft[count], position + count)
+        return draft
 
 
 def usual_id(state: InFact) -> list[int]:

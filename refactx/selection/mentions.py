@@ -14,14 +14,14 @@ from functools import cached_property
 from typing import Any, Self
 
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import InFact, Lookups
+from refactx.decoding.states import InFact
 from refactx.engines.engine import IdPath
 from refactx.query.language import HEADS, OPERATORS, FactSet, Head, Operator
 from refactx.query.values import bare_name
-from refactx.selection.candidates import Namesake, namesakes
+from refactx.selection.candidates import NamedEntity, entities_of_name
 
 WORDS = 8
-"""The most words of an anchor."""
+"""The most words of a mention span."""
 
 _WORD = re.compile(r"[^\W_]+")
 _INITIAL = re.compile(r"(?<=\b\w)(?![\w.'’])")
@@ -29,12 +29,12 @@ _PLURAL = (("ies", "y"), ("es", ""), ("s", ""))
 
 
 @dataclass(frozen=True, slots=True)
-class Anchor:
+class MentionSpan:
     """A name of the tree that stands in a question.
 
     `start`, `stop`: the half-open range of its characters in the question; `ids`: those of the name after the state
-    that it was looked for from, up to its closing bracket or to the parenthesis that tells namesakes apart (the last one
-    may have text beyond that); `state`: that after them.
+    that it was looked for from, up to its closing bracket or to the parenthesis that tells entities of one name
+    apart (the last one may have text beyond that); `state`: that after them.
     """
 
     start: int
@@ -82,20 +82,24 @@ class _Span:
     text: str
 
 
-def find_anchors(machine: Machine, state: InFact, tokens: FoldedTokens, question: str) -> Lookups[list[Anchor]]:
-    """Return the anchors of a question: names that begin a fact after `state`, the longest of each place in it.
+def find_mention_spans(machine: Machine, state: InFact, tokens: FoldedTokens, question: str) -> list[MentionSpan]:
+    """Return the mention spans of a question: names that begin a fact after `state`, the longest of each place in it.
 
     A name is left out within a longer one. A plural finds the singular too.
     """
-    found: dict[tuple[int, int], dict[IdPath, Anchor]] = {}
+    found: dict[tuple[int, int], dict[IdPath, MentionSpan]] = {}
     words = list(_WORD.finditer(question))
     for first in range(len(words)):
         spans = list(_spans(question, words[first : first + WORDS]))
-        ends = yield from _walk(machine, state, tokens, {f" <{span.text}".encode(): span for span in spans})
+        ends = _walk(machine, state, tokens, {f" <{span.text}".encode(): span for span in spans})
         for span, ids, end in ends:
-            found.setdefault((span.start, span.stop), {})[ids] = Anchor(span.start, span.stop, ids, end)
-    whole = [place for place in found if not any(_is_within(place, other) for other in found)]
-    return [anchor for place in sorted(whole) for anchor in found[place].values()]
+            found.setdefault((span.start, span.stop), {})[ids] = MentionSpan(span.start, span.stop, ids, end)
+    whole = [
+        (start, stop)
+        for start, stop in sorted(found)
+        if not any((start, stop) != other and other[0] <= start and stop <= other[1] for other in found)
+    ]
+    return [one for place in whole for one in found[place].values()]
 
 
 def fold(text: str) -> str:
@@ -126,10 +130,6 @@ def _ends_of_name(text: bytes) -> Iterator[int]:
         yield 1
 
 
-def _is_within(place: tuple[int, int], other: tuple[int, int]) -> bool:
-    return place != other and other[0] <= place[0] and place[1] <= other[1]
-
-
 def _spans(question: str, words: Sequence[re.Match[str]]) -> Iterator[_Span]:
     """Yield the spans that begin with the first word: as they stand, with full stops, and in the singular."""
     start = words[0].start()
@@ -149,7 +149,7 @@ def _spans(question: str, words: Sequence[re.Match[str]]) -> Iterator[_Span]:
 
 def _walk(
     machine: Machine, state: InFact, tokens: FoldedTokens, spans: dict[bytes, _Span]
-) -> Lookups[list[tuple[_Span, IdPath, InFact]]]:
+) -> list[tuple[_Span, IdPath, InFact]]:
     """Return the spans that are names, given by their texts after a state, with the ids and the state after each."""
     found: list[tuple[_Span, IdPath, InFact]] = []
     waiting: list[tuple[bytes, IdPath, InFact]] = [(b"", (), state)]
@@ -166,7 +166,7 @@ def _walk(
             for token in (*tokens.closing(rest + b"("), *(tokens.closing(rest[:-1] + b">") if rest else ())):
                 grown[token][spaced, span] = None
         for token, ways in grown.items():
-            after = (yield from machine.advancing(at, token, 0)) if at.children.leaves_of(token) else None
+            after = machine.advance(at, token, 0) if at.children.leaves_of(token) else None
             if isinstance(after, InFact):
                 path = (*ids, token)
                 waiting += [(longer, path, after) for longer, ended in ways if ended is None]
@@ -264,7 +264,7 @@ def numbers_of(question: str) -> list[tuple[int, int, str]]:
     return [(one.start(), one.end(), one.group().replace(",", "")) for one in _NUMBER.finditer(question)]
 
 
-NAMESAKES = 3
+MOST_ENTITIES = 3
 """The most entities of a name, those with most facts."""
 
 
@@ -297,24 +297,22 @@ class Mentions:
     numbers: Sequence[str]
 
 
-def find_mentions(
-    machine: Machine, facts: FactSet, tokens: FoldedTokens, words: QueryWords, question: str
-) -> Lookups[Mentions]:
+def find_mentions(machine: Machine, facts: FactSet, tokens: FoldedTokens, words: QueryWords, question: str) -> Mentions:
     """Return what a question names. Properties are predicates, not entities: few questions are about them."""
     question, found = question.replace("_", " "), dict[tuple[int, int, str], Mention]()
-    start = yield from machine.beginning(0)
-    named = defaultdict[tuple[int, int, str], list[list[Namesake]]](
+    start = machine.begin(0)
+    named = defaultdict[tuple[int, int, str], list[list[NamedEntity]]](
         list
     )  # by place and name: a name may end in many ids
-    for anchor in (yield from find_anchors(machine, start, tokens, question)):
-        if not words.is_function(question[anchor.start : anchor.stop]):
-            some = yield from namesakes(machine, start, anchor.ids, anchor.state, NAMESAKES)
-            written = _name_of(machine, anchor.state).partition(" (")[0]
-            named[anchor.start, anchor.stop, written] += [some] if some else []
+    for span in find_mention_spans(machine, start, tokens, question):
+        if not words.is_function(question[span.start : span.stop]):
+            some = entities_of_name(machine, start, span.ids, span.state, MOST_ENTITIES)
+            written = _name_of(machine, span.state).partition(" (")[0]
+            named[span.start, span.stop, written] += [some] if some else []
     for (begin, end, _), ways in named.items():
         total = sum(some[0].state.children.total / some[0].share for some in ways)
         best = sorted((one for some in ways for one in some), key=lambda one: -one.state.children.total)
-        for one in best[:NAMESAKES]:
+        for one in best[:MOST_ENTITIES]:
             name = _name_of(machine, one.state)
             mention = Mention(begin, end, name, one.alias or bare_name(name), one.state.children.total / total)
             known = found.setdefault((begin, end, name), mention)

@@ -1,21 +1,20 @@
-"""The choice of facts by the model itself: its next id among those that the tree allows.
+"""Choosers that leave facts to the model: its next id among those that are allowed, and free text.
 
-An answer repeats the fact that proves it, a fact repeats the subject of the last one, and a small model its examples.
-The model reads the draft in one pass with the ids that it has to read anyway, and an id counts only if the model would
-have chosen it, so the text does not change (Saxena, Prompt Lookup Decoding, 2023; Leviathan et al., arXiv 2211.17192).
-
-Text with facts gets that line by its channel. Otherwise, the model without the constraint would be compared by unfinished
-texts.
+They append forced tokens, and draft tokens from what a text repeats: an answer repeats the fact that proves it, a
+fact the subject of the last one, and a small model its examples. The model reads the draft in one pass with the ids that
+it has to read anyway, and an id counts only if the model would have chosen it, so the text does not change (Saxena,
+Prompt Lookup Decoding, 2023; Leviathan et al., arXiv 2211.17192).
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import Free, InFact, Lookups, State
-from refactx.engines.engine import NOTHING, Chosen, IdPath, Reading, Steps, TreeReading
+from refactx.decoding.states import Constraint, Free, FreeText, InFact, State
+from refactx.engines.engine import NOTHING, Choice, IdPath, ScoreReading, Steps, TreeReading
 
 MATCHED, MATCHED_IN_SHORT_PASS = 3, 5
 """How many of the latest ids have to match earlier ones; and how many in a pass of at most `SHORT_PASS` ids besides the
@@ -37,8 +36,11 @@ def draft_tokens(machine: Machine, state: State, ids: NDArray[np.int64], unread:
 
     `state`: that after `ids`; `unread`: how many of them the pass reads besides the draft.
     """
-    if has_other_object(machine, state):
-        return []
+    return [] if has_other_object(machine, state) else repeat_latest(ids, unread)
+
+
+def repeat_latest(ids: NDArray[np.int64], unread: int) -> list[int]:
+    """Return draft tokens after `ids`, as `draft_tokens` does for any text."""
     return repeat(ids, MOST, MATCHED if unread > SHORT_PASS else MATCHED_IN_SHORT_PASS)
 
 
@@ -102,8 +104,8 @@ class PlainChooser:
     needs = TreeReading.NONE
     examples: Sequence[IdPath] = ()
 
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
+    def __init__(self, constraint: Constraint[Any]) -> None:
+        self._constraint = constraint
 
     def without_trees(self) -> "PlainChooser":
         return self
@@ -111,20 +113,21 @@ class PlainChooser:
     def decides(self, state: State) -> bool:
         return False
 
-    def choose(self, state: State, reading: Reading) -> Steps[Chosen]:
+    def choose(self, state: State, reading: ScoreReading) -> Steps[Choice]:
         return NOTHING
         yield
 
     def following(self, state: State, at_fact_end: bool) -> Steps[Sequence[int]]:
-        token = self._machine.forced(state)
+        token = self._constraint.forced(state)
         return () if token is None else (token,)
         yield
 
-    def guess(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Steps[Sequence[int]]:
+    def draft(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Sequence[int]:
         if not greedy:
             return ()
-        return draft_tokens(self._machine, state, ids, unread) or end_of_fact(self._machine, state, ids)
-        yield
+        if not isinstance(self._constraint, Machine):
+            return repeat_latest(ids, unread)
+        return draft_tokens(self._constraint, state, ids, unread) or end_of_fact(self._constraint, state, ids)
 
 
 Line = Callable[[NDArray[np.int64], int], Sequence[int]]
@@ -132,43 +135,17 @@ Line = Callable[[NDArray[np.int64], int], Sequence[int]]
 next id; empty if the model is to choose."""
 
 
-class FreeGrammar:
-    """The grammar in which any id may follow, always."""
-
-    def advancing(self, state: State, token: int, position: int) -> Lookups[State]:
-        """Return the state, which does not change."""
-        return state
-        yield
-
-
-class FreeChooser:
-    """A `refactx.engines.engine.FactChooser` for text without facts. `line`: returns the line that has to follow."""
-
-    needs = TreeReading.NONE
-    examples: Sequence[IdPath] = ()
+class FreeChooser(PlainChooser):
+    """A chooser for text without facts. `line`: returns the line that has to follow."""
 
     def __init__(self, line: Line) -> None:
+        super().__init__(FreeText())
         self._line = line
 
-    def without_trees(self) -> "FreeChooser":
-        return self
-
-    def decides(self, state: State) -> bool:
-        return False
-
-    def choose(self, state: State, reading: Reading) -> Steps[Chosen]:
+    def choose(self, state: State, reading: ScoreReading) -> Steps[Choice]:
         line = self._line(reading.written, int(reading.logits[0].argmax()))
-        return Chosen(line) if line else NOTHING
+        return Choice(line) if line else NOTHING
         yield
 
-    def following(self, state: State, at_fact_end: bool) -> Steps[Sequence[int]]:
+    def draft(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Sequence[int]:
         return ()
-        yield
-
-    def guess(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Steps[Sequence[int]]:
-        return ()
-        yield
-
-
-FREE = Free()
-"""The state of free text."""

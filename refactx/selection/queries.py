@@ -1,4 +1,4 @@
-"""Candidates for the query of a question, and the limits of the search for them.
+"""Candidates for the query of a question, found from its words and the facts, and scored by a model.
 
 All parts come from the question's words and from the facts: a start that the question names, predicates that it has,
 filters that some members match, objects that the predicate has for somebody. So candidates can be answered, except
@@ -33,8 +33,8 @@ UNASKED = frozenset((*DESCRIPTIONS, ALIAS_OF))
 class SearchOptions:
     """The limits and weights of the search. Scores are in nats.
 
-    `prior`: the weight of the logarithm of a start's share of the facts of its namesakes; `starts`: how many starts are
-    followed, those at most `within` below the best; `hopeless`: predicates that are this much below the best after a
+    `prior`: the weight of the logarithm of a start's share of the facts of all entities of its name; `starts`: how many
+    starts are followed, those at most `within` below the best; `hopeless`: predicates that are this much below the best after a
     quarter of the question are dropped; `bases`: how many pairs of a start and a predicate are extended; `filter`: what
     a further filter has to gain; `sample`: how many members stand for a set; `scanned`: the most facts of an index that
     is scanned for a sample of a hub's members.

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import Free, Lookups
+from refactx.decoding.states import Free
 from refactx.engines.engine import Steps, TreeReading
 from refactx.fact import split_fact
 from refactx.query.answered import AnsweredQuery, answer_query
@@ -62,7 +62,7 @@ class QueryAnswers:
         heads = [head for head in self.heads if head != "list"]
         if not heads:
             return ()
-        search = yield from self.search(machine, trees)
+        search = self.search(machine, trees)
         found: list[Candidate] = []
         for head in heads:
             found += yield from search.candidates(head)
@@ -84,7 +84,7 @@ class QueryAnswers:
         if parts is None:
             return ()
         subject, predicate, _ = parts
-        search = yield from self.search(machine, trees)
+        search = self.search(machine, trees)
         known = [one for one in search.mentions.entities if one.name == subject]
         start = known[0] if known else Mention(-1, -1, subject, bare_name(subject), 1.0)
         whole, *narrower = yield from search.narrower(start, predicate)
@@ -106,7 +106,7 @@ class QueryAnswers:
         """The heads that the question's words name; `list` if there is none."""
         return self._words.heads_of(self._question)
 
-    def objects(self, machine: Machine, state: Free) -> Lookups[Sequence[int]]:
+    def objects(self, machine: Machine, state: Free) -> Sequence[int]:
         """Return the ids of an answer that lists the objects of the last facts, with their subject and property.
 
         Empty if the question names neither that subject nor one that led to it: the subject may then be the answer.
@@ -116,7 +116,7 @@ class QueryAnswers:
         if not found:
             return ()
         subject, predicate, _ = found[-1]
-        mentions = yield from self._find_mentions(machine)
+        mentions = self._find_mentions(machine)
         words = set(re.findall(r"\w+", fold(self._question)))
         is_named = any(one.name == subject for one in mentions.entities) or any(
             word in words and not self._words.is_function(word) for word in re.findall(r"\w+", fold(bare_name(subject)))
@@ -126,18 +126,18 @@ class QueryAnswers:
         values = dict.fromkeys(bare_name(value) for one, of, value in found if (one, of) == (subject, predicate))
         return (*machine.source.tokenizer.encode(f"{self._marker} {'; '.join(values)}"), *self._end)
 
-    def _find_mentions(self, machine: Machine) -> Lookups[Mentions]:
+    def _find_mentions(self, machine: Machine) -> Mentions:
         if self._mentions is None:
-            self._mentions = yield from find_mentions(machine, self.facts, self._tokens, self._words, self._question)
+            self._mentions = find_mentions(machine, self.facts, self._tokens, self._words, self._question)
         return self._mentions
 
-    def search(self, machine: Machine, trees: TreeReading) -> Steps[QuerySearch]:
+    def search(self, machine: Machine, trees: TreeReading) -> QuerySearch:
         """Return the search for candidates, given what the question names."""
         return QuerySearch(
             facts=self.facts,
             words=self._words,
             question=self._question,
-            mentions=(yield from self._find_mentions(machine)),
+            mentions=self._find_mentions(machine),
             scores=LineScores(machine.source.tokenizer, self._score, trees, TRIGGER),
         )
 

@@ -1,4 +1,4 @@
-"""Continuations of one text, read by a model: the logits after them, and the log-probabilities of their last ids.
+"""Scored continuations of one text, read by a model: the logits after them, and the log-probabilities of their last ids.
 
 They are read as a tree (`refactx.engines.engine.FeedTree`), in as few passes as is efficient.
 """
@@ -11,7 +11,17 @@ from numpy.typing import NDArray
 
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact
-from refactx.engines.engine import CloseTree, FeedTree, IdPath, KeepPath, Logits, OpenTree, Reading, Steps, TreeReading
+from refactx.engines.engine import (
+    CloseTree,
+    FeedTree,
+    IdPath,
+    KeepPath,
+    Logits,
+    OpenTree,
+    ScoreReading,
+    Steps,
+    TreeReading,
+)
 
 ScoredText = tuple[IdPath, int]
 """Ids after a text, and for how many of the last ones log-probabilities are wanted."""
@@ -20,7 +30,7 @@ Found = Callable[[list[IdPath], Logits], object]
 """A function that takes paths, and the logits after them, float32[n, vocabulary]."""
 
 
-class Continuations:
+class ScoredContinuations:
     """The continuations of a text, as paths of ids. `asked`: those whose logits were requested.
 
     `trees`: how the engine reads trees; `known`: the logits after paths that were read before; `earlier`: paths that may
@@ -44,7 +54,7 @@ class Continuations:
         self.asked: list[IdPath] = []
 
     @classmethod
-    def of(cls, reading: Reading, earlier: Sequence[IdPath] = ()) -> "Continuations":
+    def of(cls, reading: ScoreReading, earlier: Sequence[IdPath] = ()) -> "ScoredContinuations":
         """Return the continuations of a text that a model has read."""
         known = {reading.ahead[:n]: after for n, after in enumerate(reading.logits)}
         return cls(reading.trees, known, earlier, reading.ahead)
@@ -180,7 +190,7 @@ class QuestionScore:
         """
         scored = len(self._question) - self._lead
         first = max(1, math.ceil(FIRST * scored)) if len(texts) >= RACED and hopeless < math.inf else scored
-        continuations = Continuations(trees, of_examples=self._examples)
+        continuations = ScoredContinuations(trees, of_examples=self._examples)
         yield from self._read(continuations, texts, first)
         early = np.array([self._known[text][:first].sum() for text in texts]) + (0 if priors is None else priors)
         left = early >= early.max(initial=-math.inf) - (hopeless if first < scored else math.inf)
@@ -188,7 +198,7 @@ class QuestionScore:
         yield from continuations.close()
         return np.array([self._known[text].sum() if n else -math.inf for text, n in zip(texts, left, strict=True)])
 
-    def _read(self, continuations: Continuations, texts: Sequence[IdPath], count: int) -> Steps[None]:
+    def _read(self, continuations: ScoredContinuations, texts: Sequence[IdPath], count: int) -> Steps[None]:
         """Read the question's first `count` scored ids after each text, except those that were read before."""
         known = {text: self._known.get(text, np.empty(0)) for text in texts}
         missing = {text: scores for text, scores in known.items() if len(scores) < count}

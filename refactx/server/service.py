@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from refactx.ask.answer import final_answer, marker_start, unlinked
 from refactx.ask.asker import Asker, FactIndex, language_model
 from refactx.ask.prompt import MAX_NEW_TOKENS, Example, Generation, Prompt, load_prompt
-from refactx.ask.writer import Ordered, TextWriter, WritingError, WritingOptions
+from refactx.ask.writer import BatchWriter, TextRequest, WritingError, WritingOptions
 from refactx.decoding.states import FactSource
 from refactx.decoding.stream import TextPiece
 from refactx.engines.engine import LanguageModel
@@ -214,8 +214,8 @@ class Continuing:
         self._model, self._tokenizer, self._index = model, tokenizer, index
 
     @cached_property
-    def _writer(self) -> TextWriter:
-        return TextWriter(self._model, self._index)
+    def _writer(self) -> BatchWriter:
+        return BatchWriter(self._model, self._index)
 
     def write(
         self,
@@ -250,7 +250,7 @@ class Continuing:
         if self._model.engine is None:
             raise ModelError("continuations of prompts need a decoder-only model with a cache that can be shared")
         try:
-            (written,) = self._writer.write([Ordered(prompt=ids, max_new_tokens=most)], options)
+            (written,) = self._writer.write([TextRequest(prompt=ids, max_new_tokens=most)], options)
         except WritingError as failed:
             raise failed.error from None
         stream.end()

@@ -3,22 +3,19 @@
 An *entry matrix* holds n entries, uint32[n, width]: token ids plus one, with zeros after the end of an entry. So rows
 compare as the sequences do, and a sequence comes before those that begin with it.
 
-A node is a range of entries (`refactx.tree.piece`). As in a Patricia tree (Morrison 1968; Knuth, The Art of Computer
-Programming, vol. 3, section 6.3), only the token at each branching is compared on the way down. One entry is left for
-each sequence, and at the end all sequences are compared with their entries in one pass. (Alternatives: to write the
-entries out as matrices, `refactx.tree.bulk`, takes ten times as long if a piece has few of the sequences; to make a
-`Piece` of each row, as readers do, adds half of the time of the search; to compare the paths between branchings on the
-way down adds another half.)
+*Lookups.* A node is a range of entries (`refactx.tree.piece`). As in a Patricia tree (Morrison 1968; Knuth, The Art of
+Computer Programming, vol. 3, section 6.3), only the token at each branching is compared on the way down. One entry is
+left for each sequence, and at the end all sequences are compared with their entries in one pass. Each row is read once;
+entries above level 0 are written out as a matrix, facts are searched as they are stored. A million facts take about a
+second; a walk by `children` takes ten microseconds a token. (Alternatives: to write out facts as matrices takes ten times
+as long if a piece has few of the sequences; to make a `Piece` of each row, as readers do, adds half of the time of the
+search; to compare the paths between branchings on the way down adds another half.)
 
-It reads each row once. Entries above level 0 are written out as a matrix (`refactx.tree.bulk`), facts are searched
-as they are stored (`refactx.tree.bulk`). A million facts take about a second; a walk by `children` takes ten
-microseconds a token.
+*Reading ahead.* Each walk goes as far as the cache allows and names the row that it needs next. The rows that all walks
+need are read at once, and the walks continue.
 
-Each walk goes as far as the cache allows and names the row that it needs next. The rows that all walks need are read
-at once, and the walks continue.
-
-Every segment is read in ascending order, a matrix at a time (`refactx.tree.bulk`). Facts that no segment can add to
-any more are summed and yielded, so memory holds one matrix for each segment, whatever their sizes.
+*Scans.* Every segment is read in ascending order, a matrix at a time. Facts that no segment can add to any more are
+summed and yielded, so memory holds one matrix for each segment, whatever their sizes.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""A piece: a run of neighbouring entries of one level of the tree, front-coded.
+"""A piece: a run of neighbouring entries of one level of the tree, front-coded, and its row.
 
 Level 0 holds the facts, sorted by token ids. An entry of level k + 1 is a prefix: either a subtree of level k that is
 small enough for one piece, or a fact that ends above such a subtree. The top level is a single piece, the root. The
@@ -9,7 +9,7 @@ Front coding (Witten, Moffat and Bell, Managing Gigabytes, 2nd ed., section 4.1)
 it shares with the one before (`lcp`), and the rest (its suffix). A node is a range of entries, and its children begin
 where `lcp` equals its depth, so that a walk needs no entry written out.
 
-A row has a header, then the members of a piece (`refactx.tree.piece`), each at a multiple of four bytes:
+A row has a header, then the members of a piece, each at a multiple of four bytes:
 
 ```
 header = "RA", version (1), level (1), CRC-32 of the key and of what follows it (4), number of entries n (4),

@@ -1,17 +1,14 @@
-"""The fact tree: a prefix tree over token ids with exact leaf counts, in memory, cached and summed over segments.
+"""The fact tree: a prefix tree over token ids with exact leaf counts, in memory or as the signed sum of segments.
 
 Everything that holds facts answers one question: which tokens may follow a prefix, and how many facts does each lead
 to (`FactTree.children`)? Counts are additive and signed, so trees can be summed: added facts count +1, retracted facts
--1 (`SignedSum`), and the facts that a sequence already contains are subtracted in the same way
-(`refactx.decoding.states`). Whether a fact ends at a prefix is explicit (`terminal`), not derived from "no children".
+-1, and the facts that a sequence already contains are subtracted in the same way (`refactx.decoding.machine`). Whether
+a fact ends at a prefix is explicit (`terminal`), not derived from "no children".
 
-The signed sum of several segments with a cache: the results of `refactx.tree.tree.SignedSum`, as fast as one
-segment.
-
-The cache, with a bound in bytes, holds sums by prefix, so that a warm walk takes one dictionary lookup a token. A sum
-also records which segments have facts below it: few prefixes are in more than one, so a walk soon reads one segment
-alone. And it records the tokens with which all of these continue without an alternative: the sum does not change along
-them, and no segment is read.
+`SummedTree` is the sum of several segments with a cache, as fast as one segment. The cache, with a bound in bytes, holds
+sums by prefix, so that a warm walk takes one dictionary lookup a token. A sum also records which segments have facts
+below it: few prefixes are in more than one, so a walk soon reads one segment alone. And it records the tokens with which
+all of these continue without an alternative: the sum does not change along them, and no segment is read.
 """
 
 import threading

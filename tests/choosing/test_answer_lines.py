@@ -7,7 +7,7 @@ import pytest
 from support.tiny_model import FACTS, tiny_index
 
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import Free, InFact, State, look_up
+from refactx.decoding.states import Free, InFact, State
 from refactx.selection.answer_lines import AnswerLines, up_to_object
 
 
@@ -16,7 +16,7 @@ def lines_of(marker: str, unknown: str = "") -> AnswerLines:
 
 
 def end_of_fact(marker: str, machine: Machine, state: State) -> Sequence[int]:
-    return look_up(lines_of(marker).end_of_fact(machine, state), machine.source.children)
+    return lines_of(marker).end_of_fact(machine, state)
 
 
 class TestLines:
@@ -48,11 +48,11 @@ class TestLines:
             ("hello\n", ""),
         ],
     )
-    def test_guess_the_answer_from_where_it_is(self, text: str, following: str) -> None:
+    def test_drafts_are_the_answer_from_where_it_is(self, text: str, following: str) -> None:
         assert self.draft(text) == following
         assert not self.draft(text, marker="")
 
-    def test_guess_the_unknown_answer_if_no_fact_answers(self) -> None:
+    def test_drafts_are_the_unknown_answer_if_no_fact_answers(self) -> None:
         assert self.draft(self.ANN, evidence=3.9) == "Answer: no"
         assert self.draft(self.ANN, evidence=4.1) == "Answer: b; c"
 

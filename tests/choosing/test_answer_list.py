@@ -10,7 +10,7 @@ NAMES = st.lists(st.text("abc d", min_size=1).map(str.strip).filter(bool), max_s
 
 
 @given(NAMES, st.data(), st.sampled_from(["; ", ", "]))
-def test_a_list_in_order_is_guessed_from_any_place_in_it(names: list[str], data: st.DataObject, separator: str) -> None:
+def test_a_list_in_order_is_drafted_from_any_place_in_it(names: list[str], data: st.DataObject, separator: str) -> None:
     names = [name for n, name in enumerate(names) if not any(name in other or other in name for other in names[:n])]
     whole = " " + separator.join(names) if names else ""
     written = whole[: data.draw(st.integers(0, len(whole)))]

@@ -23,7 +23,7 @@ from transformers import LogitsProcessorList, MistralConfig, MistralForCausalLM,
 
 from refactx.ask.grounded import ground
 from refactx.errors import InputError, ModelError
-from refactx.selection.beams import MOST_GUESSED, FactBeams
+from refactx.selection.beams import MOST_DRAFTED, FactBeams
 
 
 class TestCalls:
@@ -110,8 +110,8 @@ class TestCalls:
         """That saves passes and does not change the text."""
         given = LogitsProcessorList([Eager(8.0, pieces=False)])
         outs, numbers = [], []
-        for most in (MOST_GUESSED, 0):
-            monkeypatch.setattr("refactx.selection.beams.MOST_GUESSED", most)
+        for most in (MOST_DRAFTED, 0):
+            monkeypatch.setattr("refactx.selection.beams.MOST_DRAFTED", most)
             for options in (FactBeams(3), FactBeams(3, renormalise=True, length_penalty=1.0)):
                 with Passes(llama(0)) as passes:
                     out = grounded(MORE).generate(

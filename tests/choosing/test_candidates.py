@@ -19,7 +19,7 @@ from support.tiny_model import (
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact
 from refactx.selection.candidates import Property, Subject, SubjectLimits, find_properties
-from refactx.selection.scores import Continuations
+from refactx.selection.scores import ScoredContinuations
 
 GRAPH = (
     *(f"<Bo (n)> <p> <{letter}>" for letter in "bcde"),
@@ -100,7 +100,7 @@ def test_limits_keep_the_best(limits: SubjectLimits, most: int, seed: int) -> No
     assert set(shown(index, state, some)) <= set(shown(index, state, every))
     if limits.unlikely == 0:
         assert {one.own for one in some} == {max(one.own for one in every)}
-    if limits.names == 99 and limits.namesakes == 2:
+    if limits.names == 99 and limits.entities == 2:
         assert "<Bo (b)>" not in shown(index, state, some), "the one with the fewest facts"
 
 
@@ -137,7 +137,7 @@ def properties_after(
         index,
         ids,
         lambda reading: find_properties(
-            machine, wanted, len(ids), Continuations.of(reading), most=most, unlikely=unlikely
+            machine, wanted, len(ids), ScoredContinuations.of(reading), most=most, unlikely=unlikely
         ),
     )
     return found, ids, wanted

@@ -28,11 +28,11 @@ from support.tiny_model import (
 )
 
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import Free, InFact, look_up
-from refactx.engines.engine import Reading
+from refactx.decoding.states import Free, InFact
+from refactx.engines.engine import ScoreReading
 from refactx.selection.answer_lines import AnswerLines
 from refactx.selection.channel import ChannelChooser, usual_id
-from refactx.selection.scores import Continuations
+from refactx.selection.scores import ScoredContinuations
 
 
 class TestWhatIsWritten:
@@ -131,17 +131,17 @@ class TestWhatIsWritten:
         assert "Fact: <" not in text
         assert not following or text.strip().startswith(following)
 
-    def test_a_guess_ends_where_the_channel_chooses(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_draft_ends_where_the_channel_chooses(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The channel chooses the ids after that, so a draft of them would be wrong, except for an id with which nearly
         all facts begin.
         """
-        index, seen, guess_of = tiny_index(GRAPH), [], ChannelChooser.guess
+        index, seen, draft_of = tiny_index(GRAPH), [], ChannelChooser.draft
 
         def spy(chooser: ChannelChooser, state: Any, *given: Any) -> Any:
-            seen.append((state, list((yield from guess_of(chooser, state, *given)))))
+            seen.append((state, list(draft_of(chooser, state, *given))))
             return seen[-1][1]
 
-        monkeypatch.setattr(ChannelChooser, "guess", spy)
+        monkeypatch.setattr(ChannelChooser, "draft", spy)
         begin = " hello in hello in hello in"
         row, length, _ = write(index, begin, budget=20)
         trigger = index.tokenizer.decode(row[length:]).partition(" <")[
@@ -151,15 +151,15 @@ class TestWhatIsWritten:
         write(index, f"{begin}{trigger} <Bo> <q> <Ann> .\n{begin}", budget=40)
         machine, chosen = Machine(index), channel(index)
         cut = 0
-        for state, guessed in seen:
-            for count in range(len(guessed) + 1) if isinstance(state, Free | InFact) else ():
-                following = machine.follow(state, guessed[:count])
+        for state, drafted in seen:
+            for count in range(len(drafted) + 1) if isinstance(state, Free | InFact) else ():
+                following = machine.follow(state, drafted[:count])
                 if isinstance(following, InFact) and chosen.decides(machine, following):
-                    assert guessed[count:] == usual_id(following)
+                    assert drafted[count:] == usual_id(following)
                     cut += count > 0
                 if not isinstance(following, Free):
                     break
-        assert cut, [(type(state).__name__, index.tokenizer.decode(guessed)) for state, guessed in seen]
+        assert cut, [(type(state).__name__, index.tokenizer.decode(drafted)) for state, drafted in seen]
 
     @pytest.mark.parametrize("question", QUESTIONS)
     @pytest.mark.parametrize("seed", range(2))
@@ -175,29 +175,29 @@ class TestWhatIsWritten:
     def test_is_the_same_with_any_ids_read_ahead_of_a_choice(
         self, question: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        index, rows, passes, guessed = tiny_index([*GRAPH, *NAMESAKES]), [], [], 0
+        index, rows, passes, drafted = tiny_index([*GRAPH, *NAMESAKES]), [], [], 0
 
-        of = Continuations.of
+        of = ScoredContinuations.of
 
-        def ahead_and_earlier(reading: Reading, earlier: Any) -> Continuations:
-            nonlocal guessed
-            guessed += len(reading.ahead)
+        def ahead_and_earlier(reading: ScoreReading, earlier: Any) -> ScoredContinuations:
+            nonlocal drafted
+            drafted += len(reading.ahead)
             return of(reading, earlier)
 
-        def ahead_alone(reading: Reading, earlier: Any) -> Continuations:
+        def ahead_alone(reading: ScoreReading, earlier: Any) -> ScoredContinuations:
             return of(reading)
 
         for usual, way in ((0.99, ahead_and_earlier), (0.99, ahead_alone), (0.3, ahead_and_earlier)):
             monkeypatch.setattr(
                 "refactx.selection.channel.USUAL", usual
             )  # at 0.3, an id of many that is right or wrong
-            monkeypatch.setattr(Continuations, "of", way)
+            monkeypatch.setattr(ScoredContinuations, "of", way)
             with Passes(llama(0)) as counted:
                 rows.append(write(index, question=question, again=ALWAYS, values=1, meant=1)[0])
             passes.append(counted.number)
         assert rows[0] == rows[1] == rows[2]
         assert passes[0] < passes[1], "what the last choice asked for is read in one pass"
-        assert guessed
+        assert drafted
 
 
 class TestAfterAFact:
@@ -248,8 +248,7 @@ class TestAfterAFact:
         logits = np.zeros(llama().config.vocab_size, np.float32)
         logits[encode("Fact:")[0]] = 4.0
         for again, line in ((3.9, "Fact:"), (4.1, "Answer:")):
-            steps = channel(index, again=again).lines.next_line(machine, state, logits)
-            assert look_up(steps, index.children) == encode(line)
+            assert channel(index, again=again).lines.next_line(machine, state, logits) == encode(line)
 
     def test_elsewhere_lines_are_free(self) -> None:
         index = tiny_index(GRAPH)
@@ -261,5 +260,4 @@ class TestAfterAFact:
             "Fact: <Ann> <p> <b> . ",
         ):
             ids = encode(text)
-            steps = channel(index).lines.next_line(machine, machine.run(ids, 0), logits)
-            assert not look_up(steps, index.children)
+            assert not channel(index).lines.next_line(machine, machine.run(ids, 0), logits)

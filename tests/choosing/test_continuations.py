@@ -1,4 +1,4 @@
-"""Continuations: results for several paths, in any order, equal those of plain passes over each whole text."""
+"""Scored continuations: results for several paths, in any order, equal those of plain passes over each whole text."""
 
 from functools import cache
 from typing import Any
@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from support.channel_runs import after_text
 from support.tiny_model import FACTS, Passes, log_probabilities, one_thread, read_as, tiny_index, tiny_model  # noqa: F401
 
-from refactx.engines.engine import Feed, Reading, Steps
-from refactx.selection.scores import Continuations
+from refactx.engines.engine import Feed, ScoreReading, Steps
+from refactx.selection.scores import ScoredContinuations
 
 INDEX = tiny_index(FACTS)
 TEXT = [5, 9, 12, 7]
@@ -44,8 +44,8 @@ def test_logits_equal_those_of_plain_passes_and_the_model_continues_after_a_kept
     kept: tuple[int, ...],
     ids_a_pass: int,
 ) -> None:
-    def check(reading: Reading) -> Steps[None]:
-        continuations = Continuations.of(reading, earlier)
+    def check(reading: ScoreReading) -> Steps[None]:
+        continuations = ScoredContinuations.of(reading, earlier)
         for paths in asked:
             logits = yield from continuations.logits([(), *paths])
             for path, row in zip([(), *paths], logits, strict=True):
@@ -69,8 +69,8 @@ def test_logits_equal_those_of_plain_passes_and_the_model_continues_after_a_kept
 
 @torch.no_grad()
 def test_paths_that_were_read_ahead_or_with_another_path_take_no_pass() -> None:
-    def check(reading: Reading) -> Steps[None]:
-        continuations = Continuations.of(reading, earlier=[(5, 7), (8, 9)])
+    def check(reading: ScoreReading) -> Steps[None]:
+        continuations = ScoredContinuations.of(reading, earlier=[(5, 7), (8, 9)])
         with Passes(llama()) as passes:
             yield from continuations.logits([(), (5,), (5, 6)])
             assert passes.number == 0

@@ -151,7 +151,7 @@ def test_each_id_is_read_once_for_all_continuations() -> None:
     engine = engine_of(llama())
     examples, read = engine.prefill(encode(EXAMPLES)), Counter[int]()
     steps = Score(encode(LEAD), question).score.likelihoods(texts, engine.trees)
-    job = Job(steps=steps, begin=lambda: engine.fork(examples), children=INDEX.children, examples=[examples])
+    job = Job(steps=steps, begin=lambda: engine.fork(examples), examples=[examples])
     hook = llama().register_forward_pre_hook(
         lambda _, __, inputs: read.update(inputs["input_ids"][0].tolist()), with_kwargs=True
     )

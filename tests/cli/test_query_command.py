@@ -175,7 +175,7 @@ class TestQuestions:
         assert lines[:3] == ["Question: How many p has Ann?", "Query: count <Ann> <p>", "Answer: 2"]
         assert re.fullmatch(r"Told: -?\d+\.\d nats", lines[3])
         assert "Asks for: count" in lines
-        assert "Names: 'Ann' <Ann>, 100% of the facts of its namesakes" in lines
+        assert "Names: 'Ann' <Ann>, 100% of the facts of all entities of its name" in lines
         assert re.search(r"^Candidate: +-\d+\.\d\d \(told +-?\d+\.\d\d\)  count <Ann> <p>$", done.stdout, re.M)
         found = json.loads(in_process(*command, "--explain", "--json").stdout)
         assert (found["question"], found["count"], found["heads"]) == ("How many p has Ann?", 2, ["count"])

@@ -14,7 +14,7 @@ from transformers import LogitsProcessor, LogitsProcessorList
 from refactx.ask.grounded import GroundedModel, ground
 from refactx.decoding.machine import Machine
 from refactx.engines.scheduler import Job, Scheduler
-from refactx.engines.writer import Abilities, Hooks, Row, RowWriter, Sampler, Sampling
+from refactx.engines.writer import Capabilities, Hooks, Row, Sampler, Sampling, TextWriter
 from refactx.errors import ModelError
 from refactx.query.decoding import QueryGrammar
 from refactx.query.evaluate import denote
@@ -106,23 +106,23 @@ def test_without_the_option_texts_are_as_before() -> None:
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("seed", range(3))
 def test_any_engine_writes_them(temperature: float, seed: int) -> None:
-    machine = Machine(INDEX, queries=QueryGrammar(TreeFacts(INDEX)))
+    machine = Machine(INDEX, queries=QueryGrammar(TreeFacts(INDEX), INDEX))
     engine = table_twins(len(machine.token_bytes) + 3, seed).engine
 
     def job(prompt: str, rows: list[Row]) -> Job:
         ids = machine.source.tokenizer.encode(prompt)
         row = Row(ids, machine.run(ids, len(ids)), capacity=200, unread=len(ids))
         rows.append(row)
-        writer = RowWriter(
+        writer = TextWriter(
             row,
-            grammar=machine,
+            constraint=machine,
             chooser=PlainChooser(machine),
             picker=Sampler(Sampling(temperature=temperature, seed=seed), machine.allowed),
             hooks=Hooks(lambda row: row.length >= 200 or len(machine.queries(row.written.tolist(), len(ids))) > 0),
             max_length=200,
-            abilities=Abilities(trees=engine.trees, drafts=engine.can_forget),
+            capabilities=Capabilities(trees=engine.trees, drafts=engine.can_forget),
         )
-        return Job(steps=writer.write(), begin=lambda: engine.prefill(()), children=INDEX.children)
+        return Job(steps=writer.write(), begin=lambda: engine.prefill(()))
 
     rows: list[Row] = []
     jobs = [job(prompt, rows) for prompt in PROMPTS[:3]]
@@ -138,4 +138,4 @@ def test_another_trigger_of_facts_is_needed_if_it_is_that_of_queries() -> None:
     index = RowsIndex([(1, CLAIMS)])
     index.trigger = "Query:"  # type: ignore[misc]
     with pytest.raises(ModelError, match="Query:"):
-        Machine(index, queries=QueryGrammar(TreeFacts(index)))
+        Machine(index, queries=QueryGrammar(TreeFacts(index), index))

@@ -12,12 +12,12 @@ from transformers import PreTrainedTokenizerFast
 from refactx.ask.grounded import ground
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import FactSource, InFact
-from refactx.engines.engine import Engine, Feed, Reading, Steps
+from refactx.engines.engine import Engine, Feed, ScoreReading, Steps
 from refactx.engines.scheduler import Job, Scheduler, run_jobs
 from refactx.engines.transformers.rows import engine_of
 from refactx.selection.candidates import Subject, SubjectLimits, find_subjects
 from refactx.selection.channel import Channel, ChannelOptions
-from refactx.selection.scores import Continuations
+from refactx.selection.scores import ScoredContinuations
 from support.tiny_model import MemoryIndex, eager, prompts, tiny_model, tiny_tokenizer
 
 T = TypeVar("T")
@@ -77,7 +77,7 @@ def result_of(
         found.append((yield from steps))
 
     shared = [engine.prefill(examples)] if examples else []
-    job = Job(steps=store(), begin=lambda: engine.prefill(text), children=index.children, examples=shared)
+    job = Job(steps=store(), begin=lambda: engine.prefill(text), examples=shared)
     run_jobs(Scheduler(engine), [job])
     for sequence in shared:
         engine.drop(sequence)
@@ -88,7 +88,7 @@ def after_text(
     model: Any,
     index: FactSource,
     ids: Sequence[int],
-    use: Callable[[Reading], Steps[T]],
+    use: Callable[[ScoreReading], Steps[T]],
     ahead: tuple[int, ...] = (),
 ) -> T:
     """The result of steps that take a text as a model has read it, and then `ahead`."""
@@ -96,7 +96,7 @@ def after_text(
 
     def steps() -> Steps[T]:
         logits = yield Feed([ids[-1], *ahead], 1 + len(ahead))
-        reading = Reading(logits=logits, written=np.array(ids), room=99, trees=engine.trees, ahead=ahead)
+        reading = ScoreReading(logits=logits, written=np.array(ids), room=99, trees=engine.trees, ahead=ahead)
         return (yield from use(reading))
 
     return result_of(steps(), engine, index, ids[:-1])
@@ -165,7 +165,7 @@ def found(index: MemoryIndex, text: str, seed: int, limits: SubjectLimits) -> tu
         llama(seed),
         index,
         ids,
-        lambda reading: find_subjects(machine, state, len(ids), Continuations.of(reading), limits),
+        lambda reading: find_subjects(machine, state, len(ids), ScoredContinuations.of(reading), limits),
     )
     return some, ids, state
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.table_engine import TableEngine
 
-from refactx.ask.writer import Ordered, TextWriter, WritingOptions
+from refactx.ask.writer import BatchWriter, TextRequest, WritingOptions
 from refactx.engines.engine import Feed, FeedTree
 
 IDS, MOST = 12, 20
@@ -60,8 +60,8 @@ class Model:
 
 
 def texts(model: Any, prompts: Sequence[Sequence[int]], options: WritingOptions, at_once: int = 1) -> list[list[int]]:
-    orders = [Ordered(prompt=prompt, max_new_tokens=MOST) for prompt in prompts]
-    return [text.ids for text in TextWriter(model, None).write(orders, options, at_once)]
+    orders = [TextRequest(prompt=prompt, max_new_tokens=MOST) for prompt in prompts]
+    return [text.ids for text in BatchWriter(model, None).write(orders, options, at_once)]
 
 
 def conversations(seed: int) -> list[list[int]]:
@@ -103,8 +103,8 @@ def test_what_a_writer_that_was_given_up_had_read_is_not_kept() -> None:
     options = WritingOptions(
         is_end=lambda _: False, answer_line=lambda _, __: (), keeps=True, free=True, cancelled=lambda: True
     )
-    orders = [Ordered(prompt=[1] * 40, max_new_tokens=MOST)]
-    assert [text.is_interrupted for text in TextWriter(model, None).write(orders, options)] == [True]
+    orders = [TextRequest(prompt=[1] * 40, max_new_tokens=MOST)]
+    assert [text.is_interrupted for text in BatchWriter(model, None).write(orders, options)] == [True]
     assert model.engine.read == {}
 
 

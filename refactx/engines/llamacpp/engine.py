@@ -4,9 +4,9 @@ A node is the last id of a path. Its cell belongs to one slot for each leaf belo
 whole path. When slots or cells run out, leaves that were not used for longest are dropped; their nodes stay, without
 slots, and are read again when they are needed.
 
-llama.cpp may read out of bounds in data that is damaged, so nothing is returned whose digest differs. A file is moved
-into place by a rename: processes may write the same one at once, and a killed one leaves a file that nobody reads.
-Keeping a state is a convenience: errors of the disk are logged at debug level, and never raised.
+What a prefix left in the context can be kept in a file. llama.cpp may read out of bounds in data that is damaged, so
+nothing is taken whose digest differs. A file is moved into place by a rename: processes may write the same one at once,
+and a killed one leaves a file that nobody reads. Errors of the disk are logged at debug level, and never raised.
 """
 
 import glob

@@ -2,7 +2,8 @@
 
 llama.cpp allocates a context as a whole. Time does not depend on its size, but on the cells that are in use.
 
-A template is code from a file that was downloaded: it runs in Jinja's sandbox, and sees nothing but texts and numbers.
+A chat template is code from a file that was downloaded: it runs in Jinja's sandbox, and sees nothing but texts and
+numbers.
 
 With an index, its tokenizer encodes: the ids of a prompt are then those of the facts in the index, and those that
 Transformers gives. llama.cpp's own tokenizer knows pre-tokenisers by name and has no normaliser, so that it differs for

@@ -1,4 +1,4 @@
-"""An engine over a causal language model of Transformers that reads many sequences as one row without padding.
+"""The engine over a causal language model of Transformers that reads many sequences as one row without padding.
 
 The ids of a pass, of all its sequences and trees, follow one another in a batch of one row. Each has its own
 position, and an attention mask of four dimensions lets it see the ids of its own sequence alone (as for the drafts of
@@ -8,8 +8,8 @@ begin with is computed and stored once.
 A cell is a place in a buffer of each layer. A pass writes its ids into free cells, and attends to a window of the buffer:
 what each id may see there is the attention mask's matter. So nothing is copied when sequences fork, end or grow.
 
-Transformers' own function copies keys and values for each head if there is a mask, since kernels of other devices need
-that (docs/decisions/0032-packed-passes.md). This one is registered beside it, under a name of its own.
+With a mask, Transformers' own attention copies keys and values for each head, since kernels of other devices need that
+(docs/decisions/0032-packed-passes.md). A function without these copies is registered beside it, under its own name.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -179,7 +179,7 @@ class PackedPass:
         return first
 
 
-def divide(wants: Sequence[tuple[int, Places]], seen_an_id: int) -> list[list[int]]:
+def split_passes(wants: Sequence[tuple[int, Places]], seen_an_id: int) -> list[list[int]]:
     """Return the numbers of what each forward pass reads, so that all passes together take little time.
 
     `wants`: how many ids are read, and the cells that they see. Each id of a pass attends to the cells of all others, so
@@ -188,7 +188,7 @@ def divide(wants: Sequence[tuple[int, Places]], seen_an_id: int) -> list[list[in
     takes 24 h² operations for an id, and 4 h for a cell that it sees (Hoffmann et al., arXiv 2203.15556, appendix F).
 
     >>> some, others = np.arange(100), np.arange(500, 9000)
-    >>> divide([(1, some), (1, some), (200, others)], 1000)
+    >>> split_passes([(1, some), (1, some), (200, others)], 1000)
     [[0, 1], [2]]
     """
 
@@ -263,7 +263,7 @@ AttentionInterface.register(NAME, attention)
 AttentionMaskInterface.register(NAME, sdpa_mask)
 
 
-class SharedHeads:
+class GroupedQueryAttention:
     """The configs of a model's layers whose heads share keys and values, and use Transformers' function."""
 
     def __init__(self, model: Any) -> None:
@@ -332,7 +332,7 @@ class PackedEngine:
         self._model, self._cells, self._numbers = model, Cells(model), count()
         self._sequences: dict[int, _Sequence] = {}
         self._trees: dict[int, _Tree] = {}
-        self._heads = SharedHeads(model)
+        self._attention = GroupedQueryAttention(model)
         self._chooses_logits = bool(model._supports_logits_to_keep())
         self._capacity: int | None = None
 
@@ -383,7 +383,7 @@ class PackedEngine:
             own = self._trees[asked.tree]
             wants.append((len(numbers), np.array([*own.text.tolist(), *own.places.values()], np.int64)))
         logits, answered = dict[int, Logits](), dict[int, TreeLogits]()
-        for group in divide(wants, 6 * self._model.config.get_text_config().hidden_size):
+        for group in split_passes(wants, 6 * self._model.config.get_text_config().hidden_size):
             fed = [at for at in group if at < len(feeds)]
             read = [at - len(feeds) for at in group if at >= len(feeds)]
             some, found = self._feed([feeds[at] for at in fed], [trees[at] for at in read], [chosen[at] for at in read])
@@ -528,7 +528,7 @@ class PackedEngine:
         wanted = torch.tensor(reading.wanted, dtype=torch.long, device=device)
         if self._chooses_logits:
             inputs["logits_to_keep"] = wanted
-        with torch.inference_mode(False), torch.no_grad(), self._heads.on(device.type):
+        with torch.inference_mode(False), torch.no_grad(), self._attention.on(device.type):
             logits = self._model(**inputs, use_cache=True, return_dict=True).logits[0]
         return to_numpy(logits if self._chooses_logits else logits[wanted])
 

@@ -7,8 +7,9 @@ scores or attentions to return, processors that must see every id, or, for a bat
 called row by row.
 """
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -23,14 +24,14 @@ from transformers.generation.stopping_criteria import (
 )
 
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import FactSource, InFact, InQuery, InTerminator, State
+from refactx.decoding.states import FactSource, State
 from refactx.decoding.stream import Partial, attach_partial
-from refactx.engines.engine import Engine, FactChooser, Logits
+from refactx.engines.engine import Engine, FactChooser, IdPath, Logits
 from refactx.engines.scheduler import Job, Scheduler, run_jobs
 from refactx.engines.transformers.engine import PackedEngine, to_numpy
 from refactx.engines.transformers.processor import FactLogitsProcessor, ProcessedPicker, can_skip_ids
 from refactx.engines.transformers.rows import RowsEngine, can_feed_chunks, count_cached, cut_inputs, takes_masks
-from refactx.engines.writer import Abilities, Hooks, Row, RowWriter
+from refactx.engines.writer import Capabilities, Hooks, Row, TextWriter
 from refactx.errors import ModelError
 
 _ROW_WISE = (MaxLengthCriteria, EosTokenCriteria, MaxTimeCriteria, StopStringCriteria)
@@ -58,13 +59,31 @@ class Grounding:
     def __reduce__(self) -> tuple[type, tuple[()]]:
         return set, ()  # a type that `torch.load(weights_only=True)` accepts
 
-    def attach(self, out: Any) -> None:
-        """Set this as the attribute of an output, and of the sequences in it."""
+    def attach(self, out: Any) -> Any:
+        """Set this as the attribute of an output, and of the sequences in it. Return the output."""
         for returned in {id(each): each for each in (out, getattr(out, "sequences", out))}.values():
             returned.grounding = self
+        return out
 
 
-class ForcedTokens:
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What `generate` passes to `GenerationMixin._sample`. `inputs`: those of the model besides `ids`."""
+
+    model: Any
+    ids: torch.Tensor
+    processors: LogitsProcessorList
+    criteria: Any
+    config: Any
+    inputs: dict[str, Any]
+
+    @property
+    def rows(self) -> int:
+        """How many texts are written."""
+        return len(self.ids)
+
+
+class FastForwardGenerate:
     """The writing of texts over one index, for one `generate` call.
 
     `choosers`: makes the chooser of each row, given its number; `own`: the logits processor that this replaces; others
@@ -99,13 +118,11 @@ class ForcedTokens:
     ) -> Any:
         """Write texts in place of `GenerationMixin._sample`. Return ids, int64[rows, length], prompts included, or an
         output that has them."""
+        call = _Call(model, input_ids, logits_processor, stopping_criteria, generation_config, model_kwargs)
         prompt_length = input_ids.shape[1] if self._prompt_length is None else self._prompt_length
         self.grounding = Grounding(self._machine.source, prompt_length)
-        count = len(input_ids)
-        choosers = [self._choosers(number) for number in range(count)]
-        known = can_skip_ids(logits_processor, count)
-        known = known and self._knows(model, count, stopping_criteria, generation_config, model_kwargs)
-        if not known:
+        choosers = [self._choosers(number) for number in range(call.rows)]
+        if not (can_skip_ids(logits_processor, call.rows) and self._knows(call)):
             check_ends(self._machine, generation_config.eos_token_id)
             if any(chooser.needs for chooser in choosers):
                 choosers[0].without_trees()  # it warns or raises
@@ -118,93 +135,101 @@ class ForcedTokens:
                 streamer=self._streamer,
                 **model_kwargs,
             )
-        rows, logits, sequences, engine = self._prepare(
-            model, input_ids, prompt_length, generation_config, model_kwargs
-        )
-        abilities = Abilities(trees=engine.trees, drafts=engine.can_forget and (count == 1 or not engine.pads))
+        rows, logits, sequences, engine = self._prepare(call, prompt_length)
         choosers = [each if engine.trees >= each.needs else each.without_trees() for each in choosers]
-        hooks = Hooks(lambda row: _is_done(row, stopping_criteria), self._put)
-
-        def job_of(number: int, row: Row) -> Job:
-            picker = ProcessedPicker(
-                machine=self._machine,
-                processors=logits_processor,
-                own=self._own,
-                sampling=bool(generation_config.do_sample),
-                number=number,
-                rows=count,
-                device=input_ids.device,
-            )
-            writer = RowWriter(
-                row,
-                grammar=self._machine,
-                chooser=choosers[number],
-                picker=picker,
-                hooks=hooks,
-                max_length=generation_config.max_length,
-                abilities=abilities,
-            )
-            return Job(
-                steps=writer.write(logits[number] if logits else None),
-                begin=lambda: sequences[number],
-                children=self._machine.source.children,
-                examples=[_read_once(engine, one, read) for one in choosers[number].examples],
-                end=lambda sequence: self._end(engine, sequence, model_kwargs),
-            )
-
-        def together() -> torch.Tensor:
-            return _pad_together(rows, generation_config._pad_token_tensor).to(input_ids.device)
-
-        def so_far() -> Partial:
-            facts = tuple(self._machine.facts_of(row.state) for row in rows)
-            return Partial(ids=together(), lengths=tuple(row.length for row in rows), facts=facts)
-
-        read: dict[tuple[int, ...], int] = {}
-        with attach_partial(so_far):
-            jobs = [job_of(number, row) for number, row in enumerate(rows)]
+        with attach_partial(lambda: self._so_far(call, rows)):
+            jobs = self._jobs(call, engine, rows, logits, sequences, choosers)
             run_jobs(Scheduler(engine, in_threads=False), jobs)  # processors and criteria are the caller's
         if self._streamer is not None:
             self._streamer.end()
         states, lengths = tuple(row.state for row in rows), tuple(row.length for row in rows)
         self.grounding = Grounding(self._machine.source, prompt_length, states, lengths)
+        together = _pad_together(call, rows)
         if not generation_config.return_dict_in_generate:
-            return together()
+            return together
         from transformers.generation.utils import GenerateDecoderOnlyOutput
 
         cache = model_kwargs["past_key_values"]
-        return GenerateDecoderOnlyOutput(sequences=cast(Any, together()), past_key_values=cache)
+        return GenerateDecoderOnlyOutput(sequences=cast(Any, together), past_key_values=cache)
 
-    def _prepare(
-        self, model: Any, input_ids: torch.Tensor, prompt_length: int, config: Any, model_kwargs: dict[str, Any]
-    ) -> tuple[list[Row], list[Logits], list[int], Engine]:
+    def _prepare(self, call: _Call, prompt_length: int) -> tuple[list[Row], list[Logits], list[int], Engine]:
         """Return the rows, the logits after their prompts (none if ids are pending), their sequences and the engine."""
-        packed = takes_masks(model) and can_feed_chunks(model, model_kwargs, 2)
-        engine = PackedEngine(model) if packed else RowsEngine(model)
+        packed = takes_masks(call.model) and can_feed_chunks(call.model, call.inputs, 2)
+        engine = PackedEngine(call.model) if packed else RowsEngine(call.model)
         logits = list[Logits]()
-        read = 0 if config.prefill_chunk_size else count_cached(input_ids, model_kwargs)
+        read = 0 if call.config.prefill_chunk_size else count_cached(call.ids, call.inputs)
         if read:  # the rest of the prompt goes through the model with the first draft tokens
-            sequences = engine.add_cache(cut_inputs(read, model_kwargs), (1, read))
+            sequences = engine.add_cache(cut_inputs(read, call.inputs), (1, read))
         else:
-            after = model._prefill(input_ids, config, model_kwargs).logits[:, -1:]
+            after = call.model._prefill(call.ids, call.config, call.inputs).logits[:, -1:]
             logits = list(to_numpy(after))
-            sequences = engine.add_cache(model_kwargs, (input_ids.shape[0], input_ids.shape[1]))
+            sequences = engine.add_cache(call.inputs, (call.rows, call.ids.shape[1]))
         rows = [
             Row(
                 prompt,
                 self._machine.run(prompt, prompt_length, self._padding),
-                capacity=config.max_length,
+                capacity=call.config.max_length,
                 unread=len(prompt) - read if read else 0,
             )
-            for prompt in input_ids.tolist()
+            for prompt in call.ids.tolist()
         ]
         return rows, logits, sequences, engine
 
-    def _knows(self, model: Any, rows: int, criteria: Any, config: Any, model_kwargs: dict[str, Any]) -> bool:
+    def _jobs(
+        self,
+        call: _Call,
+        engine: Engine,
+        rows: Sequence[Row],
+        logits: Sequence[Logits],
+        sequences: Sequence[int],
+        choosers: Sequence[FactChooser],
+    ) -> list[Job]:
+        """Return the jobs that write the rows."""
+        capabilities = Capabilities(
+            trees=engine.trees, drafts=engine.can_forget and (call.rows == 1 or not engine.pads)
+        )
+        hooks = Hooks(lambda row: self._is_done(row, call.criteria), self._put)
+        read: dict[IdPath, int] = {}  # the sequences that have read examples, which rows share
+        jobs: list[Job] = []
+        for number, (row, chooser, sequence) in enumerate(zip(rows, choosers, sequences, strict=True)):
+            picker = ProcessedPicker(
+                machine=self._machine,
+                processors=call.processors,
+                own=self._own,
+                sampling=bool(call.config.do_sample),
+                number=number,
+                rows=call.rows,
+                device=call.ids.device,
+            )
+            writer = TextWriter(
+                row,
+                constraint=self._machine,
+                chooser=chooser,
+                picker=picker,
+                hooks=hooks,
+                max_length=call.config.max_length,
+                capabilities=capabilities,
+            )
+            for examples in chooser.examples:
+                if examples not in read:
+                    read[examples] = engine.prefill(examples)
+            steps = writer.write(logits[number] if logits else None)
+            shared, end = [read[examples] for examples in chooser.examples], partial(self._end, call, engine)
+            jobs.append(Job(steps=steps, begin=partial(int, sequence), examples=shared, end=end))
+        return jobs
+
+    def _so_far(self, call: _Call, rows: Sequence[Row]) -> Partial:
+        """Return the output so far."""
+        facts = tuple(self._machine.facts_of(row.state) for row in rows)
+        return Partial(ids=_pad_together(call, rows), lengths=tuple(row.length for row in rows), facts=facts)
+
+    def _knows(self, call: _Call) -> bool:
         """Return whether this can do what the call needs."""
+        config, criteria = call.config, call.criteria
         returned = (config.output_scores, config.output_logits, config.output_attentions, config.output_hidden_states)
-        if any(returned) or not can_feed_chunks(model, model_kwargs, rows):
+        if any(returned) or not can_feed_chunks(call.model, call.inputs, call.rows):
             return False
-        if rows == 1:
+        if call.rows == 1:
             return True
         if self._streamer is not None:  # it takes the ids of all rows at once
             return False
@@ -214,21 +239,28 @@ class ForcedTokens:
             return False
         return not self._keeps_cache and (ends or all(isinstance(c, MaxLengthCriteria) for c in criteria))
 
-    def _end(self, engine: Engine, sequence: int, model_kwargs: dict[str, Any]) -> None:
+    def _end(self, call: _Call, engine: Engine, sequence: int) -> None:
         """Give the caller's cache what the model has read."""
         if self._keeps_cache and isinstance(engine, PackedEngine):
-            engine.write_cache(sequence, model_kwargs["past_key_values"])
+            engine.write_cache(sequence, call.inputs["past_key_values"])
+
+    def _is_done(self, row: Row, criteria: Any) -> bool:
+        if not self._machine.can_end(row.state):
+            criteria = StoppingCriteriaList(each for each in criteria if not isinstance(each, EosTokenCriteria))
+        return bool(criteria(torch.from_numpy(row.written)[None], None).item())
 
     def _put(self, token: int) -> None:
         if self._streamer is not None:
             self._streamer.put(torch.tensor([token]))
 
 
-def _read_once(engine: Engine, examples: tuple[int, ...], read: dict[tuple[int, ...], int]) -> int:
-    """Return the sequence of the engine that has read examples, which rows share."""
-    if examples not in read:
-        read[examples] = engine.prefill(examples)
-    return read[examples]
+def _pad_together(call: _Call, rows: Sequence[Row]) -> torch.Tensor:
+    """Return the ids of rows, padded to one length: int64[rows, length]."""
+    pad = call.config._pad_token_tensor
+    ids = np.full((len(rows), max(row.length for row in rows)), 0 if pad is None else int(pad), np.int64)
+    for n, row in enumerate(rows):
+        ids[n, : row.length] = row.written
+    return torch.from_numpy(ids).to(call.ids.device)
 
 
 def check_ends(machine: Machine, ends: Any) -> None:
@@ -243,17 +275,3 @@ def check_ends(machine: Machine, ends: Any) -> None:
             f"the id that ends texts, {found}, is that of {machine.bytes_of(found).decode('utf-8', 'replace')!r}, which facts "
             "may have: give another eos_token_id, or write greedy or sampled text without beams, stop_strings and scores"
         )
-
-
-def _is_done(row: Row, criteria: Any) -> bool:
-    if isinstance(row.state, InFact | InTerminator | InQuery):  # an id that ends texts may be part of a fact
-        criteria = StoppingCriteriaList(each for each in criteria if not isinstance(each, EosTokenCriteria))
-    return bool(criteria(torch.from_numpy(row.written)[None], None).item())
-
-
-def _pad_together(rows: list[Row], pad: torch.Tensor | None) -> torch.Tensor:
-    number = 0 if pad is None else int(pad)
-    ids = np.full((len(rows), max(row.length for row in rows)), number, np.int64)
-    for n, row in enumerate(rows):
-        ids[n, : row.length] = row.written
-    return torch.from_numpy(ids)

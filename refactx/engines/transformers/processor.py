@@ -1,23 +1,21 @@
-"""The logits processor for the decoding loops of Hugging Face Transformers, and the masks and choices of `generate`.
+"""The logits processor of facts for Transformers' decoding loops, and the choice of the next id of a text.
 
 The mask of a row is the list of allowed ids and not a token bitmask over the vocabulary, since few ids are allowed
 within a fact.
 
-The state of a row is looked up by its ids, not by its number: beam search reorders rows at every step, assisted
-decoding takes back ids, finished rows are padded. The processor has a memo of the ids and states of its last calls. A
-row is one of those, or one of those with one id more, or its state is computed from its prompt. So the memo changes
-nothing but the time.
+*The processor.* The state of a row is looked up by its ids, not by its number: beam search reorders rows at every step,
+assisted decoding takes back ids, finished rows are padded. The processor has a memo of the ids and states of its last
+calls. A row is one of those, or one of those with one id more, or its state is computed from its prompt. So the memo
+changes nothing but the time.
 
 Continuous batching (`generate_batch`, `cache_implementation="paged"`) passes only the last ids to processors.
-Transformers drops this one there with a warning, which leaves the text unconstrained. `refactx.ask` blocks it; do
+Transformers drops this one there with a warning, which leaves the text unconstrained. `refactx.ground` blocks it; do
 not use the bare processor with it.
 
-The choice of the next id of rows as in `GenerationMixin._sample`: logits processors, then the likeliest id or a
-sample.
-
-The processors are called for one row of a batch at a time, and not for forced ids. Most depend on nothing but the ids
-and scores that they are given. Some of Transformers' own depend on the number of a row in the batch, and some must see
-every id of a text. A processor of the caller's own is taken to be of the first kind.
+*The picker* chooses as `GenerationMixin._sample` does: logits processors, then the likeliest id or a sample. It calls
+them for one row of a batch at a time, and not for forced ids. Most depend on nothing but the ids and scores that they
+are given. Some of Transformers' own depend on the number of a row in the batch, and some must see every id of a text. A
+processor of the caller's own is taken to be of the first kind.
 """
 
 import copy

@@ -1,19 +1,16 @@
-"""An engine over any causal language model of Transformers whose cache can be fed in chunks.
+"""An engine over any causal language model of Transformers whose cache can be fed in chunks, and such a model.
 
-The sequences of a `generate` call are the rows of one batch, which a pass feeds together, padded to one length. A sequence
-leaves its batch when it forgets ids or opens a tree of continuations, since all rows of a cache have one length. For
-models whose attention takes masks of four dimensions, `refactx.engines.transformers.engine` is faster.
+`RowsEngine` is for models whose attention takes no masks of four dimensions, such as those with sliding windows; for
+others, `refactx.engines.transformers.engine` is faster. The sequences of a `generate` call are the rows of one batch,
+which a pass feeds together. A sequence leaves its batch when it forgets ids or opens a tree of continuations, since all
+rows of a cache have one length. Short chunks are padded on the left, the padding stays masked from then on, and
+positions are given explicitly, so that each row attends to its own ids only, at their positions. The interface to
+Transformers is that of its own loops: `prepare_inputs_for_generation` with `next_sequence_length`, and the cache's
+`batch_select_indices`.
 
-The rows of a batch may have chunks of different lengths. Short chunks are padded on the left, the padding stays masked
-from then on, and positions are given explicitly, so that each row attends to its own ids only, at their positions.
-
-The interface to Transformers is that of its own loops: `prepare_inputs_for_generation` with `next_sequence_length`, and
-the cache's `batch_select_indices`.
-
-`generate` takes settings that a call does not give from the model's generation config. So that is replaced, on a shallow
-copy of the model, which shares weights and hooks: the caller's model is not changed. Of the model's
-`generation_config.json` only the ids of special tokens are used, since its penalties and its sampling are meant for
-chat and would change the names in facts.
+`TransformersModel` replaces a model's generation config on a shallow copy, which shares weights and hooks, since
+`generate` takes settings from it that a call does not give. Of the model's `generation_config.json` only the ids of
+special tokens are used: its penalties and its sampling are meant for chat and would change the names in facts.
 """
 
 import copy

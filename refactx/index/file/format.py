@@ -1,29 +1,23 @@
 """The file of an index: blocks with checksums, a header, and a list of contents.
 
-A header from a file is checked value by value before it is used. A wrong type, a value larger than any that an export
-writes, or a text that cannot be stored or printed is a ValueError.
-
 ```
-file  = magic (12 bytes), version (4), block, block, ...
-block = head (20 bytes), payload, padding, checksum (32)
-head  = kind (8 bytes, padded with NUL), number (4), size of the payload (4), CRC-32 of these sixteen bytes (4)
-```
-
-The padding is of zeros, up to the next multiple of four bytes: every payload begins at one, and so do the arrays in it,
-which are read where they are. (Versions 1 and 2 have none.) Numbers are big-endian. A checksum is the SHA-256 of the
-checksum before it (of magic and version for the first block), head, payload and padding. So a block that is lost, moved,
-repeated or changed is found before anything in it is used, and the last checksum is that of the whole file. Checksums do
-not prove who made a file: the reader of a payload also checks its contents.
-
-`refactx.index.file.format`, `row_blocks` and `contents`, and docs/reference/file-formats.md, describe their contents.
-
-```
+file     = magic (12 bytes), version (4), block, block, ...
+block    = head (20 bytes), payload, padding, checksum (32)
+head     = kind (8 bytes, padded with NUL), number (4), size of the payload (4), CRC-32 of these sixteen bytes (4)
 contents = entry...
 entry    = kind (8 bytes, padded with NUL), number (4), size of the payload (4), size of the first key (2), first key
 ```
 
-Numbers are big-endian. Blocks without rows have an empty first key. The position of a block is where the one before it
-ends. The payload of the last block, `end`, is the position of the block `contents` (8 bytes).
+Numbers are big-endian. The padding is of zeros, up to the next multiple of four bytes: every payload begins at one, and so
+do the arrays in it, which are read where they are. (Versions 1 and 2 have none.) Blocks without rows have an empty first
+key. The position of a block is where the one before it ends. The payload of the last block, `end`, is the position of the
+block `contents` (8 bytes). `refactx.index.file.rows` and docs/reference/file-formats.md describe the other payloads.
+
+A checksum is the SHA-256 of the checksum before it (of magic and version for the first block), head, payload and
+padding. So a block that is lost, moved, repeated or changed is found before anything in it is used, and the last checksum
+is that of the whole file. Checksums do not prove who made a file: the header is checked value by value before it is
+used, and a wrong type, a value larger than any that an export writes, or a text that cannot be stored or printed is a
+ValueError.
 """
 
 import hashlib

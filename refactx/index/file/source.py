@@ -44,7 +44,7 @@ from refactx.index.file.rows import RowBlock, hub_keys, segment_codec, unpack_su
 from refactx.index.names import ReadBlocks
 from refactx.index.source import Segment, Snapshot, tree_of
 from refactx.paths import needs_database
-from refactx.postgres.entry import CatalogueEntry, IndexMark
+from refactx.postgres.entry import CatalogueEntry, IndexVersion
 from refactx.tokenizer import FactTokenizer
 from refactx.tree.codes import TokenCodes, frequent_tokens
 from refactx.tree.piece import read_in_place
@@ -316,12 +316,12 @@ class FileSource:
 
     def snapshot(self, cache_bytes: int, before: Sequence[Segment] = ()) -> Snapshot:
         """Return the index. It does not change, also if another file gets the path."""
-        mark = IndexMark((0, self._file.checksum), (), ())
+        mark = IndexVersion((0, self._file.checksum), (), ())
         return Snapshot(
             self._segments, tree_of(self._segments, cache_bytes), tuple(range(len(self._names)))[::-1], mark
         )
 
-    def patience(self) -> None:
+    def standby_wait(self) -> None:
         """Return None: a file does not change."""
 
     def prepare_tokenizer(self) -> Callable[[], FactTokenizer]:

@@ -1,17 +1,18 @@
-"""The grammar of queries: a second grammar of a state machine (`refactx.decoding.states`).
+"""The constraint of queries: which ids may follow in a line after `Query:`.
 
 A state has the whole units of a line and the ids of the unit in progress, so it is a pure function of the ids after the
 trigger. `refactx.query.decoding.readings` says which units may follow, `refactx.query.decoding.slots` which ids.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
 from refactx.decoding.markers import Terminator
-from refactx.decoding.states import FactSource, Lookup, Lookups
+from refactx.decoding.states import FactSource, LineConstraint
 from refactx.errors import ModelError
 from refactx.query.decoding.literals import Literals
 from refactx.query.decoding.memo import Memo
@@ -34,60 +35,42 @@ MOST_SUBJECTS = 20_000
 class QueryState:
     """In a query. `units`: those that are whole; `ids`: those of the unit in progress, which may be whole too.
 
-    `after_space`: the line has a space before its first unit already; `rest`: after the end, the text of the last token
-    after it. `following`: the ids that may come next, a function of the other fields.
+    `after_space`: the line has a space before its first unit already. `following`: the ids that may come next, a function
+    of the other fields.
     """
 
     units: tuple[str, ...] = ()
     ids: Path = ()
     after_space: bool = False
-    rest: bytes | None = None
     following: Tokens = field(default_factory=lambda: NO_TOKENS, compare=False, repr=False)
 
 
-class QueryGrammar:
-    """Queries on a set of facts, as a second grammar: after `Query:` a text has only queries that can be answered.
+class QueryGrammar(LineConstraint[QueryState | None]):
+    """The constraint of queries on a set of facts: after `Query:` a text has only queries that can be answered.
 
         facts = refactx.query.TreeFacts(index)
-        machine = refactx.Machine(index, queries=refactx.query.QueryGrammar(facts))
+        machine = refactx.Machine(index, queries=refactx.query.QueryGrammar(facts, index))
         machine.queries(ids, prompt_length)  # such as ["count <Louisiana> <nickname> ."]
 
     Each name in a query exists: starts are subjects of the index, predicates those that the start or some member of the
     set has, values those that some member has, or numbers and times. Sets of more than 200 members are judged by 200 of
-    them (`refactx.query.decoding.samples`).
-    """
+    them (`refactx.query.decoding.samples`). Threads may share it.
 
-    def __init__(self, facts: FactSet) -> None:
-        self._facts = facts
-
-    def bind(self, source: FactSource) -> "BoundQueries":
-        """Return the grammar for an index, the one that the facts are of.
-
-        Raises ModelError if the tokenizer joins parts of facts in one token, or cannot write the end of a query.
-        """
-        return BoundQueries(self._facts, source)
-
-
-class BoundQueries:
-    """The grammar of queries for one index (`refactx.decoding.states.LineGrammar`). Threads may share it.
-
-    Raises as `QueryGrammar.bind` does. Methods raise as those of the set of facts do.
+    `source`: the index that the facts are of. Raises ModelError if its tokenizer joins parts of facts in one token, or
+    cannot write the end of a query. Methods raise as those of the set of facts do. A state is None after an id that was
+    not allowed.
     """
 
     trigger = TRIGGER
 
     def __init__(self, facts: FactSet, source: FactSource) -> None:
-        tokenizer = source.tokenizer
+        self._source, tokenizer = source, source.tokenizer
         self._token_bytes = tokenizer.token_bytes
         self._encoder = Units(tokenizer, source.trigger)
         if not self._encoder.are_whole:
             raise ModelError(
                 "this tokenizer has tokens with text of two parts of a fact, such as '> <', so the parts of a query cannot "
                 "be told apart: leave out queries, or use a model with another tokenizer"
-            )
-        if source.trigger.strip() == TRIGGER:
-            raise ModelError(
-                f"the index has the trigger {source.trigger!r}, as queries have: build it with another one"
             )
         terminator = Terminator.of(TERMINATOR.encode(), self._token_bytes)
         self._ends = dict.fromkeys(_paths(terminator), END)
@@ -97,41 +80,51 @@ class BoundQueries:
         self._readings = Memo[tuple[Reading, ...]](MOST_SLOTS, state)
         self._slots = Memo[Slot](MOST_SLOTS, state)
 
-    def beginning(self, *, after_space: bool = False) -> Lookups[QueryState | None]:
-        """Return the state directly after the trigger; None if the index has no facts."""
-        [found] = yield Lookup([()])
-        return (yield from self._at((), after_space)) if found.total else None
+    def start(
+        self, prompt: Sequence[int] = (), padding: Container[int] | None = None, *, after_space: bool = False
+    ) -> QueryState:
+        """Return the state directly after the trigger. If the index has no facts, the text stays free."""
+        return self._at((), after_space) if self._source.children(()).total else QueryState(units=(END,))
 
-    def advancing(self, state: QueryState, token: int) -> Lookups[QueryState | None]:
-        """Return the state after one more token; None if it was not allowed."""
-        if state.rest is not None:
-            return None
+    def advance(self, state: QueryState | None, token: int, position: int) -> QueryState | None:
+        if state is None or self.is_free(state):
+            return state
         slot = self._slot(state.units, state.after_space)
-        longer = yield from slot.after((*state.ids, token))
+        longer = slot.after((*state.ids, token), self._source)
         if longer.is_possible:
-            return (yield from self._within(state.units, (*state.ids, token), longer, state.after_space))
-        begun = yield from slot.after(state.ids)
+            return self._within(state.units, (*state.ids, token), longer, state.after_space)
+        begun = slot.after(state.ids, self._source)
         if begun.unit is None:
             return None
         units = (*state.units, begun.unit)
-        following = yield from self._slot(units).after((token,))
-        return (yield from self._within(units, (token,), following)) if following.is_possible else None
+        following = self._slot(units).after((token,), self._source)
+        return self._within(units, (token,), following) if following.is_possible else None
 
-    def _at(self, units: tuple[str, ...], after_space: bool = False) -> Lookups[QueryState]:
+    def allowed(self, state: QueryState | None) -> Tokens | None:
+        if state is None:
+            return NO_TOKENS
+        return None if self.is_free(state) else state.following
+
+    def is_free(self, state: QueryState | None) -> bool:
+        return state is not None and state.units[-1:] == (END,)
+
+    def over(self, source: FactSource) -> "QueryGrammar":
+        other = copy(self)
+        other._source = source
+        return other
+
+    def _at(self, units: tuple[str, ...], after_space: bool = False) -> QueryState:
         """Return the state between two units."""
-        begun = yield from self._slot(units, after_space).after(())
+        begun = self._slot(units, after_space).after((), self._source)
         return QueryState(units=units, after_space=after_space, following=begun.tokens)
 
-    def _within(
-        self, units: tuple[str, ...], ids: Path, begun: Begun, after_space: bool = False
-    ) -> Lookups[QueryState]:
+    def _within(self, units: tuple[str, ...], ids: Path, begun: Begun, after_space: bool = False) -> QueryState:
         """Return the state in a unit, or after it if no longer unit begins so."""
         if begun.unit is None:
             return QueryState(units=units, ids=ids, after_space=after_space, following=begun.tokens)
         if begun.unit == END:
-            text = b"".join(self._token_bytes[token] for token in ids)
-            return QueryState(units=(*units, END), rest=text[len(TERMINATOR) :])
-        after = yield from self._at((*units, begun.unit))
+            return QueryState(units=(*units, END))
+        after = self._at((*units, begun.unit))
         if not len(begun.tokens):
             return after
         following = np.union1d(begun.tokens, after.following)

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from refactx.decoding.states import Lookup, Lookups
+from refactx.decoding.states import FactSource
 from refactx.fact import ALIAS
 from refactx.query.decoding.literals import Literals, may_begin
 from refactx.query.values import Ordered
@@ -44,33 +44,30 @@ class Subjects:
     def __init__(self, token_bytes: Sequence[bytes], closing: frozenset[int]) -> None:
         self._token_bytes, self._closing = token_bytes, closing
 
-    def after(self, ids: Path) -> Lookups[Begun]:
+    def after(self, ids: Path, source: FactSource) -> Begun:
         """Return the beginning of a name with some ids."""
-        [children] = yield Lookup([ids])
+        children = source.children(ids)
         if ids and ids[-1] in self._closing:
             return Begun(NO_TOKENS, self._text(ids).decode().strip() if children.total else None)
         aliases = []
         for token in children.tokens[np.isin(children.tokens, self._alias_tokens)].tolist():
-            if (yield from self._is_alias((*ids, token))):
+            if self._is_alias((*ids, token), source):
                 aliases.append(token)
         if len(aliases) in (0, len(children.tokens)):
             return Begun(children.tokens)
         return Begun(children.tokens[~np.isin(children.tokens, aliases)])
 
-    def _is_alias(self, ids: Path) -> Lookups[bool]:
+    def _is_alias(self, ids: Path, source: FactSource) -> bool:
         """Return whether all names that begin with some ids end as names of aliases do, of which a part is written."""
         text = self._text(ids)
         if ids[-1] in self._closing:
             return text.endswith(_ALIAS_END)
         if not text.endswith(_ALIAS_BEGUN):
             return False
-        [children] = yield Lookup([ids])
+        children = source.children(ids)
         if not np.isin(children.tokens, self._alias_tokens).all():
             return False
-        for token in children.tokens.tolist():
-            if not (yield from self._is_alias((*ids, token))):
-                return False
-        return True
+        return all(self._is_alias((*ids, token), source) for token in children.tokens.tolist())
 
     def _text(self, ids: Path) -> bytes:
         return b"".join(self._token_bytes[token] for token in ids)
@@ -101,11 +98,11 @@ class Slot:
         self._texts, self._tree = texts, MemoryTree(texts)
         self._subjects, self._literals, self._writer = subjects, literals, writer
 
-    def after(self, ids: Path) -> Lookups[Begun]:
+    def after(self, ids: Path, source: FactSource) -> Begun:
         """Return the beginning of a unit with some ids."""
         found = [Begun(self._tree.children(ids).tokens, self._texts.get(ids))]
         if self._subjects is not None:
-            found.append((yield from self._subjects.after(ids)))
+            found.append(self._subjects.after(ids, source))
         if self._literals:
             found.append(self._literal(self._writer.text_of(ids)))
         tokens = found[0].tokens if len(found) == 1 else np.unique(np.concatenate([one.tokens for one in found]))

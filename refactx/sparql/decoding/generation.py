@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.ask.chat import Message, conversation_ids, without_control
-from refactx.ask.writer import Ordered, TextWriter, WritingError, WritingOptions
+from refactx.ask.writer import BatchWriter, TextRequest, WritingError, WritingOptions
 from refactx.decoding.states import InQuery
 from refactx.engines.engine import LanguageModel
 from refactx.errors import InputError, ModelError
@@ -41,7 +41,7 @@ class SparqlWriter:
         if not index.children(()).total:
             raise InputError("the index has no facts to query: add some with `refactx ingest --append`")
         self._model, self._tokenizer = model, model.tokenizer
-        self._writer = TextWriter(model, index, queries=SparqlGrammar(index))
+        self._writer = BatchWriter(model, index, queries=SparqlGrammar(index))
         if self._writer.machine is None:
             raise ValueError("a writer with an index has a machine")
         self._machine = self._writer.machine
@@ -63,7 +63,7 @@ class SparqlWriter:
         most = max_new_tokens if room is None else min(max_new_tokens, room - len(ids))
         options = WritingOptions(is_end=self._is_end, answer_line=lambda _, __: (), prefix=prefix)
         try:
-            (text,) = self._writer.write([Ordered(prompt=ids, max_new_tokens=most)], options)
+            (text,) = self._writer.write([TextRequest(prompt=ids, max_new_tokens=most)], options)
         except WritingError as failed:
             raise failed.error from None
         written, end, _ = self._machine.text_of(text.ids).partition(END)

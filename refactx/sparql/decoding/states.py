@@ -55,11 +55,10 @@ class Way:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparqlState:
-    """In a line of SPARQL. `ways`: those to read it; `rest`: after the end, the text of the last token after it.
+    """In a line of SPARQL. `ways`: those to read it, none after its end.
 
     `following`: the ids that may come next, a function of the other fields.
     """
 
     ways: tuple[Way, ...] = ()
-    rest: bytes | None = None
     following: Tokens = field(default_factory=lambda: NO_TOKENS, compare=False, repr=False)

@@ -5,7 +5,7 @@ from copy import copy
 from threading import Lock
 
 from refactx.ask.chat import Message, conversation_ids, without_control
-from refactx.ask.writer import MOST_SHARED, Ordered, TextWriter, Writer, WritingError, WritingOptions
+from refactx.ask.writer import MOST_SHARED, BatchWriter, TextRequest, Writer, WritingError, WritingOptions
 from refactx.engines.engine import LanguageModel
 from refactx.errors import InputError, ModelError
 from refactx.models.loading import check_chat_template
@@ -26,7 +26,7 @@ class EngineTextModel:
     def __init__(self, model: LanguageModel, cancelled: Callable[[], bool] | None = None) -> None:
         check_chat_template(model.tokenizer)
         self._model, self._cancelled = model, cancelled
-        self._writer: Writer = _generating(model) if model.engine is None else TextWriter(model, None)
+        self._writer: Writer = _generating(model) if model.engine is None else BatchWriter(model, None)
         self._prefixes: dict[tuple[str, ...], list[int] | None] = {}  # by messages, those that came last at the end
         self._lock = Lock()
 
@@ -41,7 +41,7 @@ class EngineTextModel:
                 f"question and prompt have {len(ids)} tokens, but with the reply the model takes at most {room}: ask more "
                 "briefly, give a prompt with fewer examples, or a GGUF file more --context"
             )
-        order = Ordered(
+        order = TextRequest(
             prompt=ids, max_new_tokens=max_new_tokens if room is None else min(max_new_tokens, room - len(ids))
         )
         options = WritingOptions(

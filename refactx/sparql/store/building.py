@@ -30,7 +30,7 @@ from refactx.fact import DESCRIPTIONS, Fact
 from refactx.index import Index, Named
 from refactx.index.index import changed_sequences, fact_of
 from refactx.postgres.catalogue import find_index
-from refactx.postgres.entry import IndexMark, after_compactions
+from refactx.postgres.entry import IndexVersion, after_compactions
 from refactx.query.facts import TreeFacts
 from refactx.sparql.store.folder import (
     READ_ERRORS,
@@ -118,7 +118,7 @@ def build_at(path: Path, folder: StoreFolder, index: Index, advance: Advance, wh
     )
 
 
-def finish(store: Store, path: Path, mark: IndexMark, index: Index, odd_dates: Mapping[str, str]) -> None:
+def finish(store: Store, path: Path, mark: IndexVersion, index: Index, odd_dates: Mapping[str, str]) -> None:
     """Have a store with its mark on disk."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     store.flush()
@@ -187,7 +187,7 @@ class Delta:
     odd_dates: dict[str, str] = field(default_factory=dict)
 
 
-def delta_since(before: IndexMark, index: Index, store: Store) -> Delta:
+def delta_since(before: IndexVersion, index: Index, store: Store) -> Delta:
     """Return what brings a store from an earlier mark of its index to the index's snapshot.
 
     `store` is only read. Memory holds the changed facts. Raises CannotFollowError, IndexNotFoundError if the index is
@@ -197,7 +197,7 @@ def delta_since(before: IndexMark, index: Index, store: Store) -> Delta:
 
 
 class _Differences:
-    def __init__(self, before: IndexMark, index: Index, store: Store) -> None:
+    def __init__(self, before: IndexVersion, index: Index, store: Store) -> None:
         self._index, self._store, self._snapshot = index, store, index.snapshot
         known = {number for number, _ in before.segments}
         self._segments = [(s.sign, s.tree) for s in self._snapshot.segments if s.number not in known]
@@ -403,7 +403,7 @@ def _update_at(path: Path, folder: StoreFolder, store: FactStore, index: Index) 
     )
 
 
-def _moved(mark: IndexMark, index: Index) -> IndexMark:
+def _moved(mark: IndexVersion, index: Index) -> IndexVersion:
     """Refresh an index, and return a store's mark as it would be if the store had followed all compactions.
 
     Raises CannotFollowError if the store is of another index or has tables that the index does not have any more.
@@ -422,7 +422,7 @@ def _moved(mark: IndexMark, index: Index) -> IndexMark:
     return mark
 
 
-def _write(path: Path, store: FactStore, mark: IndexMark, index: Index, delta: Delta) -> tuple[int, dict[str, str]]:
+def _write(path: Path, store: FactStore, mark: IndexVersion, index: Index, delta: Delta) -> tuple[int, dict[str, str]]:
     """Write the next version of a store. Return the number of its triples, and its odd dates."""
     if path.exists():
         rmtree(path)

@@ -33,7 +33,7 @@ from pyoxigraph import QueryBoolean, QuerySolutions, QueryTriples, Store
 from refactx.errors import InputError, RefactxError
 from refactx.index import Index
 from refactx.paths import make_home, refactx_home
-from refactx.postgres.entry import IndexMark
+from refactx.postgres.entry import IndexVersion
 from refactx.query.sparql import PREFIXES
 
 READ_ERRORS = (OSError, RuntimeError)
@@ -259,7 +259,7 @@ class StoreMark:
 
     name: str
     database: str
-    index: IndexMark
+    index: IndexVersion
     facts: int
     updated: str
     odd_dates: Mapping[str, str]
@@ -289,7 +289,7 @@ def read_store_mark(folder: Path) -> StoreMark | None:
         return StoreMark(
             name=document["name"],
             database=document["database"],
-            index=IndexMark.from_json(document),
+            index=IndexVersion.from_json(document),
             facts=document["facts"],
             updated=document["updated"],
             odd_dates=dict(document["odd_dates"]),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.query.name_search import TOKENIZERS, tokenizer_of
 from support.query.world import Properties, WorldIndex
 
-from refactx.selection.mentions import NAMESAKES, Mentions, QueryWords
+from refactx.selection.mentions import MOST_ENTITIES, Mentions, QueryWords
 
 PROPERTIES: Properties = {
     "capital": ("P36", "entity", "capital of"),
@@ -46,7 +46,7 @@ class TestShares:
         facts = [fact for count in range(1, 8) for fact in about(f"Bo (n{count})", count)]
         found = shares(mentioned("is Bo in?", facts, kind))
         assert found == pytest.approx({f"Bo (n{count})": count / 28 for count in (7, 6, 5)})
-        assert len(found) == NAMESAKES
+        assert len(found) == MOST_ENTITIES
 
     def test_an_alias_counts_for_its_entity(self, kind: str) -> None:
         facts = [*about("Ann Lee (n)", 3), alias("Al", "Ann Lee (n)"), *about("Al (film)", 1)]

@@ -8,7 +8,7 @@ from typing import Any
 from refactx.decoding.machine import Machine
 from refactx.engines.engine import Engine, FactChooser, Logits
 from refactx.engines.scheduler import Job, Scheduler
-from refactx.engines.writer import Abilities, Hooks, Row, RowWriter
+from refactx.engines.writer import Capabilities, Hooks, Row, TextWriter
 from refactx.selection.beams import BeamChooser, FactBeams
 from refactx.selection.channel import Channel, ChannelChooser, ChannelOptions
 from refactx.selection.plain import PlainChooser
@@ -54,11 +54,20 @@ def new_channel(question: str = "who is Ann?", again: float = math.inf, **option
     )
 
 
-CHOOSERS: dict[str, Callable[[], FactChooser]] = {
-    "plain": lambda: PlainChooser(MACHINE),
-    "beams": lambda: BeamChooser(MACHINE, FactBeams(3)),
-    "channel": lambda: ChannelChooser(MACHINE, new_channel()),
+CHOOSERS: dict[str, Callable[[Machine], FactChooser]] = {
+    "plain": PlainChooser,
+    "beams": lambda machine: BeamChooser(machine, FactBeams(3)),
+    "channel": lambda machine: ChannelChooser(machine, new_channel()),
 }
+
+
+class Source:
+    """The facts of the tiny tokenizer, looked up by a function."""
+
+    tokenizer, trigger, terminator = INDEX.tokenizer, INDEX.trigger, INDEX.terminator
+
+    def __init__(self, children: Any) -> None:
+        self.children = children
 
 
 @dataclass(frozen=True)
@@ -77,8 +86,9 @@ class Text:
 class Writing:
     """The row and the job of a text. `sequence`: that of the job, also after its end.
 
-    `choose`: makes its chooser; `on_token`, `children`: as `Hooks` and `Job` take them; `examples`: a sequence that has
-    read those of channels; `more`: other arguments of `Job`. The job reads all of the prompt but its first id in passes.
+    `choose`: makes its chooser; `on_token`: as `Hooks` takes it; `children`: looks up its facts; `examples`: a sequence
+    that has read those of channels; `more`: other arguments of `Job`. The job reads all of the prompt but its first id in
+    passes.
     """
 
     def __init__(
@@ -97,15 +107,16 @@ class Writing:
         self.text, ids = text, text.ids
         self.row = Row(ids, MACHINE.run(ids, len(ids)), capacity=max(LENGTH, text.end), unread=len(ids) - 1)
         self.sequence = -1
-        chooser = (choose or CHOOSERS[text.mode])()
-        writer = RowWriter(
+        machine = MACHINE.over(Source(children))
+        chooser = choose() if choose else CHOOSERS[text.mode](machine)
+        writer = TextWriter(
             self.row,
-            grammar=MACHINE,
+            constraint=machine,
             chooser=chooser if engine.trees >= chooser.needs else chooser.without_trees(),
             picker=Greedy(),
             hooks=Hooks(lambda row: row.length >= text.end or is_done(row), on_token),
             max_length=max(LENGTH, text.end),
-            abilities=Abilities(trees=engine.trees, drafts=drafts and engine.can_forget),
+            capabilities=Capabilities(trees=engine.trees, drafts=drafts and engine.can_forget),
         )
 
         def begin() -> int:
@@ -113,7 +124,7 @@ class Writing:
             return self.sequence
 
         shared = [] if examples is None else [examples]
-        self.job = Job(steps=writer.write(), begin=begin, children=children, examples=shared, **more)
+        self.job = Job(steps=writer.write(), begin=begin, examples=shared, **more)
 
     @property
     def ids(self) -> list[int]:

@@ -16,7 +16,7 @@ LONGEST = 400
 
 
 def machine_of(index: RowsIndex, facts: FactSet | None = None) -> Machine:
-    return Machine(index, queries=QueryGrammar(TreeFacts(index) if facts is None else facts))
+    return Machine(index, queries=QueryGrammar(TreeFacts(index) if facts is None else facts, index))
 
 
 def on(*claims: Fact) -> Machine:

@@ -1,6 +1,6 @@
 """An index in memory whose segments are trees in rows: what `TreeFacts` reads, without a database."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -42,6 +42,11 @@ class RowsIndex:
     @property
     def snapshot(self) -> Any:
         return SimpleNamespace(signed_trees=self.segments)
+
+    def read(self, read: Callable[[Any], Any]) -> Any:
+        return read(self.snapshot)
+
+    stream = read
 
     def sequence(self, fact: Fact) -> tuple[int, ...]:
         return tuple(self.tokenizer.encode_after(self.trigger, verbalise(*fact)))

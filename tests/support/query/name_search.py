@@ -1,4 +1,4 @@
-"""A search for names in a question by plain comparison of strings: the twin of anchors, and tokenizers to try it with."""
+"""A search for names in a question by plain comparison of strings: the twin of mention spans, and tokenizers to try it with."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -8,8 +8,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import look_up
-from refactx.selection.mentions import Anchor, FoldedTokens, find_anchors, fold
+from refactx.selection.mentions import FoldedTokens, MentionSpan, find_mention_spans, fold
 from refactx.tokenizer import FactTokenizer
 from support.channel_runs import joining_tokenizer
 from support.tiny_model import MemoryIndex, tiny_fact_tokenizer
@@ -49,16 +48,15 @@ def index_of(names: Iterable[str], kind: str = "tiny") -> MemoryIndex:
     return MemoryIndex(tokenizer_of(kind), [f"<{name}> <p> <b>" for name in names])
 
 
-def anchors_of(index: MemoryIndex, question: str) -> list[Anchor]:
+def spans_of(index: MemoryIndex, question: str) -> list[MentionSpan]:
     machine = Machine(index)
-    steps = find_anchors(machine, machine.begin(0), FoldedTokens(index.tokenizer.token_bytes), question)
-    return look_up(steps, index.children)
+    return find_mention_spans(machine, machine.begin(0), FoldedTokens(index.tokenizer.token_bytes), question)
 
 
-def named_by(index: MemoryIndex, anchor: Anchor) -> Named:
-    """The place and the name of an anchor."""
-    text = index.tokenizer.decode(anchor.ids).strip().removeprefix("<")
-    return anchor.start, anchor.stop, text.partition(">")[0].partition(" (")[0]
+def named_by(index: MemoryIndex, span: MentionSpan) -> Named:
+    """The place and the name of a mention span."""
+    text = index.tokenizer.decode(span.ids).strip().removeprefix("<")
+    return span.start, span.stop, text.partition(">")[0].partition(" (")[0]
 
 
 def search_names(names: Iterable[str], question: str, whole: str = "") -> set[Named]:

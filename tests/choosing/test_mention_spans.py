@@ -5,21 +5,21 @@ from collections import defaultdict
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.engines.texts import Source
 from support.query.name_search import (
     TOKENIZERS,
     WHOLE,
     Named,
-    anchors_of,
     index_of,
     named_by,
     search_names,
+    spans_of,
     tokenizer_of,
 )
 from support.tiny_model import MemoryIndex
 
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import look_up
-from refactx.selection.mentions import FoldedTokens, find_anchors, fold
+from refactx.selection.mentions import FoldedTokens, find_mention_spans, fold
 from refactx.tree.tree import Children
 
 WORDS = (
@@ -59,7 +59,7 @@ QUESTIONS = st.lists(st.tuples(st.sampled_from(ASKED), st.sampled_from(BETWEEN))
 
 
 def found(index: MemoryIndex, question: str) -> set[Named]:
-    return {named_by(index, anchor) for anchor in anchors_of(index, question)}
+    return {named_by(index, span) for span in spans_of(index, question)}
 
 
 @pytest.mark.parametrize("kind", TOKENIZERS)
@@ -77,12 +77,12 @@ def test_the_longest_names_of_each_place_are_found(kind: str, names: set[str], q
 @pytest.mark.parametrize("kind", TOKENIZERS)
 @settings(max_examples=25)
 @given(names=NAMES, question=QUESTIONS)
-def test_the_anchors_of_a_name_lead_to_all_of_its_facts(kind: str, names: set[str], question: str) -> None:
+def test_the_spans_of_a_name_lead_to_all_of_its_facts(kind: str, names: set[str], question: str) -> None:
     index, total = index_of(names, kind), defaultdict[Named, int](int)
     machine = Machine(index)
-    for anchor in anchors_of(index, question):
-        assert machine.follow(machine.begin(0), anchor.ids) == anchor.state
-        total[named_by(index, anchor)] += anchor.state.children.total
+    for span in spans_of(index, question):
+        assert machine.follow(machine.begin(0), span.ids) == span.state
+        total[named_by(index, span)] += span.state.children.total
     assert total == {one: sum(name == one[2] or name.startswith(f"{one[2]} (") for name in names) for one in total}
 
 
@@ -154,11 +154,11 @@ class Counted:
         self.number += 1
         return self.index.children(prefix)
 
-    def anchors(self, question: str) -> int:
-        """How many lookups the anchors of a question need."""
+    def spans(self, question: str) -> int:
+        """How many lookups the mention spans of a question need."""
         machine, before = Machine(self.index), self.number
         start, tokens = machine.begin(0), FoldedTokens(self.index.tokenizer.token_bytes)
-        look_up(find_anchors(machine, start, tokens, question), self.children)  # type: ignore[arg-type]
+        find_mention_spans(machine.over(Source(self.children)), start, tokens, question)
         return self.number - before
 
 
@@ -166,11 +166,11 @@ class Counted:
 def test_names_that_are_not_in_the_question_need_no_lookups(kind: str) -> None:
     few, question = ["Ann Lee (n)", "Ann", "Bo"], "when did ann lee meet bo in the bay?"
     many = [f"z{n} {name}" for n in range(100) for name in few] + [f"Ann Lee (n{n})" for n in range(100)]
-    lookups = Counted(index_of(few, kind)).anchors(question)
-    assert lookups == Counted(index_of([*few, *many], kind)).anchors(question)
+    lookups = Counted(index_of(few, kind)).spans(question)
+    assert lookups == Counted(index_of([*few, *many], kind)).spans(question)
     letters = sum(map(len, few)) + len(few)
     assert 0 < lookups <= 4 * letters
-    assert Counted(index_of(few, kind)).anchors("q w q") <= 6
+    assert Counted(index_of(few, kind)).spans("q w q") <= 6
 
 
 def keys_of(piece: bytes) -> set[bytes]:

@@ -5,9 +5,9 @@ from support.channel_runs import EVERY_NAME, found, joining_tokenizer, shown
 from support.tiny_model import MemoryIndex, one_thread, tiny_index  # noqa: F401
 
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import InFact, look_up
+from refactx.decoding.states import InFact
 from refactx.selection import candidates as module
-from refactx.selection.candidates import Namesake, namesakes
+from refactx.selection.candidates import NamedEntity, entities_of_name
 from refactx.tokenizer import FactTokenizer
 
 FACTS = (
@@ -29,7 +29,7 @@ def test_every_subject_is_found_by_its_name_or_an_alias_and_no_alias_is_one(text
         assert one.state.children.total == sum(fact.startswith(name) for fact in FACTS)
 
 
-def meant(index: MemoryIndex, name: str, most: int = 9, begun: str = "", text: str = "Fact:") -> dict[str, Namesake]:
+def meant(index: MemoryIndex, name: str, most: int = 9, begun: str = "", text: str = "Fact:") -> dict[str, NamedEntity]:
     """The entities that a name may mean, in order; `begun`: the beginning of the subject, after some text."""
     machine, encode = Machine(index), index.tokenizer.encode
     ids = tuple(index.tokenizer.encode_after("Fact:", f" <{name}"))
@@ -38,7 +38,7 @@ def meant(index: MemoryIndex, name: str, most: int = 9, begun: str = "", text: s
     begin = machine.run(encode(text), 0)
     start, state = machine.follow(begin, head), machine.follow(begin, ids)
     assert isinstance(start, InFact) and isinstance(state, InFact)
-    some = look_up(namesakes(machine, start, ids[len(head) :], state, most), index.children)
+    some = entities_of_name(machine, start, ids[len(head) :], state, most)
     for one in some:
         assert machine.follow(start, one.ids) == one.state
     return {index.tokenizer.decode((*head, *one.ids)).strip()[1:-1]: one for one in some}
