@@ -49,7 +49,7 @@ def test_a_threshold_needs_a_channel_and_is_a_number(tmp_path: Path) -> None:
     for options in ({"num_beams": 2}, {"fact_beams": 2}, {"channel": False}):
         with pytest.raises(InputError, match="`tells` was given with beams or without the channel"):
             Generation(tells=4.0, **options)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="not a number"):
+    with pytest.raises(InputError, match="tells is nan: give a number"):
         Generation(tells=math.nan)
     for value, is_right in (("5", True), ("-inf", True), ("'5'", False), ("true", False), ("nan", False)):
         (tmp_path / "p.toml").write_text(f"system = 'a'\ntells = {value}\n")

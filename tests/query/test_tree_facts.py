@@ -63,7 +63,7 @@ def test_any_query_on_a_tree_has_the_answer_of_brute_force(asked: tuple[Graph, Q
 
 @pytest.mark.parametrize("kind", sorted(TOKENIZERS))
 def test_a_scan_ends_when_it_is_told_to(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("refactx.query.facts.AT_ONCE", 10)
+    monkeypatch.setattr("refactx.query.facts.ENTRIES_AT_ONCE", 10)
     claims = frozenset((f"n{number}", "p", "A") for number in range(30))
     facts = TreeFacts(RowsIndex([(1, claims)], TOKENIZERS[kind]))
     assert facts.size == len(facts.scan([("p", "A")], lambda: True)) == 30

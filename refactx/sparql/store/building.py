@@ -29,7 +29,6 @@ from refactx.errors import IndexNotFoundError
 from refactx.fact import DESCRIPTIONS, Fact
 from refactx.index import Index, Named
 from refactx.index.index import changed_sequences, fact_of
-from refactx.postgres.catalogue import find_index
 from refactx.postgres.entry import IndexVersion, after_compactions
 from refactx.query.facts import TreeFacts
 from refactx.sparql.store.folder import (
@@ -408,6 +407,8 @@ def _moved(mark: IndexVersion, index: Index) -> IndexVersion:
 
     Raises CannotFollowError if the store is of another index or has tables that the index does not have any more.
     """
+    from refactx.postgres.catalogue import find_index  # psycopg, which a file does not need
+
     while True:  # the account of changes and the tables are of one moment
         index.refresh()
         entry = find_index(index.database, index.name)

@@ -13,10 +13,9 @@ from pyoxigraph import Literal, NamedNode, Quad, RdfFormat, Store
 from support.sparql.endpoint import Canned, Endpoint, running
 
 from refactx.errors import InputError
-from refactx.nl2sparql import survey
 from refactx.nl2sparql.draft import MakeOptions, make_pack, write_pack
 from refactx.nl2sparql.pack import Example, load_pack
-from refactx.nl2sparql.survey import FoundTerm, Survey
+from refactx.nl2sparql.survey import FoundTerm, Survey, survey
 from refactx.nl2sparql.validation import check_pack, validate
 from refactx.sparql.engines import EndpointEngine, StoreEngine, open_file
 
