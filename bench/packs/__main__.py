@@ -11,8 +11,9 @@ import click
 from bench.packs.figures import PatternScores, gold_of, pattern_scores, retrieval_scores
 from bench.packs.remembering import RememberingEncoder
 from refactx.nl2sparql.pack import Example, Pack, load_pack
-from refactx.nl2sparql.patterns import PatternDetector, without_quoted
+from refactx.nl2sparql.patterns import PatternDetector
 from refactx.nl2sparql.retrieval import Retriever, Weights
+from refactx.nl2sparql.wording import without_quoted
 from refactx.sparql.memory.entry import Encoder
 from refactx.sparql.memory.opening import load_encoder
 

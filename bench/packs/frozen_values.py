@@ -7,9 +7,19 @@ from re import _constants as codes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
 
-from refactx.nl2sparql.parsed import Call, Expression, ParsedQuery, iri_of, is_literal, is_variable, text_of_literal
-from refactx.nl2sparql.parsed.query import parts, variables
-from refactx.nl2sparql.parsed.terms import literal, parts_of_literal
+from refactx.nl2sparql.parsed import (
+    Call,
+    Expression,
+    ParsedQuery,
+    iri_of,
+    is_literal,
+    is_variable,
+    literal,
+    parts,
+    parts_of_literal,
+    text_of_literal,
+    variables,
+)
 
 FROZEN = "http://example.org/frozen/"
 """The namespace of fresh resources."""

@@ -16,8 +16,10 @@ from bench.packs.freezing import gold_queries
 from refactx.nl2sparql.frozen import frozen_engine
 from refactx.nl2sparql.pack import Pack, load_pack
 from refactx.nl2sparql.validation import validate
+from refactx.query.sparql.parser import parse
+from refactx.query.sparql.tokens import Token, line_and_column, tokens_of
+from refactx.query.sparql.tree import triples_of
 from refactx.sparql.engines import EngineError, QueryRefusedError, Rows, SparqlEngine, SparqlSyntaxError
-from refactx.sparql.syntax import Token, line_and_column, shape_of, tokens_of
 
 SEED = 27
 SECONDS = 20.0
@@ -28,7 +30,7 @@ Mutants = Iterator[tuple[str, str]]
 def graph_mutants(sparql: str, pack: Pack) -> Mutants:
     """Yield a query with other graphs: another of the pack, one that is not there, one around all, one for a SERVICE."""
     tokens, graphs = tokens_of(sparql), list(pack.graphs.values())
-    shape = shape_of(tokens)
+    where = parse(tokens).query.where
     for at, token in words(tokens, "GRAPH"):
         name = following(tokens, at)
         for other in [*graphs, "http://example.org/graph"]:
@@ -41,9 +43,9 @@ def graph_mutants(sparql: str, pack: Pack) -> Mutants:
     if (
         not any(True for _ in words(tokens, "GRAPH"))
         and not any(True for _ in words(tokens, "SERVICE"))
-        and shape.where
+        and where is not None
     ):
-        start, end = shape.where.span
+        start, end = where.span
         for graph in graphs:
             last = next(at for at in reversed(range(start, end)) if tokens[at].text == "}")
             yield f"graph around all {graph}", replaced(tokens, {start: f"{{ GRAPH <{graph}> {{", last: "} }"})
@@ -52,8 +54,8 @@ def graph_mutants(sparql: str, pack: Pack) -> Mutants:
 def direction_mutants(sparql: str, pack: Pack) -> Mutants:
     """Yield a query with one triple the other way round."""
     tokens = tokens_of(sparql)
-    for triple in shape_of(tokens).triples:
-        start, end = triple.path
+    for triple in triples_of(parse(tokens).query):
+        start, end = triple.path.span
         text = "".join(token.text for token in tokens[start:end]).strip()
         if text not in ("a", "rdf:type") and not text.startswith("?"):
             gone = dict.fromkeys(range(start + 1, end), "")

@@ -19,7 +19,7 @@ from refactx.query.pgmr import (
     Style,
     to_pgmr,
 )
-from refactx.query.pgmr.syntax import shape_of
+from refactx.query.sparql.tree import shape_of
 
 DIALECTS: tuple[Dialect, Dialect] = ("block", "inline")
 STYLES = {

@@ -77,7 +77,6 @@ def main() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     atexit.register(_freeze_all)
     logging.getLogger("psycopg").setLevel(logging.ERROR)  # refactx reports lost connections itself
-    logging.getLogger("rdflib").setLevel(logging.ERROR)  # it warns of dates that are none, with a traceback
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # half a character of a JSON document, as JSON writes it

@@ -21,16 +21,16 @@ from refactx.cli.views import query_text
 from refactx.errors import InputError, RefactxError, without_password
 from refactx.fact import Link, line, visible
 from refactx.index import Index
-from refactx.query.pgmr.uris import PREFIXES
+from refactx.query.sparql.prologue import PREFIXES
+from refactx.query.sparql.tokens import tokens_of
 from refactx.query.values import bare_name
 from refactx.sparql.empty import SECONDS, explain_empty, is_empty
 from refactx.sparql.engines import EndpointEngine, EngineName, Result, SparqlEngine, Term, engine_at
-from refactx.sparql.entity_labels import labels_at
 from refactx.sparql.labels import Labelled, has_labels, with_iris
 from refactx.sparql.names import Names
-from refactx.sparql.results import Format, written
+from refactx.sparql.results import Format, labels_at, written
 from refactx.sparql.store.triples import name_of_own
-from refactx.sparql.syntax import check_query, read_query, tokens_of
+from refactx.sparql.syntax import check_query, read_query
 
 if TYPE_CHECKING:
     from refactx.query.pgmr import PgmrQuery, Resolver

@@ -15,9 +15,9 @@ from refactx.index.index import Index
 from refactx.query.facts import TreeFacts
 from refactx.query.language import HEADS, OPERATORS, Hop, Query
 from refactx.query.resolve import resolve
-from refactx.sparql.completion import completions
+from refactx.query.sparql.tokens import tokens_of
+from refactx.sparql.labels import completions
 from refactx.sparql.names import Names
-from refactx.sparql.syntax import tokens_of
 
 MOST = 30
 """The most completions."""

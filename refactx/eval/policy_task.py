@@ -167,7 +167,7 @@ class PolicyTask(IndexTask):
                 "--ablate-names and --distractors resolve the texts of open again, and text that is held to the grammar has "
                 "nothing to resolve: give --sparql open with --no-grammar or --model-url"
             )
-        for package, extra in (("rdflib", "sparql"), ("pyoxigraph", "sparql"), ("sacrebleu", "eval")):
+        for package, extra in (("pyoxigraph", "sparql"), ("sacrebleu", "eval")):
             require(package, extra)
 
     @property

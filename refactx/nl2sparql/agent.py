@@ -21,9 +21,9 @@ from refactx.nl2sparql.parsed import Pattern, parse
 from refactx.nl2sparql.prompting import Asking, Task, filled, translation_texts, without_prefixes
 from refactx.nl2sparql.retrieval import Retrieved
 from refactx.nl2sparql.validation import Report
+from refactx.query.sparql.tokens import tokens_of
 from refactx.sparql.engines import EngineError, QueryRefusedError, Rows, SparqlEngine, SparqlSyntaxError, Term
 from refactx.sparql.policies import CancellableModel, TextModel
-from refactx.sparql.syntax import tokens_of
 
 Node = Literal["analyse", "plan", "retrieve", "generate", "execute", "verify", "refine", "explore", "output"]
 Complexity = Literal["simple", "moderate", "complex"]

@@ -13,7 +13,6 @@ from pyoxigraph import Literal
 from refactx.errors import InputError
 from refactx.fact import clean_part
 from refactx.nl2sparql.pack import Example, Pack, load_pack
-from refactx.nl2sparql.patterns.wording import fold
 from refactx.nl2sparql.survey import (
     DEFAULT,
     SCHEMA,
@@ -27,6 +26,7 @@ from refactx.nl2sparql.survey import (
     survey,
     words_of,
 )
+from refactx.nl2sparql.wording import fold
 from refactx.sparql.engines import SparqlEngine
 
 MOST = 60

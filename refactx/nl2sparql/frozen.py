@@ -6,16 +6,26 @@ other GRAPH sees.
 
 import gzip
 import zlib
-from collections.abc import Callable, Collection, Iterator
-from itertools import pairwise
+from collections.abc import Callable, Collection
 
 from pyoxigraph import NamedNode, RdfFormat, Store, parse
 
 from refactx.errors import InputError
 from refactx.index import Index
 from refactx.nl2sparql.pack import Pack
-from refactx.sparql.engines import EngineError, QueryRefusedError, Result, SparqlEngine, StoreEngine, engine_at
-from refactx.sparql.syntax import ShapeError, Token, shape_of, tokens_of
+from refactx.query.sparql.parser import ParseError
+from refactx.query.sparql.parser import parse as parse_sparql
+from refactx.query.sparql.tokens import text_of, tokens_of
+from refactx.query.sparql.tree import Nested, nodes
+from refactx.sparql.engines import (
+    EngineError,
+    QueryRefusedError,
+    Result,
+    SparqlEngine,
+    SparqlSyntaxError,
+    StoreEngine,
+    engine_at,
+)
 
 FROZEN_DATA = "frozen.nq.gz"
 """The file of a pack that has its frozen data."""
@@ -94,65 +104,37 @@ def rewritten(sparql: str, services: Collection[str]) -> str:
     tokens = tokens_of(sparql)
     if not any(token.upper in ("SERVICE", "GRAPH") for token in tokens):
         return sparql
-    return "".join(_Rewriter(tokens, services).texts())
+    try:
+        blocks = [
+            node for node in nodes(parse_sparql(tokens).query) if isinstance(node, Nested) and node.name is not None
+        ]
+    except ParseError:
+        raise SparqlSyntaxError("this query is not SPARQL 1.1") from None
+    texts, inside = dict[int, str](), list[range]()
+    for block in blocks:
+        start, name, last = block.span[0], block.name, block.span[1] - 1
+        if name is None:
+            continue
+        if block.kind == "service":
+            texts |= {at: "" for at in range(start, name.span[0]) if tokens[at].upper == "SILENT"}
+            texts |= {start: "GRAPH", name.span[0]: _service(block, tokens[name.span[0]].text, services)}
+            inside.append(range(*block.span))
+        elif any(start in span for span in inside):
+            texts[name.span[0]] = _NOWHERE
+        elif name.kind == "variable":
+            texts[start] = f"{{ {tokens[start].text}"
+            texts[last] = f'}} FILTER(!STRSTARTS(STR(?{name.value}), "{SERVICE}")) }}'
+    return text_of(tokens, (0, len(tokens)), texts)
 
 
-class _Rewriter:
-    def __init__(self, tokens: list[Token], services: Collection[str]) -> None:
-        self._tokens, self._services = tokens, services
-        self._prefixes = _prefixes(tokens)
-
-    def texts(self) -> Iterator[str]:
-        opened, word, silent = list[str](), "", False  # for each open bracket, what it is the block of
-        name = ""
-        for token in self._tokens:
-            if token.is_space:
-                yield token.text
-            elif token.upper == "SERVICE":
-                word = "SERVICE"
-                yield "GRAPH"
-            elif token.upper == "GRAPH":
-                word = "GRAPH"
-            elif token.upper == "SILENT" and word == "SERVICE":
-                silent = True
-            elif word == "SERVICE" and token.text != "{":
-                yield self._service(token, silent)
-            elif word == "GRAPH" and token.text != "{":
-                name = token.text
-                is_inside = "SERVICE" in opened
-                is_free = token.kind == "variable" and not is_inside
-                word = "FREE" if is_free else word
-                yield f"{'{ ' if is_free else ''}GRAPH {_NOWHERE if is_inside else name}"
-            elif token.text == "{" and token.kind == "other":
-                opened.append(f"FREE {name}" if word == "FREE" else word)
-                word, silent = "", False
-                yield token.text
-            elif token.text == "}" and token.kind == "other" and opened:
-                last = opened.pop()
-                yield token.text
-                if last.startswith("FREE "):
-                    yield f' FILTER(!STRSTARTS(STR({last[5:]}), "{SERVICE}")) }}'
-            else:
-                yield token.text
-
-    def _service(self, token: Token, silent: bool) -> str:
-        if token.kind == "variable":
-            raise QueryRefusedError(f"SERVICE {token.text} has no IRI: write SERVICE <...>")
-        prefix, _, local = token.text.partition(":")
-        iri = token.text[1:-1] if token.text.startswith("<") else self._prefixes.get(prefix, "") + local
-        if iri not in self._services and not silent:
-            there = ", ".join(f"<{one}>" for one in sorted(self._services)) or "none"
-            raise EngineError(f"SERVICE <{iri}> cannot be reached: the frozen data has {there}")
-        return f"<{graph_of_service(iri)}>"
-
-
-def _prefixes(tokens: list[Token]) -> dict[str, str]:
-    written = [token for token in tokens if not token.is_space]
-    return {
-        name.text.rstrip(":"): iri.text[1:-1]
-        for (word, name), iri in zip(pairwise(written), written[2:], strict=False)
-        if word.upper == "PREFIX"
-    }
+def _service(block: Nested, written: str, services: Collection[str]) -> str:
+    if block.name is None or block.name.kind == "variable":
+        raise QueryRefusedError(f"SERVICE {written} has no IRI: write SERVICE <...>")
+    iri = block.name.value
+    if iri not in services and not block.silent:
+        there = ", ".join(f"<{one}>" for one in sorted(services)) or "none"
+        raise EngineError(f"SERVICE <{iri}> cannot be reached: the frozen data has {there}")
+    return f"<{graph_of_service(iri)}>"
 
 
 def without_limit(sparql: str) -> str:
@@ -163,9 +145,9 @@ def without_limit(sparql: str) -> str:
     """
     tokens = tokens_of(sparql)
     try:
-        start, end = shape_of(tokens).modifiers
-    except ShapeError:
+        query = parse_sparql(tokens).query
+    except ParseError:
         return sparql
-    written = [at for at in range(start, end) if not tokens[at].is_space]
-    counts = [at for one, two in pairwise(written) if tokens[one].upper in ("LIMIT", "OFFSET") for at in (one, two)]
-    return "".join(token.text for at, token in enumerate(tokens) if at not in counts).rstrip()
+    counts = [one.span[0] for one in (query.limit, query.offset) if one is not None]
+    words = [max(at for at in range(count) if not tokens[at].is_space) for count in counts]
+    return "".join(token.text for at, token in enumerate(tokens) if at not in (*counts, *words)).rstrip()

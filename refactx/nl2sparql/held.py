@@ -18,8 +18,10 @@ from refactx.engines.engine import LanguageModel
 from refactx.errors import InputError, ModelError
 from refactx.lazy import require
 from refactx.nl2sparql.pack import Pack
+from refactx.query.sparql.parser import ParseError, parse
+from refactx.query.sparql.tokens import tokens_of
+from refactx.query.sparql.tree import triples_of
 from refactx.sparql.decoding.matching import Matcher, new_matcher
-from refactx.sparql.syntax import ShapeError, shape_of, tokens_of
 from refactx.tree.tree import NO_TOKENS, Tokens
 
 _NAME = re.compile(r"[A-Za-z][\w-]*:[\w-]+(?:\.[\w-]+)*")
@@ -69,11 +71,11 @@ def names_of(pack: Pack) -> tuple[list[str], list[str]]:
     for example in pack.examples:
         tokens = tokens_of(example.sparql)
         try:
-            shape = shape_of(tokens)
-        except ShapeError:
+            parsed = parse(tokens)
+        except ParseError:
             continue
-        predicates = {at for triple in shape.triples for at in range(*triple.path)}
-        for at in range(shape.prologue[1], len(tokens)):
+        predicates = {at for triple in triples_of(parsed.query) for at in range(*triple.path.span)}
+        for at in range(parsed.prologue.body, len(tokens)):
             if tokens[at].kind in ("name", "iri"):
                 found[at in predicates].add(tokens[at].text)
     properties, terms = (sorted(name for name in found[kind] if _is_of(pack, name)) for kind in (True, False))

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from refactx.errors import InputError
-from refactx.lazy import require
 from refactx.nl2sparql.rules import Table
 from refactx.paths import read_toml
 
@@ -171,8 +170,7 @@ def load_pack(name: str | Path) -> Pack:
     """Return a built-in pack, given its name, or the pack in a folder, given a path.
 
     A text is a path if it has a slash or names a folder that is there, and else a name. Raises InputError if there is no
-    such pack, if one of its files is not valid (the message has the file, and the line or table), or if it has rules and
-    rdflib is not installed.
+    such pack, or if one of its files is not valid (the message has the file, and the line or table).
 
     >>> load_pack("liita").languages
     ('en', 'it')
@@ -268,7 +266,7 @@ def _lines(path: Path) -> Iterator[Table]:
 
 
 def _patterns(folder: Path) -> tuple[float, dict[str, Pattern]]:
-    from refactx.nl2sparql.patterns.wording import fault_of  # its package needs packs
+    from refactx.nl2sparql.wording import fault_of  # its package needs packs
 
     path = folder / PATTERNS
     if not path.is_file():
@@ -360,7 +358,6 @@ def _rules(
 ) -> "tuple[Rule, ...]":
     if not (folder / RULES).is_file():
         return ()
-    require("rdflib", "sparql")
     from refactx.nl2sparql.rules import read_rules  # it reads tables by this package, which is loaded first
 
     return read_rules(_toml(folder / RULES), prefixes, graphs, services, patterns)

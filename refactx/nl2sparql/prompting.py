@@ -14,7 +14,7 @@ from refactx.fact import clean_part
 from refactx.nl2sparql.attempt import Attempt
 from refactx.nl2sparql.pack import Pack
 from refactx.nl2sparql.retrieval import Retrieved
-from refactx.sparql.syntax import tokens_of
+from refactx.query.sparql.tokens import tokens_of
 
 
 @dataclass(frozen=True, slots=True)

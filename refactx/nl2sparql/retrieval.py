@@ -13,8 +13,8 @@ from refactx.errors import InputError
 from refactx.lazy import require
 from refactx.nl2sparql.embeddings import embeddings_of
 from refactx.nl2sparql.pack import Example, Pack
-from refactx.nl2sparql.patterns import PatternDetector, without_quoted
-from refactx.nl2sparql.patterns.wording import fold
+from refactx.nl2sparql.patterns import PatternDetector
+from refactx.nl2sparql.wording import fold, without_quoted
 from refactx.sparql.memory.entry import Encoder
 
 _K1, _B = 1.5, 0.75

@@ -5,9 +5,18 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Protocol, TypeAlias
 
-from refactx.nl2sparql.parsed import Call, ParsedQuery, Pattern, iri_of, is_blank, is_literal, is_variable
-from refactx.nl2sparql.parsed.query import parts, variables
-from refactx.nl2sparql.parsed.terms import parts_of_literal
+from refactx.nl2sparql.parsed import (
+    Call,
+    ParsedQuery,
+    Pattern,
+    iri_of,
+    is_blank,
+    is_literal,
+    is_variable,
+    parts,
+    parts_of_literal,
+    variables,
+)
 
 
 class Term(Protocol):

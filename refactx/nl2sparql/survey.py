@@ -11,7 +11,7 @@ from pyoxigraph import NamedNode
 
 from refactx.errors import InputError
 from refactx.fact import clean_part
-from refactx.query.pgmr.uris import PREFIXES
+from refactx.query.sparql.prologue import PREFIXES
 from refactx.sparql.engines.engine import EngineError, Rows, SparqlEngine, Term, UnreachableError
 
 DEFAULT = ""

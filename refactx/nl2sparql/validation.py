@@ -12,6 +12,7 @@ from refactx.nl2sparql.pack import Example, Pack
 from refactx.nl2sparql.parsed import Call, Expression, ParsedQuery, iri_of, is_variable, parse
 from refactx.nl2sparql.patterns import PatternDetector
 from refactx.nl2sparql.rule_checks import Names, Types
+from refactx.query.sparql.tokens import Token, line_and_column, tokens_of
 from refactx.sparql.engines import (
     EngineError,
     EngineTimeoutError,
@@ -24,7 +25,7 @@ from refactx.sparql.engines import (
     UnknownFunctionError,
 )
 from refactx.sparql.engines.engine import within
-from refactx.sparql.syntax import Token, check_query, line_and_column, read_query, tokens_of
+from refactx.sparql.syntax import check_query, read_query
 
 Level = Literal["L1", "L2", "L3"]
 

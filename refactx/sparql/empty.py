@@ -5,15 +5,19 @@ data. Patterns come first (triples, unions, VALUES, groups, subqueries), alone a
 MINUS) on rows that all patterns have; then what follows the patterns.
 """
 
+import difflib
+import re
 import time
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from refactx.fact import visible
+from refactx.query.sparql.parser import Parsed, ParseError, parse
+from refactx.query.sparql.prologue import PREFIXES
+from refactx.query.sparql.tree import Block, Element, Group, Nested, Term, Triple, groups_of
 from refactx.sparql.engines import EngineError, QueryRefusedError, Result, SparqlEngine, SparqlSyntaxError
-from refactx.sparql.hints import hint_of
 from refactx.sparql.labels import Labelled
 from refactx.sparql.names import Names
-from refactx.sparql.syntax import Element, Group, Shape, ShapeError, shape_of
 
 SECONDS = 10.0
 ASKED = 60
@@ -22,6 +26,11 @@ _CONDITIONS = ("filter", "minus")
 _LOOSE = ("optional", "bind", *_CONDITIONS)
 """Parts without which no rows are lost, or without which there may be more."""
 _SHOWN = 120
+NEAR = 5
+"""The most properties that a hint shows."""
+_LANGUAGE = "en"
+_ENTITY = re.compile(rf"(?:wd:|<{re.escape(PREFIXES['wd'])})([QP][1-9]\d*)>?", re.ASCII)
+_DIRECT = re.compile(rf"(?:wdt:|<{re.escape(PREFIXES['wdt'])})(P[1-9]\d*)>?", re.ASCII)
 
 
 def is_empty(result: Result) -> bool:
@@ -42,57 +51,77 @@ def explain_empty(query: Labelled, engine: SparqlEngine, names: Names | None = N
     `names`: of the index, for hints. Raises as `Index.children` does; failures of the engine end the search.
     """
     try:
-        shape = shape_of(query.tokens)
-    except ShapeError:
+        parsed = parse(query.tokens)
+    except ParseError:
         return ""
-    return "" if shape.where is None else _Search(query, shape, engine, names, seconds).reason(shape.where)
+    where = parsed.query.where
+    return "" if where is None else _Search(query, parsed, engine, names, seconds).reason(where)
+
+
+class _Part(NamedTuple):
+    """A part of a group that can be asked for: an element, or one triple of a block."""
+
+    element: Element
+    triple: Triple | None = None
+
+
+def _parts(group: Group) -> list[_Part]:
+    found = list[_Part]()
+    for element in group.elements:
+        own = element.own if isinstance(element, Block) else ()
+        found += [_Part(element, triple) for triple in own] or [_Part(element)]
+    return found
 
 
 class _Search:
     """A search for the part of a query that has no rows."""
 
     def __init__(
-        self, query: Labelled, shape: Shape, engine: SparqlEngine, names: Names | None, seconds: float
+        self, query: Labelled, parsed: Parsed, engine: SparqlEngine, names: Names | None, seconds: float
     ) -> None:
-        self._query, self._shape, self._engine, self._names = query, shape, engine, names
+        self._query, self._tree, self._engine, self._names = query, parsed.query, engine, names
         self._end, self._left = time.monotonic() + seconds, ASKED
-        self._prologue = query.of(shape.prologue)
+        self._prologue = query.of((0, parsed.prologue.body))
 
     def reason(self, group: Group) -> str:
-        patterns = [element for element in group.elements if not self._is_loose(element)]
-        for element in patterns:
-            if self._has_rows([element]) is False:
-                return self._of_one(element)
+        parts = _parts(group)
+        patterns = [part for part in parts if not self._is_loose(part.element)]
+        for part in patterns:
+            if self._has_rows([part]) is False:
+                return self._of_one(part)
         if self._has_rows(patterns) is False:
             least = _least(patterns, self._has_rows)
             return f"each of these matches something, but not together: {' and '.join(map(self._shown, least))}"
-        conditions = [element for element in group.elements if element.kind in _CONDITIONS]
-        others = [element for element in group.elements if element.kind not in _CONDITIONS]
+        conditions = [part for part in parts if part.element.kind in _CONDITIONS]
+        others = [part for part in parts if part.element.kind not in _CONDITIONS]
         if self._has_rows(others) is not True:
             return ""
 
-        def passes(some: Sequence[Element]) -> bool | None:
-            return self._has_rows([e for e in group.elements if e not in conditions or e in some])
+        def passes(some: Sequence[_Part]) -> bool | None:
+            kept = {id(part) for part in some}
+            return self._has_rows([p for p in parts if p.element.kind not in _CONDITIONS or id(p) in kept])
 
-        for element in conditions:
-            if passes([element]) is False:
-                return f"the patterns match, but nothing passes {self._shown(element)}"
+        for part in conditions:
+            if passes([part]) is False:
+                return f"the patterns match, but nothing passes {self._shown(part)}"
         if passes(conditions) is False:
             least = _least(conditions, passes)
             return f"the patterns match, but nothing passes all of {' and '.join(map(self._shown, least))}"
-        after = " ".join(self._query.of(self._shape.modifiers).split())
-        if group is self._shape.where and after and passes(conditions):
+        after = " ".join(self._query.of(self._tree.after).split())
+        if group is self._tree.where and after and passes(conditions):
             return f"the patterns match, but {_cut(after)} leaves no row"
         return ""
 
-    def _of_one(self, element: Element) -> str:
+    def _of_one(self, part: _Part) -> str:
         """Return the reason for a part that has no rows alone."""
-        if element.kind in ("group", "graph") and (inner := self.reason(element.groups[0])):
+        element = part.element
+        is_one = isinstance(element, Nested) and element.kind in ("group", "graph")
+        if is_one and (inner := self.reason(groups_of(element)[0])):
             return inner
         if element.kind == "union":
-            return f"no branch of {self._shown(element)} matches anything"
-        found = f"nothing matches {self._shown(element)}"
-        if element.triple is not None and (hint := hint_of(self._query, element.triple, self._asks, self._names)):
+            return f"no branch of {self._shown(part)} matches anything"
+        found = f"nothing matches {self._shown(part)}"
+        if part.triple is not None and (hint := self._hint(part.triple)):
             return f"{found}: {hint}"
         return found
 
@@ -100,9 +129,9 @@ class _Search:
         is_labels = element.kind == "service" and "wikibase:label" in self._query.of(element.span)
         return element.kind in _LOOSE or is_labels
 
-    def _has_rows(self, elements: Sequence[Element]) -> bool | None:
+    def _has_rows(self, parts: Sequence[_Part]) -> bool | None:
         """Return whether some parts have rows together; None if the engine does not tell."""
-        return self._asks("\n".join(self._text(element) for element in elements)) if elements else True
+        return self._asks("\n".join(map(self._text, parts))) if parts else True
 
     def _asks(self, body: str) -> bool | None:
         left = self._end - time.monotonic()
@@ -115,26 +144,71 @@ class _Search:
             return None
         return found if isinstance(found, bool) else None
 
-    def _text(self, element: Element) -> str:
-        triple = element.triple
-        if triple is None or triple.subject is None:
-            return self._query.of(element.span) + (" ." if element.kind == "triple" else "")
-        return " ".join(self._query.of(span) for span in (triple.subject, triple.path, triple.object)) + " ."
+    def _text(self, part: _Part) -> str:
+        return _of(part, self._query) + (" ." if part.element.kind == "triples" else "")
 
-    def _shown(self, element: Element) -> str:
+    def _shown(self, part: _Part) -> str:
         """Return a part as it was written, on one line."""
-        written = Labelled(self._query.tokens, {})
-        triple = element.triple
-        if triple is None or triple.subject is None:
-            return f"`{_cut(written.of(element.span))}`"
-        return f"`{_cut(' '.join(written.of(span) for span in (triple.subject, triple.path, triple.object)))}`"
+        return f"`{_cut(_of(part, Labelled(self._query.tokens, {})))}`"
+
+    def _hint(self, triple: Triple) -> str:
+        """Return what may be wrong with a triple that nothing matches; empty if nothing is known."""
+        terms = (triple.subject, triple.path, triple.object)
+        subject, path, object_ = (self._query.of(term.span).strip() for term in terms)
+        if _is_plain_string(triple.object) and self._asks(f"{subject} {path} {object_}@{_LANGUAGE} ."):
+            return f"its text has a language there, write {object_}@{_LANGUAGE}"
+        if self._names is not None:
+            ids = [match[1] for text in (subject, object_) if (match := _ENTITY.fullmatch(text)) is not None]
+            for id_ in ids:
+                if id_ not in self._names.facts.names([id_]):
+                    return f"the index has nothing with the id {id_}"
+            match = _DIRECT.fullmatch(path)
+            if match is not None and match[1] not in self._names.facts.names([match[1]]):
+                return f"the index has no property with the id {match[1]}"
+        if triple.object.kind != "literal" and self._asks(f"{object_} {path} {subject} ."):
+            return "the other way round it does"
+        return "" if self._names is None else _properties_of(subject, path, self._names)
 
 
-def _least(elements: Iterable[Element], has_rows: Callable[[Sequence[Element]], bool | None]) -> list[Element]:
+def _of(part: _Part, query: Labelled) -> str:
+    """Return the text of a part in a query."""
+    triple = part.triple
+    if triple is None:
+        return query.of(part.element.span)
+    return " ".join(query.of(one.span) for one in (triple.subject, triple.path, triple.object))
+
+
+def _is_plain_string(term: Term) -> bool:
+    return term.kind == "literal" and not term.language and not term.datatype
+
+
+def _properties_of(subject: str, path: str, names: Names) -> str:
+    """Return a hint with the properties that a subject has, those that are like a predicate first."""
+    match = _ENTITY.fullmatch(subject)
+    name = None if match is None else names.facts.names([match[1]]).get(match[1])
+    if name is None:
+        return ""
+    own = names.facts.predicates(name)
+    described = names.facts.describe(list(own))
+    straight = [one for one in own if one in described and not described[one].inverse and described[one].id]
+    if not straight:
+        return f"<{name}> has no properties in the index"
+    direct = _DIRECT.fullmatch(path)
+    meant = names.facts.names([direct[1]]).get(direct[1], "") if direct is not None else ""
+    if meant in straight:
+        return ""
+    near = difflib.get_close_matches(meant, straight, NEAR, cutoff=0.5)
+    shown = near or sorted(straight, key=lambda one: -own[one])[:NEAR]
+    return (
+        f"<{name}> has {', '.join(f'<{one}>' for one in shown)}{'' if len(straight) <= len(shown) else ' and others'}"
+    )
+
+
+def _least(parts: Iterable[_Part], has_rows: Callable[[Sequence[_Part]], bool | None]) -> list[_Part]:
     """Return the fewest of some parts that have no rows together, in the sense that each of them is needed."""
-    least = list(elements)
-    for element in list(least):
-        without = [other for other in least if other is not element]
+    least = list(parts)
+    for part in list(least):
+        without = [other for other in least if other is not part]
         if has_rows(without) is False:
             least = without
     return least

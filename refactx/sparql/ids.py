@@ -3,9 +3,8 @@
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from refactx.query.pgmr.inline import tokens_of
-from refactx.query.pgmr.prologue import Prologue
-from refactx.query.pgmr.uris import ID
+from refactx.query.sparql.prologue import ID, Prologue
+from refactx.query.sparql.tokens import tokens_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,7 @@ def ids_of(text: str) -> Ids:
     >>> sorted(found.entities), sorted(found.properties)
     (['Q42', 'Q5'], ['P279', 'P31'])
     """
-    names = {term.name.upper() for term in Prologue(tokens_of(text)).terms()}
+    names = {term.name.upper() for term in Prologue(tokens_of(text)).uris()}
     found = frozenset(name for name in names if ID.fullmatch(name))
     properties = frozenset(name for name in found if name.startswith("P"))
     return Ids(found - properties, properties)

@@ -3,33 +3,26 @@
 As a predicate a label means a property of the index; one that reads a property backwards (`director of`) becomes an
 inverse path, `^wdt:P57`. Elsewhere it means an entity: the one with this name, label or alias. Of several, those with
 facts of the predicate beside it are meant, and of these the one with most facts, if it has clearly most. An id
-(`<Q1588>`) means itself.
+(`<Q1588>`) means itself. `completions` are the names that may follow an opened bracket of a query that is typed.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice
 from typing import NamedTuple
 
 from refactx.errors import InputError
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, written_part
-from refactx.query.pgmr.uris import PREFIXES
 from refactx.query.resolve import COMPARED, Resolved
+from refactx.query.sparql.parser import ParseError, cursor_of, parse
+from refactx.query.sparql.prologue import PREFIXES, Prologue
+from refactx.query.sparql.tokens import Span, Token, line_and_column, text_of, tokens_of
+from refactx.query.sparql.tree import Path, Query, Term, Triple, Values, nodes
+from refactx.sparql.engines.engine import SparqlSyntaxError
 from refactx.sparql.names import Names
 from refactx.sparql.store.triples import own
-from refactx.sparql.syntax import (
-    Shape,
-    Span,
-    Token,
-    Triple,
-    check_query,
-    line_and_column,
-    read_query,
-    shape_of,
-    text_of,
-    tokens_of,
-)
+from refactx.sparql.syntax import check_query, read_query
 
 CLEARLY = 2
 """So many times the facts of the next one make an entity the one that a label means."""
@@ -89,7 +82,14 @@ def with_iris(text: str, names: Names, *, likeliest: bool = False) -> Labelled:
     if not any(token.kind == "label" for token in tokens):
         return Labelled(tuple(tokens), {})
     check_query(text)
-    return _Reader(text, tokens, shape_of(tokens), names, likeliest).labelled()
+    try:
+        parsed = parse(tokens)
+    except ParseError as error:
+        line, column = line_and_column(text, tokens[error.at].start if error.at < len(tokens) else len(text))
+        raise SparqlSyntaxError(
+            f"names in angle brackets are read in SPARQL 1.1 alone: line {line}, column {column} is beyond it"
+        ) from None
+    return _Reader(text, tokens, parsed.query, parsed.prologue, names, likeliest).labelled()
 
 
 class _Candidate(NamedTuple):
@@ -109,20 +109,23 @@ class _Property(NamedTuple):
 
 
 class _Reader:
-    def __init__(self, text: str, tokens: list[Token], shape: Shape, names: Names, likeliest: bool) -> None:
-        self._text, self._tokens, self._shape, self._likeliest = text, tokens, shape, likeliest
+    def __init__(
+        self, text: str, tokens: list[Token], query: Query, prologue: Prologue, names: Names, likeliest: bool
+    ) -> None:
+        self._text, self._tokens, self._likeliest = text, tokens, likeliest
         self._names, self._facts = names, names.facts
+        self._triples = [node for node in nodes(query) if isinstance(node, Triple)]
+        self._values = [node for node in nodes(query) if isinstance(node, Values)]
         self._resolved: dict[str, Resolved] = {}
-        words = [token for token in tokens if not token.is_space]
-        declared = {two.text for one, two in pairwise(words) if one.upper == "PREFIX"}
-        self._redeclared = {prefix for prefix in PREFIXES if f"{prefix}:" in declared}
+        self._redeclared = prologue.declared.keys() & PREFIXES.keys()
 
     def labelled(self) -> Labelled:
         texts = dict[int, str]()
-        in_paths = {at for triple in self._shape.triples for at in range(*triple.path)}
-        for values in self._shape.values:
-            for variable, column in zip(values.variables, values.columns, strict=True):
-                if self._is_predicate(variable):
+        in_paths = {at for triple in self._triples for at in range(*triple.path.span)}
+        for values in self._values:
+            for number, variable in enumerate(values.variables):
+                if any(triple.path == variable for triple in self._triples):
+                    column = [cell.span[0] for row in values.rows if (cell := row[number]) is not None]
                     texts |= {at: self._constant(at) for at in column if self._tokens[at].kind == "label"}
         for at, token in enumerate(self._tokens):
             if token.kind == "label" and at not in texts:
@@ -168,11 +171,9 @@ class _Reader:
     def _is_own(self, at: int, label: str) -> bool:
         """Return whether a predicate without an id is one of the subject before it."""
         subjects = [
-            written_part(self._tokens[triple.subject[0]].label)
-            for triple in self._shape.triples
-            if triple.subject is not None
-            and triple.path[0] <= at < triple.path[1]
-            and self._tokens[triple.subject[0]].kind == "label"
+            written_part(self._tokens[triple.subject.span[0]].label)
+            for triple in self._triples
+            if triple.path.span[0] <= at < triple.path.span[1] and self._tokens[triple.subject.span[0]].kind == "label"
         ]
         names = [name for subject in subjects for name in (subject, *self._namesakes(subject))]
         return bool(names) and any(self._facts.counts(names[:COMPARED], label))
@@ -182,10 +183,6 @@ class _Reader:
         if described is None or described.id is None:
             return _Property(name, f"<{own(name).value}>", False)
         return _Property(name, self._iri("wdt", described.id), described.inverse)
-
-    def _is_predicate(self, variable: str) -> bool:
-        paths = (text_of(self._tokens, triple.path).strip() for triple in self._shape.triples)
-        return any(path[:1] in "?$" and path[1:] == variable for path in paths)
 
     # --- Entities
 
@@ -238,15 +235,15 @@ class _Reader:
 
     def _predicates_of(self, at: int) -> list[str]:
         """Return the predicates of which the entity of a token should have facts."""
-        found = [self._beside_path(triple, at) for triple in self._shape.triples]
+        found = [self._beside_path(triple, at) for triple in self._triples]
         return list(dict.fromkeys(name for name in found if name is not None))
 
     def _beside_path(self, triple: Triple, at: int) -> str | None:
         """Return the predicate that a triple says of its subject or object, if this is the token; for an object, the
         one that has the same facts the other way."""
-        path = [number for number in range(*triple.path) if not self._tokens[number].is_space]
-        is_subject = triple.subject == (at, at + 1)
-        if not is_subject and triple.object != (at, at + 1):
+        path = [number for number in range(*triple.path.span) if not self._tokens[number].is_space]
+        is_subject = triple.subject.span == (at, at + 1)
+        if triple.is_listed or (not is_subject and triple.object.span != (at, at + 1)):
             return None
         signs = [self._tokens[number].text for number in path if self._tokens[number].kind == "other"]
         if any(sign not in ("+", "/", "^") for sign in signs):  # `*` leads to the entity itself
@@ -291,3 +288,78 @@ class _Reader:
         line, column = line_and_column(self._text, token.start)
         proposed = f": did you mean {', '.join(f'<{name}>' for name in near)}?" if near else ""
         return LabelError(f"line {line}, column {column}: {token.text} {what}{proposed}")
+
+
+MOST = 30
+"""The most completions."""
+SAMPLE = 20
+"""The most entities that stand for a variable."""
+
+
+def completions(typed: str, names: Names) -> list[str]:
+    """Return completions of what follows the last `<` of a query, with the closing bracket.
+
+        completions("SELECT ?x { <Louisiana> <nick", names)  # ["nickname>"]
+
+    A predicate is one that the subject has, or one of the index if the subject is not known. Raises as `Index.children`
+    does.
+    """
+    before, opened, begun = typed.rpartition("<")
+    if not opened or ">" in begun:
+        return []
+    found = _FollowingNames(tokens_of(before), names).following(begun)
+    return list(dict.fromkeys(f"{name}>" for name in found if name.startswith(begun)))[:MOST]
+
+
+class _FollowingNames:
+    """The names that may follow the tokens of a query."""
+
+    def __init__(self, tokens: list[Token], names: Names) -> None:
+        self._tokens, self._names, self._facts = tokens, names, names.facts
+        self._cursor = cursor_of(tokens)
+
+    def following(self, begun: str) -> Iterable[str]:
+        cursor = self._cursor
+        if cursor.wants == "path":
+            is_first = self._last not in ("/", "|", "^", "!", "(")
+            subjects = [] if cursor.subject is None or not is_first else self._members(cursor.subject)
+            if found := self._predicates(subjects):
+                return found
+            return self._names.properties_beginning(begun)
+        if cursor.wants == "object" and cursor.subject is not None:
+            predicate = self._label(cursor.path)
+            found = self._objects(self._members(cursor.subject), predicate) if predicate else []
+            if found:
+                return found
+        return self._names.entities_beginning(begun, MOST)
+
+    @property
+    def _last(self) -> str:
+        """The text of the last token; empty if there is none."""
+        return next((token.text for token in reversed(self._tokens) if not token.is_space), "")
+
+    def _members(self, term: Term, depth: int = 4) -> Sequence[str]:
+        """Return names that a term may be: of a label, or of a variable that a triple before leads to."""
+        if depth == 0:
+            return []
+        if (label := self._label(term)) is not None:
+            if self._facts.predicates(label):
+                return [label]
+            return [*self._facts.labelled(label), *self._facts.aliased(label)][:SAMPLE]
+        if term.kind == "variable":
+            for triple in self._cursor.triples:
+                predicate = self._label(triple.path)
+                if triple.object == term and not triple.is_within and predicate is not None:
+                    return self._objects(self._members(triple.subject, depth - 1), predicate)[:SAMPLE]
+        return []
+
+    def _label(self, part: Term | Path | None) -> str | None:
+        token = None if part is None or part.span[1] - part.span[0] != 1 else self._tokens[part.span[0]]
+        return token.label if token is not None and token.kind == "label" else None
+
+    def _objects(self, subjects: Sequence[str], predicate: str) -> list[str]:
+        pairs = islice(self._facts.objects(subjects[:SAMPLE], predicate), 10 * SAMPLE)
+        return list(dict.fromkeys(object_ for _, object_ in pairs))
+
+    def _predicates(self, subjects: Sequence[str]) -> list[str]:
+        return list(dict.fromkeys(name for one in subjects[:SAMPLE] for name in self._facts.predicates(one)))

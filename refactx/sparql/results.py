@@ -1,4 +1,4 @@
-"""Results in the formats of the W3C: SPARQL 1.1 Query Results JSON, CSV and TSV.
+"""Results in the formats of the W3C: SPARQL 1.1 Query Results JSON, CSV and TSV; and the labels of entities in tables.
 
 CSV has values alone: an IRI and a literal may look the same, and a variable without a value is empty. TSV has terms as
 SPARQL writes them. JSON has all of a result. The truth of an ASK, for which CSV and TSV have no form, is `true` or
@@ -7,12 +7,14 @@ SPARQL writes them. JSON has all of a result. The truth of an ASK, for which CSV
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from pyoxigraph import BlankNode, NamedNode, Triple
+from pyoxigraph import Literal as RdfLiteral
 
-from refactx.sparql.engines import Result, Term
+from refactx.query.sparql.prologue import PREFIXES
+from refactx.sparql.engines import EngineError, QueryRefusedError, Result, Rows, SparqlEngine, SparqlSyntaxError, Term
 
 Format = Literal["csv", "tsv", "json"]
 
@@ -99,3 +101,26 @@ def _json_term(term: Term) -> Mapping[str, Any]:
     if term.datatype.value in (_STRING, _LANGUAGE):
         return {"type": "literal", "value": term.value}
     return {"type": "literal", "value": term.value, "datatype": term.datatype.value}
+
+
+SECONDS = 10.0
+
+
+def labels_at(
+    engine: SparqlEngine, ids: Sequence[str], seconds: float = SECONDS, language: str = "en"
+) -> dict[str, str]:
+    """Return the labels of entities and properties by id, without those that have none; empty if the engine fails."""
+    if not ids:
+        return {}
+    values = " ".join(f"wd:{id_}" for id_ in ids)
+    query = f'SELECT ?x ?label {{ VALUES ?x {{ {values} }} ?x rdfs:label ?label FILTER(LANG(?label) = "{language}") }}'
+    try:
+        found = engine.run(query, seconds=seconds)
+    except (EngineError, QueryRefusedError, SparqlSyntaxError):
+        return {}
+    rows = found.rows if isinstance(found, Rows) else ()
+    return {
+        entity.value.removeprefix(PREFIXES["wd"]): label.value
+        for entity, label in rows
+        if isinstance(entity, NamedNode) and isinstance(label, RdfLiteral)
+    }

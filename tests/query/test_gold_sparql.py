@@ -162,7 +162,7 @@ def test_what_is_no_walk_is_none(gold: str, facts: TreeFacts) -> None:
         ("", "line 1, column 1, at the end"),
         ("who directed it?", "line 1, column 1, at 'who directed"),
         ("SELECT ?x WHERE {\n  wd:Q1 wdt:P2 ?x }}", "line 2, column 20, at '}'"),
-        ("SELECT ?x { ?x foo:bar wd:Q1 }", "Unknown namespace prefix : foo: declare it with PREFIX"),
+        ("SELECT ?x { ?x foo:bar wd:Q1 }", "the prefix foo: is not known: declare it with PREFIX"),
         ("INSERT DATA { wd:Q1 wdt:P2 wd:Q3 }", "line 1, column 1"),
     ],
 )

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import pytest
 from support.ingest.living_index import LivingIndex
 
-from refactx.sparql.completion import completions
-from refactx.sparql.labels import LabelError, Labelled, with_iris
+from refactx.sparql.labels import LabelError, Labelled, completions, with_iris
 from refactx.sparql.names import Names
 
 

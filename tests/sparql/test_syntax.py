@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from pyoxigraph import Store
 from support.sparql.endpoint import running
 
+from refactx.query.sparql.tokens import tokens_of
 from refactx.sparql.engines import EngineTimeoutError, QueryRefusedError, SparqlSyntaxError
-from refactx.sparql.syntax import check_query, shape_of, text_of, tokens_of
-from refactx.sparql.syntax.limit import with_limit
+from refactx.sparql.syntax import check_query, with_limit
 
 PARTS = [
     "SELECT ?x", "{", "}", "(", ")", "<Ann Lee>", "<http://a>", "?x", "<", ">", "FILTER", "'<b>'", '"""a"\n"""', "# c\n",
@@ -160,24 +160,6 @@ def test_a_check_asks_no_other_server() -> None:
             for silent in ("", "SILENT "):
                 check_query(f"{form} {{ SERVICE {silent}<{server.url}> {{ ?x ?y ?z }} }} ORDER BY ?x")
         assert server.requests == []
-
-
-def test_the_shape_of_a_query() -> None:
-    text = (
-        "PREFIX a: <http://a> SELECT ?x { <Ann> <child> ?x ; <age> ?a , ?b . OPTIONAL { ?x ?p ?o } { ?x <q> 1 } UNION { } "
-        "MINUS { ?x <r> 'b'@en } BIND(?a AS ?c) VALUES ?x { <Bob> } FILTER EXISTS { ?x <s> [ <t> ( 1 2 ) ] } "
-        "SERVICE <http://s> { } GRAPH ?g { ?x <u>/<v>* ?y } { SELECT ?x { ?x <w> ?z } LIMIT 1 } } ORDER BY ?x LIMIT 3"
-    )
-    tokens = tokens_of(text)
-    shape = shape_of(tokens)
-    assert shape.where is not None
-    assert [element.kind for element in shape.where.elements] == [
-        "triple", "triple", "triple", "optional", "union", "minus", "bind", "values", "filter", "service", "graph", "group",
-    ]  # fmt: skip
-    paths = [text_of(tokens, triple.path).strip() for triple in shape.triples]
-    assert paths == ["<child>", "<age>", "<age>", "?p", "<q>", "<r>", "<t>", "<s>", "<u>/<v>*", "<w>"]
-    assert text_of(tokens, shape.modifiers).strip() == "ORDER BY ?x LIMIT 3"
-    assert text_of(tokens, shape.prologue).strip() == "PREFIX a: <http://a>"
 
 
 @pytest.mark.parametrize(

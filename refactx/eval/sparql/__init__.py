@@ -9,9 +9,7 @@
 | `score_queries`, `QueryScores` | all of them over a set of questions |
 """
 
-from refactx.eval.sparql.bleu import Bleu, bleu
-from refactx.eval.sparql.same import Mode, same_query
-from refactx.eval.sparql.scores import QueryScores, score_queries
+from refactx.eval.sparql.scores import Bleu, Mode, QueryScores, bleu, same_query, score_queries
 from refactx.sparql.ids import Ids, ids_of, unknown_ids
 
 __all__ = ["Bleu", "Ids", "Mode", "QueryScores", "bleu", "ids_of", "same_query", "score_queries", "unknown_ids"]

@@ -1,14 +1,19 @@
-"""All scores of written queries over a set of questions."""
+"""Scores of written SPARQL against gold queries: the same query, the same ids, BLEU, and all of them over a set."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, Literal
 
-from refactx.eval.sparql.bleu import bleu
-from refactx.eval.sparql.same import Mode, same_query
 from refactx.lazy import require
 from refactx.query.language import QueryError
+from refactx.query.sparql.parser import read_sparql
+from refactx.query.sparql.tree import shape_of
 from refactx.sparql.ids import ids_of, unknown_ids
+
+Mode = Literal["paper", "strict"]
+"""`strict`: the patterns are isomorphic graphs; `paper`: the terms of a triple may be in any order too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +54,6 @@ def score_queries(
 
     Raises QueryError if a gold query is not SPARQL, and as `bleu` does.
     """
-    require("rdflib", "sparql")
     texts = [text or "" for text in predictions]
     measured = bleu(texts, golds)
     for gold in golds:
@@ -91,3 +95,170 @@ def _is_same(text: str, gold: str, mode: Mode) -> bool:
         return same_query(text, gold, mode)
     except QueryError:
         return False
+
+
+# --- BLEU
+
+
+@dataclass(frozen=True, slots=True)
+class Bleu:
+    """BLEU of a corpus, from 0 to 100, and sacrebleu's signature."""
+
+    score: float
+    signature: str
+
+
+def bleu(predictions: Sequence[str], golds: Sequence[str]) -> Bleu:
+    """Return the BLEU of queries, each against one gold query, on one line, with sacrebleu's defaults.
+
+    >>> bleu(["ASK { wd:Q1 wdt:P2 ?x }"], ["ASK { wd:Q1 wdt:P2 ?x }"]).score
+    100.0
+
+    Raises ValueError if there are none, or if the lengths differ; InputError if sacrebleu is not installed.
+    """
+    require("sacrebleu", "eval")
+    from sacrebleu.metrics.bleu import BLEU
+
+    if not golds or len(predictions) != len(golds):
+        raise ValueError(
+            f"{len(predictions)} queries for {len(golds)} gold queries: expected as many, and at least one"
+        )
+    metric = BLEU()
+    score = metric.corpus_score(
+        [" ".join(text.split()) for text in predictions], [[" ".join(t.split()) for t in golds]]
+    )
+    return Bleu(round(score.score, 2), str(metric.get_signature()))
+
+
+# --- Semantic query match
+
+
+def same_query(one: str, other: str, mode: Mode = "strict") -> bool:
+    """Return whether two queries are the same: one up to names of variables and the order of triples.
+
+    Prefixes, keywords' case, white space, and `;` and `,` make no difference, since syntax trees are compared. Triples are
+    a set within a basic graph pattern, which ends where SPARQL ends it: at OPTIONAL, UNION or VALUES, but not at FILTER. All
+    else has its order: variables after SELECT, conditions of ORDER BY, the patterns of a group. Raises QueryError if one is
+    not SPARQL.
+
+    >>> same_query("SELECT ?x { ?x wdt:P31 wd:Q5 ; wdt:P40 ?y }", "select ?a where { ?a wdt:P40 ?b . ?a wdt:P31 wd:Q5 }")
+    True
+    >>> same_query("ASK { wd:Q1 wdt:P2 wd:Q3 }", "ASK { wd:Q3 wdt:P2 wd:Q1 }", "paper")
+    True
+    """
+    return _are_same(*(_patterns(_shape_of(text), mode) for text in (one, other)))
+
+
+@lru_cache(maxsize=4096)
+def _shape_of(text: str) -> Any:
+    """Return the shape of a query; a gold query is compared many times."""
+    return shape_of(read_sparql(text).query)
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """A variable or a blank node, whose name is free."""
+
+    kind: str
+    name: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Set:
+    """Parts in any order, each with what it is but for names. Those that are like few others come first."""
+
+    parts: tuple[tuple[str, Any], ...]
+
+
+def _set_of(parts: Iterable[Any]) -> _Set:
+    """Return a set of parts, each once."""
+    found = [(_without_names(part), part) for part in dict.fromkeys(parts)]
+    counts = Counter(text for text, _ in found)
+    return _Set(tuple(sorted(found, key=lambda item: (counts[item[0]], item[0]))))
+
+
+def _without_names(node: Any) -> str:
+    """Return a text that parts have in common if they differ in names alone."""
+    if isinstance(node, _Name):
+        return f"?{node.kind}"
+    if isinstance(node, _Set):
+        return "{" + " ".join(sorted(text for text, _ in node.parts)) + "}"
+    return "(" + " ".join(map(_without_names, node)) + ")" if isinstance(node, tuple) else repr(node)
+
+
+def _patterns(node: Any, mode: Mode) -> Any:
+    """Return a shape with its names, and with its triples and filters as sets."""
+    match node:
+        case ("variable" | "blank" as kind, name, *_):
+            return _Name(kind, name)
+        case ("iri" | "literal", *_):
+            return node
+        case ("Group", elements):
+            return ("Group", *_group(elements, mode))
+        case (("Triple", *_), *_):  # the template of CONSTRUCT
+            return _set_of(_triples(node, mode))
+        case tuple():
+            return tuple(_patterns(part, mode) for part in node)
+    return node
+
+
+def _group(elements: Iterable[Any], mode: Mode) -> Iterator[Any]:
+    """Yield the filters of a group as a set, and its other parts in their order, with basic graph patterns as sets."""
+    filters, found, triples = list[Any](), list[Any](), list[Any]()
+    for element in elements:
+        if element[0] == "Block":
+            triples += _triples(element[1], mode)
+        elif element[0] == "Filter":
+            filters.append(_patterns(element, mode))
+        else:
+            found += [_set_of(triples), _patterns(element, mode)]
+            triples = []
+    yield _set_of(filters)
+    yield from [*found, _set_of(triples)]
+
+
+def _triples(triples: Iterable[Any], mode: Mode) -> Iterator[Any]:
+    for triple in triples:
+        terms = tuple(_patterns(term, mode) for term in triple[1:])
+        if mode == "strict":
+            yield terms
+        else:  # equal terms stay, and triples of the same terms are equal
+            alike = sorted(((_without_names(term), term) for term in terms), key=lambda item: (item[0], repr(item[1])))
+            yield _Set(tuple(alike))
+
+
+def _without(parts: _Set, at: int) -> _Set:
+    return _Set((*parts.parts[:at], *parts.parts[at + 1 :]))
+
+
+def _are_same(one: Any, other: Any) -> bool:
+    return _without_names(one) == _without_names(other) and _solve(((one, other), None), {}, {})
+
+
+def _solve(pairs: Any, there: dict[_Name, _Name], back: dict[_Name, _Name]) -> bool:
+    """Return whether all pairs are the same under one renaming. `pairs`: a linked list; `there`, `back`: the names so far."""
+    while pairs is not None:
+        (one, other), pairs = pairs
+        if isinstance(one, _Name) and isinstance(other, _Name):
+            if there.setdefault(one, other) != other or back.setdefault(other, one) != one or one.kind != other.kind:
+                return False
+        elif isinstance(one, _Set) and isinstance(other, _Set):
+            if len(one.parts) != len(other.parts):
+                return False
+            if not one.parts:
+                continue
+            (text, part), *rest = one.parts
+            choices = [
+                ((part, candidate), ((_Set(tuple(rest)), _without(other, at)), pairs))
+                for at, (candidate_text, candidate) in enumerate(other.parts)
+                if candidate_text == text
+            ]
+            if len(choices) != 1:
+                return any(_solve(choice, dict(there), dict(back)) for choice in choices)
+            pairs = choices[0]
+        elif isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other):
+            for pair in zip(one, other, strict=True):
+                pairs = (pair, pairs)
+        elif one != other:
+            return False
+    return True

@@ -2,7 +2,7 @@
 
 A model writes structure and names, and the URIs are put in afterwards, so it can make none up (post-generation memory
 retrieval, arXiv:2502.13369). `to_pgmr` makes training data of gold queries, `read_pgmr` reads what a model writes, and
-a `Resolver` finds the ids. It needs rdflib: `pip install 'refactx[sparql]'`. `IndexNames` and `IndexResolver` are
+a `Resolver` finds the ids. `IndexNames` and `IndexResolver` are
 imported when they are first used, since they need psycopg.
 """
 
@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING
 
 from refactx.lazy import lazy_exports
 from refactx.query.pgmr.mentions import Mention, Names, Refusal, RefusedError, Resolver
-from refactx.query.pgmr.prologue import with_declarations
-from refactx.query.pgmr.query import BatchResolver, PgmrQuery
-from refactx.query.pgmr.reader import from_pgmr, read_pgmr
+from refactx.query.pgmr.reader import BatchResolver, PgmrQuery, from_pgmr, read_pgmr
 from refactx.query.pgmr.writer import Dialect, Style, to_pgmr
+from refactx.query.sparql.prologue import with_declarations
 
 if TYPE_CHECKING:
-    from refactx.query.pgmr.index_names import IndexNames
-    from refactx.query.pgmr.index_resolver import IndexResolver
+    from refactx.query.pgmr.index_names import IndexNames, IndexResolver
 
 __all__ = ["BatchResolver", "Dialect", "IndexNames", "IndexResolver", "Mention", "Names", "PgmrQuery", "Refusal"]
 __all__ += ["RefusedError", "Resolver", "Style", "from_pgmr", "read_pgmr", "to_pgmr", "with_declarations"]
-__getattr__ = lazy_exports(__name__, {"index_names": "IndexNames", "index_resolver": "IndexResolver"})
+__getattr__ = lazy_exports(__name__, {"index_names": "IndexNames IndexResolver"})

@@ -1,15 +1,23 @@
-"""What the entities and properties of an index are called in PGMR text.
+"""The names of an index in PGMR text, and the ids that they mean.
 
 The name of an item is mostly `label (description)`, and that of a property is its label. Where a name has no
-description, the fact `<name> <description> <...>` has it, if the index has descriptions.
+description, the fact `<name> <description> <...>` has it, if the index has descriptions. A mention means what has its
+name; or, as in the paper, the only entity of its label, and of several the one whose description it has.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from refactx.fact import DESCRIPTIONS
 from refactx.index.index import Index
+from refactx.index.names import Named
 from refactx.query.facts import TreeFacts
-from refactx.query.pgmr.mentions import Mention, kind_of
+from refactx.query.pgmr.mentions import Kind, Mention, Refusal, kind_of
+
+SHOWN = 3
+"""The most names that a refusal shows."""
 
 
 class IndexNames:
@@ -77,3 +85,140 @@ def full_name(label: str, description: str | None) -> str:
     ('Louisiana (state of the United States of America)', 'nickname')
     """
     return f"{label} ({description})" if description else label
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An entity or property that may be meant: its name in the index, and its id."""
+
+    name: str
+    id: str
+
+
+class Lookup(Protocol):
+    """The entities and properties that some mentions may mean."""
+
+    def called(self, name: str, kind: Kind) -> Sequence[Candidate]:
+        """Return those of a kind that have a name."""
+        ...
+
+    def labelled(self, label: str) -> Sequence[Candidate]:
+        """Return the entities whose name is a label and a description."""
+        ...
+
+    def fold(self, text: str) -> str:
+        """Return a text that is equal for texts which count as equal."""
+        ...
+
+
+class ExactLookup:
+    """A `Lookup` by names as they are written."""
+
+    def __init__(self, index: Index, facts: TreeFacts, mentions: Iterable[Mention]) -> None:
+        self._index, self._facts = index, facts
+        self._names = index.ids_of(
+            {name for one in mentions for name in (one.label, full_name(one.label, one.description))}
+        )
+
+    def called(self, name: str, kind: Kind) -> list[Candidate]:
+        named = self._names.get(name)
+        return [Candidate(name, named.id)] if named is not None and _is_of(kind, named) else []
+
+    def labelled(self, label: str) -> list[Candidate]:
+        names = self._facts.labelled(label)
+        found = self._index.ids_of(names)
+        return [
+            Candidate(name, found[name].id)
+            for name in names
+            if name in found and kind_of(found[name].id) == "entity" and split_name(name, found[name].id)[0] == label
+        ]
+
+    def fold(self, text: str) -> str:
+        return text
+
+
+class FoldedLookup:
+    """A `Lookup` without regard to case, by all names of an index. If several differ in case alone, all are meant."""
+
+    def __init__(self, mentions: Iterable[Mention], names: Iterable[tuple[str, Named]]) -> None:
+        wanted = {self.fold(name) for one in mentions for name in (one.label, full_name(one.label, one.description))}
+        self._named = defaultdict[tuple[str, Kind], dict[Candidate, None]](dict)
+        self._labelled = defaultdict[str, dict[Candidate, None]](dict)
+        for name, named in names:
+            kind = kind_of(named.id)
+            if (folded := self.fold(name)) in wanted and _is_of(kind, named):
+                self._named[folded, kind][Candidate(name, named.id)] = None
+            if kind == "entity" and " (" in name:
+                label = split_name(name, named.id)[0]
+                if (folded := self.fold(label)) in wanted and label != name:
+                    self._labelled[folded][Candidate(name, named.id)] = None
+
+    def called(self, name: str, kind: Kind) -> list[Candidate]:
+        found = list(self._named.get((self.fold(name), kind), ()))
+        return [one for one in found if one.name == name] or found
+
+    def labelled(self, label: str) -> list[Candidate]:
+        return list(self._labelled.get(self.fold(label), ()))
+
+    def fold(self, text: str) -> str:
+        return text.casefold()
+
+
+def _is_of(kind: Kind, named: Named) -> bool:
+    """Return whether a name is one of a kind. Predicates that read a property backwards are none of its names."""
+    return kind_of(named.id) == kind and named.object_kind != "inverse"
+
+
+class IndexResolver:
+    """A resolver by the names of an open index (`refactx.query.pgmr.Resolver`). Methods raise as `Index.children` does.
+
+    `ignore_case`: for text in lower case. Then each call of `resolve` reads all names of the index, which takes some
+    seconds for a million of them: resolve the mentions of many queries at once.
+    """
+
+    def __init__(self, index: Index, *, ignore_case: bool = False) -> None:
+        self._index, self._facts, self._ignore_case = index, TreeFacts(index), ignore_case
+
+    def resolve(self, mentions: Sequence[Mention]) -> list[str | Refusal]:
+        """Return the id of each mention, or why it has none.
+
+        A mention means the entity or property of this label and description, or else the only one of this label. Without
+        a description, it means the one whose name is the label; if the description is None, the only one of the label.
+
+        IndexResolver(index).resolve([Mention("relation", "nickname")])  # ["P1449"]
+        """
+        wanted = list(dict.fromkeys(mentions))
+        lookup: Lookup = ExactLookup(self._index, self._facts, wanted)
+        if self._ignore_case:
+            lookup = FoldedLookup(wanted, self._all_names())
+        answers = {mention: self._choose(mention, lookup) for mention in wanted}
+        return [answers[mention] for mention in mentions]
+
+    def _choose(self, mention: Mention, lookup: Lookup) -> str | Refusal:
+        if mention.description is not None:
+            whole = lookup.called(full_name(mention.label, mention.description), mention.kind)
+            if len(whole) == 1:
+                return whole[0].id
+        found = list(lookup.called(mention.label, mention.kind))
+        if mention.kind == "entity":
+            described = [one for one in found if mention.description and self._is_described(one, mention, lookup)]
+            if len(described) == 1:
+                return described[0].id
+            found += [one for one in lookup.labelled(mention.label) if one not in found]
+        if len(found) == 1:
+            return found[0].id
+        one, many = ("entity", "entities") if mention.kind == "entity" else ("property", "properties")
+        if not found:
+            return Refusal(f"no {one} of the index is called <{mention.label}>")
+        some = ", ".join([f"<{candidate.name}>" for candidate in found[:SHOWN]] + ["…"] * (len(found) > SHOWN))
+        which = ", none of them with this description" if mention.description else ""
+        return Refusal(f"{len(found)} {many} of the index are called <{mention.label}>{which}: {some}")
+
+    def _is_described(self, candidate: Candidate, mention: Mention, lookup: Lookup) -> bool:
+        """Return whether an entity whose name is the label alone has a fact with the description of a mention."""
+        given = [text for predicate in DESCRIPTIONS for _, text in self._facts.objects([candidate.name], predicate)]
+        return lookup.fold(mention.description or "") in map(lookup.fold, given)
+
+    def _all_names(self) -> Iterable[tuple[str, Named]]:
+        for key, block in self._index.name_rows():
+            yield from self._index.unpack_names(key, block).items()

@@ -1,17 +1,69 @@
-"""PGMR text as a query with placeholders and mentions, in either dialect."""
+"""PGMR text as a query with placeholders for its URIs, and the mentions that they stand for: the reader of both dialects."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from refactx.lazy import require
 from refactx.query.language import QueryError
-from refactx.query.pgmr.inline import tokens_of
-from refactx.query.pgmr.inline_reader import has_labels, read_inline
-from refactx.query.pgmr.mapping import EXPECTED, read_mapping
-from refactx.query.pgmr.mentions import Mention, Resolver
-from refactx.query.pgmr.prologue import Prologue
-from refactx.query.pgmr.query import PgmrQuery
-from refactx.query.pgmr.uris import DIRECT, ENTITY, PLACEHOLDER, check_no_ids
-from refactx.query.sparql.tokens import Token, joined
+from refactx.query.pgmr.mentions import EXPECTED, Kind, Mention, Refusal, RefusedError, Resolver, kind_of, read_mapping
+from refactx.query.sparql.parser import read_sparql
+from refactx.query.sparql.prologue import DIRECT, ENTITY, ID, NAMESPACES, Prologue
+from refactx.query.sparql.tokens import Token, inline_parts, joined, tokens_of
+from refactx.query.sparql.tree import Path, Term, nodes, triples_of
+
+PLACEHOLDER = re.compile(r"(?:entity|relation)\w+", re.IGNORECASE)
+_EXPECTED_INLINE = "expected starturi Label enduri"
+_ANY = "urn:pgmr:"
+
+
+@dataclass(frozen=True, slots=True)
+class PgmrQuery:
+    """A query with placeholders.
+
+    `sparql`: valid SPARQL, in which a placeholder stands for an id, with the namespace of its use before it:
+    `wd:entity1`, `wdt:relation1`, `<http://www.wikidata.org/prop/relation1>`; `mentions`: by placeholder.
+    """
+
+    sparql: str
+    mentions: Mapping[str, Mention]
+
+    def resolved(self, resolver: Resolver) -> str:
+        """Return the query as SPARQL with URIs. Raises RefusedError if a mention has no id, and as the resolver does."""
+        found = dict(zip(self.mentions, resolver.resolve(list(self.mentions.values())), strict=True))
+        refusals = {name: answer for name, answer in found.items() if isinstance(answer, Refusal)}
+        if refusals:
+            raise RefusedError(self.mentions, refusals)
+        return self.with_ids({name: answer for name, answer in found.items() if isinstance(answer, str)})
+
+    def with_ids(self, ids: Mapping[str, str]) -> str:
+        """Return the query with ids in place of its placeholders.
+
+        >>> query = PgmrQuery("ASK { ?x wdt:relation1 ?y }", {"relation1": Mention("relation", "nickname")})
+        >>> query.with_ids({"relation1": "P1449"})
+        'ASK { ?x wdt:P1449 ?y }'
+
+        Raises QueryError if a placeholder has no id, or one of the other kind.
+        """
+        for name, mention in self.mentions.items():
+            id_ = ids.get(name)
+            if id_ is None or not ID.fullmatch(id_) or kind_of(id_) != mention.kind:
+                expected = "P31" if mention.kind == "relation" else "Q42"
+                raise QueryError(f"{name} = {mention} has the id {id_!r}: expected one such as {expected}")
+        prologue = Prologue(tokens_of(self.sparql))
+        texts = {term.start: term.renamed(ids[term.name]) for term in prologue.uris() if term.name in self.mentions}
+        return joined(prologue.tokens, texts)
+
+
+class BatchResolver:
+    """A resolver of the mentions of some queries, which another resolver has resolved in one call."""
+
+    def __init__(self, resolver: Resolver, queries: Iterable[PgmrQuery]) -> None:
+        mentions = list(dict.fromkeys(mention for query in queries for mention in query.mentions.values()))
+        self._answers = dict(zip(mentions, resolver.resolve(mentions), strict=True))
+
+    def resolve(self, mentions: Sequence[Mention]) -> list[str | Refusal]:
+        """Return the id of each mention, or why it has none. Raises KeyError for a mention of another query."""
+        return [self._answers[mention] for mention in mentions]
 
 
 def from_pgmr(text: str, resolver: Resolver) -> str:
@@ -29,11 +81,9 @@ def read_pgmr(text: str) -> PgmrQuery:
         >>> query.sparql, query.mentions["relation1"]
         ('ASK { ?x wdt:relation1 wd:entity1 }', Mention(kind='relation', label='child', description=''))
 
-    Raises QueryError if a part of the text is missing or broken, or if the query has an id; InputError if rdflib is not
-    installed.
+    Raises QueryError if a part of the text is missing or broken, or if the query has an id.
     """
-    require("rdflib", "sparql")
-    tokens = tokens_of(text)
+    tokens = tokens_of(text, inline=True)
     start = _mapping_start(tokens)
     block, mapping = [token for token in tokens if token.start < start], text[start:]
     if all(token.is_space for token in block):
@@ -41,16 +91,14 @@ def read_pgmr(text: str) -> PgmrQuery:
             "there is no SPARQL before the mapping block: expected a query such as SELECT ?x { ?x wdt:relation1 ?y }"
         )
     prologue = Prologue(block)
-    check_no_ids(prologue.terms())
-    if not has_labels(block):
+    _check_no_ids(prologue)
+    if not _has_labels(block):
         query = _read_block(prologue, read_mapping(mapping))
     elif mapping:
         raise QueryError("the text has both starturi and a mapping block: expected one of them")
     else:
-        query = read_inline(prologue)
-    from refactx.query.pgmr.syntax import shape_of
-
-    shape_of(query.sparql)  # raises QueryError with line and column
+        query = _read_inline(prologue)
+    read_sparql(query.sparql)  # raises QueryError with line and column
     return query
 
 
@@ -69,14 +117,14 @@ def _mapping_start(tokens: Sequence[Token]) -> int:
 
 def _read_block(prologue: Prologue, mentions: Mapping[str, Mention]) -> PgmrQuery:
     texts, used = dict[int, str](), dict[str, None]()
-    for term in prologue.terms():
+    for term in prologue.uris():
         if PLACEHOLDER.fullmatch(term.name):
             name = term.name.lower()
             if term.namespace != ENTITY and name.startswith("entity"):
                 raise QueryError(f"{term.text} is an entity with the prefix of a property: expected wd:{name}")
             texts[term.start] = term.renamed(name)
             used[name] = None
-    for token in prologue.body:
+    for token in prologue.tokens[prologue.body :]:
         if token.kind == "word" and PLACEHOLDER.fullmatch(token.text):
             name = token.text.lower()
             texts[token.start] = prologue.qualified(ENTITY if name.startswith("entity") else DIRECT, name)
@@ -96,3 +144,74 @@ def _read_block(prologue: Prologue, mentions: Mapping[str, Mention]) -> PgmrQuer
 
 def _is_or_are(names: Sequence[str]) -> str:
     return "is" if len(names) == 1 else "are"
+
+
+def _check_no_ids(prologue: Prologue) -> None:
+    """Raise QueryError if a URI is an id, which no one may write in place of a name."""
+    for term in prologue.uris():
+        if term.id is not None or term.is_misspelt():
+            raise QueryError(f"{term.text} is an id, for which PGMR has a placeholder: expected one such as wd:entity1")
+
+
+def _has_labels(tokens: Iterable[Token]) -> bool:
+    """Return whether some tokens have labels. Raises QueryError if one of them has not both marks."""
+    found = False
+    for token in tokens:
+        words = inline_parts(token)[1].split() if token.kind == "inline" else []
+        if token.kind in ("word", "name") or token.is_iri:
+            words = [token.text.rpartition(":")[2]]
+        for mark in ("starturi", "enduri"):
+            if mark in words:
+                raise QueryError(f"{mark} has no partner at {token.text!r}: {_EXPECTED_INLINE}")
+        found = found or token.kind == "inline"
+    return found
+
+
+def _read_inline(prologue: Prologue) -> PgmrQuery:
+    """Return a query with labels as one with placeholders. Raises QueryError if it has placeholders too."""
+    for name in _names(prologue):
+        if PLACEHOLDER.fullmatch(name):
+            raise QueryError(
+                f"the text has both starturi and {name}: {_EXPECTED_INLINE}, or placeholders with a mapping block"
+            )
+    texts, placeholders = dict[int, str](), dict[Mention, str]()
+    for token, namespace in _namespaces(prologue).items():
+        kind: Kind = "entity" if namespace == ENTITY else "relation"
+        before, label, after = inline_parts(token)
+        mention = Mention(kind, label)
+        name = placeholders.setdefault(mention, f"{kind}{sum(one.kind == kind for one in placeholders) + 1}")
+        texts[token.start] = f"{before}{name}{after}" if before else prologue.qualified(namespace, name)
+    return PgmrQuery(joined(prologue.tokens, texts), {name: mention for mention, name in placeholders.items()})
+
+
+def _names(prologue: Prologue) -> Iterator[str]:
+    yield from (term.name for term in prologue.uris())
+    yield from (token.text for token in prologue.tokens[prologue.body :] if token.kind == "word")
+
+
+def _namespaces(prologue: Prologue) -> dict[Token, str]:
+    """Return the namespace of each label. One without a prefix is a relation where a predicate stands, else an entity."""
+    labels = [token for token in prologue.tokens if token.kind == "inline"]
+    found = {token: _namespace(token, prologue) for token in labels}
+    if None in found.values():
+        uris = {token.start: f"{_ANY}{token.start}" for token in labels}
+        predicates = _predicates_of(joined(prologue.tokens, {start: f"<{uri}>" for start, uri in uris.items()}))
+        usual = {token: DIRECT if uris[token.start] in predicates else ENTITY for token in labels}
+    return {token: namespace or usual[token] for token, namespace in found.items()}
+
+
+def _namespace(token: Token, prologue: Prologue) -> str | None:
+    """Return the namespace before a label; None if there is none."""
+    before, label, _ = inline_parts(token)
+    if not before:
+        return None
+    namespace = prologue.absolute(before[1:]) if before[0] == "<" else prologue.prefixes.get(before[:-1], "")
+    if namespace not in NAMESPACES:
+        raise QueryError(f"{before} before {label!r} is no namespace of ids: expected one such as wd: or wdt:")
+    return namespace
+
+
+def _predicates_of(sparql: str) -> set[str]:
+    """Return the URIs that stand as predicates in a query, alone or in paths. Raises QueryError if it is not SPARQL."""
+    paths: list[Path | Term] = [triple.path for triple in triples_of(read_sparql(sparql).query) if not triple.is_listed]
+    return {node.value for path in paths for node in nodes(path) if isinstance(node, Term) and node.kind == "iri"}

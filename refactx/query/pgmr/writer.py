@@ -4,14 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from refactx.lazy import require
 from refactx.query.language import QueryError
-from refactx.query.pgmr.inline import tokens_of
-from refactx.query.pgmr.mapping import clean_mention, write_mapping
-from refactx.query.pgmr.mentions import Kind, Mention, Names, kind_of
-from refactx.query.pgmr.prologue import Prologue
-from refactx.query.pgmr.uris import ENTITY, NAMESPACES, PLACEHOLDER, Term, check_ids, split_uri
-from refactx.query.sparql.tokens import joined
+from refactx.query.pgmr.mentions import Kind, Mention, Names, clean_mention, kind_of, write_mapping
+from refactx.query.pgmr.reader import PLACEHOLDER
+from refactx.query.sparql.parser import read_sparql
+from refactx.query.sparql.prologue import ENTITY, NAMESPACES, Prologue, Uri, split_uri
+from refactx.query.sparql.tokens import joined, tokens_of
+from refactx.query.sparql.tree import shape_of
 
 Dialect = Literal["block", "inline"]
 """`block`: placeholders, and a mapping block after the query; `inline`: labels in the query, `starturi Label enduri`."""
@@ -44,21 +43,18 @@ def to_pgmr(sparql: str, names: Names, style: Style = DEFAULT_STYLE) -> str:
         relation1 = [REL] nickname [/REL] informal name (for a pseudonym use P742)
 
     Only ids are replaced. Other URIs, and strings that contain ids, stay. Raises QueryError if the text is not SPARQL,
-    if an id has no name, or if a name contains marks of PGMR; InputError if rdflib is not installed; and as `names` does.
+    if an id has no name, or if a name contains marks of PGMR; and as `names` does.
     """
-    require("rdflib", "sparql")
-    from refactx.query.pgmr.syntax import shape_of
-
-    prologue = Prologue(tokens_of(sparql))
-    terms = list(prologue.terms())
+    prologue = Prologue(tokens_of(sparql, inline=True))
+    terms = list(prologue.uris())
     placeholders = _placeholders(terms)
-    shape = shape_of(sparql, lambda uri: _renamed(uri, placeholders))
-    check_ids(terms)
+    shape = shape_of(read_sparql(sparql).query, lambda uri: _renamed(uri, placeholders))
+    _check_ids(terms)
     mentions = _mentions(placeholders, names)
     query = prologue.tokens if style.prefixes else prologue.without_known()
     texts = {term.start: term.renamed(placeholders[term.id]) for term in terms if term.id is not None}
     block = joined(query, texts, lower=style.lower, one_line=style.one_line)
-    if shape_of(block) != shape:
+    if shape_of(read_sparql(block).query) != shape:
         raise QueryError(f"not all URIs of this query can be told apart: write them with prefixes: {sparql!r}")
     if style.dialect == "inline":
         labels = _labels(mentions, style)
@@ -69,7 +65,18 @@ def to_pgmr(sparql: str, names: Names, style: Style = DEFAULT_STYLE) -> str:
     return f"{block}{' ' if style.one_line else LINE_END}{mapping}" if mapping else block
 
 
-def _placeholders(terms: Sequence[Term]) -> dict[str, str]:
+def _check_ids(terms: Iterable[Uri]) -> None:
+    """Raise QueryError if a URI is an id in lower case or with the prefix of another kind: no engine would find it."""
+    for term in terms:
+        if term.is_misspelt():
+            raise QueryError(
+                f"{term.text} is no id of Wikidata: write it in upper case, {term.renamed(term.name.upper())}"
+            )
+        if term.id is not None and term.namespace != ENTITY and not term.id.startswith("P"):
+            raise QueryError(f"{term.text} is no property of Wikidata: write wd:{term.id}, or an id such as P31")
+
+
+def _placeholders(terms: Sequence[Uri]) -> dict[str, str]:
     """Return the placeholders of ids, numbered by kind in their order in the query."""
     found, numbers = dict[str, str](), {"entity": 0, "relation": 0}
     for term in terms:
@@ -106,7 +113,7 @@ def _labels(mentions: Mapping[str, Mention], style: Style) -> dict[str, str]:
     return labels
 
 
-def _inline(term: Term, labels: Mapping[str, str]) -> str:
+def _inline(term: Uri, labels: Mapping[str, str]) -> str:
     id_ = term.id or ""
     if (term.namespace == ENTITY) != (kind_of(id_) == "entity"):
         raise QueryError(

@@ -1,139 +1,248 @@
-"""The tree of a SPARQL query, as rdflib's parser makes it: its nodes, terms and paths.
+"""The syntax tree of a SPARQL query: values with spans, the numbers of the tokens that a part was read from.
 
-A node has a name and parts by name; a part that it does not have is None.
+Spans do not count where trees are compared. Brackets around expressions and paths leave no node. Property lists are
+taken apart into triples; blank nodes in brackets and collections have terms for themselves, and triples of their own.
 """
 
-import functools
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal, TypeAlias
 
-from rdflib import Literal, URIRef, Variable
-from rdflib.paths import AlternativePath, InvPath, MulPath, SequencePath
-from rdflib.plugins.sparql import algebra
+from refactx.query.sparql.tokens import Span
 
-from refactx.query.language import Closure, QueryError
-from refactx.query.sparql.parser import parse_text
-from refactx.query.sparql.patterns import Step, Term
-from refactx.query.sparql.values import DATES, NUMBERS, XSD, date_text, number_text
-from refactx.query.sparql.writer import PREFIXES
+XSD = "http://www.w3.org/2001/XMLSchema#"
+RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+PathSign = Literal["/", "|", "^", "!", "*", "+", "?"]
 
 
-class OtherPart(Exception):  # noqa: N818  # the reason for None, within this package
-    """A part of SPARQL that patterns do not have."""
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A variable, an IRI, a blank node or a literal.
+
+    `value`: the name of a variable without `?`, the whole IRI (or `prefix:name`, if the prefix is not declared), the text
+    of a literal without its quotes and escapes, or the label of a blank node. One without a label has its own value, with a
+    bracket, and the span of its brackets.
+    """
+
+    kind: Literal["variable", "iri", "blank", "literal"]
+    value: str
+    language: str = ""
+    datatype: str = ""
+    span: Span = field(default=(0, 0), compare=False, kw_only=True)
 
 
-def parse_sparql(text: str) -> Any:
-    """Return rdflib's tree of a query, with prefixes and paths resolved."""
-    from refactx.query.pgmr.uris import PREFIXES as KNOWN  # which imports this package
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A property path: parts that follow each other (`/`), alternatives (`|`), or one part with a sign; `!` has any number
+    of alternatives."""
 
-    parsed = parse_text(text)
-    try:
-        prologue = algebra.translatePrologue(parsed[0], None, KNOWN)
-        resolve = functools.partial(algebra.translatePName, prologue=prologue)
-        return algebra.traverse(algebra.traverse(parsed[1], visitPost=resolve), visitPost=algebra.translatePath)
-    except Exception as error:  # rdflib raises no class of its own
-        todo = "declare it with PREFIX" if "prefix" in str(error) else "write it in another way"
-        raise QueryError(f"this is not SPARQL: {' '.join(str(error).split())}: {todo}") from None
+    sign: PathSign
+    parts: tuple["Path | Term", ...]
+    span: Span = field(default=(0, 0), compare=False, kw_only=True)
 
 
-def name_of(node: Any) -> str | None:
-    """Return the name of a node; None for a term."""
-    return getattr(node, "name", None)
+@dataclass(frozen=True, slots=True)
+class Triple:
+    """A triple. Those of a collection have an empty span in place of their path."""
+
+    subject: Term
+    path: Path | Term
+    object: Term
+
+    @property
+    def is_within(self) -> bool:
+        """Whether the subject is a blank node in whose brackets the triple stands."""
+        return self.subject.span[0] <= self.path.span[0] < self.subject.span[1] or self.is_listed
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether it is one of those that make a collection."""
+        return self.path.span[0] == self.path.span[1]
 
 
-def bare(node: Any) -> Any:
-    """Return an expression without the nodes around it that have one part alone; with its sign, if it is a number."""
-    while (inner := getattr(node, "expr", None)) is not None and not (node.other or node.op):
-        if node.name == "UnaryMinus" and isinstance(inner, Literal):
-            return type(inner)(f"-{inner}", datatype=inner.datatype)
-        if node.name in ("UnaryMinus", "UnaryNot"):
-            raise OtherPart
-        node = inner
-    return node
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An expression with parts. `name`: a function in upper case, an operator (`=`, `&&`, `!`, `IN`), `EXISTS`, or the IRI
+    of a function in angle brackets; `group`: that of EXISTS. `COUNT(*)` has no arguments."""
+
+    name: str
+    arguments: tuple["Expression", ...] = ()
+    distinct: bool = False
+    separator: str = ""
+    group: "Group | None" = None
+    span: Span = field(default=(0, 0), compare=False, kw_only=True)
 
 
-def conjunction(expression: Any) -> Iterator[Any]:
-    if name_of(expression) == "ConditionalAndExpression":
-        for part in (expression.expr, *expression.other):
-            yield from conjunction(bare(part))
-    else:
-        yield expression
+Expression: TypeAlias = Call | Term
 
 
-def term_of(node: Any) -> Term:
-    if isinstance(node, Variable):
-        return Term(variable=str(node))
-    if isinstance(node, Literal):
-        return Term(text=_text_of(node))
-    if isinstance(node, URIRef) and str(node).startswith(PREFIXES["wd"]):
-        return Term(id=str(node).removeprefix(PREFIXES["wd"]))
-    raise OtherPart
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An expression of SELECT or GROUP BY, and the variable that it is called, if any; a variable alone is an expression."""
+
+    expression: Expression
+    variable: Term | None = None
+    span: Span = field(default=(0, 0), compare=False, kw_only=True)
 
 
-def _text_of(literal: Literal) -> str:
-    """Return a literal as facts have it."""
-    lexical, datatype = str(literal), str(literal.datatype or "")
-    text: str | None = lexical
-    if datatype in DATES:
-        text = date_text(lexical)
-    elif datatype in NUMBERS:
-        text = number_text(lexical)
-    elif (literal.language or "en") != "en" or datatype not in ("", XSD + "string"):
-        text = None
-    if text is None:
-        raise OtherPart
-    return text
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A key of ORDER BY."""
+
+    expression: Expression
+    descending: bool = False
+    span: Span = field(default=(0, 0), compare=False, kw_only=True)
 
 
-def steps_of(path: Any, closure: Closure = "") -> Iterator[Step]:
-    """Yield the steps of a path from subject to object."""
-    if isinstance(path, URIRef):
-        yield Step(str(path), closure=closure)
-    elif isinstance(path, InvPath):
-        yield from (step.reversed() for step in reversed(list(steps_of(path.arg, closure))))
-    elif isinstance(path, SequencePath) and not closure:
-        found = list[Step]()
-        for step in (step for part in path.args for step in steps_of(part)):
-            if step.others and step.closure == "*" and found and found[-1] == replace(step, closure=""):
-                found[-1] = replace(step, closure="+")  # as to_sparql writes it
-            else:
-                found.append(step)
-        yield from found
-    elif isinstance(path, MulPath) and not closure and path.mod in ("+", "*"):
-        yield from steps_of(path.path, "+" if path.mod == "+" else "*")
-    elif isinstance(path, AlternativePath):
-        yield _step_of_several(path.args, closure)
-    else:
-        raise OtherPart
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The triples of one subject, with those within brackets."""
+
+    kind: ClassVar = "triples"
+    triples: tuple[Triple, ...]
+    span: Span = field(default=(0, 0), compare=False, kw_only=True)
+
+    @property
+    def own(self) -> tuple[Triple, ...]:
+        """The triples of the subject itself."""
+        return tuple(one for one in self.triples if not one.is_within)
 
 
-def _step_of_several(paths: Sequence[Any], closure: Closure) -> Step:
-    """Return the step over alternatives, of which one is a property, and all others are read the other way."""
-    ways = [(path.arg, True) if isinstance(path, InvPath) else (path, False) for path in paths]
-    if not all(isinstance(iri, URIRef) for iri, _ in ways):
-        raise OtherPart
-    onwards, back = ([str(iri) for iri, inverse in ways if inverse == sign] for sign in (False, True))
-    if len(onwards) == 1 and back:
-        return Step(onwards[0], False, closure, tuple(sorted(set(back))))
-    if len(back) == 1 and onwards:
-        return Step(back[0], True, closure, tuple(sorted(set(onwards))))
-    raise OtherPart
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A FILTER."""
+
+    kind: ClassVar = "filter"
+    expression: Expression
+    span: Span = field(default=(0, 0), compare=False, kw_only=True)
 
 
-def integer_of(node: Any) -> int | None:
-    """Return the whole number that a literal is; None if it is another, or has more digits than any that is meant."""
-    return int(node) if isinstance(node, Literal) and re.fullmatch(r"-?\d{1,18}", str(node)) else None
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """A BIND."""
+
+    kind: ClassVar = "bind"
+    expression: Expression
+    variable: Term
+    span: Span = field(default=(0, 0), compare=False, kw_only=True)
 
 
-def counted_variable(node: Any) -> str | None:
-    """Return the variable, or `*`, of which an expression is the count."""
-    if name_of(node) != "Aggregate_Count":
-        return None
-    return "*" if node.vars == "*" else str(bare(node.vars))
+@dataclass(frozen=True, slots=True)
+class Values:
+    """A VALUES block. `rows`: a term for each variable, None for UNDEF."""
+
+    kind: ClassVar = "values"
+    variables: tuple[Term, ...]
+    rows: tuple[tuple[Term | None, ...], ...]
+    span: Span = field(default=(0, 0), compare=False, kw_only=True)
 
 
-def is_distinct(node: Any) -> bool:
-    """Return whether an expression is the count of distinct values."""
-    return name_of(node) == "Aggregate_Count" and bool(node.distinct)
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """Groups within a group: one in brackets, the branches of a union, or that of OPTIONAL and the like. `name`: of GRAPH
+    and SERVICE."""
+
+    kind: Literal["group", "union", "optional", "minus", "lateral", "graph", "service"]
+    groups: tuple["Group", ...]
+    name: Term | None = None
+    silent: bool = False
+    span: Span = field(default=(0, 0), compare=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group of patterns. `span`: with its brackets."""
+
+    elements: tuple["Element", ...]
+    span: Span = field(default=(0, 0), compare=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query, or (`kind`) a SELECT within one.
+
+    `selected`: what SELECT shows, or DESCRIBE describes; empty for `*`; `template`: the triples of CONSTRUCT; `datasets`:
+    the graphs of FROM and, with True, of FROM NAMED; `values`: those after the patterns; `after`: the span of all that
+    follows the patterns.
+    """
+
+    kind: ClassVar = "select"
+    form: Literal["SELECT", "ASK", "CONSTRUCT", "DESCRIBE"]
+    where: Group | None = None
+    modifier: Literal["", "DISTINCT", "REDUCED"] = ""
+    selected: tuple[Named, ...] = ()
+    template: tuple[Triple, ...] = ()
+    datasets: tuple[tuple[Term, bool], ...] = ()
+    group_by: tuple[Named, ...] = ()
+    having: tuple[Expression, ...] = ()
+    order_by: tuple[Order, ...] = ()
+    limit: Term | None = None
+    offset: Term | None = None
+    values: Values | None = None
+    after: Span = field(default=(0, 0), compare=False, kw_only=True)
+    span: Span = field(default=(0, 0), compare=False, kw_only=True)
+
+
+Element: TypeAlias = Block | Filter | Bind | Values | Nested | Query
+
+
+def nodes(tree: Any) -> Iterator[Any]:
+    """Yield a node and all nodes below it, in the order of their fields."""
+    left = [tree]
+    while left:
+        node = left.pop()
+        if isinstance(node, tuple):
+            left += reversed(node)
+        elif (names := _FIELDS.get(type(node))) is not None:
+            yield node
+            left += [getattr(node, name) for name in reversed(names)]
+
+
+_FIELDS = {
+    node: tuple(one.name for one in fields(node) if one.compare)
+    for node in (Term, Path, Triple, Call, Named, Order, Block, Filter, Bind, Values, Nested, Group, Query)
+}
+
+
+def shape_of(tree: Any, rename: Callable[[str], str] = str) -> Any:
+    """Return a tree as tuples that are equal for equal queries: blank nodes have numbers in their order, and languages are
+    in lower case. `rename`: returns another IRI for one."""
+    blank = dict[str, int]()
+
+    def shape(node: Any) -> Any:
+        if isinstance(node, Term):
+            if node.kind == "blank":
+                return ("blank", blank.setdefault(node.value, len(blank)))
+            value = rename(node.value) if node.kind == "iri" else node.value
+            return (node.kind, value, node.language.lower(), rename(node.datatype) if node.datatype else "")
+        if isinstance(node, tuple):
+            return tuple(shape(part) for part in node)
+        names = _FIELDS.get(type(node))
+        return node if names is None else (type(node).__name__, *(shape(getattr(node, name)) for name in names))
+
+    return shape(tree)
+
+
+def depth_of(tree: Any, most: int) -> int:
+    """Return how many nodes of a tree are within each other; once it is more than `most`, a number above that."""
+    deepest, left = 0, [(tree, 1)]
+    while left:
+        node, depth = left.pop()
+        if isinstance(node, tuple):
+            left += [(part, depth) for part in node]
+        elif (names := _FIELDS.get(type(node))) is not None:
+            deepest = max(deepest, depth)
+            left += [(getattr(node, name), depth + 1) for name in names] if depth <= most else []
+    return deepest
+
+
+def triples_of(tree: Any) -> Iterator[Triple]:
+    """Yield all triples of a tree, also those in expressions."""
+    return (node for node in nodes(tree) if isinstance(node, Triple))
+
+
+def groups_of(element: Element) -> tuple[Group, ...]:
+    """Return the groups that an element has."""
+    if isinstance(element, Query):
+        return () if element.where is None else (element.where,)
+    return element.groups if isinstance(element, Nested) else ()

@@ -11,9 +11,9 @@ from decimal import Decimal, InvalidOperation
 from pyoxigraph import Literal
 
 from refactx.query.language import Operator, QueryError, ValueKind
+from refactx.query.sparql.tree import XSD
 from refactx.query.values import Coordinates, Day, parse_coordinates, parse_quantity, parse_time
 
-XSD = "http://www.w3.org/2001/XMLSchema#"
 NUMBERS = frozenset(XSD + name for name in ("decimal", "integer", "long", "int", "double", "float"))
 DATES = frozenset(XSD + name for name in ("dateTime", "date"))
 

@@ -18,19 +18,9 @@ from pyoxigraph import Literal
 
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS
 from refactx.query.language import FactSet, Hop, Query, QueryError, ValueKind, Which
+from refactx.query.sparql.prologue import OWN_PREFIXES
 from refactx.query.sparql.values import comparison, is_value
 from refactx.query.values import bare_name
-
-PREFIXES = {
-    "wd": "http://www.wikidata.org/entity/",
-    "wdt": "http://www.wikidata.org/prop/direct/",
-    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
-    "schema": "http://schema.org/",
-    "skos": "http://www.w3.org/2004/02/skos/core#",
-    "xsd": "http://www.w3.org/2001/XMLSchema#",
-    "geo": "http://www.opengis.net/ont/geosparql#",
-}
-"""The prefixes of the queries that `to_sparql` writes."""
 
 
 def to_sparql(query: Query, facts: FactSet, *, with_labels: bool = False, language: str = "en") -> str:
@@ -68,7 +58,7 @@ def to_sparql(query: Query, facts: FactSet, *, with_labels: bool = False, langua
             head, value, group = "SELECT ?x WHERE", "COUNT(DISTINCT ?value)", "GROUP BY ?x "
         tail = f" {group}ORDER BY {'DESC' if query.head == 'most' else 'ASC'}({value}) LIMIT {query.limit}"
     text = "\n".join([f"{head} {{", *(f"  {line}" for line in body.lines), f"}}{tail}\n"])
-    used = [f"PREFIX {prefix}: <{iri}>\n" for prefix, iri in PREFIXES.items() if f"{prefix}:" in body.prefixes]
+    used = [f"PREFIX {prefix}: <{iri}>\n" for prefix, iri in OWN_PREFIXES.items() if f"{prefix}:" in body.prefixes]
     return "".join(used) + text
 
 

@@ -44,8 +44,7 @@ from refactx.sparql.engines.engine import (
     UnreachableError,
     Worker,
 )
-from refactx.sparql.syntax.check import check_query, read_query
-from refactx.sparql.syntax.limit import with_limit
+from refactx.sparql.syntax import check_query, read_query, with_limit
 
 if TYPE_CHECKING:
     import httpx2

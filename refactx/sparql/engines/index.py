@@ -23,8 +23,12 @@ from refactx.query import Result as Answer
 from refactx.query.evaluate import denote
 from refactx.query.facts import TreeFacts
 from refactx.query.language import FactSet
-from refactx.query.pgmr.uris import PREFIXES
 from refactx.query.sets import Limits
+from refactx.query.sparql import tree
+from refactx.query.sparql.parser import Parsed, ParseError, parse
+from refactx.query.sparql.patterns import read_patterns
+from refactx.query.sparql.prologue import PREFIXES
+from refactx.query.sparql.tokens import tokens_of
 from refactx.query.sparql.writer import leaves_values_backwards
 from refactx.query.values import parse_quantity, parse_time
 from refactx.sparql.engines.engine import (
@@ -41,10 +45,7 @@ from refactx.sparql.engines.engine import (
 from refactx.sparql.store import StoreError, open_store
 from refactx.sparql.store.building import triples_of
 from refactx.sparql.store.triples import OWN, entity, is_compared, name_of_own, not_compared, own
-from refactx.sparql.syntax.check import Checked, check_alone, check_query, read_query
-from refactx.sparql.syntax.reader import shape_of
-from refactx.sparql.syntax.shape import Group, Shape, ShapeError
-from refactx.sparql.syntax.tokens import Token, text_of, tokens_of
+from refactx.sparql.syntax import Checked, check_alone, check_query, read_query
 
 _WHAT = {
     "optional": "OPTIONAL", "minus": "MINUS", "union": "UNION", "bind": "BIND", "values": "VALUES", "graph": "GRAPH",
@@ -60,17 +61,17 @@ def reason_against(query: str, checked: Checked, facts: FactSet) -> str:
 def _reason(query: str, checked: Checked, facts: FactSet) -> str:
     tokens = tokens_of(query)
     try:
-        shape = shape_of(tokens)
-    except ShapeError:
+        parsed = parse(tokens)
+    except ParseError:
         return "this query is none"
-    if parts := list(dict.fromkeys(_parts(shape, tokens))):
+    if parts := list(dict.fromkeys(_parts(parsed.query))):
         return f"this query has {', '.join(parts)}"
     if not checked.is_ask and len(checked.variables) != 1:
         return f"this query asks for {len(checked.variables)} variables, a walk for one"
     own = [token.text for token in tokens if token.kind == "iri" and token.text.startswith(f"<{OWN}")]
     if own:
         return f"{name_of_own(own[0][1:-1])!r} has no id, by which walks are read"
-    if unknown := _unknown(shape, tokens, facts):
+    if unknown := _unknown(parsed, facts):
         return f"{', '.join(unknown)} {'has' if len(unknown) == 1 else 'have'} no name in the index"
     walk = from_sparql(query, facts)
     if walk is not None:
@@ -80,8 +81,6 @@ def _reason(query: str, checked: Checked, facts: FactSet) -> str:
 
 def _difference(query: str, walk: Query, facts: FactSet) -> str:
     """Return how the rows of a query may be other ones than those of its walk."""
-    from refactx.query.sparql.reader import read_patterns
-
     patterns = read_patterns(query)
     if patterns is not None and any(condition.is_text for condition in patterns.conditions):
         return "this query compares text, which walks do in any case of letters"
@@ -94,35 +93,26 @@ def _difference(query: str, walk: Query, facts: FactSet) -> str:
     return "a property of this query has an inverse property (P1696), whose facts a walk has too"
 
 
-def _parts(shape: Shape, tokens: list[Token]) -> Iterator[str]:
-    if shape.where is not None:
-        yield from _kinds(shape.where)
-    for triple in shape.triples:
-        if text_of(tokens, triple.path)[:1] in ("?", "$"):
-            yield "a variable in place of a property"
-    words = [tokens[at].upper for at in range(*shape.modifiers)]
-    yield from (word for word in ("HAVING", "OFFSET", "VALUES") if word in words)
+def _parts(query: tree.Query) -> Iterator[str]:
+    if query.where is not None:
+        yield from _kinds(query.where)
+    if any(isinstance(one.path, tree.Term) and one.path.kind == "variable" for one in tree.triples_of(query)):
+        yield "a variable in place of a property"
+    clauses = {"HAVING": query.having, "OFFSET": query.offset, "VALUES": query.values}
+    yield from (word for word, clause in clauses.items() if clause)
 
 
-def _kinds(group: Group) -> Iterator[str]:
+def _kinds(group: tree.Group) -> Iterator[str]:
     for element in group.elements:
         if element.kind in _WHAT:
             yield _WHAT[element.kind]
-        for inner in element.groups:
+        for inner in tree.groups_of(element):
             yield from _kinds(inner)
 
 
-def _unknown(shape: Shape, tokens: list[Token], facts: FactSet) -> list[str]:
+def _unknown(parsed: Parsed, facts: FactSet) -> list[str]:
     """Return the ids of a query that the index does not name."""
-    ids = dict[str, str]()
-    for token in tokens[shape.prologue[1] :]:
-        prefix, _, local = token.text.partition(":")
-        for known in ("wd", "wdt"):
-            iri = PREFIXES[known]
-            if token.kind == "name" and prefix == known:
-                ids.setdefault(local, token.text)
-            elif token.kind == "iri" and token.text.startswith(f"<{iri}"):
-                ids.setdefault(token.text[1 + len(iri) : -1], token.text)
+    ids = {uri.name: uri.text for uri in parsed.prologue.uris() if uri.namespace in (PREFIXES["wd"], PREFIXES["wdt"])}
     named = facts.names(list(ids))
     return [text for id_, text in ids.items() if id_ not in named]
 
@@ -138,8 +128,6 @@ def _has_distinct_rows(query: str, walk: Query) -> bool:
     """Return whether no row of a query is there twice, as no member of its walk is."""
     if walk.head != "list":
         return True
-    from refactx.query.sparql.reader import read_patterns
-
     patterns = read_patterns(query)
     return patterns is not None and (patterns.distinct or patterns.has_one_row_each())
 
@@ -181,7 +169,7 @@ class TreeEngine:
     def run(self, query: str, *, limit: int | None = None, seconds: float | None = None) -> Result:
         """Run a SELECT or ASK, as `refactx.sparql.engines.SparqlEngine` says. One that is no walk is refused.
 
-        Raises InputError if rdflib is not installed, and as `Index.children` does.
+        Raises as `Index.children` does.
         """
         query, begun = read_query(query), time.monotonic()
         check_alone(query)

@@ -5,7 +5,7 @@
 * `MemoryResolver` finds the ids of a query's mentions, or refuses it, with what is known of facts (`FactFeasibility`).
 * `best_threshold` finds how similar names have to be (`Thresholds`); `MemoryWithout` is without some of them.
 
-Names are imported when they are first used: some need psycopg, and `patterns_of` and `MemoryResolver` need rdflib.
+Names are imported when they are first used: some need psycopg.
 """
 
 from typing import TYPE_CHECKING

@@ -11,15 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
-from typing import Any, Protocol
-
-from rdflib import URIRef
-from rdflib.paths import InvPath, MulPath, SequencePath
+from typing import Protocol
 
 from refactx.index.index import Index
 from refactx.query.facts import TreeFacts
-from refactx.query.pgmr import Mention, PgmrQuery, Refusal, with_declarations
-from refactx.query.sparql.tree import name_of, parse_sparql
+from refactx.query.pgmr import Mention, PgmrQuery, Refusal
+from refactx.query.sparql.parser import read_sparql
+from refactx.query.sparql.prologue import split_uri
+from refactx.query.sparql.tree import Block, Group, Nested, Path, Query, Term
 from refactx.sparql.memory.entry import (
     Choice,
     Entry,
@@ -39,8 +38,7 @@ _OF_SUBJECT = (f"{_PROPERTY}direct/", _PROPERTY)
 """Namespaces of properties whose subject is the entity: that of claims, and that which leads to statements."""
 _OF_OBJECT = (f"{_PROPERTY}direct/", f"{_PROPERTY}statement/")
 """Namespaces of properties whose object is the value: that of claims, and that of statements."""
-_OPTIONAL = ("OptionalGraphPattern", "MinusGraphPattern", "ServiceGraphPattern", "Filter")
-_INNER = ("part", "graph", "where")
+_NEEDED = ("group", "graph", "lateral")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,47 +62,36 @@ def patterns_of(query: PgmrQuery) -> tuple[Pattern, ...]:
 
         patterns_of(read_pgmr("SELECT ?x { ?x wdt:relation1 entity1 } ..."))  # (Pattern("entity1", "relation1", True),)
     """
-    found = dict.fromkeys(_patterns(parse_sparql(with_declarations(query.sparql))))
+    where = read_sparql(query.sparql).query.where
+    found = dict.fromkeys(() if where is None else _patterns(where))
     return tuple(one for one in found if {one.entity, one.relation} <= query.mentions.keys())
 
 
-def _patterns(node: Any) -> Iterator[Pattern]:
-    if isinstance(node, list):
-        for part in node:
-            yield from _patterns(part)
-        return
-    name = name_of(node)
-    if name == "TriplesBlock":
-        for block in node.triples:
-            for subject, predicate, value in zip(block[::3], block[1::3], block[2::3], strict=True):
-                yield from _of_path(subject, predicate, value)
-    elif (
-        name is not None and name not in _OPTIONAL and not (name == "GroupOrUnionGraphPattern" and len(node.graph) > 1)
-    ):
-        for part in _INNER:
-            if node.get(part) is not None:
-                yield from _patterns(node.get(part))
+def _patterns(group: Group) -> Iterator[Pattern]:
+    for element in group.elements:
+        if isinstance(element, Block):
+            for triple in element.triples:
+                yield from _of_path(triple.subject, triple.path, triple.object)
+        elif isinstance(element, Query) and element.where is not None:
+            yield from _patterns(element.where)
+        elif isinstance(element, Nested) and element.kind in _NEEDED:
+            yield from _patterns(element.groups[0])
 
 
-def _of_path(subject: Any, path: Any, value: Any) -> Iterator[Pattern]:
-    if isinstance(path, URIRef):
-        relation, namespace = _split(path)
+def _of_path(subject: Term | None, path: Path | Term, value: Term | None) -> Iterator[Pattern]:
+    if isinstance(path, Term):
+        namespace, relation = split_uri(path.value)
         for entity, inverse, spaces in ((subject, False, _OF_SUBJECT), (value, True, _OF_OBJECT)):
-            if isinstance(entity, URIRef) and namespace in spaces:
-                yield Pattern(_split(entity)[0], relation, inverse)
-    elif isinstance(path, InvPath):
-        yield from _of_path(value, path.arg, subject)
-    elif isinstance(path, MulPath) and path.mod == "+":
-        yield from _of_path(subject, path.path, value)
-    elif isinstance(path, SequencePath):
+            if entity is not None and entity.kind == "iri" and path.kind == "iri" and namespace in spaces:
+                yield Pattern(split_uri(entity.value)[1], relation, inverse)
+    elif path.sign == "^":
+        yield from _of_path(value, path.parts[0], subject)
+    elif path.sign == "+":
+        yield from _of_path(subject, path.parts[0], value)
+    elif path.sign == "/":
         # A step that may be left out says nothing of the ends, nor do those after it.
-        yield from _of_path(subject, path.args[0], None)
-        yield from _of_path(None, path.args[-1], value)
-
-
-def _split(uri: URIRef) -> tuple[str, str]:
-    namespace, _, name = str(uri).rpartition("/")
-    return name, f"{namespace}/"
+        yield from _of_path(subject, path.parts[0], None)
+        yield from _of_path(None, path.parts[-1], value)
 
 
 Reading = tuple[str, bool]

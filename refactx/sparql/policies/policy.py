@@ -20,15 +20,14 @@ from refactx.fact import LinkedFact, clean_part
 from refactx.paths import read_toml
 from refactx.query.language import QueryError
 from refactx.query.pgmr import Mention, to_pgmr
-from refactx.query.pgmr.inline import tokens_of as inline_tokens
 from refactx.query.pgmr.mentions import kind_of
-from refactx.query.pgmr.prologue import Prologue
-from refactx.query.pgmr.uris import ID
-from refactx.query.sparql.tokens import joined
+from refactx.query.sparql.prologue import ID, Prologue
+from refactx.query.sparql.tokens import joined, tokens_of
+from refactx.query.sparql.tokens import tokens_of as inline_tokens
 from refactx.sparql.engines.engine import QueryRefusedError, SparqlSyntaxError
 from refactx.sparql.ids import ids_of
 from refactx.sparql.memory.entry import Choice, Entry, entry_of
-from refactx.sparql.syntax import check_query, tokens_of
+from refactx.sparql.syntax import check_query
 
 PolicyName = Literal["strict", "harvest", "open", "direct", "rag"]
 POLICIES: tuple[PolicyName, ...] = get_args(PolicyName)
@@ -130,13 +129,13 @@ class SparqlExample:
         return {id_: named[id_] for id_ in ids if id_ in named}
 
     def text(self, form: Form) -> str:
-        """Return the query as the model is to write it. Raises InputError if rdflib is needed and not installed."""
+        """Return the query as the model is to write it."""
         if form in _AS_PGMR:
             return to_pgmr(self.sparql, self)
         if form != "names":
             return self.sparql
         prologue, named = Prologue(inline_tokens(self.sparql)), {one.id: one.text for one in self.names}
-        texts = {term.start: f"<{named[term.id]}>" for term in prologue.terms() if term.id is not None}
+        texts = {term.start: f"<{named[term.id]}>" for term in prologue.uris() if term.id is not None}
         return "SPARQL: " + joined(prologue.tokens, texts)
 
 
@@ -152,7 +151,7 @@ class SparqlPrompt:
     def messages(self, form: Form, question: str, given: Sequence[Entry] = ()) -> list[Message]:
         """Return the conversation up to a question. `given`: entities and properties that are given to the model.
 
-        Raises InputError for a question without visible text, and if rdflib is needed and not installed.
+        Raises InputError for a question without visible text.
 
         >>> load_sparql_prompt().messages("direct", "Who?")[-2:]  # doctest: +ELLIPSIS
         [{'role': 'assistant', 'content': 'SELECT ...'}, {'role': 'user', 'content': 'Who?'}]

@@ -6,12 +6,11 @@ Nothing keeps it from making ids up: those that the index does not have are repo
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 from refactx.ask.chat import ChatServer, Message, ServerRole
 from refactx.fact import Link, LinkedFact
 from refactx.index import Index
-from refactx.lazy import require
 from refactx.query import AnsweredQuery, QueryError, to_sparql, write_line
 from refactx.query.facts import TreeFacts
 from refactx.query.language import FactSet
@@ -19,7 +18,9 @@ from refactx.query.pgmr import IndexNames, Mention, read_pgmr
 from refactx.query.pgmr import Names as PgmrNames
 from refactx.query.pgmr.index_names import split_name
 from refactx.query.pgmr.mentions import kind_of
-from refactx.query.pgmr.uris import ID, NAMESPACES, split_uri
+from refactx.query.sparql.parser import read_sparql
+from refactx.query.sparql.prologue import ID, NAMESPACES, split_uri
+from refactx.query.sparql.tree import Query, Term, nodes
 from refactx.selection.queries import Candidate
 from refactx.sparql.engines.engine import QueryRefusedError, SparqlSyntaxError
 from refactx.sparql.ids import ids_of
@@ -137,33 +138,23 @@ def ids_within(sparql: str) -> set[str]:
 
     Raises QueryError if the query is not SPARQL.
     """
-    from refactx.query.pgmr.syntax import shape_of
-
-    return {id_ for id_ in _ids(shape_of(sparql)) if ID.fullmatch(id_)}
+    return {id_ for id_ in _ids(read_sparql(sparql).query) if ID.fullmatch(id_)}
 
 
-def _ids(node: Any) -> Iterator[str]:
-    match node:
-        case ("uri", str(uri)):
-            namespace, name = split_uri(uri)
+def _ids(query: Query) -> Iterator[str]:
+    for node in nodes(query):
+        if isinstance(node, Term) and node.kind == "iri":
+            namespace, name = split_uri(node.value)
             if namespace in NAMESPACES:
                 yield name
-        case ("literal", str(text), *_):
-            if "/" in text:
-                yield text.rpartition("/")[2]
-        case tuple():
-            for part in node:
-                yield from _ids(part)
+        elif isinstance(node, Term) and node.kind == "literal" and "/" in node.value:
+            yield node.value.rpartition("/")[2]
 
 
 class OpenPolicy:
-    """A `Policy`: PGMR text of any model, whose names a resolver finds.
-
-    Raises InputError if rdflib is not installed.
-    """
+    """A `Policy`: PGMR text of any model, whose names a resolver finds."""
 
     def __init__(self, model: TextModel, prompt: SparqlPrompt, resolver: MemoryResolver) -> None:
-        require("rdflib", "sparql")
         self._model, self._prompt, self._resolver = model, prompt, resolver
 
     def write(self, question: str) -> Written:
@@ -180,7 +171,7 @@ class HarvestPolicy:
     """A `Policy`: PGMR text of a model that is given the names of facts, and a query of these names alone.
 
     `ask`: returns the facts that answer a question, as `refactx.Asker.ask` has them in `links`; `names`: those of the
-    index; `feasible`: what is known of its facts. Raises InputError if rdflib is not installed.
+    index; `feasible`: what is known of its facts.
     """
 
     def __init__(
@@ -191,7 +182,6 @@ class HarvestPolicy:
         names: PgmrNames,
         feasible: Feasible | None = None,
     ) -> None:
-        require("rdflib", "sparql")
         self._ask, self._model, self._prompt, self._names = ask, model, prompt, names
         self._feasible = feasible
 

@@ -5,9 +5,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyoxigraph import NamedNode, Quad, QuerySolutions, Store
 
-from refactx.nl2sparql.parsed import Call, ParsedQuery, iri_of, parse, text_of_literal
-from refactx.nl2sparql.parsed.query import parts, variables
-from refactx.nl2sparql.parsed.terms import literal, parts_of_literal
+from refactx.nl2sparql.parsed import (
+    Call,
+    ParsedQuery,
+    iri_of,
+    literal,
+    parse,
+    parts,
+    parts_of_literal,
+    text_of_literal,
+    variables,
+)
 from refactx.sparql.engines import QueryRefusedError, SparqlSyntaxError
 
 NODES, PROPERTIES = [f"n:{n}" for n in range(4)], [f"p:{n}" for n in range(3)]
@@ -119,6 +127,7 @@ def test_names_have_their_prefix_and_bases_are_resolved() -> None:
         ("ex", "http://e.org/d"),
     )
     assert "http://b.org/c" in query.iris
+    assert parse("ASK { ?x <p:1> 5 , '6'^^xsd:int }").iris == ("p:1", "http://www.w3.org/2001/XMLSchema#int")
     assert query.prefixes == {"ex": "http://e.org/"}
     assert query.data[0].rows == (("<http://e.org/d>",), (None,))
 

@@ -11,8 +11,8 @@ from support.nl2sparql.word_encoder import WordEncoder
 
 from bench.packs.figures import gold_of, pattern_scores
 from refactx.nl2sparql.pack import Pack, Pattern, built_in_packs, load_pack
-from refactx.nl2sparql.patterns import PatternDetector, detect, quoted_terms, without_quoted
-from refactx.nl2sparql.patterns.wording import compile_words
+from refactx.nl2sparql.patterns import PatternDetector, detect
+from refactx.nl2sparql.wording import compile_words, quoted_terms, without_quoted
 
 
 def pack_of(*patterns: Pattern, threshold: float = 0.35) -> Pack:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from refactx.query.language import QueryError
 from refactx.query.pgmr import Mention, read_pgmr
-from refactx.query.pgmr.mapping import clean_mention, read_mapping, write_mapping
+from refactx.query.pgmr.mentions import clean_mention, read_mapping, write_mapping
 
 WORDS = st.lists(
     st.one_of(
@@ -65,7 +65,7 @@ def test_a_name_that_could_not_be_read_is_refused(label: str, complaint: str) ->
         (f"ASK {{ wd:entity1 wdt:P31 ?x }} {ENT}", "wdt:P31 is an id, for which PGMR has a placeholder"),
         (f"ASK {{ wd:entity1 wdt:p31 ?x }} {ENT}", "wdt:p31 is an id"),
         (f"ASK {{ wd:entity1 foo:bar ?x }} {ENT}", "the prefix foo: is not known: declare it with PREFIX"),
-        (f"ASK {{\n wd:entity1 wdt:relation1 }} {ENT} {REL}", "line 2, column 2, at 'wd:entity1 wdt:relation1 }'"),
+        (f"ASK {{\n wd:entity1 wdt:relation1 }} {ENT} {REL}", "line 2, column 27, at '}'"),
         ("ASK { wd:starturi Ann enduri wdt:starturi child ?x }", "starturi has no partner"),
         ("ASK { wd:starturi Ann enduri wdt:relation1 ?x }", "the text has both starturi and relation1"),
         ("ASK { wd:starturi Ann enduri ?p ?x } entity1 = [ENT] A [/ENT]", "both starturi and a mapping block"),

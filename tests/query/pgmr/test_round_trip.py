@@ -9,8 +9,9 @@ from support.query.pgmr import MadeNames, Pieces, ids_of, placeholders_of, queri
 
 from refactx.query.language import QueryError
 from refactx.query.pgmr import Style, from_pgmr, read_pgmr, to_pgmr
-from refactx.query.pgmr.syntax import shape_of
-from refactx.query.sparql.tokens import Lexer
+from refactx.query.sparql.parser import read_sparql
+from refactx.query.sparql.tokens import tokens_of
+from refactx.query.sparql.tree import Query
 
 NAMES = MadeNames()
 BLOCKS = [Style(lower=lower, one_line=one, prefixes=kept) for lower, one, kept in product([False, True], repeat=3)]
@@ -18,9 +19,13 @@ PUT = ["", "entity1", "relation9", " = [ENT] ", "[/REL]", "starturi A enduri", "
 INLINE = [Style(dialect="inline", lower=lower, one_line=one) for lower, one in product([False, True], repeat=2)]
 
 
+def tree_of(sparql: str) -> Query:
+    return read_sparql(sparql).query
+
+
 def words(sparql: str) -> list[str]:
     """The tokens of a query without white space, in lower case, and with line ends in strings escaped."""
-    tokens = [token.text for token in Lexer().tokens(sparql) if not token.is_space]
+    tokens = [token.text for token in tokens_of(sparql) if not token.is_space]
     return [text.replace("\r", "\\r").replace("\n", "\\n").lower() for text in tokens]
 
 
@@ -40,7 +45,7 @@ def test_a_query_in_any_style_becomes_the_same_query_again(pieces: Pieces, style
     sparql = written(pieces)
     text = to_pgmr(sparql, NAMES, style)
     again = from_pgmr(text, NAMES)
-    assert shape_of(again) == shape_of(sparql)
+    assert tree_of(again) == tree_of(sparql)
     if style.prefixes:
         assert words(again) == words(sparql)
     if style.one_line:
@@ -54,7 +59,7 @@ def test_a_query_in_the_inline_dialect_becomes_the_same_query_again(pieces: Piec
     sparql = written(pieces)
     text = to_pgmr(sparql, NAMES, style)
     again = from_pgmr(text, NAMES)
-    assert shape_of(again) == shape_of(sparql)
+    assert tree_of(again) == tree_of(sparql)
     assert words(again) == words(sparql)
     assert all(mention.description is None for mention in read_pgmr(text).mentions.values())
 

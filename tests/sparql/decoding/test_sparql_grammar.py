@@ -14,7 +14,7 @@ from support.sparql.drawn_queries import check_names, is_written, line_of, sparq
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Dead, Free, InQuery
 from refactx.errors import ModelError
-from refactx.sparql.decoding.closing import closed
+from refactx.sparql.decoding.generation import closed
 from refactx.sparql.syntax import check_query
 from refactx.tokenizer import FactTokenizer
 

@@ -15,7 +15,7 @@ from support.sparql.small_graph import EVERY, FIXED, Queries, ingest_graph
 
 from refactx.index.open import database
 from refactx.postgres.writing import drop
-from refactx.query.pgmr.uris import PREFIXES
+from refactx.query.sparql.prologue import PREFIXES
 from refactx.sparql.engines import (
     EndpointEngine,
     EngineTimeoutError,

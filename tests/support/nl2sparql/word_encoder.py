@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from refactx.nl2sparql.patterns.wording import fold
+from refactx.nl2sparql.wording import fold
 
 
 class WordEncoder:

@@ -146,11 +146,11 @@ class _Writing:
             case "label":
                 self._put('SERVICE wikibase:label { bd:serviceParam wikibase:language "en,mul" . }')
             case "service":
-                self._put("SERVICE <http://a.b/Q5> {")  # rdflib does not read one within another
+                self._put("SERVICE <http://a.b/Q5> {")
                 self._triples()
                 self._put("}")
             case "group" if depth < 2:
-                self._put(self._one_of("OPTIONAL", "MINUS", "FILTER NOT EXISTS", "GRAPH ?g"))
+                self._put(self._one_of("OPTIONAL", "MINUS", "FILTER NOT EXISTS", "GRAPH ?g", "SERVICE SILENT ?g"))
                 self._group(depth + 1)
             case "union" if depth < 2:
                 self._group(depth + 1)

@@ -7,8 +7,11 @@ from typing import Any
 
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Dead, Free, State
+from refactx.query.sparql.parser import parse
+from refactx.query.sparql.tokens import tokens_of
+from refactx.query.sparql.tree import triples_of
 from refactx.sparql.decoding import SparqlGrammar
-from refactx.sparql.syntax import check_query, shape_of, tokens_of
+from refactx.sparql.syntax import check_query
 
 LONGEST = 2000
 """No query that is drawn has more tokens."""
@@ -86,13 +89,12 @@ def check_names(line: str, facts: frozenset[tuple[str, str, str]]) -> None:
     """
     check_query(line)
     tokens = tokens_of(line)
-    shape = shape_of(tokens)
-    paths = {at for triple in shape.triples for at in range(*triple.path)}
+    triples = list(triples_of(parse(tokens).query))
+    paths = {at for triple in triples for at in range(*triple.path.span)}
     for at, token in enumerate(tokens):
         if token.kind == "label":
             assert token.label in {fact[1 if at in paths else 0] for fact in facts}, (token.label, line)
-    for triple in shape.triples:
-        assert triple.subject is not None
-        subject, first = tokens[triple.subject[0]], tokens[triple.path[0]]
+    for triple in triples:
+        subject, first = tokens[triple.subject.span[0]], tokens[triple.path.span[0]]
         if subject.kind == first.kind == "label":
             assert (subject.label, first.label) in {(s, p) for s, p, _ in facts}, line

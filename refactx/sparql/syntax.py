@@ -1,21 +1,21 @@
-"""The check that a text is a SPARQL query, before it is run, and what is wrong with it.
+"""The check that a text is a SPARQL query, before it is run, what is wrong with it, and a limit on its rows.
 
 pyoxigraph's parser decides. Where it refuses, its words are for those who know its grammar, so the place and the reason
-come from the tokens (a prefix that is not declared, a bracket that is not closed) and from rdflib's parser.
+come from the tokens (a prefix that is not declared, a bracket that is not closed) and from the grammar of this project.
 """
 
 import re
 import unicodedata
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import pairwise
 
 from pyoxigraph import QueryBoolean, QuerySolutions, Store
 
-from refactx.query.language import QueryError
-from refactx.query.pgmr.uris import PREFIXES
-from refactx.query.sparql.tokens import plain_query
+from refactx.query.sparql.parser import ParseError, parse
+from refactx.query.sparql.prologue import PREFIXES
+from refactx.query.sparql.tokens import Token, line_and_column, plain_query, tokens_of
+from refactx.query.sparql.tree import RDF, triples_of
 from refactx.sparql.engines.engine import (
     EngineTimeoutError,
     QueryRefusedError,
@@ -23,15 +23,12 @@ from refactx.sparql.engines.engine import (
     UnknownFunctionError,
     within,
 )
-from refactx.sparql.syntax.reader import FORMS, ShapeReader
-from refactx.sparql.syntax.shape import ShapeError
-from refactx.sparql.syntax.tokens import Token, line_and_column, tokens_of
 
 EXAMPLE = "SELECT ?x { wd:Q1588 wdt:P1449 ?x }"
+FORMS = ("SELECT", "ASK", "CONSTRUCT", "DESCRIBE")
 UPDATES = ("INSERT", "DELETE", "LOAD", "CLEAR", "DROP", "CREATE", "ADD", "MOVE", "COPY", "WITH")
 _BASE = "http://label.invalid/"
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
-_PLACE = re.compile(r"line (\d+), column (\d+)")
 _SHOWN = 40
 _DEEPEST = 200
 """More open brackets within each other end the process: pyoxigraph's parser recurses, and the stack has an end."""
@@ -40,6 +37,7 @@ LONGEST, MOST_PATTERNS, MOST_SIGNS = 100_000, 100, 1_000
 one subject, 19 s for 150; 5 s for 1,000 parts joined by OPTIONAL, UNION or ||. With 3,000, the stack ends."""
 _PLAIN = ("space", "other")
 _UNCOUNTED = frozenset({"(", ")", ","})
+_TERMS = frozenset({"iri", "label", "name", "variable", "blank", "string", "number"})
 _LABEL_SERVICE = ("wikibase:label", "<http://wikiba.se/ontology#label>")
 _HINTS = ("hint:", "<http://www.bigdata.com/queryHints#")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
@@ -86,15 +84,25 @@ def _check_size(tokens: list[Token]) -> None:
             f"the query has {signs:,} keywords and signs: write it with at most {MOST_SIGNS:,}, and many values with VALUES "
             "or IN"
         )
-    reader = ShapeReader(tokens)
-    with suppress(ShapeError):
-        reader.read()
-    patterns = len(reader.shape.triples) + reader.shape.listed + sum(token.text == "/" for token in tokens)
+    terms = sum(token.kind in _TERMS for token in tokens)
+    patterns = 0 if terms <= MOST_PATTERNS else _patterns(tokens)
     if patterns > MOST_PATTERNS:
         raise QueryRefusedError(
             f"the query has {patterns} triple patterns and steps of paths: write it with at most {MOST_PATTERNS}, in several "
             "queries, or with + or * in place of many steps"
         )
+
+
+def _patterns(tokens: Sequence[Token]) -> int:
+    """Return how many triple patterns and steps of paths a query has; at least, if it is not of the grammar."""
+    steps = sum(token.text == "/" for token in tokens)
+    try:
+        triples = triples_of(parse(tokens).query)
+    except ParseError:
+        return steps + sum(token.kind == "other" and token.text in (".", ";") for token in tokens)
+    return steps + sum(
+        not (triple.is_listed and getattr(triple.path, "value", "") == f"{RDF}rest") for triple in triples
+    )
 
 
 def check_query(text: str, seconds: float | None = None) -> Checked:
@@ -168,7 +176,7 @@ def fault(text: str, tokens: list[Token], found: str) -> SparqlSyntaxError | Que
     )
     if any(token.upper in FORMS for token in tokens) and (position := next(odd, None)) is not None:
         return _odd_character(text, position)
-    for position, reason in (_undeclared(tokens), _bracket(text, tokens), _by_rdflib(text, tokens)):
+    for position, reason in (_undeclared(tokens), _bracket(text, tokens), _by_grammar(text, tokens)):
         if reason:
             return _error(text, position, reason)
     line, _, column = found.removeprefix("error at ").partition(": ")[0].partition(":")
@@ -190,19 +198,23 @@ def _odd_character(text: str, position: int) -> SparqlSyntaxError:
     return SparqlSyntaxError(f"this is not SPARQL: line {line}, column {column} has {what}: {repair}")
 
 
-def _masked(tokens: list[Token]) -> str:
-    """Return a query with an IRI of the same length for each label, so that positions stay."""
-    return "".join(map(_mask, tokens))
-
-
-def _mask(token: Token) -> str:
-    return f"<{'_' * len(token.label)}>" if token.kind == "label" else token.text
-
-
 def _harmless(tokens: list[Token]) -> str:
-    """Return a masked query that asks no other server: pyoxigraph may run what it has parsed."""
-    texts = {"SERVICE": "GRAPH  ", "SILENT": "      "} if any(token.upper == "SERVICE" for token in tokens) else {}
-    return "".join(texts.get(token.upper, text) for token, text in zip(tokens, map(_mask, tokens), strict=True))
+    """Return a query that asks no other server, since pyoxigraph may run what it has parsed, with an IRI for each label.
+
+    All have the same length as before, so that positions stay.
+    """
+    texts, after_service = list[str](), False
+    for token in tokens:
+        text = token.text
+        if token.kind == "label":
+            text = f"<{'_' * len(token.label)}>"
+        elif token.upper == "SERVICE":
+            text = "GRAPH  "
+        elif after_service and token.upper == "SILENT":
+            text = "      "
+        texts.append(text)
+        after_service = token.upper == "SERVICE" or (after_service and token.is_space)
+    return "".join(texts)
 
 
 def _form(tokens: list[Token]) -> str:
@@ -242,18 +254,12 @@ def _bracket(text: str, tokens: list[Token]) -> tuple[int, str]:
     return 0, ""
 
 
-def _by_rdflib(text: str, tokens: list[Token]) -> tuple[int, str]:
-    """Return where and why rdflib's parser refuses a query: it names the beginning of the part that does not fit."""
-    if find_spec("rdflib") is None:
-        return 0, ""
-    from refactx.query.sparql.parser import parse_text
-
+def _by_grammar(text: str, tokens: list[Token]) -> tuple[int, str]:
+    """Return the place of the first token that does not fit, and what is expected."""
     try:
-        parse_text(_masked(tokens))
-    except QueryError as error:
-        if (place := _PLACE.search(str(error))) is not None:
-            before = "".join(text.splitlines(keepends=True)[: int(place[1]) - 1])
-            return len(before) + int(place[2]) - 1, f"expected as in {EXAMPLE}"
+        parse(tokens)
+    except ParseError as error:
+        return tokens[error.at].start if error.at < len(tokens) else len(text), f"expected as in {EXAMPLE}"
     return 0, ""
 
 
@@ -262,3 +268,26 @@ def _error(text: str, position: int, reason: str) -> SparqlSyntaxError:
     rest = " ".join(text[position:].split())
     found = "the end" if not rest else repr(rest if len(rest) <= _SHOWN else f"{rest[:_SHOWN]}…")
     return SparqlSyntaxError(f"this is not SPARQL: line {line}, column {column}, at {found}: {reason}")
+
+
+def with_limit(query: str, limit: int) -> str:
+    """Return a SELECT with a limit on its rows, unless it has a smaller one.
+
+    >>> with_limit("SELECT ?x { ?x ?y ?z } ORDER BY ?x VALUES ?x { 1 }", 5)
+    'SELECT ?x { ?x ?y ?z } ORDER BY ?x LIMIT 5 VALUES ?x { 1 }'
+    >>> with_limit("SELECT ?x { ?x ?y ?z } LIMIT 9", 5), with_limit("SELECT ?x { ?x ?y ?z } LIMIT 2", 5)
+    ('SELECT ?x { ?x ?y ?z } LIMIT 5', 'SELECT ?x { ?x ?y ?z } LIMIT 2')
+    """
+    tokens = tokens_of(query)
+    try:
+        parsed = parse(tokens).query
+    except ParseError:  # syntax beyond SPARQL 1.1
+        return query
+    if parsed.limit is not None:
+        number = tokens[parsed.limit.span[0]]
+        lower = min(int(number.text), limit)
+        return query[: number.start] + str(lower) + query[number.start + len(number.text) :]
+    if parsed.values is None:
+        return f"{query.rstrip()}\nLIMIT {limit}"  # on a line of its own: the last one may end in a comment
+    before = tokens[parsed.values.span[0]].start
+    return f"{query[:before]}LIMIT {limit} {query[before:]}"

@@ -1,4 +1,4 @@
-"""The words of patterns as regular expressions over folded text: stems with `*`, phrases, and `...` for words between."""
+"""The words of questions: folded text, stems and phrases as expressions, and what stands in quotes."""
 
 import re
 import unicodedata
@@ -54,3 +54,26 @@ def _part(word: str) -> str:
             continue
         found += (r"\W+" if found else "") + re.escape(piece).replace(r"\*", r"\w*")
     return start + found
+
+
+_PAIRS = ("''", '""', "‘’", "“”", "«»", "„“", "``")
+_GLOSS = r"(?:\s*\([^()]*\))?"
+_QUOTED = re.compile("|".join(rf"(?<!\w){a}(?=\S)([^{a}{b}\n]+?){b}(?!\w){_GLOSS}" for a, b in map(tuple, _PAIRS)))
+
+
+def quoted_terms(question: str) -> tuple[str, ...]:
+    """Return what is in quotes.
+
+    >>> quoted_terms("Which nouns' definitions have 'casa' (house), or \\"l'oro\\"?")
+    ('casa', "l'oro")
+    """
+    return tuple(next(filter(None, match.groups())) for match in _QUOTED.finditer(question))
+
+
+def without_quoted(question: str) -> str:
+    """Return a question without what is in quotes, and without a translation in parentheses after it.
+
+    >>> without_quoted("Find hyponyms of 'animale' (animal) with their definitions")
+    'Find hyponyms of  with their definitions'
+    """
+    return _QUOTED.sub("", question)

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from refactx.nl2sparql.embeddings import embeddings_of
 from refactx.nl2sparql.pack import Pack, Pattern
-from refactx.nl2sparql.patterns.quotes import without_quoted
-from refactx.nl2sparql.patterns.wording import compile_words, fold
+from refactx.nl2sparql.wording import compile_words, fold, without_quoted
 from refactx.sparql.memory.entry import Encoder
 
 WORDS, PHRASES = 0.4, 0.6

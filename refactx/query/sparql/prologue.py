@@ -1,0 +1,197 @@
+"""The prefixes of a query, known and declared, and the URIs of Wikidata that its tokens are by them.
+
+A property has a namespace for each of its uses: `wdt:P39` is the direct claim, `p:P39` leads to a statement, `ps:P39`
+and `pq:P39` to its value and qualifiers. They are one relation, and only the id after the namespace is what has a name. All
+other URIs (`rdfs:label`, `xsd:date`, `wikibase:label`, statements, pages) are none of ids.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from urllib.parse import urljoin
+
+from refactx.query.sparql.tokens import Token, tokens_of
+
+OWN_PREFIXES = {
+    "wd": "http://www.wikidata.org/entity/",
+    "wdt": "http://www.wikidata.org/prop/direct/",
+    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
+    "schema": "http://schema.org/",
+    "skos": "http://www.w3.org/2004/02/skos/core#",
+    "xsd": "http://www.w3.org/2001/XMLSchema#",
+    "geo": "http://www.opengis.net/ont/geosparql#",
+}
+"""The prefixes of the queries that `to_sparql` writes."""
+_WIKIDATA = "http://www.wikidata.org/"
+ENTITY, DIRECT = f"{_WIKIDATA}entity/", f"{_WIKIDATA}prop/direct/"
+_OF_PROPERTIES = {
+    "wdt": "direct/", "wdtn": "direct-normalized/", "wdno": "novalue/",
+    "p": "", "ps": "statement/", "psv": "statement/value/", "psn": "statement/value-normalized/",
+    "pq": "qualifier/", "pqv": "qualifier/value/", "pqn": "qualifier/value-normalized/",
+    "pr": "reference/", "prv": "reference/value/", "prn": "reference/value-normalized/",
+}  # fmt: skip
+PREFIXES = {
+    **OWN_PREFIXES,
+    **{prefix: f"{_WIKIDATA}prop/{path}" for prefix, path in _OF_PROPERTIES.items()},
+    "wds": f"{ENTITY}statement/",
+    "wdv": f"{_WIKIDATA}value/",
+    "wdref": f"{_WIKIDATA}reference/",
+    "wikibase": "http://wikiba.se/ontology#",
+    "bd": "http://www.bigdata.com/rdf#",
+    "hint": "http://www.bigdata.com/queryHints#",
+    "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
+    "owl": "http://www.w3.org/2002/07/owl#",
+    "prov": "http://www.w3.org/ns/prov#",
+    "geof": "http://www.opengis.net/def/geosparql/function/",
+    "dct": "http://purl.org/dc/terms/",
+    "cc": "http://creativecommons.org/ns#",
+    "ontolex": "http://www.w3.org/ns/lemon/ontolex#",
+}
+"""The prefixes that queries need not declare: those that Wikidata's query service knows."""
+NAMESPACES = frozenset({ENTITY, *(f"{_WIKIDATA}prop/{path}" for path in _OF_PROPERTIES.values())})
+"""The namespaces of ids."""
+ID = re.compile(r"[QPL][1-9]\d*(?:-[FS][1-9]\d*)?", re.ASCII)
+_NO_TOKEN = Token("space", "", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Uri:
+    """A URI of a query, in a namespace of ids.
+
+    `start`: of its token; `name`: what follows the namespace; `before`, `after`: what the token has around that.
+    """
+
+    start: int
+    namespace: str
+    name: str
+    before: str
+    after: str
+
+    @property
+    def id(self) -> str | None:
+        """The id of an entity or property; None if it is something else."""
+        return self.name if ID.fullmatch(self.name) else None
+
+    @property
+    def text(self) -> str:
+        """The token."""
+        return f"{self.before}{self.name}{self.after}"
+
+    def is_misspelt(self) -> bool:
+        """Whether it is an id but for the case of its letters."""
+        return self.id is None and ID.fullmatch(self.name.upper()) is not None
+
+    def renamed(self, name: str) -> str:
+        """Return the token with another name after the namespace."""
+        return f"{self.before}{name}{self.after}"
+
+
+def split_uri(uri: str) -> tuple[str, str]:
+    """Return the namespace and the name of a URI of Wikidata.
+
+    >>> split_uri("http://www.wikidata.org/prop/statement/P39")
+    ('http://www.wikidata.org/prop/statement/', 'P39')
+    """
+    head, slash, name = uri.rpartition("/")
+    return head + slash, name
+
+
+class Prologue:
+    """The declarations with which a query begins, given its tokens.
+
+    `declared`: the namespaces of the declared prefixes; `prefixes`: also those of the known ones; `body`: the number of the
+    first token that is none of the declarations'.
+    """
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self.tokens, self._base, self.body = tokens, "", 0
+        self.declared = dict[str, str]()
+        self._spans = list[tuple[str, int, int]]()  # the prefix, its tokens, the white space after them included
+        at = self._after_space(0)
+        while (following := self._declaration(at)) > at:
+            at = self._after_space(following)
+        self.body = at
+        self.prefixes = PREFIXES | self.declared if self.declared else PREFIXES
+
+    def _declaration(self, at: int) -> int:
+        """Read a declaration at a token, and return the number of the token after it; `at` if there is none."""
+        word = self._token(at).upper
+        if word not in ("BASE", "PREFIX"):
+            return at
+        name = self._after_space(at + 1)
+        iri = name if word == "BASE" else self._after_space(name + 1)
+        if not self._token(iri).is_iri:
+            return at
+        namespace = self.absolute(self._token(iri).label)
+        if word == "BASE":
+            self._base = namespace
+        elif self._token(name).kind != "name" or self._token(name).text.find(":") != len(self._token(name).text) - 1:
+            return at
+        else:
+            self.declared[self._token(name).text[:-1]] = namespace
+            stop = iri + 1
+            while self._token(stop).kind == "space" and stop < len(self.tokens):
+                stop += 1
+            self._spans.append((self._token(name).text[:-1], at, stop))
+        return iri + 1
+
+    def _token(self, at: int) -> Token:
+        return self.tokens[at] if at < len(self.tokens) else _NO_TOKEN
+
+    def _after_space(self, at: int) -> int:
+        while at < len(self.tokens) and self.tokens[at].is_space:
+            at += 1
+        return at
+
+    def absolute(self, uri: str) -> str:
+        """Return a URI, which may be relative to the base of the query."""
+        try:
+            return urljoin(self._base, uri) if self._base else uri
+        except ValueError:  # such as `http://[`, which a parser takes
+            return uri
+
+    def uris(self) -> Iterator[Uri]:
+        """Yield the URIs after the declarations that are in a namespace of ids."""
+        for token in self.tokens[self.body :]:
+            if token.kind == "name":
+                prefix, _, name = token.text.partition(":")
+                if self.prefixes.get(prefix) in NAMESPACES:
+                    yield Uri(token.start, self.prefixes[prefix], name, f"{prefix}:", "")
+            elif token.is_iri:
+                namespace, name = split_uri(self.absolute(token.label))
+                if namespace in NAMESPACES and token.text.endswith(f"{name}>"):
+                    yield Uri(token.start, namespace, name, token.text[: -len(name) - 1], ">")
+
+    def qualified(self, namespace: str, name: str) -> str:
+        """Return a token for a URI: with a known prefix, unless the query declares that as another's."""
+        for prefix, known in PREFIXES.items():
+            if known == namespace and self.prefixes[prefix] == namespace:
+                return f"{prefix}:{name}"
+        return f"<{namespace}{name}>"
+
+    def without_known(self) -> list[Token]:
+        """Return the tokens without declarations of known prefixes as what they are known for."""
+        known = [range(start, stop) for prefix, start, stop in self._spans if self._is_known(prefix, start)]
+        return [token for at, token in enumerate(self.tokens) if not any(at in span for span in known)]
+
+    def _is_known(self, prefix: str, start: int) -> bool:
+        iri = next(token for token in self.tokens[start:] if token.is_iri)
+        return PREFIXES.get(prefix) == self.absolute(iri.label)
+
+
+def with_declarations(sparql: str) -> str:
+    r"""Return a query that declares all prefixes which it uses, so that any engine reads it.
+
+    >>> print(with_declarations("ASK {\n  wd:Q1 wdt:P2 ?x\n}"))
+    PREFIX wd: <http://www.wikidata.org/entity/>
+    PREFIX wdt: <http://www.wikidata.org/prop/direct/>
+    ASK {
+      wd:Q1 wdt:P2 ?x
+    }
+    """
+    tokens = tokens_of(sparql)
+    declared = Prologue(tokens).declared
+    used = dict.fromkeys(token.text.partition(":")[0] for token in tokens if token.kind == "name")
+    missing = [prefix for prefix in used if prefix in PREFIXES and prefix not in declared]
+    end = "\n" if "\n" in sparql else " "
+    return "".join(f"PREFIX {prefix}: <{PREFIXES[prefix]}>{end}" for prefix in missing) + sparql
