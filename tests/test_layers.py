@@ -66,6 +66,16 @@ LIBRARIES = {  # where a library may be imported; a prefix of a module's name
     "sentence_transformers": ("refactx.sparql.memory.opening",),
 }
 LINES_OF_A_MODULE = 700
+LINES_OF_A_FUNCTION = 60  # its signature and documentation aside
+ONE_IMPORTER = 200
+"""A module with fewer lines has two importers, or one in another folder, or a reason here."""
+REASONS = {
+    "refactx.eval.judge": "a model on a server, by its own client",
+    "refactx.eval.names": "names of entities for answers, read from an index",
+    "refactx.ingest.parsers.rdf": "pyoxigraph, which other formats do not need",
+    "refactx.postgres.embedded.watchdog": "a process of its own, which starts in milliseconds",
+    "refactx.selection.answer_lines": "a step of the channel that is read by itself",
+}
 LINES_OF_A_FACE = 48
 
 
@@ -199,6 +209,33 @@ def test_modules_are_short() -> None:
     files = [path for folder in ("refactx", "tests", "bench") for path in python_files(ROOT / folder)]
     found = {f"{name} is too long": [f"{n} lines"] for name, n in sized(files) if n > LINES_OF_A_MODULE}
     assert not found
+
+
+def test_functions_are_short() -> None:
+    found = {}
+    for module, path in modules().items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                first = node.body[1 if ast.get_docstring(node) is not None and len(node.body) > 1 else 0]
+                lines = (node.end_lineno or 0) - first.lineno + 1
+                if lines > LINES_OF_A_FUNCTION:
+                    found[f"{module}.{node.name} is too long"] = [f"{lines} lines"]
+    assert not found
+
+
+def test_a_small_module_has_two_importers() -> None:
+    importers = defaultdict(set)
+    for statement in imports():
+        if (to := target(statement.name)) and to != statement.module:
+            importers[to].add(statement.module)
+    lone = {
+        module
+        for module, by in importers.items()
+        if len(by) == 1 and modules()[module].name != "__init__.py"
+        if {one.rpartition(".")[0] for one in by} == {module.rpartition(".")[0]}
+        if len(modules()[module].read_text(encoding="utf-8").splitlines()) < ONE_IMPORTER
+    }
+    assert lone == set(REASONS)
 
 
 def test_the_way_of_a_question_is_short() -> None:
