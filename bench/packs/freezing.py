@@ -41,9 +41,9 @@ from refactx.nl2sparql.parsed import (
     is_literal,
     is_variable,
     parse,
+    parts,
+    parts_of_literal,
 )
-from refactx.nl2sparql.parsed.query import parts
-from refactx.nl2sparql.parsed.terms import parts_of_literal
 from refactx.nl2sparql.rule_checks import Place
 from refactx.sparql.engines import Rows, SparqlEngine, Term
 
