@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.command import run_refactx
 from support.ingest.tiny import ingest_tiny
-from support.server.running import Gate, Running, eventually, running
+from support.server.running import Running, running
 from support.servers import DatabaseServer, database
 
 import refactx
@@ -23,10 +22,6 @@ if TYPE_CHECKING:
 
 if not (find_spec("playwright") and find_spec("axe_playwright_python")):  # `make test-page` installs them
     collect_ignore_glob = ["test_*.py"]
-
-HEBREW = "ירושלים (עיר)"
-FACTS = ["<Ann> <p> <b>", "<Ann> <p> <c>", "<Ann> <q> <Bo>", "<Bo> <q of> <Ann>", f"<{HEBREW}> <שם> <אורשלים>"]
-FACTS += [f"<Bo> <p> <{n}>" for n in range(150)]
 
 
 @pytest.fixture(scope="session")
@@ -72,6 +67,8 @@ def sample_server(
 @pytest.fixture(scope="session")
 def tiny_index(database_server: DatabaseServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[refactx.Index]:
     """An index of `FACTS` without ids."""
+    from support.server.pages import FACTS
+
     file = tmp_path_factory.mktemp("facts") / "facts.txt"
     file.write_text("".join(f"{fact} .\n" for fact in FACTS), encoding="utf-8")
     with database(database_server, "tiny_page") as url:
@@ -85,15 +82,3 @@ def tiny_server(tiny_index: refactx.Index) -> Iterator[Running]:
     """A server of the tiny model over the index of `FACTS`."""
     with running(index=tiny_index, max_tokens=60) as server:
         yield server
-
-
-@contextmanager
-def gated(index: refactx.Index, **options: object) -> Iterator[tuple[Running, Gate]]:
-    """A server of the tiny model, which waits at the gate if that is closed."""
-    gate = Gate()
-    with running(gate.model, index=index, **{"max_tokens": 60, **options}) as server:
-        assert eventually(lambda: server.service.is_warm)
-        try:
-            yield server, gate
-        finally:
-            gate.open()

@@ -4,9 +4,8 @@ from urllib.parse import quote, urlsplit
 
 import httpx2
 import pytest
-from conftest import gated
 from playwright.sync_api import Page, expect
-from support.server.pages import Pages, answer_by_query, ask, assert_accessible, colour, replayed
+from support.server.pages import Pages, answer_by_query, ask, assert_accessible, colour, gated, replayed
 from support.server.running import Running, eventually
 
 import refactx

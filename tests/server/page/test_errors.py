@@ -4,9 +4,8 @@ from threading import Event
 
 import httpx2
 import pytest
-from conftest import gated
 from playwright.sync_api import expect
-from support.server.pages import Pages, ask, assert_accessible
+from support.server.pages import Pages, ask, assert_accessible, gated
 from support.server.running import Running, eventually, running, said
 
 import refactx

@@ -4,9 +4,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import pytest
-from conftest import HEBREW
 from playwright.sync_api import Page, expect
-from support.server.pages import Pages
+from support.server.pages import HEBREW, Pages
 from support.server.running import Running
 
 pytestmark = pytest.mark.slow

@@ -4,9 +4,8 @@ from urllib.parse import quote
 
 import httpx2
 import pytest
-from conftest import HEBREW
 from playwright.sync_api import Page, expect
-from support.server.pages import Pages, answer_by_query, ask, assert_accessible, colour
+from support.server.pages import HEBREW, Pages, answer_by_query, ask, assert_accessible, colour
 from support.server.running import Running
 
 pytestmark = pytest.mark.slow

@@ -16,10 +16,16 @@ pytest.importorskip("axe_playwright_python")
 import axe_playwright_python
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
+import refactx
+from support.server.running import Gate, Running, eventually, running
+
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 EXPECTED = ("Failed to load resource",)
 """Beginnings of what a browser itself says in its console about replies with an error."""
+HEBREW = "ירושלים (עיר)"
+FACTS = ["<Ann> <p> <b>", "<Ann> <p> <c>", "<Ann> <q> <Bo>", "<Bo> <q of> <Ann>", f"<{HEBREW}> <שם> <אורשלים>"]
+FACTS += [f"<Bo> <p> <{n}>" for n in range(150)]
 
 
 @contextmanager
@@ -121,3 +127,15 @@ def replayed(text: str, queries: list[object] | None = None) -> dict[str, Any]:
     ]
     lines = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks]
     return {"body": "".join(lines) + "data: [DONE]\n\n", "content_type": "text/event-stream"}
+
+
+@contextmanager
+def gated(index: refactx.Index, **options: object) -> Iterator[tuple[Running, Gate]]:
+    """A server of the tiny model, which waits at the gate if that is closed."""
+    gate = Gate()
+    with running(gate.model, index=index, **{"max_tokens": 60, **options}) as server:
+        assert eventually(lambda: server.service.is_warm)
+        try:
+            yield server, gate
+        finally:
+            gate.open()
