@@ -11,15 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from refactx.errors import InputError
-from refactx.nl2sparql.rules import Table
+from refactx.nl2sparql.rule_checks import Rule
+from refactx.nl2sparql.rules import Table, read_rules
 from refactx.paths import read_toml
-
-if TYPE_CHECKING:
-    from refactx.nl2sparql.rule_checks import Rule
-
 
 THRESHOLD = 0.35
 """The least score of a detected pattern, where a pack says nothing else."""
@@ -108,7 +105,7 @@ class Pack:
     patterns: Mapping[str, Pattern] = field(default_factory=dict)
     examples: tuple[Example, ...] = ()
     schema: Mapping[str, SchemaTerm] = field(default_factory=dict)
-    rules: "tuple[Rule, ...]" = ()
+    rules: tuple[Rule, ...] = ()
     source: str = ""
     licence: str = ""
     fingerprint: str = ""
@@ -150,6 +147,8 @@ _HEAD = [
     "vocabularies",
 ]
 _HEAD += ["source", "licence"]
+GAP, _GAPS = "...", 3
+"""Stands for some words between two of a pattern, and how often it may."""
 _BLANK, _DECODER = re.compile(r"\s*"), json.JSONDecoder()
 _KINDS: dict[str, TermKind] = {"class": "class", "property": "property", "individual": "individual"}
 
@@ -266,8 +265,6 @@ def _lines(path: Path) -> Iterator[Table]:
 
 
 def _patterns(folder: Path) -> tuple[float, dict[str, Pattern]]:
-    from refactx.nl2sparql.wording import fault_of  # its package needs packs
-
     path = folder / PATTERNS
     if not path.is_file():
         return THRESHOLD, {}
@@ -298,6 +295,20 @@ def _patterns(folder: Path) -> tuple[float, dict[str, Pattern]]:
         if unknown := sorted(pattern.implies.keys() - found.keys()):
             raise InputError(f"{path}: {pattern.name} implies {unknown[0]}, which is no pattern of this file")
     return table.number("threshold", THRESHOLD), found
+
+
+def fault_of(word: str) -> str:
+    """Return what is wrong with a word of a pattern; empty if nothing is. What is, might be looked for without an end.
+
+    >>> fault_of("sinonim*"), fault_of("s*nim"), fault_of("how ... ... many")
+    ('', '`*` stands at the beginning or the end of a word', '`...` stands between words, at most 3 times')
+    """
+    pieces = word.removeprefix("^").split()
+    if any("*" in (inner := piece.removeprefix("*").removesuffix("*")) or not inner for piece in pieces):
+        return "`*` stands at the beginning or the end of a word"
+    gaps = [at for at, piece in enumerate(pieces) if piece == GAP]
+    is_between = all(0 < at < len(pieces) - 1 and at + 1 not in gaps for at in gaps)
+    return "" if is_between and len(gaps) <= _GAPS else f"`...` stands between words, at most {_GAPS} times"
 
 
 def _line_of(path: Path, name: str, word: str) -> int:
@@ -355,11 +366,9 @@ def _rules(
     graphs: Mapping[str, str],
     services: Mapping[str, str],
     patterns: Mapping[str, Pattern],
-) -> "tuple[Rule, ...]":
+) -> tuple[Rule, ...]:
     if not (folder / RULES).is_file():
         return ()
-    from refactx.nl2sparql.rules import read_rules  # it reads tables by this package, which is loaded first
-
     return read_rules(_toml(folder / RULES), prefixes, graphs, services, patterns)
 
 

@@ -4,7 +4,8 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-_GAP, _GAPS = "...", 3
+from refactx.nl2sparql.pack import GAP
+
 _BETWEEN = r"(?:\W+\w+){0,3}"
 
 
@@ -15,20 +16,6 @@ def fold(text: str) -> str:
     'polarita'
     """
     return "".join(c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c))
-
-
-def fault_of(word: str) -> str:
-    """Return what is wrong with a word of a pattern; empty if nothing is. What is, might be looked for without an end.
-
-    >>> fault_of("sinonim*"), fault_of("s*nim"), fault_of("how ... ... many")
-    ('', '`*` stands at the beginning or the end of a word', '`...` stands between words, at most 3 times')
-    """
-    pieces = word.removeprefix("^").split()
-    if any("*" in (inner := piece.removeprefix("*").removesuffix("*")) or not inner for piece in pieces):
-        return "`*` stands at the beginning or the end of a word"
-    gaps = [at for at, piece in enumerate(pieces) if piece == _GAP]
-    is_between = all(0 < at < len(pieces) - 1 and at + 1 not in gaps for at in gaps)
-    return "" if is_between and len(gaps) <= _GAPS else f"`...` stands between words, at most {_GAPS} times"
 
 
 def compile_words(words: Iterable[str]) -> "re.Pattern[str] | None":
@@ -49,7 +36,7 @@ def _part(word: str) -> str:
     word = fold(word)
     found, start = "", r"^\W*" if word.startswith("^") else ""
     for piece in word.removeprefix("^").split():
-        if piece == _GAP:
+        if piece == GAP:
             found += _BETWEEN
             continue
         found += (r"\W+" if found else "") + re.escape(piece).replace(r"\*", r"\w*")

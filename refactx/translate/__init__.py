@@ -1,0 +1,3 @@
+"""Questions to SPARQL."""
+
+__all__: list[str] = []
