@@ -593,9 +593,9 @@ def homes_of(pack: Pack) -> Mapping[str, str]:
     """Return the graph of each property and class, by IRI, that the rules of a pack have in one graph alone."""
     places = [check for rule in pack.rules for check in rule.checks if isinstance(check, Place)]
     return {
-        name[1:-1]: next(iter(place.graphs))[1:-1]
+        name[1:-1]: next(iter(place.only.graphs))[1:-1]
         for place in places
-        if len(place.graphs) == 1 and not place.never
+        if place.only is not None and len(place.only.graphs) == 1
         for name in place.wanted.names
     }
 

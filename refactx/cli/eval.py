@@ -110,7 +110,7 @@ _OWN_OPTIONS = (
         "--shard", default="1/1", callback=_shard, metavar="I/N", help="Ask the Ith of N parts; without it: report."
     ),
     click.option(
-        "--sparql", callback=_names, metavar="POLICY,...", help="Score queries of these, such as constrained,from-walk."
+        "--sparql", callback=_names, metavar="POLICY,...", help="Score queries of these, such as ids,from-walk."
     ),
     click.option("--model-url", metavar="URL", help="OpenAI-compatible server of the model."),
     click.option("--sparql-prompt", default="sparql", metavar="PROMPT", help="sparql or a .toml file."),

@@ -41,8 +41,8 @@ def translator_of(
 ) -> "Translator":
     """Return a translator for a pack by a model that is loaded, with the usual bounds.
 
-    `run_on`: as the option of `refactx translate`; `stack`: closes what it opens. Queries are held to the grammar of the
-    pack if the model has an engine.
+    `run_on`: as the option of `refactx translate`; `stack`: closes what it opens. Queries are constrained by the grammar
+    of the pack if the model has an engine.
     """
     options = TranslatorOptions(
         model=model,

@@ -91,8 +91,9 @@ class PolicyTask(IndexTask):
 
     def check(self) -> None:
         """Raise InputError for policies that do not exist, for options that exclude each other, and missing packages."""
-        if not self.policies or not set(self.policies) <= set(WRITERS):
-            raise InputError(f"--sparql {','.join(self.policies)} is no policy: give some of {','.join(WRITERS)}")
+        unknown = [name for name in self.policies if name not in WRITERS]
+        if unknown or not self.policies:
+            raise InputError(f"--sparql {','.join(unknown)} is no policy: give some of {','.join(WRITERS)}")
         steered = [name for name in self.policies if name in STEERED]
         if self.model_url is not None and steered:
             raise InputError(

@@ -11,9 +11,10 @@ from refactx.lazy import lazy_exports
 if TYPE_CHECKING:
     from refactx.translate.constrained import constrained_model
     from refactx.translate.invented import invented_engine
-    from refactx.translate.pack import Example, Pack, Pattern, SchemaTerm, built_in_packs, load_pack
+    from refactx.translate.pack import Example, Pack, Pattern, built_in_packs, load_pack
     from refactx.translate.prompt import WRITERS, SparqlPrompt, Task, WriterName, load_sparql_prompt
     from refactx.translate.retrieval import PatternDetector, Retriever, detect
+    from refactx.translate.rules import SchemaTerm
     from refactx.translate.translation import Attempt, Translation
     from refactx.translate.translator import Bounds, Event, TranslateOptions, Translator
     from refactx.translate.validation import Problem, Report, validate
@@ -29,9 +30,10 @@ __getattr__ = lazy_exports(
     {
         "constrained": "constrained_model",
         "invented": "invented_engine",
-        "pack": "Example Pack Pattern SchemaTerm built_in_packs load_pack",
+        "pack": "Example Pack Pattern built_in_packs load_pack",
         "prompt": "WRITERS SparqlPrompt Task WriterName load_sparql_prompt",
         "retrieval": "PatternDetector Retriever detect",
+        "rules": "SchemaTerm",
         "translation": "Attempt Translation",
         "translator": "Bounds Event TranslateOptions Translator",
         "validation": "Problem Report validate",

@@ -14,7 +14,9 @@ from refactx.errors import InputError
 from refactx.fact import clean_part
 from refactx.sparql.engines import SparqlEngine
 from refactx.translate.pack import Example, Pack, load_pack
+from refactx.translate.prompt import with_prefixes
 from refactx.translate.retrieval import fold
+from refactx.translate.rules import shorten
 from refactx.translate.survey import (
     DEFAULT,
     SCHEMA,
@@ -22,6 +24,7 @@ from refactx.translate.survey import (
     FoundTerm,
     Survey,
     form_of,
+    inside,
     namespace_of,
     plural,
     prefixes_for,
@@ -48,10 +51,7 @@ _TEXTS = {
     "with verb": ("Which {one} {property} '{name}'?", "Quali istanze di «{one}» hanno '{name}' come «{property}»?"),
     "most": ("Which {one} has the highest {property}?", "Quale istanza di «{one}» ha «{property}» più alto?"),
     "latest": ("Which {one} has the latest {property}?", "Quale istanza di «{one}» ha «{property}» più recente?"),
-    "hops": (
-        "What is the {second} of the {property} of '{name}'?",
-        "Qual è «{second}» di «{property}» di '{name}'?",
-    ),
+    "hops": ("What is the {second} of the {property} of '{name}'?", "Qual è «{second}» di «{property}» di '{name}'?"),
 }
 """Questions by kind and by what the property's label is, in English and Italian."""
 
@@ -147,8 +147,7 @@ class _Maker:
         name: str = "",
         three: FoundTerm | None = None,
     ) -> Iterator[Example]:
-        used = [prefix for prefix in self._prefixes if f"{prefix}:" in query]
-        query = "".join(f"PREFIX {prefix}: <{self._prefixes[prefix]}>\n" for prefix in used) + query
+        query = with_prefixes(query, self._prefixes)
         if not self._queries.rows(query, 1):
             return
         form = "" if two is None else form_of(label_of(two, "en"))
@@ -173,8 +172,7 @@ class _Maker:
         if label is None:
             return None
         query = f"SELECT ?l {{ {body} . {self._named(variable, None)} }}"
-        used = "".join(f"PREFIX {prefix}: <{iri}>\n" for prefix, iri in self._prefixes.items() if f"{prefix}:" in query)
-        for row in self._queries.rows(used + query, 20) or ():
+        for row in self._queries.rows(with_prefixes(query, self._prefixes), 20) or ():
             if row and isinstance(row[0], Literal):
                 text = row[0].value
                 if text and text == clean_part(text) and len(text) <= _LONGEST and not set(text) & set("'\"\\"):
@@ -189,15 +187,10 @@ class _Maker:
         return self._in(label, f"{variable} {self._name(label.iri)} {value}{test}")
 
     def _in(self, term: FoundTerm, pattern: str) -> str:
-        place = DEFAULT if DEFAULT in term.places else term.places[0]
-        return pattern if place == DEFAULT else f"GRAPH <{place}> {{ {pattern} }}"
+        return inside(DEFAULT if DEFAULT in term.places else term.places[0], pattern)
 
     def _name(self, iri: str) -> str:
-        for prefix, base in sorted(self._prefixes.items(), key=lambda one: -len(one[1])):
-            local = iri.removeprefix(base)
-            if local != iri and local.replace("_", "").isalnum() and local.isascii():
-                return f"{prefix}:{local}"
-        return f"<{iri}>"
+        return shorten(iri, self._prefixes)
 
 
 _MOST_CLASSES = 12
@@ -250,8 +243,7 @@ def _head(
     graphs: Mapping[str, str],
 ) -> str:
     closed = _closed(survey, prefixes)
-    label = None if survey.label is None else _short(survey.label, prefixes)
-    base = "" if label is None else _CALLED.format(label=label)
+    base = "" if survey.label is None else _CALLED.format(label=shorten(survey.label, prefixes))
     lines = [
         f"# A first pack by {survey.by}: say in `base` what is special about the data, and write examples of your own.",
         "version = 1",
@@ -308,11 +300,8 @@ def _rules(survey: Survey, prefixes: Mapping[str, str], graphs: Mapping[str, str
     if survey.classes:
         lines += ["", "[[rule]]", 'id = "schema"', f"text = {_text(_overview(survey, prefixes))}"]
     for key, graph in graphs.items():
-        names = [
-            written
-            for one in (*survey.classes, *survey.properties)
-            if one.places == (graph,) and (written := _short(one.iri, prefixes)) is not None
-        ]
+        terms = [one.iri for one in (*survey.classes, *survey.properties) if one.places == (graph,)]
+        names = [name for iri in terms if not (name := shorten(iri, prefixes)).startswith("<")]
         if not names:
             continue
         shown = ", ".join(names[:12])
@@ -328,23 +317,14 @@ def _overview(survey: Survey, prefixes: Mapping[str, str]) -> str:
     for one in survey.classes[:_MOST_CLASSES]:
         used = [two for two in survey.properties if one.iri in two.domain and not two.iri.startswith(SCHEMA)]
         shown = [_with_range(two, prefixes) for two in used[:_MOST_PROPERTIES]]
-        name = _short(one.iri, prefixes) or f"<{one.iri}>"
+        name = shorten(one.iri, prefixes)
         parts.append(f"{name} has {', '.join(shown)}" if shown else f"{name} has no properties of its own")
     return f"Classes with their properties: {'; '.join(parts)}."
 
 
 def _with_range(two: FoundTerm, prefixes: Mapping[str, str]) -> str:
-    ranges = [_short(iri, prefixes) or f"<{iri}>" for iri in two.range[:2]]
-    name = _short(two.iri, prefixes) or f"<{two.iri}>"
-    return f"{name} ({' or '.join(ranges)})" if ranges else name
-
-
-def _short(iri: str, prefixes: Mapping[str, str]) -> str | None:
-    for prefix, base in prefixes.items():
-        local = iri.removeprefix(base)
-        if local != iri and local.replace("_", "").isalnum():
-            return f"{prefix}:{local}"
-    return None
+    ranges = " or ".join(shorten(iri, prefixes) for iri in two.range[:2])
+    return f"{shorten(two.iri, prefixes)} ({ranges})" if ranges else shorten(two.iri, prefixes)
 
 
 def _graph_names(graphs: Sequence[str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from refactx.errors import InputError
 from refactx.paths import read_toml
@@ -28,12 +28,16 @@ from refactx.translate.rules import (
     NoLiteral,
     Once,
     Place,
+    Places,
     Reach,
     Rule,
+    SchemaTerm,
     Shared,
+    TermKind,
     Types,
     Values,
     Wanted,
+    shorten,
 )
 
 IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|\\^`]*")
@@ -162,7 +166,7 @@ def read_rules(
             text=" ".join(one.text("text", " ").split()),
             patterns=one.texts("patterns"),
             checks=tuple(map(reader.check, one.tables("check"))),
-            names=Names(prefixes, {f"<{iri}>": place for place, iri in {**graphs, **services}.items()}),
+            names=Names(prefixes),
         )
     return tuple(found.values())
 
@@ -172,94 +176,17 @@ class _Reader:
 
     def __init__(self, prefixes: Mapping[str, str], graphs: Mapping[str, str], services: Mapping[str, str]) -> None:
         self._prefixes, self._graphs, self._services = prefixes, graphs, services
-        self._kinds: dict[str, tuple[Callable[[Table], Check], tuple[str, ...]]] = {
-            "place": (self._place, ("names", "in", "not_in")),
-            "no_graph": (self._no_graph, ("service",)),
-            "shared": (self._shared, ("service",)),
-            "direction": (self._direction, ("property", "subject", "object")),
-            "reach": (self._reach, ("property", "end", "path", "never")),
-            "values": (self._values, ("property", "end", "only")),
-            "once": (self._once, ("property", "why")),
-            "apart": (self._apart, ("one", "other", "unless", "why")),
-            "connected": (lambda _: Connected(), ()),
-            "no_literal": (self._no_literal, ("properties",)),
-            "compared": (self._compared, ("properties", "any_case")),
-            "types": (self._types, ("disjoint", "ends")),
-        }
 
     def check(self, table: Table) -> Check:
-        found = self._kinds.get(table.text("kind"))
-        if found is None:
-            raise table.wrong("kind", f"one of {', '.join(sorted(self._kinds))}")
-        read, keys = found
+        """Return a check, whose fields are the values of its table."""
+        kind = table.text("kind")
+        if kind not in _CHECKS:
+            raise table.wrong("kind", f"one of {', '.join(sorted(_CHECKS))}")
+        make, keys = _CHECKS[kind]
         table.only("kind", *keys)
-        return read(table)
+        return make(*(read(self, table, key) for key, read in keys.items()))
 
-    # --- The kinds
-
-    def _place(self, table: Table) -> Check:
-        never = "not_in" in table.values
-        key = "not_in" if never else "in"
-        places = table.texts(key)
-        known = {*self._graphs, *self._services, OUTSIDE}
-        if not places or not known.issuperset(places):
-            raise table.wrong(key, f"a list of places among {', '.join(sorted(known))}")
-        return Place(
-            self._wanted(table, "names"),
-            frozenset(f"<{self._graphs[one]}>" for one in places if one in self._graphs),
-            frozenset(f"<{self._services[one]}>" for one in places if one in self._services),
-            OUTSIDE in places,
-            never,
-        )
-
-    def _no_graph(self, table: Table) -> Check:
-        return NoGraph(self._service(table))
-
-    def _shared(self, table: Table) -> Check:
-        return Shared(self._service(table))
-
-    def _direction(self, table: Table) -> Check:
-        subject, value = (tuple(one.lower() for one in table.texts(key)) for key in ("subject", "object"))
-        return Direction(self._name(table, "property"), subject, value)
-
-    def _reach(self, table: Table) -> Check:
-        path = tuple(self._term(table, "path", one) for one in table.texts("path"))
-        never = frozenset(self._term(table, "never", one) for one in table.texts("never"))
-        return Reach(self._name(table, "property"), self._is_subject(table), path, never)
-
-    def _values(self, table: Table) -> Check:
-        only = tuple(self._term(table, "only", one) for one in table.texts("only"))
-        return Values(self._name(table, "property"), self._is_subject(table), only)
-
-    def _once(self, table: Table) -> Check:
-        return Once(self._name(table, "property"), table.text("why"))
-
-    def _apart(self, table: Table) -> Check:
-        one, other, unless = (self._wanted(table, key) for key in ("one", "other", "unless"))
-        return Apart(one, other, unless, table.text("why"))
-
-    def _no_literal(self, table: Table) -> Check:
-        return NoLiteral(self._wanted(table, "properties"))
-
-    def _compared(self, table: Table) -> Check:
-        any_case = table.values.get("any_case", False)
-        if not isinstance(any_case, bool):
-            raise table.wrong("any_case", "true or false")
-        return Compared(self._wanted(table, "properties"), any_case)
-
-    def _types(self, table: Table) -> Check:
-        ends = []
-        for one in table.tables("ends"):
-            one.only("property", "subject", "object", "value")
-            classes = {key: self._class(one, key) for key in ("subject", "object") if key in one.values}
-            value = self._name(one, "value") if "value" in one.values else ""
-            ends.append(End(self._name(one, "property"), value=value, **classes))
-        disjoint = tuple(self._term(table, "disjoint", one)[1:-1] for one in table.texts("disjoint"))
-        return Types(disjoint, tuple(ends))
-
-    # --- Names
-
-    def _term(self, table: Table, key: str, name: str) -> str:
+    def term(self, table: Table, key: str, name: str) -> str:
         """Return a prefixed name, an IRI, or the name of a graph as a term."""
         prefix, colon, local = name.partition(":")
         if name in self._graphs:
@@ -270,33 +197,93 @@ class _Reader:
             return f"<{name}>"
         raise table.wrong(key, f"names with a prefix of the pack, or whole IRIs, and {name} is neither")
 
-    def _name(self, table: Table, key: str) -> str:
-        return self._term(table, key, table.text(key))
+    # --- Each returns the value of a key
 
-    def _class(self, table: Table, key: str) -> str:
-        return LITERAL if table.text(key) == LITERAL else self._name(table, key)[1:-1]
+    def name(self, table: Table, key: str) -> str:
+        return self.term(table, key, table.text(key))
 
-    def _wanted(self, table: Table, key: str) -> Wanted:
-        return Wanted(tuple(self._term(table, key, one) for one in table.texts(key)))
+    def terms(self, table: Table, key: str) -> tuple[str, ...]:
+        return tuple(self.term(table, key, one) for one in table.texts(key))
 
-    def _service(self, table: Table) -> str:
-        name = table.text("service")
-        if name not in self._services:
-            raise table.wrong(
-                "service", f"one of {', '.join(self._services) or 'the services of the pack, which has none'}"
-            )
+    def iris(self, table: Table, key: str) -> tuple[str, ...]:
+        return tuple(one[1:-1] for one in self.terms(table, key))
+
+    def wanted(self, table: Table, key: str) -> Wanted:
+        return Wanted(self.terms(table, key))
+
+    def text(self, table: Table, key: str) -> str:
+        return table.text(key)
+
+    def globs(self, table: Table, key: str) -> tuple[str, ...]:
+        return tuple(one.lower() for one in table.texts(key))
+
+    def service(self, table: Table, key: str) -> str:
+        if (name := table.text(key)) not in self._services:
+            known = ", ".join(self._services) or "the services of the pack, which has none"
+            raise table.wrong(key, f"one of {known}")
         return f"<{self._services[name]}>"
 
-    def _is_subject(self, table: Table) -> bool:
-        end = table.text("end")
-        if end not in ("subject", "object"):
-            raise table.wrong("end", "subject or object")
+    def is_subject(self, table: Table, key: str) -> bool:
+        if (end := table.text(key)) not in ("subject", "object"):
+            raise table.wrong(key, "subject or object")
         return end == "subject"
+
+    def truth(self, table: Table, key: str) -> bool:
+        if not isinstance(value := table.values.get(key, False), bool):
+            raise table.wrong(key, "true or false")
+        return value
+
+    def places(self, table: Table, key: str) -> Places | None:
+        if key not in table.values and (key == "not_in" or "not_in" in table.values):
+            return None
+        names = table.texts(key)
+        known = {*self._graphs, *self._services, OUTSIDE}
+        if not names or not known.issuperset(names):
+            raise table.wrong(key, f"a list of places among {', '.join(sorted(known))}")
+        graphs, services = (
+            frozenset(f"<{some[one]}>" for one in names if one in some) for some in (self._graphs, self._services)
+        )
+        return Places(graphs, services, OUTSIDE in names)
+
+    def ends(self, table: Table, key: str) -> tuple[End, ...]:
+        found = []
+        for one in table.tables(key):
+            one.only("property", "subject", "object", "value")
+            classes = {
+                end: LITERAL if one.text(end) == LITERAL else self.name(one, end)[1:-1]
+                for end in ("subject", "object")
+                if end in one.values
+            }
+            value = self.name(one, "value") if "value" in one.values else ""
+            found.append(End(self.name(one, "property"), value=value, **classes))
+        return tuple(found)
+
+
+_CHECKS: dict[str, tuple[Callable[..., Check], dict[str, Callable[[_Reader, Table, str], Any]]]] = {
+    "place": (Place, {"names": _Reader.wanted, "in": _Reader.places, "not_in": _Reader.places}),
+    "no_graph": (NoGraph, {"service": _Reader.service}),
+    "shared": (Shared, {"service": _Reader.service}),
+    "direction": (Direction, {"property": _Reader.name, "subject": _Reader.globs, "object": _Reader.globs}),
+    "reach": (
+        Reach,
+        {"property": _Reader.name, "end": _Reader.is_subject, "path": _Reader.terms, "never": _Reader.terms},
+    ),
+    "values": (Values, {"property": _Reader.name, "end": _Reader.is_subject, "only": _Reader.terms}),
+    "once": (Once, {"property": _Reader.name, "why": _Reader.text}),
+    "apart": (
+        Apart,
+        {"one": _Reader.wanted, "other": _Reader.wanted, "unless": _Reader.wanted, "why": _Reader.text},
+    ),
+    "connected": (Connected, {}),
+    "no_literal": (NoLiteral, {"properties": _Reader.wanted}),
+    "compared": (Compared, {"properties": _Reader.wanted, "any_case": _Reader.truth}),
+    "types": (Types, {"disjoint": _Reader.iris, "ends": _Reader.ends}),
+}
+"""The checks by their kinds, with the keys of their tables and what reads each."""
 
 
 THRESHOLD = 0.35
 """The least score of a detected pattern, where a pack says nothing else."""
-TermKind = Literal["class", "property", "individual"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,20 +325,6 @@ class Example:
         ('Count', 'Conta')
         """
         return (self.question, *(text for texts in self.variants.values() for text in texts))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaTerm:
-    """A class, property or well-known individual of an endpoint. `labels`: by language; `domain`, `range`, `parents`:
-    IRIs, of which a subject, an object or a superterm has one; empty if unknown; `comment`: what it means."""
-
-    iri: str
-    kind: TermKind
-    labels: Mapping[str, str] = field(default_factory=dict)
-    domain: tuple[str, ...] = ()
-    range: tuple[str, ...] = ()
-    parents: tuple[str, ...] = ()
-    comment: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -398,31 +371,16 @@ class Pack:
 
     def shorten(self, iri: str) -> str:
         """Return an IRI as a prefixed name, by the longest prefix that fits; in angle brackets if none does."""
-        fitting = [(len(base), prefix) for prefix, base in self.prefixes.items() if iri.startswith(base)]
-        if not fitting:
-            return f"<{iri}>"
-        length, prefix = max(fitting)
-        local = iri[length:]
-        return f"{prefix}:{local}" if local.replace("_", "").replace("-", "").isalnum() else f"<{iri}>"
+        return shorten(iri, self.prefixes)
 
 
 VERSION = 1
 """The version of the file format that this code reads."""
 PACK, PATTERNS, EXAMPLES, SCHEMA, RULES = "pack.toml", "patterns.toml", "examples.jsonl", "schema.jsonl", "rules.toml"
-_HEAD = [
-    "version",
-    "name",
-    "title",
-    "languages",
-    "endpoint",
-    "base",
-    "graphs",
-    "services",
-    "gives",
-    "prefixes",
-    "vocabularies",
-]
-_HEAD += ["source", "licence"]
+_HEAD = (
+    "version", "name", "title", "languages", "endpoint", "base", "graphs", "services", "gives", "prefixes", "vocabularies",
+    "source", "licence",
+)  # fmt: skip
 GAP, _GAPS = "...", 3
 """Stands for some words between two of a pattern, and how often it may."""
 _BLANK, _DECODER = re.compile(r"\s*"), json.JSONDecoder()

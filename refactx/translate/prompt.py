@@ -16,7 +16,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar, get_args, get_type_hints
+from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar, get_args
 
 from refactx.ask.chat import Message, without_thoughts
 from refactx.ask.chat_model import CancellableModel, TextModel
@@ -128,14 +128,19 @@ class SparqlPrompt:
             raise InputError("the question is empty: ask something, in quotes")
         turns = [("system", self.texts[form].system.strip())]
         for example in self.examples[: self.texts[form].examples]:
-            turns.append(("user", self._user(form, example.question, _mixed(example))))
+            # The names of the example and the others are mixed, by label: where they stand says nothing.
+            given_there = sorted((*example.names, *example.others), key=lambda one: (kind_of(one.id), one.label))
+            turns.append(("user", self._user(form, example.question, given_there)))
             # A constrained query ends at the end of its line, and examples without it lead models to write on.
             turns.append(("assistant", example.text(form) + ("\n" if form == "constrained" else "")))
         turns.append(("user", self._user(form, clean_part(question), given)))
         return [{"role": role, "content": text} for role, text in turns]
 
     def _user(self, form: Form, question: str, given: Iterable[Entry]) -> str:
-        lines = [_as_pgmr(one) if form in _AS_PGMR else f"{one.id} = {one.label}" for one in given]
+        lines = [
+            str(Mention(kind_of(one.id), one.label, one.description)) if form in _AS_PGMR else f"{one.id} = {one.label}"
+            for one in given
+        ]
         return Template(self.texts[form].user).substitute(question=question, names="\n".join(lines)).strip()
 
 
@@ -197,15 +202,6 @@ def _entries(number: int, table: Mapping[str, str]) -> tuple[Entry, ...]:
         if not ID.fullmatch(id_) or not isinstance(name, str) or not clean_part(name):
             raise ValueError(f"example {number} names {id_}, which is no id with a name")
     return tuple(entry_of(clean_part(name), id_) for id_, name in table.items())
-
-
-def _as_pgmr(entry: Entry) -> str:
-    return str(Mention(kind_of(entry.id), entry.label, entry.description))
-
-
-def _mixed(example: SparqlExample) -> list[Entry]:
-    """Return the names of an example and the others among them, by label: where they stand says nothing."""
-    return sorted((*example.names, *example.others), key=lambda one: (kind_of(one.id), one.label))
 
 
 _FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})(?:[^`\n]*$|\w*)|`{3,}", re.MULTILINE)
@@ -329,45 +325,17 @@ def _query(text: str) -> _Query:
     return _Query(query.strip(), end, is_whole)
 
 
-@dataclass(frozen=True, slots=True)
-class Writing:
-    """Templates for the writing of queries: the system's message, and the parts of the user's."""
-
-    system: str
-    user: str
-    adapt: str
-    plan: str
-    explored: str
-    repair: str
-
-
-@dataclass(frozen=True, slots=True)
-class Asking:
-    """Templates for a question to a model about a question: the system's message and the user's."""
-
-    system: str
-    user: str
-
-
-@dataclass(frozen=True, slots=True)
-class TranslationTexts:
-    """All templates, by what they are for."""
-
-    write: Writing
-    plan: Asking
-    analyse: Asking
-    verify: Asking
-
-
 @cache
-def translation_texts() -> TranslationTexts:
-    """Return the texts of the product.
+def translation_texts(of: str) -> Mapping[str, str]:
+    """Return templates of the product: of `write` the system's message and the parts of the user's, and of a question to a
+    model about a question (`plan`, `analyse`, `verify`) the system's message and the user's.
 
-    >>> filled(translation_texts().plan.user, question="Which dogs bark?")
+    >>> filled(translation_texts("plan")["user"], question="Which dogs bark?")
     'Which dogs bark?'
     """
     fields = tomllib.loads((files("refactx.prompts") / "translation.toml").read_text(encoding="utf-8"))
-    return TranslationTexts(**{name: kind(**fields[name]) for name, kind in get_type_hints(TranslationTexts).items()})
+    found: Mapping[str, str] = fields[of]
+    return found
 
 
 def filled(template: str, **parts: str) -> str:
@@ -479,9 +447,9 @@ class Task:
 def conversation(pack: Pack, task: Task) -> list[Message]:
     """Return the messages: what the pack says, the examples as turns, the best one last, the question, and what was
     wrong with the queries before."""
-    texts = translation_texts().write
+    texts = translation_texts("write")
     system = filled(
-        texts.system,
+        texts["system"],
         title=pack.title,
         base=pack.base,
         rules="\n".join(f"* {rule.text}" for rule in pack.rules if rule.applies_to(task.patterns)),
@@ -489,18 +457,18 @@ def conversation(pack: Pack, task: Task) -> list[Message]:
     )
     turns = [("system", system)]
     for one in reversed(task.examples):
-        turns.append(("user", filled(texts.user, question=one.question)))
+        turns.append(("user", filled(texts["user"], question=one.question)))
         turns.append(("assistant", without_prefixes(one.example.sparql, pack.prefixes)))
     is_near = bool(task.examples) and task.examples[0].score >= ADAPTED
-    parts = [filled(texts.adapt if is_near else texts.user, question=clean_part(task.question))]
+    parts = [filled(texts["adapt"] if is_near else texts["user"], question=clean_part(task.question))]
     if task.plan:
-        parts.append(filled(texts.plan, steps="\n".join(f"{n}. {step}" for n, step in enumerate(task.plan, 1))))
+        parts.append(filled(texts["plan"], steps="\n".join(f"{n}. {step}" for n, step in enumerate(task.plan, 1))))
     if task.explored:
-        parts.append(filled(texts.explored, properties=" ".join(task.explored)))
+        parts.append(filled(texts["explored"], properties=" ".join(task.explored)))
     turns.append(("user", "\n\n".join(parts)))
     for attempt in task.failed[-SHOWN_FAILURES:]:
         said = attempt.text if attempt.sparql is None else without_prefixes(attempt.sparql, pack.prefixes)
         turns.append(("assistant", said.strip()[:4000] or "(nothing)"))
         problems = "\n".join(f"* {problem}" for problem in attempt.problems)
-        turns.append(("user", filled(texts.repair, problems=problems)))
+        turns.append(("user", filled(texts["repair"], problems=problems)))
     return [{"role": role, "content": text} for role, text in turns]

@@ -342,12 +342,7 @@ class Retriever:
         self._embeddings = embeddings_of(encoder, texts) if encoder is not None and texts else None
 
     def retrieve(
-        self,
-        question: str,
-        k: int = 5,
-        *,
-        patterns: Mapping[str, float] | None = None,
-        without: Collection[str] = (),
+        self, question: str, k: int = 5, *, patterns: Mapping[str, float] | None = None, without: Collection[str] = ()
     ) -> tuple[Retrieved, ...]:
         """Return the `k` examples most like a question, the best first.
 

@@ -1,9 +1,9 @@
 """Rules: texts for a prompt, and the checks of a parsed query."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from refactx.translate.parsed import (
     Call,
@@ -14,20 +14,24 @@ from refactx.translate.parsed import (
     is_literal,
     is_variable,
     parts,
-    parts_of_literal,
     variables,
 )
 
+TermKind = Literal["class", "property", "individual"]
 
-class Term(Protocol):
-    """What checks know of a class or property: IRIs of its domain, range and parents."""
 
-    @property
-    def domain(self) -> tuple[str, ...]: ...
-    @property
-    def range(self) -> tuple[str, ...]: ...
-    @property
-    def parents(self) -> tuple[str, ...]: ...
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaTerm:
+    """A class, property or well-known individual of an endpoint. `labels`: by language; `domain`, `range`, `parents`:
+    IRIs, of which a subject, an object or a superterm has one; empty if unknown; `comment`: what it means."""
+
+    iri: str
+    kind: TermKind
+    labels: Mapping[str, str] = field(default_factory=dict)
+    domain: tuple[str, ...] = ()
+    range: tuple[str, ...] = ()
+    parents: tuple[str, ...] = ()
+    comment: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,25 +42,33 @@ class Finding:
     hint: str
 
 
+def shorten(iri: str, prefixes: Mapping[str, str]) -> str:
+    """Return an IRI as a prefixed name, by the longest prefix (IRIs by prefix) that fits; in angle brackets if none does.
+
+    >>> shorten("http://e.org/a", {"ex": "http://e.org/"}), shorten("urn:a", {})
+    ('ex:a', '<urn:a>')
+    """
+    fitting = [(len(base), prefix) for prefix, base in prefixes.items() if iri.startswith(base)]
+    length, prefix = max(fitting, default=(0, ""))
+    local = iri[length:]
+    return f"{prefix}:{local}" if fitting and local.replace("_", "").replace("-", "").isalnum() else f"<{iri}>"
+
+
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Names of a pack, for messages. `prefixes`: IRIs by prefix; `places`: names of graphs and services by IRI."""
+    """Names of a pack, for messages. `prefixes`: IRIs by prefix."""
 
     prefixes: Mapping[str, str]
-    places: Mapping[str, str]
 
     def short(self, term: str) -> str:
         """Return a term as a query of the pack would have it.
 
-        >>> Names({"ex": "http://e.org/"}, {}).short("<http://e.org/a>")
+        >>> Names({"ex": "http://e.org/"}).short("<http://e.org/a>")
         'ex:a'
         """
-        iri = iri_of(term)
-        fitting = [(len(base), prefix) for prefix, base in self.prefixes.items() if iri and iri.startswith(base)]
-        if iri is None or not fitting:
-            return "a blank node" if term.startswith("_:") else term
-        length, prefix = max(fitting)
-        return f"{prefix}:{iri[length:]}"
+        if (iri := iri_of(term)) is not None:
+            return shorten(iri, self.prefixes)
+        return "a blank node" if is_blank(term) else term
 
     def pattern(self, pattern: Pattern) -> str:
         """Return a pattern as a query of the pack would have it, with `[]` for what has no name."""
@@ -71,7 +83,7 @@ class Names:
 class Check(Protocol):
     """A check of one kind."""
 
-    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, Term]) -> Iterator[Finding]:
+    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
         """Yield what is wrong in a query. `schema`: terms by IRI."""
         ...
 
@@ -85,7 +97,7 @@ class Rule:
     text: str
     patterns: tuple[str, ...] = ()
     checks: tuple[Check, ...] = ()
-    names: Names = Names({}, {})
+    names: Names = Names({})
 
     def applies_to(self, patterns: Container[str]) -> bool:
         """Return whether the prompt for a question with some patterns has the text.
@@ -96,7 +108,7 @@ class Rule:
         """
         return not self.patterns or any(name in patterns for name in self.patterns)
 
-    def findings(self, query: ParsedQuery, schema: Mapping[str, Term]) -> Iterator[Finding]:
+    def findings(self, query: ParsedQuery, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
         """Yield what is wrong in a query by this rule, each once. `schema`: the pack's terms, by IRI."""
         found = (one for check in self.checks for one in check.findings(query, self.names, schema))
         yield from dict.fromkeys(found)
@@ -134,16 +146,15 @@ class Direction:
     subject: tuple[str, ...]
     object: tuple[str, ...]
 
-    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, Term]) -> Iterator[Finding]:
+    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
         for pattern in query.patterns:
             if pattern.predicate != self.property:
                 continue
             for end, wrong in ((pattern.subject, self.object), (pattern.object, self.subject)):
                 if is_variable(end) and any(fnmatchcase(end[1:].lower(), name) for name in wrong):
-                    yield Finding(
-                        f"{names.pattern(pattern)} is the wrong way round for what {end} is called",
-                        f"write {pattern.object} {names.short(self.property)} {pattern.subject}, or rename {end}",
-                    )
+                    text = f"{names.pattern(pattern)} is the wrong way round for what {end} is called"
+                    hint = f"write {pattern.object} {names.short(self.property)} {pattern.subject}, or rename {end}"
+                    yield Finding(text, hint)
                     break
 
 
@@ -154,9 +165,9 @@ class Reach:
     property: str
     at_subject: bool
     path: tuple[str, ...]
-    values: frozenset[str]
+    values: tuple[str, ...]
 
-    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, Term]) -> Iterator[Finding]:
+    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
         for pattern in query.patterns:
             if pattern.predicate != self.property:
                 continue
@@ -164,7 +175,7 @@ class Reach:
             ends = {end}
             for step in self.path:
                 ends = {one.object for one in query.patterns if one.predicate == step and one.subject in ends}
-            for value in sorted(ends & self.values):
+            for value in sorted(ends & set(self.values)):
                 yield Finding(
                     f"{end} leads to {names.short(value)}, which the {'subject' if self.at_subject else 'object'} of "
                     f"{names.short(self.property)} does not ({names.pattern(pattern)})",
@@ -183,7 +194,7 @@ class Values:
     at_subject: bool
     only: tuple[str, ...]
 
-    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, Term]) -> Iterator[Finding]:
+    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
         for pattern in query.patterns:
             if pattern.predicate != self.property:
                 continue
@@ -207,7 +218,7 @@ class Once:
     property: str
     why: str
 
-    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, Term]) -> Iterator[Finding]:
+    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
         seen: dict[str, list[Pattern]] = {}
         for pattern in query.patterns:
             if pattern.predicate != self.property or not query.has_to_match(pattern.group):
@@ -238,7 +249,7 @@ class Apart:
     unless: Wanted
     why: str
 
-    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, Term]) -> Iterator[Finding]:
+    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
         by_subject: dict[str, set[str]] = {}
         for pattern in query.patterns:
             by_subject.setdefault(pattern.subject, set()).add(pattern.predicate)
@@ -255,7 +266,7 @@ class Apart:
 class Connected:
     """`connected`: the patterns of a query hang together by variables, and by resources that are a subject and an object."""
 
-    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, Term]) -> Iterator[Finding]:
+    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
         links, joints = _Links(), {one.subject for one in query.patterns} & {one.object for one in query.patterns}
         for pattern in query.patterns:
             if query.has_to_match(pattern.group):
@@ -297,19 +308,24 @@ class _Links:
             self._above[self.root(root)] = self.root(roots[0])
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """`place`: patterns with these properties or classes stand only in some places. `graphs`, `services`: their terms;
-    `outside`: whether they may stand outside of GRAPH and SERVICE; `never`: whether these are the places where they may
-    not stand."""
+class Places(NamedTuple):
+    """Places where patterns stand: terms of graphs and of services, and whether `outside` of both is one."""
 
-    wanted: Wanted
     graphs: frozenset[str]
     services: frozenset[str]
     outside: bool
-    never: bool = False
 
-    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, Term]) -> Iterator[Finding]:
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`place`: patterns with these properties or classes stand only in some places, or, if there is `never`, everywhere
+    but in these."""
+
+    wanted: Wanted
+    only: Places | None
+    never: Places | None = None
+
+    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
         for pattern in query.patterns:
             name = self.wanted.name_of(pattern)
             if name is not None and not self._is_right(pattern):
@@ -317,25 +333,26 @@ class Place:
                 yield Finding(
                     f"{names.short(name)} stands {'in ' if found[0].isupper() else ''}{found} ({names.pattern(pattern)}), "
                     f"where the data has none",
-                    self._hint(names.short(name), names, pattern),
+                    self._hint(names.short(name), pattern),
                 )
 
     def _is_right(self, pattern: Pattern) -> bool:
+        graphs, services, outside = self.never or self.only or ((), (), True)
         if pattern.service is not None:
-            is_there = is_variable(pattern.service) or pattern.service in self.services
+            is_there = is_variable(pattern.service) or pattern.service in services
         elif pattern.graph is not None:
-            is_there = is_variable(pattern.graph) or pattern.graph in self.graphs
+            is_there = is_variable(pattern.graph) or pattern.graph in graphs
         else:
-            is_there = self.outside
-        return is_there != self.never
+            is_there = outside
+        return is_there != (self.never is not None)
 
-    def _hint(self, name: str, names: Names, pattern: Pattern) -> str:
-        if self.never:
+    def _hint(self, name: str, pattern: Pattern) -> str:
+        if self.never or self.only is None:
             return f"move the pattern with {name} out of {pattern.service or pattern.graph or 'there'}"
-        blocks = [f"GRAPH {term} {{ ... }}" for term in sorted(self.graphs)]
-        blocks += [f"SERVICE {term} {{ ... }}" for term in sorted(self.services)]
+        blocks = [f"GRAPH {term} {{ ... }}" for term in sorted(self.only.graphs)]
+        blocks += [f"SERVICE {term} {{ ... }}" for term in sorted(self.only.services)]
         ways = [f"in {' or '.join(blocks)}"] if blocks else []
-        return f"write {name} {' or '.join([*ways, *(['outside of GRAPH and SERVICE'] if self.outside else [])])}"
+        return f"write {name} {' or '.join([*ways, *(['outside of GRAPH and SERVICE'] if self.only.outside else [])])}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,13 +361,11 @@ class NoGraph:
 
     service: str
 
-    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, Term]) -> Iterator[Finding]:
+    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
         for group in query.groups:
             if group.kind == "graph" and group.service == self.service:
-                yield Finding(
-                    f"SERVICE {self.service} has GRAPH {group.graph} within it, and there are no such graphs there",
-                    "leave the GRAPH out, or move it out of the SERVICE",
-                )
+                text = f"SERVICE {self.service} has GRAPH {group.graph} within it, and there are no such graphs there"
+                yield Finding(text, "leave the GRAPH out, or move it out of the SERVICE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,15 +374,14 @@ class Shared:
 
     service: str
 
-    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, Term]) -> Iterator[Finding]:
+    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
         inside = {end for one in query.patterns if one.service == self.service for end in one.ends}
         others = [one for one in query.patterns if one.service != self.service]
         outside = {end for one in others for end in one.ends}
         if inside and others and not any(is_variable(end) for end in inside & outside):
-            yield Finding(
-                f"SERVICE {self.service} shares no variable with the patterns outside of it",
-                "use a variable of the SERVICE outside of it as well: resources have the same IRI in both",
-            )
+            text = f"SERVICE {self.service} shares no variable with the patterns outside of it"
+            hint = "use a variable of the SERVICE outside of it as well: resources have the same IRI in both"
+            yield Finding(text, hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,7 +390,7 @@ class NoLiteral:
 
     wanted: Wanted
 
-    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, Term]) -> Iterator[Finding]:
+    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
         for pattern in query.patterns:
             if self.wanted.has(pattern.predicate) and is_literal(pattern.object):
                 yield Finding(
@@ -393,20 +407,23 @@ class Compared:
     wanted: Wanted
     any_case: bool
 
-    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, Term]) -> Iterator[Finding]:
+    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
         texts = {one.object for one in query.patterns if self.wanted.has(one.predicate)}
         for condition in query.conditions:
             for part in parts(condition.expression):
                 if not isinstance(part, Call):
                     continue
                 bare = [one for one in part.arguments if isinstance(one, str) and one in texts]
-                plain = [one for one in part.arguments if isinstance(one, str) and _is_plain(one)]
+                plain = [one for one in part.arguments if isinstance(one, str) and one[-1:] == '"']  # no language
                 if part.name in ("=", "!=", "IN") and bare and plain:
-                    yield Finding(
-                        f"{bare[0]} is compared with {plain[0]}, and texts in the data may have a language",
-                        f"write STR({bare[0]}) in place of {bare[0]}",
-                    )
-                if self.any_case and part.name == "REGEX" and _about(part.arguments[0]) & texts and not _folds(part):
+                    text = f"{bare[0]} is compared with {plain[0]}, and texts in the data may have a language"
+                    yield Finding(text, f"write STR({bare[0]}) in place of {bare[0]}")
+                if (
+                    self.any_case
+                    and part.name == "REGEX"
+                    and _about(part.arguments[0]) & texts
+                    and "i" not in "".join(map(str, part.arguments[2:3]))
+                ):
                     yield Finding(
                         f"REGEX looks at {', '.join(sorted(_about(part.arguments[0]) & texts))} in one case alone, and "
                         "labels begin with a capital",
@@ -414,20 +431,11 @@ class Compared:
                     )
 
 
-def _is_plain(term: str) -> bool:
-    found = parts_of_literal(term)
-    return found is not None and found[1:] == ("", "")
-
-
 def _about(argument: object) -> set[str]:
     """Return the variable that is the text of a REGEX, alone or within STR."""
     if isinstance(argument, Call) and argument.name == "STR":
         return _about(argument.arguments[0])
     return {argument} if isinstance(argument, str) else set()
-
-
-def _folds(call: Call) -> bool:
-    return len(call.arguments) > 2 and "i" in str(call.arguments[2])
 
 
 LITERAL = "literal"
@@ -455,7 +463,7 @@ class Types:
     disjoint: tuple[str, ...]
     ends: tuple[End, ...] = ()
 
-    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, Term]) -> Iterator[Finding]:
+    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
         kinds: _Kinds = {}
         for pattern in query.patterns:
             for term, class_ in self._given(pattern, schema):
@@ -475,7 +483,7 @@ class Types:
                     "turn the pattern round that is the wrong way, or use another variable in one of them",
                 )
 
-    def _given(self, pattern: Pattern, schema: Mapping[str, Term]) -> Iterator[tuple[str, str]]:
+    def _given(self, pattern: Pattern, schema: Mapping[str, SchemaTerm]) -> Iterator[tuple[str, str]]:
         """Yield the terms of a pattern with the classes that it gives them."""
         if pattern.predicate == TYPE:
             yield pattern.subject, iri_of(pattern.object) or ""
@@ -483,14 +491,14 @@ class Types:
         known = schema.get(iri_of(pattern.predicate) or "")
         if known is not None:
             yield from ((pattern.subject, class_) for class_ in known.domain)
-            yield from ((pattern.object, _range(class_)) for class_ in known.range)
+            yield from ((pattern.object, LITERAL if one.startswith(_DATATYPES) else one) for one in known.range)
         for end in self.ends:
             if end.property == pattern.predicate and end.value in ("", pattern.object):
                 yield from (
                     (term, one) for term, one in ((pattern.subject, end.subject), (pattern.object, end.object)) if one
                 )
 
-    def _kind(self, class_: str, schema: Mapping[str, Term]) -> str | None:
+    def _kind(self, class_: str, schema: Mapping[str, SchemaTerm]) -> str | None:
         """Return the class among the disjoint ones that a class is, or is below."""
         seen, left = set[str](), [class_]
         while left:
@@ -501,10 +509,6 @@ class Types:
                 seen.add(one)
                 left += schema[one].parents
         return None
-
-
-def _range(class_: str) -> str:
-    return LITERAL if class_.startswith(_DATATYPES) else class_
 
 
 def _called(kind: str, names: Names) -> str:

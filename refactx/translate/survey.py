@@ -12,7 +12,7 @@ from pyoxigraph import NamedNode
 from refactx.errors import InputError
 from refactx.fact import clean_part
 from refactx.query.sparql.prologue import PREFIXES
-from refactx.sparql.engines.engine import EngineError, Rows, SparqlEngine, Term, UnreachableError
+from refactx.sparql.engines.engine import EngineError, Result, Rows, SparqlEngine, Term, UnreachableError
 
 DEFAULT = ""
 """The place of data that is in no named graph."""
@@ -74,30 +74,25 @@ class BoundedQueries:
         """Return at most `limit` rows of a SELECT; None if it failed, or if no query is left."""
         if self.left <= 0:
             self._note("the number of queries is used up: what was not looked at is missing in the pack")
-            return None
-        self.left -= 1
-        try:
-            found = self._engine.run(query, limit=limit, seconds=self._seconds)
-        except UnreachableError:
-            raise
-        except (EngineError, InputError) as error:
-            self._note(str(error))
-            return None
+        found = self._run(query, limit)
         return found.rows[:limit] if isinstance(found, Rows) else None
 
     def holds(self, query: str) -> bool | None:
         """Return the answer to an ASK; None if it failed, or if no query is left."""
+        found = self._run(query, None)
+        return found if isinstance(found, bool) else None
+
+    def _run(self, query: str, limit: int | None) -> Result | None:
         if self.left <= 0:
             return None
         self.left -= 1
         try:
-            found = self._engine.run(query, seconds=self._seconds)
+            return self._engine.run(query, limit=limit, seconds=self._seconds)
         except UnreachableError:
             raise
         except (EngineError, InputError) as error:
             self._note(str(error))
             return None
-        return found if isinstance(found, bool) else None
 
     def _note(self, text: str) -> None:
         if text not in self.notes:
@@ -232,7 +227,7 @@ class _Surveyor:
     def survey(self) -> Survey:
         places = self._places()
         self._anywhere = len(places) > 1
-        classes, properties = self._by_void(places), dict[str, dict[str, int]]()
+        classes, properties = self._void("void:class", "void:entities", places), dict[str, dict[str, int]]()
         by = "VoID" if classes else "sampling"
         if classes:
             properties = self._void("void:property", "void:triples", places)
@@ -269,14 +264,11 @@ class _Surveyor:
                 own.append(graph)
         return [DEFAULT, *own] if has_default or not own else own
 
-    def _by_void(self, places: Sequence[str]) -> dict[str, dict[str, int]]:
-        return self._void("void:class", "void:entities", places)
-
     def _void(self, key: str, count: str, places: Sequence[str]) -> dict[str, dict[str, int]]:
         """Return the classes or properties that an endpoint describes, with counts, at the first of the places."""
         limit = CLASSES if key == "void:class" else PROPERTIES
         for place in places:
-            where = _inside(place, f"?part {key} ?t . OPTIONAL {{ ?part {count} ?c }}")
+            where = inside(place, f"?part {key} ?t . OPTIONAL {{ ?part {count} ?c }}")
             query = f"{_PROLOGUE}SELECT ?t (MAX(COALESCE(?c, 0)) AS ?n) {{ {where} }} GROUP BY ?t ORDER BY DESC(?n)"
             rows = self._queries.rows(query, limit)
             if rows:
@@ -288,13 +280,13 @@ class _Surveyor:
         used = f"?x a <{iri}>" if key == "void:class" else f"?x <{iri}> ?o"
         if len(places) == 1:
             return places[0]
-        return next((place for place in places if self._queries.holds(f"ASK {{ {_inside(place, used)} }}")), places[0])
+        return next((place for place in places if self._queries.holds(f"ASK {{ {inside(place, used)} }}")), places[0])
 
     def _counted(self, pattern: str, places: Sequence[str], limit: int) -> dict[str, dict[str, int]]:
         """Return the classes or properties (`?t`) of all places, with counts by place, the most frequent first."""
         found = defaultdict[str, dict[str, int]](dict)
         for place in places:
-            where = _inside(place, pattern)
+            where = inside(place, pattern)
             rows = self._queries.rows(f"SELECT ?t (COUNT(*) AS ?n) {{ {where} }} GROUP BY ?t ORDER BY DESC(?n)", limit)
             if rows is None:  # too much to count: a sample
                 self._whole = False
@@ -329,9 +321,9 @@ class _Surveyor:
 
     def _ends(self, iri: str, place: str, end: str, kind: str) -> tuple[str, ...]:
         """Return the classes or datatypes at one end of a sample of a property's triples; empty if some have none."""
-        sample = f"{{ SELECT {end} {{ {_inside(place, f'?s <{iri}> ?o')} }} LIMIT {SAMPLE} }}"
+        sample = f"{{ SELECT {end} {{ {inside(place, f'?s <{iri}> ?o')} }} LIMIT {SAMPLE} }}"
         kinds = f"{end} a ?c"
-        kinds = f"{{ {kinds} }} UNION {{ GRAPH ?any {{ {kinds} }} }}" if self._anywhere else _inside(place, kinds)
+        kinds = f"{{ {kinds} }} UNION {{ GRAPH ?any {{ {kinds} }} }}" if self._anywhere else inside(place, kinds)
         typed = f"OPTIONAL {{ {kinds} FILTER(isIRI(?c)) }}"
         query = f"SELECT ?k (COUNT(DISTINCT {end}) AS ?n) {{ {sample} {typed} BIND({kind} AS ?k) }} GROUP BY ?k"
         rows = self._queries.rows(f"{query} ORDER BY DESC(?n)", _FEW + 1) or ()
@@ -359,7 +351,7 @@ class _Surveyor:
         """Return the namespaces of instances in a sample."""
         counts = Counter[str]()
         for place in places:
-            rows = self._queries.rows(f"SELECT ?x {{ {_inside(place, '?x a ?c')} }}", SAMPLE) or ()
+            rows = self._queries.rows(f"SELECT ?x {{ {inside(place, '?x a ?c')} }}", SAMPLE) or ()
             counts.update(namespace_of(iri) for iri in _iris(rows))
         return tuple(name for name, _ in counts.most_common(5) if name)
 
@@ -390,7 +382,8 @@ class _Description:
                     self.range += (value.value,)
 
 
-def _inside(place: str, pattern: str) -> str:
+def inside(place: str, pattern: str) -> str:
+    """Return a pattern within a place."""
     return pattern if place == DEFAULT else f"GRAPH <{place}> {{ {pattern} }}"
 
 

@@ -21,7 +21,6 @@ from refactx.sparql.engines import EngineError, QueryRefusedError, Rows, SparqlE
 from refactx.translate.pack import Example, Pack
 from refactx.translate.parsed import Pattern, parse
 from refactx.translate.prompt import (
-    Asking,
     Meter,
     Task,
     TokensSpentError,
@@ -155,12 +154,12 @@ class Questions:
         kinds = "\n".join(f"{one.name}: {one.about}" for one in self._pack.patterns.values())
         if not kinds:
             return {}
-        reply = self._ask(translation_texts().analyse, meter, kinds=kinds, question=clean_part(question))
+        reply = self._ask("analyse", meter, kinds=kinds, question=clean_part(question))
         return {name: _NAMED for name in self._pack.patterns if re.search(rf"\b{re.escape(name)}\b", reply)}
 
     def plan(self, question: str, meter: Meter) -> tuple[str, ...]:
         """Return the steps that the model plans, each a short line."""
-        reply = self._ask(translation_texts().plan, meter, question=clean_part(question))
+        reply = self._ask("plan", meter, question=clean_part(question))
         lines = (re.sub(r"^\W*\d*[.)]?\s*", "", visible(line)).strip() for line in reply.splitlines())
         return tuple(line[:LONGEST] for line in lines if line)[:STEPS]
 
@@ -169,12 +168,15 @@ class Questions:
         if attempt.sparql is None or attempt.report is None:
             return ""
         reply = self._ask(
-            translation_texts().verify,
+            "verify",
             meter,
             question=clean_part(question),
             sparql=without_prefixes(attempt.sparql, self._pack.prefixes),
             count=str(attempt.rows),
-            rows="\n".join(" | ".join(_shown(term) for term in row) for row in attempt.report.rows[:SHOWN_ROWS]),
+            rows="\n".join(
+                " | ".join("" if term is None else visible(str(term))[:80] for term in row)
+                for row in attempt.report.rows[:SHOWN_ROWS]
+            ),
         )
         match = re.match(r"\W*no\b[\s,.:;-]*(.*)", reply.strip(), re.IGNORECASE | re.DOTALL)
         if match is None:
@@ -182,16 +184,13 @@ class Questions:
         reason = visible(match[1]).partition("\n")[0].strip()[:LONGEST]
         return reason or "it does not ask what the question asks"
 
-    def _ask(self, asking: Asking, meter: Meter, **parts: str) -> str:
+    def _ask(self, what: str, meter: Meter, **parts: str) -> str:
+        texts = translation_texts(what)
         messages = [
-            {"role": "system", "content": filled(asking.system, title=self._pack.title, **parts)},
-            {"role": "user", "content": filled(asking.user, title=self._pack.title, **parts)},
+            {"role": role, "content": filled(texts[role], title=self._pack.title, **parts)}
+            for role in ("system", "user")
         ]
         return without_thoughts(meter.generate(self._model, messages, _REPLY))
-
-
-def _shown(term: Term | None) -> str:
-    return "" if term is None else visible(str(term))[:80]
 
 
 SHOWN = 30

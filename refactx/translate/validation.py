@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any, Literal
@@ -139,7 +139,9 @@ def syntax_problems(sparql: str, pack: Pack) -> tuple[list[Problem], str]:
     try:
         check_query(whole)
     except SparqlSyntaxError as error:
-        text = _EXAMPLE.sub("", _placed(str(error), len(whole) - len(sparql)))
+        shift = len(whole) - len(sparql)  # by the declarations before it
+        text = re.sub(r"line 1, column (\d+)", lambda at: f"line 1, column {max(1, int(at[1]) - shift)}", str(error))
+        text = _EXAMPLE.sub("", text)
         found.append(Problem("L1", "syntax", text, _hint(str(error), tokens)))
     except UnknownFunctionError as error:
         text, _, hint = str(error).partition(": ")
@@ -174,11 +176,6 @@ def _undeclared(tokens: list[Token]) -> dict[str, Token]:
         if f"{prefix}:" not in declared:
             found.setdefault(prefix, token)
     return found
-
-
-def _placed(message: str, shift: int) -> str:
-    """Return a message whose columns in the first line are those of the query without the declarations before it."""
-    return re.sub(r"line 1, column (\d+)", lambda match: f"line 1, column {max(1, int(match[1]) - shift)}", message)
 
 
 def _hint(message: str, tokens: list[Token]) -> str:
@@ -228,12 +225,8 @@ def _prefixes(query: ParsedQuery, pack: Pack) -> Iterator[Problem]:
     for prefix, namespace in query.prefixes.items():
         expected = pack.prefixes.get(prefix)
         if prefix in used and expected is not None and namespace not in known:
-            yield Problem(
-                "L2",
-                "prefix",
-                f"the prefix {prefix}: is declared as <{namespace}>, and is <{expected}> in {pack.name}",
-                f"write PREFIX {prefix}: <{expected}>",
-            )
+            text = f"the prefix {prefix}: is declared as <{namespace}>, and is <{expected}> in {pack.name}"
+            yield Problem("L2", "prefix", text, f"write PREFIX {prefix}: <{expected}>")
 
 
 def _terms(query: ParsedQuery, pack: Pack) -> Iterator[Problem]:
@@ -258,12 +251,8 @@ def _terms(query: ParsedQuery, pack: Pack) -> Iterator[Problem]:
                 "L2", "name", f"{pack.shorten(iri)} is an individual, and stands as a {what}", _near(iri, pack)
             )
         elif term is not None and term.kind == "property" and iri in classes:
-            yield Problem(
-                "L2",
-                "name",
-                f"{pack.shorten(iri)} is a property, and stands as a class",
-                f"write ?x {pack.shorten(iri)} ?y",
-            )
+            text = f"{pack.shorten(iri)} is a property, and stands as a class"
+            yield Problem("L2", "name", text, f"write ?x {pack.shorten(iri)} ?y")
 
 
 def _unknown(iri: str, pack: Pack, why: str) -> Problem:
@@ -297,12 +286,9 @@ def _places(query: ParsedQuery, pack: Pack) -> Iterator[Problem]:
             continue
         seen.add(iri)
         there = [f"<{one}>" for one in known.values()]
-        yield Problem(
-            "L2",
-            kind.lower(),
-            f"{kind} <{iri}> is unknown: {pack.name} has {', '.join(there) or 'none'}",
-            f"write {kind} {' or '.join(there)}, if the data is there" if there else f"leave {kind} out",
-        )
+        text = f"{kind} <{iri}> is unknown: {pack.name} has {', '.join(there) or 'none'}"
+        hint = f"write {kind} {' or '.join(there)}, if the data is there" if there else f"leave {kind} out"
+        yield Problem("L2", kind.lower(), text, hint)
 
 
 _MAY_BE_UNBOUND = ("BOUND", "COALESCE")
@@ -329,12 +315,8 @@ def scoping_problems(query: ParsedQuery, gives: Mapping[str, Sequence[str]]) -> 
         bound = query.in_scope(group.number)
         for name in group.selected or ():
             if name not in bound and not _is_given(name, bound, endings):
-                yield Problem(
-                    "L2",
-                    "variable",
-                    f"{name} is selected, and no pattern gives it a value",
-                    f"use {name} in a pattern, or select one of {_listed(bound)}",
-                )
+                text = f"{name} is selected, and no pattern gives it a value"
+                yield Problem("L2", "variable", text, f"use {name} in a pattern, or select one of {_listed(bound)}")
     for condition in query.conditions:
         seen = query.in_scope(condition.group)
         for name in dict.fromkeys(_needed(condition.expression)):
@@ -377,24 +359,20 @@ def run(sparql: str, engine: SparqlEngine, rows: int, seconds: float) -> Report:
     try:
         result = engine.run(sparql, limit=rows, seconds=seconds)
     except EngineTimeoutError as error:
+        text = f"the query takes more than {seconds:g} seconds: {error}"
         hint = "bind more: begin with the pattern that fits least, and give a SERVICE a FILTER of its own"
-        return _failed("time", f"the query takes more than {seconds:g} seconds: {error}", hint)
+        return Report(problems=(Problem("L3", "time", text, hint),))
     except SparqlSyntaxError as error:
-        return _failed(
-            "refused", f"{engine.name} refused the query: {error}", "write it in the SPARQL 1.1 of the examples"
-        )
+        text, hint = f"{engine.name} refused the query: {error}", "write it in the SPARQL 1.1 of the examples"
+        return Report(problems=(Problem("L3", "refused", text, hint),))
     except QueryRefusedError as error:
-        return _failed("refused", str(error), "leave out what it says")
+        return Report(problems=(Problem("L3", "refused", str(error), "leave out what it says"),))
     except EngineError as error:
         return Report(failure=str(error), is_available=not isinstance(error, UnavailableError))
     if isinstance(result, Rows):
-        report = Report(count=len(result.rows), truncated=result.truncated, variables=result.variables)
-        return replace(report, rows=result.rows)
+        rows_ = result.rows
+        return Report(count=len(rows_), truncated=result.truncated, variables=result.variables, rows=rows_)
     return Report(count=1, answer=result)
-
-
-def _failed(code: str, text: str, hint: str) -> Report:
-    return Report(problems=(Problem("L3", code, text, hint),))
 
 
 ROWS, SECONDS = 10, 30.0
@@ -452,7 +430,7 @@ def _rule_problems(query: ParsedQuery, pack: Pack) -> Iterator[Problem]:
             texts.add(one.text)
             yield Problem("L2", f"rule.{rule.id}", one.text, one.hint)
     if not texts:
-        names = Names(pack.prefixes, {})
+        names = Names(pack.prefixes)
         yield from (Problem("L2", "type", one.text, one.hint) for one in Types(()).findings(query, names, pack.schema))
 
 

@@ -89,51 +89,31 @@ NO_QUERY = "the model wrote no SELECT or ASK query"
 
 
 class IdsWriter:
-    """SPARQL with ids, as the model writes it. `known`: returns the ids that exist."""
+    """SPARQL with ids, as the model writes it. `known`: returns the ids that exist; `retrieve`: returns the nearest names
+    for a question, at most so many, which the model is given (`rag`)."""
 
-    name: Literal["ids", "rag"] = "ids"
-
-    def __init__(self, model: TextModel, prompt: SparqlPrompt, known: Known) -> None:
-        self._model, self._prompt, self._known = model, prompt, known
+    def __init__(self, model: TextModel, prompt: SparqlPrompt, known: Known, retrieve: Retrieve | None = None) -> None:
+        self._model, self._prompt, self._known, self._retrieve = model, prompt, known, retrieve
 
     def write(self, task: Task) -> Attempt:
         """Return the query that the model writes; refused if it is not SPARQL."""
-        return self._write(task, ())
-
-    def _write(self, task: Task, given: Sequence[Entry]) -> Attempt:
-        messages = self._prompt.messages(self.name, task.question, given)
+        name: Literal["ids", "rag"] = "ids" if self._retrieve is None else "rag"
+        given = () if self._retrieve is None else tuple(self._retrieve(task.question, NEAREST))
+        messages = self._prompt.messages(name, task.question, given)
         text = task.meter.generate(self._model, messages, MAX_NEW_TOKENS)
-        query = query_in(text)
-        reason = NO_QUERY if query is None else _fault(query)
-        written = Attempt(writer=self.name, text=text, reason=reason, given=tuple(given))
+        query, reason = query_in(text), NO_QUERY
+        if query is not None:
+            try:
+                check_query(query)
+                reason = "the model wrote labels in place of ids" if has_labels(query) else ""
+            except (SparqlSyntaxError, QueryRefusedError) as error:
+                reason = str(error)
+        written = Attempt(writer=name, text=text, reason=reason, given=given)
         if query is None or reason:
             return written
         ids = sorted(ids_of(query).all)
         existing = set(self._known(ids)) if ids else set()
         return replace(written, sparql=query, made_up=tuple(id_ for id_ in ids if id_ not in existing))
-
-
-class RagWriter(IdsWriter):
-    """As `IdsWriter`, with names in the prompt. `retrieve`: returns the nearest for a question, at most so many."""
-
-    name: Literal["ids", "rag"] = "rag"
-
-    def __init__(self, model: TextModel, prompt: SparqlPrompt, known: Known, retrieve: Retrieve) -> None:
-        super().__init__(model, prompt, known)
-        self._retrieve = retrieve
-
-    def write(self, task: Task) -> Attempt:
-        """Return the query that the model writes, given the nearest names; refused if it is not SPARQL."""
-        return self._write(task, self._retrieve(task.question, NEAREST))
-
-
-def _fault(query: str) -> str:
-    """Return why a query cannot be run; empty if it can."""
-    try:
-        check_query(query)
-    except (SparqlSyntaxError, QueryRefusedError) as error:
-        return str(error)
-    return "the model wrote labels in place of ids" if has_labels(query) else ""
 
 
 def resolved(written: Attempt, resolver: MemoryResolver) -> Attempt:
@@ -404,34 +384,27 @@ def retriever_of(memory: Memory, feasible: Feasible, function: Collection[str] =
     letters, and no name is like a whole question: then those are found that stand in it. Half of them are entities and
     half properties, unless one kind has fewer. `function`: words in lower case that name nothing by themselves.
     """
-    if isinstance(memory, NameMemory):
-        return lambda question, count: _halves(*_by_words(question, memory, feasible, function), count)
-    return lambda question, count: _halves(*_by_embedding(question, memory, count), count)
+    by_words = isinstance(memory, NameMemory)
 
+    def retrieve(question: str, count: int) -> list[Entry]:
+        if by_words:
+            entities, relations = _by_words(question, memory, feasible, function)
+        else:
+            near = memory.nearest([Mention("entity", question), Mention("relation", question)], count)
+            entities, relations = ([one.entry for one in some] for some in near)
+        entities, relations = _once(entities), _once(relations)
+        of_relations = min(len(relations), max(count // 2, count - len(entities)))
+        return [*relations[:of_relations], *entities[: count - of_relations]]
 
-def _halves(entities: Sequence[Entry], relations: Sequence[Entry], count: int) -> list[Entry]:
-    """Return some entities and properties, the first ones of each, each once."""
-    entities, relations = _once(entities), _once(relations)
-    of_relations = min(len(relations), max(count // 2, count - len(entities)))
-    return [*relations[:of_relations], *entities[: count - of_relations]]
+    return retrieve
 
 
 def _once(entries: Sequence[Entry]) -> list[Entry]:
-    """Return the first entry of each id.
-
-    >>> [one.label for one in _once([Entry("Q1", "a"), Entry("Q2", "b"), Entry("Q1", "c")])]
-    ['a', 'b']
-    """
+    """Return the first entry of each id."""
     found = dict[str, Entry]()
     for one in entries:
         found.setdefault(one.id, one)
     return list(found.values())
-
-
-def _by_embedding(question: str, memory: Memory, count: int) -> tuple[list[Entry], list[Entry]]:
-    near = memory.nearest([Mention("entity", question), Mention("relation", question)], count)
-    entities, relations = ([one.entry for one in some] for some in near)
-    return entities, relations
 
 
 def _by_words(
@@ -454,16 +427,12 @@ def _by_words(
             relations += found
         elif found and not any(f" {mention.label} " in f" {longer} " for longer in taken):
             taken.append(mention.label)
-            entities += _most_facts(found, feasible)
+            readings = feasible.readings([one.id for one in found])
+            entities += sorted(found, key=lambda one: -sum(readings[one.id].values()))[:NAMESAKES]
     content = [Mention("relation", word) for word in words if word.casefold() not in function]
     near: list[Near] = [one for some in memory.nearest(content, NAMESAKES) for one in some] if content else []
     relations += [one.entry for one in sorted(near, key=lambda one: -one.similarity)]
     return entities, [one for one in relations if kind_of(one.id) == "relation"]
-
-
-def _most_facts(entries: Sequence[Entry], feasible: Feasible) -> list[Entry]:
-    readings = feasible.readings([one.id for one in entries])
-    return sorted(entries, key=lambda one: -sum(readings[one.id].values()))[:NAMESAKES]
 
 
 KEY_VARIABLE = "REFACTX_MODEL_KEY"
@@ -505,7 +474,7 @@ def make_writer(
         return HarvestWriter(_needed(name, "ask", ask), model, prompt, IndexNames(index), feasible)
     memory = open_memory(index) if memory is None else memory
     if name == "rag":
-        return RagWriter(model, prompt, index.names_of, retriever_of(memory, feasible, prompt.function))
+        return IdsWriter(model, prompt, index.names_of, retriever_of(memory, feasible, prompt.function))
     return PlaceholderWriter(model, prompt, MemoryResolver(memory, tau=tau, feasible=feasible, must_match=True))
 
 

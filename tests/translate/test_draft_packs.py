@@ -1,6 +1,7 @@
 """First packs of an endpoint or a file: `refactx pack make`, and the tutorial that makes one."""
 
 import json
+import os
 import re
 import shlex
 import socket
@@ -293,7 +294,8 @@ def test_examples_for_a_question_with_the_parts_of_their_scores() -> None:
 def test_an_encoder_of_ones_own_and_weights() -> None:
     question = ["pack", "retrieve", "How many senses does 'x' have?", "--pack", "liita", "--json", "--top", "1"]
     encoder = ["--encoder", "support.translate.word_encoder:WordEncoder", "--weights", "1,0,0"]
-    done = run_refactx(*question, *encoder, env={"PYTHONPATH": str(Path(__file__).parents[1])})
+    tests = Path(__file__).parents[1]
+    done = run_refactx(*question, *encoder, env={"PYTHONPATH": f"{tests}{os.pathsep}{tests.parent}"})
     (best,) = json.loads(done.stdout)["examples"]
     assert best["id"] in ("68", "123") and best["score"] == pytest.approx(best["dense"], abs=0.001)
 

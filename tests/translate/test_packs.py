@@ -12,7 +12,7 @@ from pyoxigraph import NamedNode, Quad, QuerySolutions, Store
 
 from refactx.errors import InputError
 from refactx.sparql.engines import QueryRefusedError, SparqlSyntaxError
-from refactx.translate.pack import Pack, SchemaTerm, Table, built_in_packs, load_pack, read_rules
+from refactx.translate.pack import Pack, Table, built_in_packs, load_pack, read_rules
 from refactx.translate.parsed import (
     Call,
     ParsedQuery,
@@ -24,7 +24,7 @@ from refactx.translate.parsed import (
     text_of_literal,
     variables,
 )
-from refactx.translate.rules import Rule
+from refactx.translate.rules import Rule, SchemaTerm
 from refactx.translate.validation import check_pack
 
 ROOT = Path(__file__).parents[2]

@@ -165,11 +165,7 @@ class Failing:
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [
-        (EngineTimeoutError("slow"), "time"),
-        (SparqlSyntaxError("bad"), "refused"),
-        (QueryRefusedError("no"), "refused"),
-    ],
+    [(EngineTimeoutError("slow"), "time"), (SparqlSyntaxError("bad"), "refused"), (QueryRefusedError("no"), "refused")],
 )
 def test_what_an_engine_says_of_a_query_is_a_problem(error: Exception, code: str) -> None:
     [problem] = validate("ASK { ?x ?y ?z }", SMALL, Failing(error)).problems
