@@ -1,13 +1,12 @@
-"""Models that write text: any that replies to a conversation, and a language model of our engines.
+"""A language model of our engines that replies to a conversation: free text, or what a constraint allows.
 
-A `ChatModel` writes free text, or what a constraint allows, such as one query on one line. `ChatServer`
-(`refactx.ask.chat`) is a model on a server.
+Constrained text is one line, such as a query. `ChatServer` (`refactx.ask.chat`) is a model on a server.
 """
 
 from collections.abc import Callable, Sequence
 from copy import copy
 from threading import Lock
-from typing import Any, Protocol, Self, cast, runtime_checkable
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,29 +22,6 @@ LEAST = 64
 """The fewest tokens of room for a reply: with less, most queries would be cut."""
 END = b"\n"
 """The end of a constrained text."""
-
-
-class TextModel(Protocol):
-    """A language model that replies to a conversation, whatever runs it."""
-
-    def generate(self, messages: Sequence[Message], max_new_tokens: int) -> str:
-        """Return the reply, greedily, of at most `max_new_tokens` tokens. The first message is the system's.
-
-        Raises ModelError if the model cannot be used, InputError if the conversation is too long for it.
-        """
-        ...
-
-
-@runtime_checkable
-class CancellableModel(TextModel, Protocol):
-    """A model whose texts can be ended while they are written."""
-
-    def cancelled_by(self, cancelled: Callable[[], bool]) -> TextModel:
-        """Return the same model for texts that end, with a ModelError, once `cancelled` returns True as well.
-
-        It is asked before each pass of the model, in any thread.
-        """
-        ...
 
 
 class ChatModel:

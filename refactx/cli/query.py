@@ -37,7 +37,6 @@ from refactx.sparql.engines import Rows
 from refactx.sparql.memory import Choice
 from refactx.sparql.memory.entry import Entry
 from refactx.translate.prompt import STEERED, WRITERS, load_sparql_prompt, writer_named
-from refactx.translate.translation import Attempt
 
 if TYPE_CHECKING:
     from refactx.ask.asker import Asker
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from refactx.engines.loading import EngineOptions
     from refactx.sparql.engines import Result, SparqlEngine
     from refactx.translate.prompt import WriterName
+    from refactx.translate.translation import Attempt
     from refactx.translate.translator import Translator
 
 
@@ -205,7 +205,7 @@ class PolicyReply:
     """
 
     question: str
-    written: Attempt
+    written: "Attempt"
     result: "Result | None" = None
     engine: str = ""
     failure: str = ""
@@ -250,7 +250,9 @@ class PolicyReplies:
             return PolicyReply(question, written, engine=engine.name, failure=str(error))
         return PolicyReply(question, written, result, engine.name)
 
-    def _of_line(self, text: str) -> Attempt:
+    def _of_line(self, text: str) -> "Attempt":
+        from refactx.translate.translation import Attempt
+
         query, _ = resolve(read_line(text), self.facts)
         try:
             return Attempt(writer="from-walk", text=text, sparql=to_sparql(query, self.facts))
@@ -482,7 +484,7 @@ def _policy_lines(reply: PolicyReply, rows: Sequence[Sequence[Cell]], shown: int
         yield f"({line(reply.result.reason) or 'there are more rows: see --limit'})"
 
 
-def _policy_explanation(written: Attempt) -> Iterator[str]:
+def _policy_explanation(written: "Attempt") -> Iterator[str]:
     """Yield what the model was given, and what it wrote."""
     yield f"Policy: {written.writer}"
     yield from (f"Fact: {fact_line(fact)}" for fact in written.facts)

@@ -16,7 +16,7 @@ from refactx.fact import counted
 from refactx.options import option
 
 if TYPE_CHECKING:
-    from refactx.ask.chat_model import TextModel
+    from refactx.ask.chat import TextModel
     from refactx.engines.engine import LanguageModel
     from refactx.engines.loading import EngineOptions
     from refactx.index.index import Index

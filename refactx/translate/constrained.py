@@ -74,14 +74,15 @@ def names_of(pack: Pack) -> tuple[list[str], list[str]]:
         for at in range(parsed.prologue.body, len(tokens)):
             if tokens[at].kind in ("name", "iri"):
                 found[at in predicates].add(tokens[at].text)
-    properties, terms = (sorted(name for name in found[kind] if _is_of(pack, name)) for kind in (True, False))
+    places = {f"<{iri}>" for iri in (*pack.graphs.values(), *pack.services.values())}
+
+    def is_of_pack(name: str) -> bool:
+        if name.startswith("<"):
+            return name not in places
+        return _NAME.fullmatch(name) is not None and name.partition(":")[0] in pack.prefixes
+
+    properties, terms = (sorted(filter(is_of_pack, found[kind])) for kind in (True, False))
     return properties, terms
-
-
-def _is_of(pack: Pack, name: str) -> bool:
-    if name.startswith("<"):
-        return name not in {f"<{iri}>" for iri in (*pack.graphs.values(), *pack.services.values())}
-    return _NAME.fullmatch(name) is not None and name.partition(":")[0] in pack.prefixes
 
 
 def _any(texts: Iterable[str]) -> str:

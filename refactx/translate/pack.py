@@ -54,7 +54,9 @@ class Table:
 
     def wrong(self, key: str, expected: str) -> InputError:
         """Return the error for the value of a key."""
-        found = f"has no {key}" if key not in self.values else f"has {key} = {_shown(self.values[key])}"
+        value = repr(self.values.get(key))
+        shown = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
+        found = f"has {key} = {shown}" if key in self.values else f"has no {key}"
         return InputError(f"{self.where} {found}: expected {expected}")
 
     def only(self, *keys: str) -> None:
@@ -125,11 +127,6 @@ class Table:
         """Return the values of a table within this one, each read by a method: `table.mapping("graphs", Table.iri)`."""
         inner = self.table(key)
         return {name: read(inner, name) for name in inner.values}
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 OUTSIDE = "outside"
@@ -452,7 +449,9 @@ def read_pack(folder: Path) -> Pack:
         patterns=patterns,
         examples=_examples(folder, patterns),
         schema=_schema(folder),
-        rules=_rules(folder, prefixes, graphs, services, patterns),
+        rules=read_rules(_toml(folder / RULES), prefixes, graphs, services, patterns)
+        if (folder / RULES).is_file()
+        else (),
         source=head.text("source", " ").strip(),
         licence=head.text("licence", " ").strip(),
         fingerprint=_fingerprint(folder),
@@ -523,8 +522,11 @@ def _patterns(folder: Path) -> tuple[float, dict[str, Pattern]]:
         for some in (found[name].words, found[name].hints, found[name].unless):
             for word in (word for words in some.values() for word in words):
                 if fault := fault_of(word):
-                    line = _line_of(path, name, word)
-                    raise InputError(f"{path}, line {line}, pattern {number} ({name}) has the word {word!r}: {fault}")
+                    # The line with the word; with the pattern's name, if the word is written otherwise.
+                    lines = path.read_text(encoding="utf-8").splitlines()
+                    begin = next((at for at, line in enumerate(lines) if name in line), 0)
+                    at = next((at for at, line in enumerate(lines) if at >= begin and word in line), begin)
+                    raise InputError(f"{path}, line {at + 1}, pattern {number} ({name}) has the word {word!r}: {fault}")
     for pattern in found.values():
         if unknown := sorted(pattern.implies.keys() - found.keys()):
             raise InputError(f"{path}: {pattern.name} implies {unknown[0]}, which is no pattern of this file")
@@ -543,13 +545,6 @@ def fault_of(word: str) -> str:
     gaps = [at for at, piece in enumerate(pieces) if piece == GAP]
     is_between = all(0 < at < len(pieces) - 1 and at + 1 not in gaps for at in gaps)
     return "" if is_between and len(gaps) <= _GAPS else f"`...` stands between words, at most {_GAPS} times"
-
-
-def _line_of(path: Path, name: str, word: str) -> int:
-    """Return the number of the line with a word of a pattern; of the pattern's name, if the word is written otherwise."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    begin = next((at for at, line in enumerate(lines) if name in line), 0)
-    return 1 + next((at for at, line in enumerate(lines) if at >= begin and word in line), begin)
 
 
 def _examples(folder: Path, patterns: dict[str, Pattern]) -> tuple[Example, ...]:
@@ -592,18 +587,6 @@ def _schema(folder: Path) -> dict[str, SchemaTerm]:
             raise InputError(f"{one.where} has the IRI {term.iri}, which was there before: expected each once")
         found[term.iri] = term
     return found
-
-
-def _rules(
-    folder: Path,
-    prefixes: Mapping[str, str],
-    graphs: Mapping[str, str],
-    services: Mapping[str, str],
-    patterns: Mapping[str, Pattern],
-) -> tuple[Rule, ...]:
-    if not (folder / RULES).is_file():
-        return ()
-    return read_rules(_toml(folder / RULES), prefixes, graphs, services, patterns)
 
 
 def _fingerprint(folder: Path) -> str:

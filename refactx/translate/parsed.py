@@ -398,7 +398,7 @@ class _Reader:
                 raise QueryRefusedError(
                     "this query has a negated path with ^ in it, which cannot be read: write it without ^"
                 )
-            return ((_Step(property=f"!({'|'.join(self._term(part) for part in _terms(path))})"),),)
+            return ((_Step(property=f"!({'|'.join(map(self._term, path.parts))})"),),)
         parts = [self._steps(part) for part in path.parts]
         if path.sign == "|":
             return tuple(way for ways in parts for way in ways)
@@ -469,7 +469,3 @@ class _Reader:
 def _joined(ways: _Ways) -> tuple[_Step, ...]:
     """Return ways as steps: those of the only one, or one step over all."""
     return ways[0] if len(ways) == 1 else (_Step(ways=ways),)
-
-
-def _terms(path: tree.Path) -> Iterator[tree.Term]:
-    return (part for part in path.parts if isinstance(part, tree.Term))

@@ -16,10 +16,9 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, ParamSpec, TypeVar, get_args
 
-from refactx.ask.chat import Message, without_thoughts
-from refactx.ask.chat_model import CancellableModel, TextModel
+from refactx.ask.chat import CancellableModel, Message, TextModel, without_thoughts
 from refactx.errors import InputError, RefactxError
 from refactx.fact import clean_part
 from refactx.paths import read_toml
@@ -32,9 +31,11 @@ from refactx.sparql.engines.engine import QueryRefusedError, SparqlSyntaxError
 from refactx.sparql.ids import ids_of
 from refactx.sparql.memory.entry import Entry, entry_of
 from refactx.sparql.syntax import check_query
-from refactx.translate.pack import Pack
-from refactx.translate.retrieval import Retrieved
-from refactx.translate.translation import Attempt
+
+if TYPE_CHECKING:
+    from refactx.translate.pack import Pack
+    from refactx.translate.retrieval import Retrieved
+    from refactx.translate.translation import Attempt
 
 WriterName = Literal["from-walk", "harvest", "constrained", "placeholders", "ids", "rag"]
 WRITERS: tuple[WriterName, ...] = get_args(WriterName)
@@ -437,14 +438,14 @@ class Task:
 
     question: str
     patterns: Mapping[str, float] = field(default_factory=dict)
-    examples: Sequence[Retrieved] = ()
+    examples: "Sequence[Retrieved]" = ()
     plan: Sequence[str] = ()
     explored: Sequence[str] = ()
-    failed: Sequence[Attempt] = ()
+    failed: "Sequence[Attempt]" = ()
     meter: Meter = field(default_factory=Meter)
 
 
-def conversation(pack: Pack, task: Task) -> list[Message]:
+def conversation(pack: "Pack", task: Task) -> list[Message]:
     """Return the messages: what the pack says, the examples as turns, the best one last, the question, and what was
     wrong with the queries before."""
     texts = translation_texts("write")

@@ -252,16 +252,13 @@ class QuestionIndex:
         """Return the BM25 scores of the n questions for another one, float32[n], as shares of its score with itself."""
         tokens = tokens_of(question)
         known = [token for token in dict.fromkeys(tokens) if token in self._frequency]
-        whole = sum(map(self._weight, set(tokens))) / (_K1 * (1 - _B + _B * len(tokens) / max(self._mean, 1)) + 1)
+        counts = [self._frequency[token] for token in set(tokens)]
+        weights = [math.log(1 + (self._count - found + 0.5) / (found + 0.5)) for found in counts]  # as Lucene has them
+        whole = sum(weights) / (_K1 * (1 - _B + _B * len(tokens) / max(self._mean, 1)) + 1)
         if not known:
             return np.zeros(self._count, np.float32)
         shares: NDArray[np.float32] = np.asarray(self._index.get_scores(known), np.float32) / np.float32(whole)
         return np.minimum(shares, 1, dtype=np.float32)
-
-    def _weight(self, token: str) -> float:
-        """Return the inverse document frequency of a word, as Lucene has it."""
-        found = self._frequency[token]
-        return math.log(1 + (self._count - found + 0.5) / (found + 0.5))
 
 
 def tokens_of(question: str) -> list[str]:

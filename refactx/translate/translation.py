@@ -149,7 +149,8 @@ class PackCalibration:
 
     def of(self, features: Sequence[float]) -> float:
         """Return how likely a translation with these features is right."""
-        return _logistic(sum(c * x for c, x in zip(self.coefficients, features, strict=True)))
+        value = sum(c * x for c, x in zip(self.coefficients, features, strict=True))
+        return 1 / (1 + math.exp(-max(-30.0, min(30.0, value))))
 
 
 def features_of(found: Translation) -> tuple[float, ...]:
@@ -236,7 +237,3 @@ def _file(pack: str, model: str) -> Path:
     name = str(Path(model).resolve()) if Path(model).exists() else model  # a file has many paths
     digest = hashlib.sha256(f"{pack}\0{name}".encode()).hexdigest()[:16]
     return refactx_home() / "calibrations" / f"{digest}.json"
-
-
-def _logistic(value: float) -> float:
-    return 1 / (1 + math.exp(-max(-30.0, min(30.0, value))))

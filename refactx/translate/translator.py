@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 from pyoxigraph import NamedNode
 
-from refactx.ask.chat import without_thoughts
-from refactx.ask.chat_model import TextModel
+from refactx.ask.chat import TextModel, without_thoughts
 from refactx.errors import InputError
 from refactx.fact import clean_part, visible
 from refactx.query.sparql.tokens import tokens_of

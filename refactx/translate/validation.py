@@ -22,7 +22,7 @@ from refactx.sparql.engines import (
 )
 from refactx.sparql.engines.engine import within
 from refactx.sparql.syntax import check_query, read_query
-from refactx.translate.pack import Example, Pack
+from refactx.translate.pack import Pack
 from refactx.translate.parsed import Call, Expression, ParsedQuery, iri_of, is_variable, parse
 from refactx.translate.retrieval import PatternDetector
 from refactx.translate.rules import Names, Types
@@ -405,22 +405,17 @@ def validate(
 
 def _first_levels(sparql: str, pack: Pack) -> list[Problem]:
     problems, whole = syntax_problems(sparql, pack)
-    if all(problem.code == "prefix" for problem in problems):
-        problems += _second_level(whole, pack)
-    return problems
-
-
-def _second_level(sparql: str, pack: Pack) -> Iterator[Problem]:
+    if any(problem.code != "prefix" for problem in problems):
+        return problems
     try:
-        query = parse(sparql)
+        query = parse(whole)
     except (SparqlSyntaxError, QueryRefusedError) as error:  # syntax beyond SPARQL 1.1, which pyoxigraph knows
         text = f"the rules cannot read this query: {error}".partition(": expected a query")[0]
-        yield Problem("L2", "form", text, "write it in SPARQL 1.1, as the examples are")
-        return
-    yield from naming_problems(query, pack)
+        return [*problems, Problem("L2", "form", text, "write it in SPARQL 1.1, as the examples are")]
     gives = {f"<{pack.services[name]}>": endings for name, endings in pack.gives.items()}
-    yield from scoping_problems(query, gives)
-    yield from _rule_problems(query, pack)
+    return [
+        *problems, *naming_problems(query, pack), *scoping_problems(query, gives), *_rule_problems(query, pack)
+    ]  # fmt: skip
 
 
 def _rule_problems(query: ParsedQuery, pack: Pack) -> Iterator[Problem]:
@@ -471,14 +466,11 @@ def check_pack(pack: Pack, engine: SparqlEngine | None = None, *, seconds: float
     used = {name for example in pack.examples for name in example.patterns}
     notes = [f"no example has the pattern {name}" for name in pack.patterns if name not in used]
     detector = PatternDetector(pack)
-    notes += [line for example in pack.examples for line in _undetected(example, detector)]
+    for example in pack.examples:
+        strong = {name for name, weight in example.patterns.items() if weight >= 0.5}
+        if strong and not strong & detector.detect(example.question).keys():
+            named = ", ".join(sorted(strong))
+            notes.append(f"example {example.id}: none of its patterns ({named}) is found in its question")
     if not pack.examples:
         problems.append("there are no examples: write some into examples.jsonl, each with a question and its query")
     return PackCheck(problems=tuple(problems), notes=tuple(notes), ran=ran)
-
-
-def _undetected(example: Example, detector: PatternDetector) -> Iterator[str]:
-    """Yield a note if none of an example's patterns is found in its question."""
-    strong = {name for name, weight in example.patterns.items() if weight >= 0.5}
-    if strong and not strong & detector.detect(example.question).keys():
-        yield f"example {example.id}: none of its patterns ({', '.join(sorted(strong))}) is found in its question"

@@ -20,8 +20,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from refactx.ask.answer import SEPARATOR, Answer
-from refactx.ask.chat import ChatServer, ServerRole
-from refactx.ask.chat_model import ChatModel, TextModel
+from refactx.ask.chat import ChatServer, ServerRole, TextModel
+from refactx.ask.chat_model import ChatModel
 from refactx.ask.queries import QueryChoice
 from refactx.fact import Link, LinkedFact
 from refactx.index import Index
@@ -60,7 +60,6 @@ from refactx.translate.translation import Attempt
 
 if TYPE_CHECKING:
     from refactx.ask.prompt import Prompt
-    from refactx.engines.engine import LanguageModel
     from refactx.engines.loading import EngineOptions
 
 _Value = TypeVar("_Value")
@@ -507,7 +506,11 @@ def open_writers(
 
     loaded = load_language_model(model, index if set(names) & set(STEERED) else None, machine)
     free: TextModel | None = ChatModel(loaded) if set(names) - {"from-walk", "constrained"} else None
-    asker = None
+    asker, constrained = None, None
+    if "constrained" in names:
+        from refactx.sparql.decoding import SparqlWriter  # needs llguidance
+
+        constrained = SparqlWriter(loaded, index)
     if {"from-walk", "harvest"} & set(names):
         from refactx.ask.asker import Asker
 
@@ -517,19 +520,13 @@ def open_writers(
         found[name] = make_writer(
             name,
             index,
-            model=_constrained(loaded, index) if name == "constrained" else free,
+            model=constrained if name == "constrained" else free,
             ask=None if asker is None else lambda text: asker.ask(text).links,
             choose=None if asker is None else asker.query,
             prompt=prompt,
             tau=tau,
         )
     return found
-
-
-def _constrained(model: "LanguageModel", index: Index) -> TextModel:
-    from refactx.sparql.decoding import SparqlWriter  # needs llguidance
-
-    return SparqlWriter(model, index)
 
 
 def model_at(name: str, url: str) -> TextModel:
