@@ -13,7 +13,7 @@ from bench.packs.invented_values import samples
 from bench.packs.inventing import Invented, gold_queries, homes_of, invent, written
 from refactx.errors import InputError
 from refactx.sparql.engines import EngineError, QueryRefusedError, Rows, SparqlSyntaxError
-from refactx.translate.invented import INVENTED_DATA, InventedEngine, invented_engine, rewritten
+from refactx.translate.invented import INVENTED_DATA, InventedEngine, engine_for, invented_engine, rewritten
 from refactx.translate.pack import Pack, built_in_packs, load_pack
 
 LIITA = load_pack("liita")
@@ -220,6 +220,15 @@ def test_a_pack_with_its_data_is_answered_as_where_it_was_made(tmp_path: Path) -
         assert sorted(map(str, one.rows)) == sorted(map(str, other.rows))
     with pytest.raises(EngineError, match=r"the invented data has <http://s\.org/>"):
         read.run("ASK { SERVICE <http://t.org/> { ?x ?y ?z } }")
+
+
+def test_names_of_earlier_releases_are_still_taken(tmp_path: Path) -> None:
+    (tmp_path / "frozen.nq.gz").write_bytes(written(invented_of(one=QUERIES["language"])))
+    pack = Pack(name="mine", title="mine", version=1, languages=("en",), base="", folder=tmp_path)
+    engine = engine_for(pack, "frozen", lambda: pytest.fail("no index is needed"))
+    assert isinstance(engine, InventedEngine)
+    found = engine.run(WORDS + QUERIES["language"])
+    assert isinstance(found, Rows) and found.rows
 
 
 @pytest.mark.parametrize("content", [None, b"no gzip", gzip.compress(b"<a> <b>", mtime=0)])

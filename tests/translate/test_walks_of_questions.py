@@ -73,7 +73,9 @@ def test_questions_of_a_file_are_translated_and_run_on_an_index(
     [
         (("--source", "examples"), "--source chooses among cases of the pack"),
         (("--run-on", "invented"), "has no invented data for the questions of a file"),
+        (("--run-on", "frozen"), "has no invented data for the questions of a file"),
         (("--policy", "from-walk", "--model-url", "http://127.0.0.1:9/v1"), "leave out --model-url"),
+        (("--policy", "strict", "--model-url", "http://127.0.0.1:9/v1"), "--policy from-walk needs a model"),
         (("--kinds", "odd", "--run-on", "store"), "there are no questions of kind odd"),
     ],
 )
