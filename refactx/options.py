@@ -1,6 +1,7 @@
 """Options declared once: a field of a dataclass has its help, limits and group, for commands, requests and settings."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -12,7 +13,8 @@ class Option:
     """What is known of an option beside its name, type and default.
 
     `least`, `most`: the smallest and the largest value; `above`: a value that it has to exceed; `choices`: all of its
-    values. `group`: the heading of the help text that it is under; `metavar`: what stands for its value there.
+    values; `old`: what names of earlier releases mean, which a command still takes. `group`: the heading of the help text
+    that it is under; `metavar`: what stands for its value there.
     """
 
     help: str
@@ -21,6 +23,7 @@ class Option:
     most: int | None = None
     above: int | None = None
     choices: tuple[str, ...] = ()
+    old: Mapping[str, str] = field(default_factory=dict)
     group: str = ""
 
     def has(self, value: Any) -> bool:

@@ -23,7 +23,9 @@ from psycopg.conninfo import conninfo_to_dict
 from pytest_postgresql import factories
 from support.command import run_refactx
 from support.crashes import FACTS
-from support.servers import DatabaseServer, new_home, remove_home
+from support.ingest.living_index import LivingIndex
+from support.servers import DatabaseServer, database, new_home, remove_home
+from support.sparql.small_graph import FIXED, ingest_graph
 
 # Before torch is imported: by default, OpenMP's threads spin while they wait, and tests run in parallel.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -203,3 +205,21 @@ def many_facts(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number in range(FACTS):
             out.write(f"<subject {number // 3}> <property {number % 3}> <value {number * 7 % 1000}> .\n")
     return file
+
+
+@pytest.fixture(scope="session")
+def people(database_server: DatabaseServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LivingIndex]:
+    """The index `people` of the claims `FIXED`, without a store. Tests do not change it."""
+    with database(database_server, f"refactx_people_{os.getpid()}") as url:
+        yield ingest_graph(url, tmp_path_factory.mktemp("people"), FIXED, "people")
+
+
+@pytest.fixture(scope="session")
+def stored(people: LivingIndex) -> LivingIndex:
+    """The index `stored` of the same claims, with a store. Tests do not change them."""
+    from refactx.sparql.store import build_store
+
+    living = ingest_graph(people.url, people.folder, FIXED, "stored")
+    with living.open() as index:
+        build_store(index)
+    return living

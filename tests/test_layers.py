@@ -22,7 +22,7 @@ LAYERS = """
     cli
     eval       server
     mcp
-    nl2sparql
+    translate
     sparql
     ask        ingest
     selection  share
@@ -60,7 +60,7 @@ LIBRARIES = {  # where a library may be imported; a prefix of a module's name
     "pyspark": ("refactx.ingest.cluster",),
     "llama_cpp": ("refactx.engines.llamacpp",),
     "lark": ("refactx.query.sparql.parser",),
-    "bm25s": ("refactx.nl2sparql.retrieval",),
+    "bm25s": ("refactx.translate.retrieval",),
     "llguidance": ("refactx.sparql.decoding.matching",),
     "rapidfuzz": ("refactx.sparql.memory.name_memory",),
     "sentence_transformers": ("refactx.sparql.memory.opening",),

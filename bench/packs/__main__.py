@@ -10,12 +10,10 @@ import click
 
 from bench.packs.figures import PatternScores, gold_of, pattern_scores, retrieval_scores
 from bench.packs.remembering import RememberingEncoder
-from refactx.nl2sparql.pack import Example, Pack, load_pack
-from refactx.nl2sparql.patterns import PatternDetector
-from refactx.nl2sparql.retrieval import Retriever, Weights
-from refactx.nl2sparql.wording import without_quoted
 from refactx.sparql.memory.entry import Encoder
 from refactx.sparql.memory.opening import load_encoder
+from refactx.translate.pack import Example, Pack, load_pack
+from refactx.translate.retrieval import PatternDetector, Retriever, Weights, without_quoted
 
 RETRIEVERS = {
     "BM25": (Weights(0, 1, 0), False),

@@ -3,7 +3,7 @@ pass.
 
 The wrong ones are the gold queries of the pack's cases, each changed in one place: another graph, a relation the other way
 round, a prefix that is missing or wrong, a SERVICE that is missing or wrong, a variable that is bound nowhere. One that
-returns the same rows as gold on the frozen data is not wrong, and is left out.
+returns the same rows as gold on the invented data is not wrong, and is left out.
 """
 
 from collections import Counter, defaultdict
@@ -12,14 +12,14 @@ from random import Random
 
 import click
 
-from bench.packs.freezing import gold_queries
-from refactx.nl2sparql.frozen import frozen_engine
-from refactx.nl2sparql.pack import Pack, load_pack
-from refactx.nl2sparql.validation import validate
+from bench.packs.inventing import gold_queries
 from refactx.query.sparql.parser import parse
 from refactx.query.sparql.tokens import Token, line_and_column, tokens_of
 from refactx.query.sparql.tree import triples_of
 from refactx.sparql.engines import EngineError, QueryRefusedError, Rows, SparqlEngine, SparqlSyntaxError
+from refactx.translate.invented import invented_engine
+from refactx.translate.pack import Pack, load_pack
+from refactx.translate.validation import validate
 
 SEED = 27
 SECONDS = 20.0
@@ -153,7 +153,7 @@ def outcome(sparql: str, gold: Rows | bool, engine: SparqlEngine) -> str:
 def main(pack: str, number: int, seed: int, missed: bool) -> None:
     """Print the share of wrong queries that are caught, and of right ones that pass."""
     loaded = load_pack(pack)
-    queries, engine = gold_queries(loaded), frozen_engine(loaded)
+    queries, engine = gold_queries(loaded), invented_engine(loaded)
     for source in ("example", "case"):
         gold = [sparql for key, sparql in queries.items() if key.startswith(source)]
         click.echo(f"right queries, {source}s: {sum(validate(one, loaded).ok for one in gold)} of {len(gold)} pass")
@@ -179,7 +179,7 @@ def main(pack: str, number: int, seed: int, missed: bool) -> None:
         )
     total = [one for those in caught.values() for one in those]
     click.echo(f"wrong queries: {sum(total)} of {len(total)} caught, {sum(total) / max(1, len(total)):.3f}")
-    click.echo(f"their rows on the frozen data: {', '.join(f'{name} {n}' for name, n in sorted(outcomes.items()))}")
+    click.echo(f"their rows on the invented data: {', '.join(f'{name} {n}' for name, n in sorted(outcomes.items()))}")
 
 
 def spread(found: list[tuple[str, str, str]]) -> Iterator[tuple[str, str, str]]:

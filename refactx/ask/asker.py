@@ -19,6 +19,7 @@ from refactx.ask.writer import BatchWriter, TextRequest, Writer, WritingError, W
 from refactx.decoding.states import FactSource, check_open
 from refactx.decoding.stream import FactStream, Partial, TextPiece
 from refactx.engines.engine import LanguageModel
+from refactx.engines.writer import common_length
 from refactx.errors import InputError, ModelError, RefactxError
 from refactx.fact import Fact, LinkedFact, clean_part
 from refactx.models.loading import check_chat_template
@@ -83,7 +84,7 @@ class PromptInputs:
         found = self._prefixes.get(system)
         if found is None:
             one, other = (self._prompt.ids(self._tokenizer, text, system=system) for text in ("0", "?"))
-            length = next((n for n, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), 0)
+            length = common_length(one, other)
             found = [] if system and length > LONGEST_PREFIX else one[:length]
             self._prefixes = {key: self._prefixes[key] for key in self._prefixes if not key} | {system: found}
         return found

@@ -1,4 +1,4 @@
-"""Conversations: as ids of a model by its chat template, and with a model on a server with OpenAI's API.
+"""Conversations: as ids of a model by its chat template, and with models, such as one on a server with OpenAI's API.
 
 What users say is data and must not contain control tokens: any text of an added token of the tokenizer (`<|im_end|>`,
 `<think>`) is removed by `without_control` before the chat template is applied.
@@ -11,10 +11,10 @@ server names in its refusal, or with the other name, and later requests begin li
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from refactx.errors import InputError, ModelError
@@ -113,6 +113,29 @@ _UNSUPPORTED = re.compile(
     re.IGNORECASE,
 )
 """What tells that a parameter is refused, and not that its value is too large."""
+
+
+class TextModel(Protocol):
+    """A language model that replies to a conversation, whatever runs it."""
+
+    def generate(self, messages: Sequence[Message], max_new_tokens: int) -> str:
+        """Return the reply, greedily, of at most `max_new_tokens` tokens. The first message is the system's.
+
+        Raises ModelError if the model cannot be used, InputError if the conversation is too long for it.
+        """
+        ...
+
+
+@runtime_checkable
+class CancellableModel(TextModel, Protocol):
+    """A model whose texts can be ended while they are written."""
+
+    def cancelled_by(self, cancelled: Callable[[], bool]) -> TextModel:
+        """Return the same model for texts that end, with a ModelError, once `cancelled` returns True as well.
+
+        It is asked before each pass of the model, in any thread.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ from refactx.cli.options import (
     MODEL,
     PROMPT,
     RUN_FOLDER,
+    Names,
     Number,
     engine_options,
     engine_options_of,
@@ -36,7 +37,7 @@ from refactx.fact import counted
 if TYPE_CHECKING:
     from refactx.eval.pack_task import Case, Mode
     from refactx.eval.run import Shard, Task
-    from refactx.nl2sparql import Translator
+    from refactx.translate.translator import Translator
 
 _POLICY_GROUP = (
     "sparql", "model_url", "sparql_prompt", "grammar", "tau", "run_on", "timeout", "ablate_names", "distractors",
@@ -55,6 +56,8 @@ _GROUPS = {
     "Database and machine": MACHINE_GROUP,
 }
 MODES = ("prompt", "retrieval", "repair", "agent")
+_RUN_ON = {None: "invented", "invented": "invented", "frozen": "invented"}
+"""What runs the queries of a pack, by what is given, where that is the pack's own data."""
 MOST = 9
 """The most times that a memory grows."""
 
@@ -107,24 +110,28 @@ _OWN_OPTIONS = (
         "--shard", default="1/1", callback=_shard, metavar="I/N", help="Ask the Ith of N parts; without it: report."
     ),
     click.option(
-        "--sparql", callback=_names, metavar="POLICY,...", help="Score queries of these, such as open,strict."
+        "--sparql", callback=_names, metavar="POLICY,...", help="Score queries of these, such as ids,from-walk."
     ),
     click.option("--model-url", metavar="URL", help="OpenAI-compatible server of the model."),
     click.option("--sparql-prompt", default="sparql", metavar="PROMPT", help="sparql or a .toml file."),
-    click.option("--grammar/--no-grammar", default=True, help="open: only SPARQL with names; default: on."),
-    click.option("--tau", type=Number(0, 1), metavar="X", help="open: similarity that names need."),
+    click.option("--grammar/--no-grammar", default=True, help="constrained: only SPARQL with names; default: on."),
+    click.option("--tau", type=Number(0, 1), metavar="X", help="placeholders: similarity that names need."),
     click.option("--run-on", metavar="WHERE", help="tree, store or URL; default: the store."),
     click.option("--timeout", default=SECONDS, type=Number(0, min_open=True), metavar="SECONDS", help="Of a query."),
-    click.option("--ablate-names", callback=_shares, metavar="X,...", help="open: without these shares of names."),
-    click.option("--distractors", callback=_factors, metavar="N..M", help="open: with N to M times as many names."),
+    click.option(
+        "--ablate-names", callback=_shares, metavar="X,...", help="placeholders: without these shares of names."
+    ),
+    click.option(
+        "--distractors", callback=_factors, metavar="N..M", help="placeholders: with N to M times as many names."
+    ),
     click.option("--pack", "pack_name", metavar="PACK", help="Score translations, by default of its cases."),
     click.option("--modes", default=",".join(MODES), callback=_modes, metavar="MODE,...", help="Default: all four."),
     click.option(
         "--policy",
         default="text",
-        type=click.Choice(["text", "strict"]),
+        type=Names(["text", "from-walk"], {"strict": "from-walk"}),
         metavar="POLICY",
-        help="text, or strict: walks of --index.",
+        help="text, or from-walk: walks of --index.",
     ),
     click.option(
         "--source", default="cases", type=click.Choice(["cases", "examples"]), metavar="SET", help="cases, or examples."
@@ -228,11 +235,14 @@ def _answer_task(given: dict[str, Any]) -> "Task[Any]":
 
 def _policy_task(given: dict[str, Any]) -> "Task[Any]":
     from refactx.eval.policy_task import PolicyTask
+    from refactx.translate.prompt import writer_named
 
     _refuse(_OF_ANSWERS, "is of answers, and --sparql scores queries: leave one out")
     check_place(given["run_on"])
     engine = engine_options_of(given, 1, 1)
-    policies, ablate = given.pop("sparql"), given.pop("ablate_names")
+    ablate, grammar, has_url = given.pop("ablate_names"), given.pop("grammar"), given["model_url"] is not None
+    named = [writer_named(one, constrained=grammar and not (one == "open" and has_url)) for one in given.pop("sparql")]
+    policies = tuple(dict.fromkeys(named))
     return PolicyTask(policies=policies, ablate=ablate, engine=engine, **_without(given, *_PACK_GROUP, *_OF_ANSWERS))
 
 
@@ -240,10 +250,10 @@ def _pack_task(given: dict[str, Any], stack: ExitStack) -> "Task[Any]":
     """Return the evaluation of a pack. What it opens is closed with `stack`."""
     from refactx.cli.translate import Models, TranslatorOptions, engine_of, open_translator
     from refactx.eval.pack_task import PackTask
-    from refactx.nl2sparql import load_pack
+    from refactx.translate.pack import load_pack
 
     models = Models(engine_options_of(given, given["batch_size"], 1))
-    pack, run_on = load_pack(given["pack_name"]), given["run_on"] or "frozen"
+    pack, run_on = load_pack(given["pack_name"]), _RUN_ON.get(given["run_on"], given["run_on"])
     cases = _cases(given)
     names = ("model", "model_url", "grammar", "policy", "index", "db", "encoder")
 
@@ -268,7 +278,7 @@ def _pack_task(given: dict[str, Any], stack: ExitStack) -> "Task[Any]":
     options_of("agent").check()
     engine = engine_of(pack, options_of("repair"), stack)
     if engine is None:
-        raise InputError("nothing runs the queries: give --run-on with the URL of an endpoint, or frozen")
+        raise InputError("nothing runs the queries: give --run-on with the URL of an endpoint, or invented")
     shared = ("model", "modes", "source", "language", "category", "limit", "batch_size", "out", "shard")
     return PackTask(
         pack=pack,
@@ -289,8 +299,8 @@ def _pack_settings(given: Mapping[str, Any], run_on: str) -> dict[str, Any]:
         "encoder": given["encoder"],
         "run_on": run_on.rpartition("@")[2],
     }
-    if given["policy"] == "strict":
-        settings |= {"policy": "strict", "index": given["index"]}
+    if given["policy"] == "from-walk":
+        settings |= {"policy": "from-walk", "index": given["index"]}
     if given["questions"] is not None:
         settings["source"] = str(given["questions"])
     return settings
@@ -305,8 +315,9 @@ def _cases(given: Mapping[str, Any]) -> "list[Case]":
         _refuse(("split", "kinds"), "chooses among the questions of a file: give one")
         return []
     _refuse(("source", "language", "category"), "chooses among cases of the pack: leave out one of the file and this")
-    if given["run_on"] in (None, "frozen"):
+    if given["run_on"] in _RUN_ON:
         raise InputError(
-            "the pack has no frozen data for the questions of a file: give --run-on with store, tree or the URL of an endpoint"
+            "the pack has no invented data for the questions of a file: give --run-on with store, tree or the URL of an "
+            "endpoint"
         )
     return cases_of_questions(choose_questions(read_queries(given["questions"]), given["split"], given["kinds"]))

@@ -86,7 +86,7 @@ def _serve_facts(prompt: str, *, index: str, model: str | None, db: str | None, 
 
 def _serve_pack(pack_name: str, **given: Any) -> None:
     from refactx.mcp import pack_server
-    from refactx.nl2sparql import load_pack
+    from refactx.translate.pack import load_pack
 
     models = Models(engine_options_of(given, texts=1, beams=1))
     options = TranslatorOptions(runs=True, validates=True, **given)

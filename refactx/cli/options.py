@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,18 @@ class Number(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is not a number that can be used: give one such as 0.5", param, ctx)
         return number
+
+
+class Names(click.Choice[str]):
+    """The type of an option that is one of some names. `old`: what names of earlier releases mean, which are still taken."""
+
+    def __init__(self, choices: Sequence[str], old: Mapping[str, str]) -> None:
+        super().__init__(choices)
+        self._old = old
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name of an option's text. Raises BadParameter if it is none."""
+        return self._old[value] if value in self._old else super().convert(value, param, ctx)
 
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -83,7 +95,7 @@ def _click_option(name: str, kind: Any, default: Any, known: Option) -> Callable
     least, is_open = (known.least, False) if known.above is None else (known.above, True)
     value: Any = str
     if known.choices:
-        value = click.Choice(known.choices)
+        value = Names(known.choices, known.old)
     elif kind in (int, int | None):
         value = click.IntRange(least, known.most, min_open=is_open)
     elif kind in (float, float | None):

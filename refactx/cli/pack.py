@@ -14,12 +14,11 @@ from refactx.errors import InputError
 from refactx.fact import counted, line, visible
 
 if TYPE_CHECKING:
-    from refactx.nl2sparql.draft import MadePack
-    from refactx.nl2sparql.pack import Pack
-    from refactx.nl2sparql.patterns import Detected
-    from refactx.nl2sparql.retrieval import Retrieved, Weights
-    from refactx.nl2sparql.validation import PackCheck
     from refactx.sparql.engines import SparqlEngine
+    from refactx.translate.draft import MadePack
+    from refactx.translate.pack import Pack
+    from refactx.translate.retrieval import Detected, Retrieved, Weights
+    from refactx.translate.validation import PackCheck
 
 
 def print_pack(pack: "Pack", as_json: bool) -> None:
@@ -177,7 +176,7 @@ def pack(context: click.Context) -> None:
 @JSON
 def list_(as_json: bool) -> None:
     """List the packs that come with ReFactX."""
-    from refactx.nl2sparql.pack import built_in_packs, load_pack
+    from refactx.translate.pack import built_in_packs, load_pack
 
     packs = [load_pack(name) for name in built_in_packs()]
     if as_json:
@@ -192,7 +191,7 @@ def list_(as_json: bool) -> None:
 @JSON
 def show(name: str, as_json: bool) -> None:
     """Show what a pack has. PACK: a name, or a folder."""
-    from refactx.nl2sparql.pack import load_pack
+    from refactx.translate.pack import load_pack
 
     print_pack(load_pack(name), as_json)
 
@@ -208,8 +207,8 @@ def check(name: str, endpoint: str | None, path: Path | None, seconds: float, as
 
     The exit code is 1 if something is to be repaired.
     """
-    from refactx.nl2sparql.pack import load_pack
-    from refactx.nl2sparql.validation import check_pack
+    from refactx.translate.pack import load_pack
+    from refactx.translate.validation import check_pack
 
     loaded = load_pack(name)
     if endpoint == "pack":
@@ -236,10 +235,9 @@ def retrieve(
     question: str, name: str, top: int, encoder: str | None, weights: str | None, queries: bool, as_json: bool
 ) -> None:
     """Show the patterns of a question, and the examples that are most like it, with the parts of their scores."""
-    from refactx.nl2sparql.pack import load_pack
-    from refactx.nl2sparql.patterns import PatternDetector
-    from refactx.nl2sparql.retrieval import Retriever, Weights
     from refactx.sparql.memory.opening import load_encoder
+    from refactx.translate.pack import load_pack
+    from refactx.translate.retrieval import PatternDetector, Retriever, Weights
 
     if not question.strip():
         raise InputError("the question is empty: ask something, in quotes")
@@ -290,8 +288,8 @@ def make(
     graphs, patterns, and examples that have rows. With --file and --endpoint, the file is read, and the endpoint is written
     into the pack.
     """
-    from refactx.nl2sparql.draft import MakeOptions, make_pack
     from refactx.sparql.engines.endpoint import read_address
+    from refactx.translate.draft import MakeOptions, make_pack
 
     if endpoint is None and path is None:
         raise InputError("what is the pack made of? Give --endpoint URL, or --file FILE")

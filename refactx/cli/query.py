@@ -12,7 +12,18 @@ from pyoxigraph import NamedNode
 
 from refactx.ask.queries import Reply, check_text
 from refactx.cli.help import GroupedCommand
-from refactx.cli.options import DB, INDEX, JSON, MACHINE, PROMPT, Number, engine_options, engine_options_of, print_json
+from refactx.cli.options import (
+    DB,
+    INDEX,
+    JSON,
+    MACHINE,
+    PROMPT,
+    Names,
+    Number,
+    engine_options,
+    engine_options_of,
+    print_json,
+)
 from refactx.cli.sparql import Cell, cell_of, links_of
 from refactx.errors import InputError, RefactxError, without_password
 from refactx.fact import Link, LinkedFact, counted, line, visible
@@ -25,14 +36,16 @@ from refactx.query.values import bare_name
 from refactx.sparql.engines import Rows
 from refactx.sparql.memory import Choice
 from refactx.sparql.memory.entry import Entry
-from refactx.sparql.policies import Written
+from refactx.translate.prompt import STEERED, WRITERS, load_sparql_prompt, writer_named
 
 if TYPE_CHECKING:
     from refactx.ask.asker import Asker
     from refactx.ask.prompt import Prompt
     from refactx.engines.loading import EngineOptions
     from refactx.sparql.engines import Result, SparqlEngine
-    from refactx.sparql.policies import Policy, PolicyName, PolicyParts, Written
+    from refactx.translate.prompt import WriterName
+    from refactx.translate.translation import Attempt
+    from refactx.translate.translator import Translator
 
 
 SHOWN = 20
@@ -147,9 +160,9 @@ _ENGINES = ("auto", "tree", "store")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyOptions:
     """The options of policies. `model`, `model_url`: what writes; `run_on`: what runs the query; `tau`: the least
-    similarity of names; `grammar`: whether text of our engines is held to the grammar."""
+    similarity of names; `grammar`: without it, constrained text becomes placeholders."""
 
-    policy: "PolicyName"
+    policy: str
     model: str | None
     model_url: str | None
     run_on: str | None
@@ -161,39 +174,48 @@ class PolicyOptions:
     @property
     def is_plain(self) -> bool:
         """Whether a query is a walk that the fact tree answers, as without options of policies."""
-        return self.policy == "strict" and self.run_on is None
+        return self.writer == "from-walk" and self.run_on is None
+
+    @property
+    def writer(self) -> "WriterName":
+        """The writer of queries that the policy is."""
+        return writer_named(self.policy, constrained=self.grammar and (self.policy != "open" or self.model_url is None))
 
     def check(self) -> None:
         """Raise InputError for options that exclude each other."""
-        if self.model_url is not None and self.policy in ("strict", "harvest"):
+        if self.model_url is not None and self.writer in STEERED:
             raise InputError(
                 f"--policy {self.policy} needs a model whose choices can be steered, which no server offers: give --policy "
-                "open, rag or direct, or leave out --model-url"
+                "placeholders, rag or ids, or leave out --model-url"
             )
         if self.model_url is not None and self.model is None:
             raise InputError("--model-url needs the name of a model there: give --model NAME")
-        if self.tau is not None and self.policy != "open":
-            raise InputError(f"--tau is of names that a memory resolves, as --policy open does, not {self.policy}")
+        if self.tau is not None and self.policy not in ("placeholders", "open"):
+            raise InputError(
+                f"--tau is of names that a memory resolves, as --policy placeholders does, not {self.policy}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyReply:
     """What was written for a question, and what it gave.
 
-    `result`: None if the query was refused or not to be run, or if the engine could not answer it, and then `failure`
-    says why; `engine`: the engine's name, empty if it was not asked.
+    `written`: the query, or why there is none; `result`: None if the query was refused or not to be run, or if the engine
+    could not answer it, and then `failure` says why; `engine`: the engine's name, empty if it was not asked.
     """
 
-    written: "Written"
+    question: str
+    written: "Attempt"
     result: "Result | None" = None
     engine: str = ""
     failure: str = ""
 
 
 class PolicyReplies:
-    """Replies by a policy on one index. Models and engines are loaded when they are first needed, until `stack` closes.
+    """Replies by a writer of queries on one index. Models and engines are loaded when they are first needed, until `stack`
+    closes.
 
-    `prompt`: of answers, for strict and harvest; `limit`: the most rows, None for all.
+    `prompt`: of answers, for from-walk and harvest; `limit`: the most rows, None for all.
     """
 
     def __init__(
@@ -216,57 +238,45 @@ class PolicyReplies:
         cannot be asked."""
         from refactx.sparql.engines import EngineTimeoutError, QueryRefusedError, SparqlSyntaxError
 
-        check_text(text, self._options.model is not None)
-        written = self._of_line(text) if is_line(text) else self._policy.write(text.strip())
+        question, options = text.strip(), self._options
+        check_text(text, options.model is not None)
+        written = self._of_line(question) if is_line(text) else self._translator.translate(question).attempts[0]
         if written.sparql is None or not self._runs:
-            return PolicyReply(written)
+            return PolicyReply(question, written)
         engine = self._engine
         try:
-            result = engine.run(written.sparql, limit=self._limit, seconds=self._options.timeout)
+            result = engine.run(written.sparql, limit=self._limit, seconds=options.timeout)
         except (EngineTimeoutError, QueryRefusedError, SparqlSyntaxError) as error:
-            return PolicyReply(written, engine=engine.name, failure=str(error))
-        return PolicyReply(written, result, engine.name)
+            return PolicyReply(question, written, engine=engine.name, failure=str(error))
+        return PolicyReply(question, written, result, engine.name)
 
-    def _of_line(self, text: str) -> "Written":
-        from refactx.sparql.policies import Written
+    def _of_line(self, text: str) -> "Attempt":
+        from refactx.translate.translation import Attempt
 
         query, _ = resolve(read_line(text), self.facts)
         try:
-            sparql = to_sparql(query, self.facts)
+            return Attempt(writer="from-walk", text=text, sparql=to_sparql(query, self.facts))
         except QueryError as error:  # a name without an id
-            return Written(policy="strict", question=text.strip(), text=text.strip(), reason=str(error))
-        return Written(policy="strict", question=text.strip(), text=text.strip(), sparql=sparql)
+            return Attempt(writer="from-walk", text=text, reason=str(error))
 
     @cached_property
-    def _policy(self) -> "Policy":
-        from refactx.sparql.policies import load_sparql_prompt, make_policy
+    def _translator(self) -> "Translator":
+        from refactx.translate.translator import Translator
+        from refactx.translate.writers import open_writers
 
         options = self._options
         prompt = load_sparql_prompt(options.sparql_prompt)  # before the model, which takes longer
-        return make_policy(options.policy, self._index, self._parts(prompt=prompt, tau=options.tau))
-
-    def _parts(self, **others: Any) -> "PolicyParts":
-        from refactx.sparql.policies import EngineTextModel, PolicyParts, model_at
-
-        options, policy, name = self._options, self._options.policy, self._options.model or ""
-        if options.model_url is not None:
-            return PolicyParts(model=model_at(name, options.model_url), **others)
-        from refactx.engines.loading import load_language_model
-
-        is_free = policy in ("direct", "rag") or (policy == "open" and not options.grammar)
-        loaded = load_language_model(name, None if is_free else self._index, self._machine)
-        if policy == "open" and options.grammar:
-            from refactx.sparql.decoding import SparqlWriter
-
-            return PolicyParts(held=SparqlWriter(loaded, self._index).generate, **others)
-        if is_free:
-            return PolicyParts(model=EngineTextModel(loaded), **others)
-        from refactx.ask.asker import Asker
-
-        asker = Asker(loaded, loaded.tokenizer, self._index, self._prompt)
-        if policy == "strict":
-            return PolicyParts(choose=asker.query, **others)
-        return PolicyParts(model=EngineTextModel(loaded), ask=lambda text: asker.ask(text).links, **others)
+        writers = open_writers(
+            [options.writer],
+            self._index,
+            options.model or "",
+            url=options.model_url,
+            machine=self._machine,
+            answers=self._prompt,
+            prompt=prompt,
+            tau=options.tau,
+        )
+        return Translator(writer=writers[options.writer])
 
     @cached_property
     def _engine(self) -> "SparqlEngine":
@@ -294,8 +304,8 @@ def labels(facts: TreeFacts) -> Callable[[Sequence[str]], dict[str, str]]:
     return lambda ids: {id_: bare_name(name) for id_, name in facts.names(ids).items()}
 
 
-POLICIES = ("strict", "harvest", "open", "direct", "rag")
-"""The most rows of a policy by default, as of walks."""
+_OLD = {"strict": "from-walk", "direct": "ids", "open": "open"}
+"""Names of policies in earlier releases. What `open` means depends on other options."""
 WRITING = ("model_url", "sparql_prompt", "grammar", "tau", "run_on", "timeout")
 
 
@@ -305,10 +315,10 @@ WRITING = ("model_url", "sparql_prompt", "grammar", "tau", "run_on", "timeout")
 @INDEX
 @click.option(
     "--policy",
-    default="strict",
-    type=click.Choice(POLICIES),
+    default="from-walk",
+    type=Names(WRITERS, _OLD),
     metavar="POLICY",
-    help="harvest, open, direct, rag; default: strict.",
+    help="harvest, constrained, placeholders, ids, rag; default: from-walk.",
 )
 @click.option("--run/--no-run", default=True, help="Answer the query; default: on.")
 @click.option("--explain", is_flag=True, help="Print candidates, or what the model wrote.")
@@ -317,8 +327,8 @@ WRITING = ("model_url", "sparql_prompt", "grammar", "tau", "run_on", "timeout")
 @JSON
 @click.option("--model-url", metavar="URL", help="OpenAI-compatible server of the model.")
 @click.option("--sparql-prompt", default="sparql", show_default=True, metavar="PROMPT", help="sparql or a .toml file.")
-@click.option("--grammar/--no-grammar", default=True, help="open: only SPARQL with names; default: on.")
-@click.option("--tau", type=Number(0, 1), metavar="X", help="open: similarity that names need.")
+@click.option("--grammar/--no-grammar", default=True, help="constrained: only SPARQL with names; default: on.")
+@click.option("--tau", type=Number(0, 1), metavar="X", help="placeholders: similarity that names need.")
 @click.option("--run-on", metavar="WHERE", help="tree, store or URL; auto: store if there is one.")
 @click.option(
     "--timeout",
@@ -451,7 +461,7 @@ def _policy_rows(reply: PolicyReply, facts: TreeFacts) -> list[list[Cell]]:
 
 def _policy_lines(reply: PolicyReply, rows: Sequence[Sequence[Cell]], shown: int, explains: bool) -> Iterator[str]:
     written = reply.written
-    yield f"Question: {line(written.question)}"
+    yield f"Question: {line(reply.question)}"
     if explains:
         yield from _policy_explanation(written)
     if written.told is not None:
@@ -474,9 +484,9 @@ def _policy_lines(reply: PolicyReply, rows: Sequence[Sequence[Cell]], shown: int
         yield f"({line(reply.result.reason) or 'there are more rows: see --limit'})"
 
 
-def _policy_explanation(written: Written) -> Iterator[str]:
+def _policy_explanation(written: "Attempt") -> Iterator[str]:
     """Yield what the model was given, and what it wrote."""
-    yield f"Policy: {written.policy}"
+    yield f"Policy: {written.writer}"
     yield from (f"Fact: {fact_line(fact)}" for fact in written.facts)
     yield from (f"Given: {one.id} {line(one.text)}" for one in written.given)
     if written.text:
@@ -511,8 +521,8 @@ def _cell(cell: Cell) -> str:
 def _document(reply: PolicyReply, rows: Sequence[Sequence[Cell]], explains: bool) -> dict[str, Any]:
     written, result = reply.written, reply.result
     document: dict[str, Any] = {
-        "question": written.question,
-        "policy": written.policy,
+        "question": reply.question,
+        "policy": written.writer,
         "sparql": written.sparql,
         "refused": written.reason or None,
         "names": [

@@ -21,7 +21,8 @@ from refactx.postgres.entry import Limits, limits_of_environment
 
 if TYPE_CHECKING:
     from refactx.engines.engine import LanguageModel
-    from refactx.nl2sparql import Pack, Translator
+    from refactx.translate.pack import Pack
+    from refactx.translate.translator import Translator
 
 
 def pack_to_serve(name: str | None, run_on: str | None) -> "Pack | None":
@@ -30,7 +31,7 @@ def pack_to_serve(name: str | None, run_on: str | None) -> "Pack | None":
         if run_on is not None:
             raise InputError("--run-on runs the queries of a pack: add --pack")
         return None
-    from refactx.nl2sparql import load_pack
+    from refactx.translate.pack import load_pack
 
     return load_pack(name)
 
@@ -40,8 +41,8 @@ def translator_of(
 ) -> "Translator":
     """Return a translator for a pack by a model that is loaded, with the usual bounds.
 
-    `run_on`: as the option of `refactx translate`; `stack`: closes what it opens. Queries are held to the grammar of the
-    pack if the model has an engine.
+    `run_on`: as the option of `refactx translate`; `stack`: closes what it opens. Queries are constrained by the grammar
+    of the pack if the model has an engine.
     """
     options = TranslatorOptions(
         model=model,
@@ -78,7 +79,7 @@ _NAME = re.compile(r"[\w.-]+|\[?[\da-fA-F:.]+\]?")
 @INDEX
 @PROMPT
 @click.option("--pack", "pack_name", metavar="PACK", help="Translate to SPARQL too: liita, wikidata, or a folder.")
-@click.option("--run-on", metavar="WHERE", help="Queries of the pack: URL, store, tree or frozen.")
+@click.option("--run-on", metavar="WHERE", help="Queries of the pack: URL, store, tree or invented.")
 @click.option("--name", metavar="NAME", help="Name of the model; default: that of --model.")
 @click.option("--log-text", is_flag=True, help="Log questions and answers too.")
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="HOST", help="Address to listen at.")

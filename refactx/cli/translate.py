@@ -1,6 +1,6 @@
 """The command `refactx translate`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from threading import Event as Flag
@@ -16,23 +16,25 @@ from refactx.fact import counted
 from refactx.options import option
 
 if TYPE_CHECKING:
+    from refactx.ask.chat import TextModel
     from refactx.engines.engine import LanguageModel
     from refactx.engines.loading import EngineOptions
     from refactx.index.index import Index
-    from refactx.nl2sparql import Event, Pack, Translation, Translator
-    from refactx.nl2sparql.prompting import Task
     from refactx.sparql.engines import SparqlEngine
-    from refactx.sparql.policies import TextModel
+    from refactx.translate.pack import Pack
+    from refactx.translate.translation import Translation
+    from refactx.translate.translator import Event, Translator
+    from refactx.translate.writers import QueryWriter
 
 
-PolicyName = Literal["text", "strict"]
+PolicyName = Literal["text", "from-walk"]
 _WRITING, _RUNNING = "What writes", "What runs, and bounds"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslatorOptions:
-    """What a translator is made of. `model`, `model_url`, `fast_model`: what writes; `policy`: `text` of a model, or
-    `strict`, walks of an `index`; `run_on`: a URL, a file of RDF, `store`, `tree`, `frozen`, None for the pack's endpoint;
+    """What a translator is made of. `model`, `model_url`, `fast_model`: what writes; `policy`: `text` of a model,
+    or `from-walk`, of an `index`; `run_on`: a URL, a file of RDF, `store`, `tree`, `invented`, None for the pack's endpoint;
     `runs`: whether queries are run; `encoder`: of examples, None for none; the others as `TranslateOptions` has them."""
 
     model: str | None = option(None, "Hugging Face id, folder, GGUF; demo; a server's name for it.", metavar="MODEL")
@@ -42,15 +44,20 @@ class TranslatorOptions:
     )
     grammar: bool = option(True, "Own engines: only the pack's SPARQL; default: on.", group=_WRITING)
     policy: PolicyName = option(
-        "text", "text, or strict: walks of an index.", choices=("text", "strict"), metavar="POLICY", group=_WRITING
+        "text",
+        "text, or from-walk: walks of an index.",
+        choices=("text", "from-walk"),
+        old={"strict": "from-walk"},
+        metavar="POLICY",
+        group=_WRITING,
     )
-    index: str = option("default", "For strict, store, tree.", metavar="NAME", group=_WRITING)
+    index: str = option("default", "For from-walk, store, tree.", metavar="NAME", group=_WRITING)
     examples: int = option(5, "Show N examples.", least=0, group=_WRITING)
     encoder: str | None = option(
         None, "Compare questions by embeddings too, such as minilm.", metavar="MODEL", group=_WRITING
     )
     run_on: str | None = option(
-        None, "URL, RDF file, store, tree or frozen; default: the pack's endpoint.", metavar="WHERE", group=_RUNNING
+        None, "URL, RDF file, store, tree or invented; default: the pack's endpoint.", metavar="WHERE", group=_RUNNING
     )
     attempts: int = option(4, "Write N queries at most.", least=1, group=_RUNNING)
     steps: int = option(40, "At most N steps.", least=4, group=_RUNNING)
@@ -65,9 +72,9 @@ class TranslatorOptions:
         """Raise InputError for options that exclude each other, or if one is missing."""
         if self.model is None:
             raise InputError("what writes the query? Give --model, and --model-url for one on a server")
-        if self.policy == "strict" and self.model_url is not None:
+        if self.policy == "from-walk" and self.model_url is not None:
             raise InputError(
-                "--policy strict needs a model whose choices can be steered, which no server offers: leave out --model-url"
+                "--policy from-walk needs a model whose choices can be steered, which no server offers: leave out --model-url"
             )
         if self.fast_model is not None and not self.agent:
             raise InputError("--fast-model answers the agent's questions: add --agent")
@@ -100,22 +107,22 @@ class Models:
 
 def open_translator(pack: "Pack", options: TranslatorOptions, models: Models, stack: ExitStack) -> "Translator":
     """Return a translator. Indexes and engines are closed with `stack`. Raises as what it opens does."""
-    from refactx.nl2sparql import Bounds, TranslateOptions, Translator
-    from refactx.nl2sparql.attempt import confidence_of
-    from refactx.nl2sparql.retrieval import Retriever
     from refactx.sparql.memory import load_encoder
+    from refactx.translate.retrieval import Retriever
+    from refactx.translate.translation import confidence_of
+    from refactx.translate.translator import Bounds, TranslateOptions, Translator
 
     options.check()
-    index = _index(options, stack) if options.policy == "strict" else None
+    index = _index(options, stack) if options.policy == "from-walk" else None
     engine = engine_of(pack, options, stack, index) if options.runs else None
-    model, write = _writer(pack, options, models, index)
+    model, writer = _writer(pack, options, models, index)
     return Translator(
         pack,
         model,
         fast=_fast(options, models, index) if options.agent else None,
         engine=engine,
         retriever=Retriever(pack, None if options.encoder is None else load_encoder(options.encoder)),
-        write=write,
+        writer=writer,
         confidence=confidence_of(pack, options.model or ""),
         options=TranslateOptions(
             agent=options.agent,
@@ -132,7 +139,7 @@ def engine_of(
     pack: "Pack", options: TranslatorOptions, stack: ExitStack, index: "Index | None" = None
 ) -> "SparqlEngine | None":
     """Return what runs queries; None if the pack has no endpoint and none is given. It is closed with `stack`."""
-    from refactx.nl2sparql.frozen import engine_for
+    from refactx.translate.invented import engine_for
 
     engine = engine_for(pack, options.run_on, lambda: index or _index(options, stack))
     if engine is not None:
@@ -148,18 +155,18 @@ def _index(options: TranslatorOptions, stack: ExitStack) -> "Index":
 
 def _writer(
     pack: "Pack", options: TranslatorOptions, models: Models, index: "Index | None"
-) -> "tuple[TextModel | None, Callable[[Task], str | None] | None]":
-    """Return what writes queries: a model, or a function."""
+) -> "tuple[TextModel | None, QueryWriter | None]":
+    """Return what writes queries: a model by the pack, or a writer."""
     if options.model_url is not None:
         return _at_url(options.model, options.model_url), None
-    if options.policy == "strict":
+    if options.policy == "from-walk":
         return None, _walks(models.load(options.model or "", index), index)
     loaded = models.load(options.model or "")
     if not options.grammar:
-        return _as_text_model(loaded, models), None
-    from refactx.nl2sparql.held import HeldTextModel
+        return _free(loaded, models), None
+    from refactx.translate.constrained import constrained_model
 
-    return HeldTextModel(loaded, pack, models.stopped.is_set), None
+    return constrained_model(loaded, pack, models.stopped.is_set), None
 
 
 def _fast(options: TranslatorOptions, models: Models, index: "Index | None") -> "TextModel":
@@ -167,30 +174,30 @@ def _fast(options: TranslatorOptions, models: Models, index: "Index | None") -> 
     name = options.fast_model or options.model or ""
     if options.model_url is not None:
         return _at_url(name, options.model_url)
-    is_same = name == options.model and options.policy == "strict"
-    return _as_text_model(models.load(name, index if is_same else None), models)
+    is_same = name == options.model and options.policy == "from-walk"
+    return _free(models.load(name, index if is_same else None), models)
 
 
 def _at_url(name: str | None, url: str) -> "TextModel":
-    from refactx.sparql.policies import model_at
+    from refactx.translate.writers import model_at
 
     return model_at(name or "", url)
 
 
-def _as_text_model(loaded: "LanguageModel", models: Models) -> "TextModel":
-    from refactx.sparql.policies import EngineTextModel
+def _free(loaded: "LanguageModel", models: Models) -> "TextModel":
+    from refactx.ask.chat_model import ChatModel
 
-    return EngineTextModel(loaded, models.stopped.is_set)
+    return ChatModel(loaded, cancelled=models.stopped.is_set)
 
 
-def _walks(loaded: "LanguageModel", index: Any) -> "Callable[[Task], str | None]":
+def _walks(loaded: "LanguageModel", index: Any) -> "QueryWriter":
     """Return what writes the likeliest walk of an index that was not tried before."""
     from refactx.ask.asker import Asker
-    from refactx.nl2sparql.translator import WalkWriter
     from refactx.query.facts import TreeFacts
+    from refactx.translate.writers import WalkWriter
 
     asker = Asker(loaded, loaded.tokenizer, index)
-    return WalkWriter(asker.ask, asker.query, TreeFacts(index)).write
+    return WalkWriter(asker.query, TreeFacts(index), asker.ask)
 
 
 SHOWN = 10
@@ -217,7 +224,7 @@ def translate(questions: tuple[str, ...], pack_name: str, stream: bool, as_json:
     The model is shown examples of the pack that are like the question, and its rules. What it writes is checked (syntax,
     rules, names, and by running it), and written again with what was wrong.
     """
-    from refactx.nl2sparql import load_pack
+    from refactx.translate.pack import load_pack
 
     models = Models(engine_options_of(given, texts=1, beams=1))
     options = TranslatorOptions(**given)
@@ -276,7 +283,7 @@ def _print_translation(found: "Translation", as_json: bool) -> None:
     sure = "" if found.confidence is None else f", confidence {found.confidence:.2f}"
     tried = f", {len(found.attempts)} attempts" if len(found.attempts) > 1 else ""
     click.echo(f"# {'valid' if found.valid else 'not valid'}{rows}{sure}{tried}")
-    best = next((one for one in found.attempts if one.sparql == found.sparql), None)
+    best = found.best
     report = None if best is None else best.report
     if report is not None and report.answer is not None:
         click.echo(f"#   {'yes' if report.answer else 'no'}")
@@ -298,6 +305,6 @@ def agent() -> None:
 @agent.command()
 def graph() -> None:
     """Print the steps and the ways between them as a Mermaid flow chart."""
-    from refactx.nl2sparql.agent import mermaid
+    from refactx.translate.translator import mermaid
 
     click.echo(mermaid())

@@ -12,16 +12,16 @@ from refactx.errors import InputError
 from refactx.fact import counted
 
 if TYPE_CHECKING:
-    from refactx.nl2sparql.pack import Pack
-    from refactx.nl2sparql.validation import Report
     from refactx.sparql.engines import SparqlEngine
+    from refactx.translate.pack import Pack
+    from refactx.translate.validation import Report
 
 
 @click.command(cls=GroupedCommand, groups={"Running": ("run_on", "timeout", "rows", "index", "db")})
 @click.argument("query", metavar="QUERY")
 @click.option("--pack", "pack_name", required=True, metavar="PACK", help="liita, wikidata, or a folder.")
 @click.option(
-    "--run-on", metavar="WHERE", help="URL, endpoint (the pack's), RDF file, store, tree or frozen; default: nowhere."
+    "--run-on", metavar="WHERE", help="URL, endpoint (the pack's), RDF file, store, tree or invented; default: nowhere."
 )
 @click.option(
     "--timeout",
@@ -53,9 +53,9 @@ def validate(
     QUERY is a query, a file with one, or - for standard input. Its syntax is checked (L1), the pack's rules, names and
     the use of variables (L2), and, with --run-on, its result (L3). The exit code is 0 for a valid query, else 1.
     """
-    from refactx.nl2sparql.pack import load_pack
-    from refactx.nl2sparql.validation import validate as checked
     from refactx.sparql.engines import EngineError
+    from refactx.translate.pack import load_pack
+    from refactx.translate.validation import validate as checked
 
     pack = load_pack(pack_name)
     with ExitStack() as stack:
@@ -72,11 +72,11 @@ def validate(
 
 def _engine(where: str, pack: "Pack", index: str, db: str | None, stack: ExitStack) -> "SparqlEngine":
     from refactx.index.open import open_index
-    from refactx.nl2sparql.frozen import engine_for
+    from refactx.translate.invented import engine_for
 
     engine = engine_for(pack, where, lambda: stack.enter_context(open_index(index, db)))
     if engine is None:
-        raise InputError(f"the pack {pack.name} has no endpoint: give its URL, a file of RDF, store, tree or frozen")
+        raise InputError(f"the pack {pack.name} has no endpoint: give its URL, a file of RDF, store, tree or invented")
     stack.callback(engine.close)
     return engine
 

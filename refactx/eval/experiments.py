@@ -42,9 +42,9 @@ from refactx.sparql.memory import (
 )
 from refactx.sparql.memory.entry import fold
 from refactx.sparql.memory.resolver import Reading
-from refactx.sparql.policies.policy import pgmr_in
-from refactx.sparql.policies.writers import ids_within
 from refactx.sparql.syntax import check_query
+from refactx.translate.prompt import pgmr_in
+from refactx.translate.writers import ids_within
 
 _Key = TypeVar("_Key", bound=Hashable)
 _Value = TypeVar("_Value")
@@ -52,8 +52,8 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PgmrText:
-    """A text of the policy open. `query`: None if it cannot be read, and is refused whatever the memory has; `needed`: the
-    ids of the gold query; `gold`: the line of that."""
+    """A text of the policy placeholders. `query`: None if it cannot be read, and is refused whatever the memory has; `needed`:
+    the ids of the gold query; `gold`: the line of that."""
 
     question: Question
     gold: Mapping[str, Any]
@@ -76,7 +76,7 @@ class PgmrText:
 def read_texts(
     questions: Sequence[Question], records: Sequence[Mapping[str, Any]], golds: Sequence[Mapping[str, Any]]
 ) -> list[PgmrText]:
-    """Return the texts of lines of the policy open, with the lines of their gold queries."""
+    """Return the texts of lines of the policy placeholders, with the lines of their gold queries."""
     return [
         _read(question, record.get("text") or "", gold)
         for question, record, gold in zip(questions, records, golds, strict=True)
@@ -110,7 +110,7 @@ class Resolving:
     def resolver(
         self, memory: Memory, *, tau: float | Thresholds | None = None, feasible: Feasible | None = None
     ) -> MemoryResolver:
-        """Return the resolver of a memory, as the policy open has it. `tau`, `feasible`: in place of the own ones."""
+        """Return the resolver of a memory, as the policy placeholders has it. `tau`, `feasible`: in place of the own ones."""
         feasible = feasible or self.feasible
         return MemoryResolver(memory, tau=self.tau if tau is None else tau, feasible=feasible, must_match=True)
 

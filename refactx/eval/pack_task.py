@@ -20,9 +20,10 @@ from refactx.eval.report import Case as ShownCase
 from refactx.eval.report import Cases, Figure, Layout, lead_of
 from refactx.eval.run import Answers, Record, Score, Scored, Task, default_folder, fingerprint
 from refactx.eval.statistics import mean
-from refactx.nl2sparql import Pack, Translation, Translator
-from refactx.nl2sparql.attempt import features_of
 from refactx.sparql.engines import EngineError, QueryRefusedError, Rows, SparqlEngine, SparqlSyntaxError
+from refactx.translate.pack import Pack
+from refactx.translate.translation import Translation, features_of
+from refactx.translate.translator import Translator
 
 Mode = Literal["prompt", "retrieval", "repair", "agent"]
 Source = Literal["cases", "examples"]

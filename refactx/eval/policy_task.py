@@ -7,13 +7,12 @@ before the next one, so that other processes on the machine slow all of them equ
 
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
-from refactx.ask.chat import Message
 from refactx.errors import InputError
 from refactx.eval.execution import has_answer, is_same, row_f1, run_query
 from refactx.eval.questions import Question, read_queries
@@ -26,27 +25,16 @@ from refactx.query.language import QueryError
 from refactx.query.pgmr import read_pgmr
 from refactx.sparql.engines import QueryRefusedError, SparqlEngine, SparqlSyntaxError
 from refactx.sparql.ids import ids_of
-from refactx.sparql.policies import (
-    POLICIES,
-    EngineTextModel,
-    Policy,
-    PolicyName,
-    PolicyParts,
-    TextModel,
-    Written,
-    load_sparql_prompt,
-    make_policy,
-    model_at,
-)
-from refactx.sparql.policies.policy import pgmr_in, query_in
 from refactx.sparql.syntax import check_query
+from refactx.translate.prompt import STEERED, WRITERS, WriterName, load_sparql_prompt, pgmr_in, query_in
+from refactx.translate.translation import Attempt
+from refactx.translate.translator import Translator
+from refactx.translate.writers import open_writers
 
 GOLD = "gold"
 """The log of gold queries."""
 SECONDS = 60.0
 """The most time of a query by default."""
-_STEERED = ("strict", "harvest")
-"""Policies that choose among a model's continuations, which no server offers."""
 FIGURES = (
     Figure("f1", "Execution F1", "rows of the query against those of the gold query, if that has rows", of=mean),
     Figure("exact", "Exact", "the same rows, of the same questions"),
@@ -75,65 +63,20 @@ FIGURES = (
 _OF_GROUPS = ("f1", "exact", "sqm_strict", "hallucinated", "refused")
 _OF_PLOT = ("f1", "sqm_strict", "hallucinated", "refused")
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-
-
-class Stopwatch:
-    """The seconds that some functions take together."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def timed(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
-        """Return a function that does the same, and whose time counts."""
-
-        def call(*given: _P.args, **named: _P.kwargs) -> _R:
-            started = time.perf_counter()
-            try:
-                return function(*given, **named)
-            finally:
-                self.seconds += time.perf_counter() - started
-
-        return call
-
-    def timed_parts(self, parts: PolicyParts) -> PolicyParts:
-        """Return the functions of a policy, and its model, as those whose time counts."""
-        return replace(
-            parts,
-            model=None if parts.model is None else TimedModel(parts.model, self),
-            held=None if parts.held is None else self.timed(parts.held),
-            ask=None if parts.ask is None else self.timed(parts.ask),
-            choose=None if parts.choose is None else self.timed(parts.choose),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class TimedModel:
-    """A `TextModel` whose time counts."""
-
-    model: TextModel
-    watch: Stopwatch
-
-    def generate(self, messages: Sequence[Message], max_new_tokens: int) -> str:
-        """Return the model's reply."""
-        return self.watch.timed(self.model.generate)(messages, max_new_tokens)
-
 
 @dataclass(kw_only=True)
 class PolicyTask(IndexTask):
     """The evaluation of `refactx eval --sparql`.
 
-    `run_on`: the engine, as of `refactx query --run-on`; `timeout`: the most seconds of a query; `grammar`: whether open
-    text of our engines is held to the grammar; `ablate`: the shares of names that are taken out of the memory;
-    `distractors`: how many times as large the memory is made. The others are those of `refactx query`.
+    `run_on`: the engine, as of `refactx query --run-on`; `timeout`: the most seconds of a query; `ablate`: the shares of
+    names that are taken out of the memory; `distractors`: how many times as large the memory is made. The others are those
+    of `refactx query`.
     """
 
-    policies: tuple[PolicyName, ...]
+    policies: tuple[WriterName, ...]
     sparql_prompt: str = "sparql"
     model_url: str | None = None
     tau: float | None = None
-    grammar: bool = True
     run_on: str | None = None
     timeout: float = SECONDS
     ablate: tuple[float, ...] = ()
@@ -148,24 +91,22 @@ class PolicyTask(IndexTask):
 
     def check(self) -> None:
         """Raise InputError for policies that do not exist, for options that exclude each other, and missing packages."""
-        unknown = [name for name in self.policies if name not in POLICIES]
+        unknown = [name for name in self.policies if name not in WRITERS]
         if unknown or not self.policies:
-            raise InputError(f"--sparql {','.join(unknown)} is no policy: give some of {','.join(POLICIES)}")
-        steered = [name for name in self.policies if name in _STEERED]
+            raise InputError(f"--sparql {','.join(unknown)} is no policy: give some of {','.join(WRITERS)}")
+        steered = [name for name in self.policies if name in STEERED]
         if self.model_url is not None and steered:
             raise InputError(
-                f"--sparql {steered[0]} needs a model whose choices can be steered, which no server offers: give open, rag "
-                "or direct, or leave out --model-url"
+                f"--sparql {steered[0]} needs a model whose choices can be steered, which no server offers: give placeholders, "
+                "rag or ids, or leave out --model-url"
             )
-        resolves = "open" in self.policies and not self.is_held
+        resolves = "placeholders" in self.policies
         if self.tau is not None and not resolves:
-            raise InputError(
-                "--tau is of names that a memory resolves: give --sparql open with --no-grammar or --model-url"
-            )
+            raise InputError("--tau is of names that a memory resolves: give --sparql placeholders")
         if (self.ablate or self.distractors) and not resolves:
             raise InputError(
-                "--ablate-names and --distractors resolve the texts of open again, and text that is held to the grammar has "
-                "nothing to resolve: give --sparql open with --no-grammar or --model-url"
+                "--ablate-names and --distractors resolve the texts of placeholders again, and constrained text has nothing to "
+                "resolve: give --sparql placeholders"
             )
         for package, extra in (("pyoxigraph", "sparql"), ("sacrebleu", "eval")):
             require(package, extra)
@@ -179,11 +120,6 @@ class PolicyTask(IndexTask):
     def ways(self) -> tuple[str, ...]:
         """The gold queries, and the policies."""
         return (GOLD, *self.policies)
-
-    @property
-    def is_held(self) -> bool:
-        """Whether open text is held to the grammar."""
-        return self.grammar and self.model_url is None
 
     @cached_property
     def engine_of_queries(self) -> SparqlEngine:
@@ -208,7 +144,6 @@ class PolicyTask(IndexTask):
             "sparql_prompt": self.sparql_prompt,
             "prompt_fingerprint": fingerprint(prompts),
             "tau": self.tau,
-            "grammar": self.is_held,
             "run_on": None if self.run_on is None else self.run_on.rpartition("@")[2],
             "timeout": self.timeout,
         }
@@ -233,49 +168,30 @@ class PolicyTask(IndexTask):
                 file=sys.stderr,
             )
         lacking = {way for _, ways in missing for way in ways}
-        policies = self._policies([name for name in self.policies if name in lacking])
+        translators = self._translators([name for name in self.policies if name in lacking])
         for question, ways in missing:
             for way in ways:
-                record = self._gold(question) if way == GOLD else self._written(question, way, *policies[way])
+                record = self._gold(question) if way == GOLD else self._written(question, way, translators)
                 yield way, question.key, record
 
-    def _policies(self, names: Collection[PolicyName]) -> dict[str, tuple[Policy, Stopwatch]]:
-        """Return some policies of the model, which is loaded once, each with the stopwatch of its model."""
+    def _translators(self, names: Collection[WriterName]) -> dict[str, Translator]:
+        """Return the translators of some policies over the model, which is loaded once."""
         if not names:
             return {}
+        from refactx.ask.prompt import load_prompt
+
         prompt = load_sparql_prompt(self.sparql_prompt)  # before the model, which takes longer
-        parts, watches = (
-            self._parts(names, PolicyParts(prompt=prompt, tau=self.tau)),
-            {name: Stopwatch() for name in names},
+        writers = open_writers(
+            names,
+            self.opened_index,
+            self.model,
+            url=self.model_url,
+            machine=self.engine,
+            answers=load_prompt(self.prompt),
+            prompt=prompt,
+            tau=self.tau,
         )
-        return {
-            name: (make_policy(name, self.opened_index, watch.timed_parts(parts[name])), watch)
-            for name, watch in watches.items()
-        }
-
-    def _parts(self, names: Collection[PolicyName], plain: PolicyParts) -> dict[PolicyName, PolicyParts]:
-        """Return what policies are made of: the model, or functions that steer it. `plain`: what all of them have."""
-        if self.model_url is not None:
-            return dict.fromkeys(names, replace(plain, model=model_at(self.model, self.model_url)))
-        from refactx.engines.loading import load_language_model
-
-        is_free = all(name in ("direct", "rag") or (name == "open" and not self.is_held) for name in names)
-        loaded = load_language_model(self.model, None if is_free else self.opened_index, self.engine)
-        if set(names) - {"strict"}:
-            plain = replace(plain, model=EngineTextModel(loaded))
-        parts = dict.fromkeys(names, plain)
-        if "open" in names and self.is_held:
-            from refactx.sparql.decoding import SparqlWriter
-
-            parts["open"] = replace(plain, held=SparqlWriter(loaded, self.opened_index).generate)
-        if "strict" in names or "harvest" in names:
-            from refactx.ask.asker import Asker
-            from refactx.ask.prompt import load_prompt
-
-            asker = Asker(loaded, loaded.tokenizer, self.opened_index, load_prompt(self.prompt))
-            parts["strict"] = replace(plain, choose=asker.query)
-            parts["harvest"] = replace(plain, ask=lambda text: asker.ask(text).links)
-        return parts
+        return {name: Translator(writer=writer) for name, writer in writers.items()}
 
     def _gold(self, question: Question) -> Record:
         """Return the line of a gold query: whether it is SPARQL, its rows, and ids that do not exist."""
@@ -287,24 +203,23 @@ class PolicyTask(IndexTask):
             return line | {"fault": str(error)}
         return line | {"unknown": self._unknown(sparql), "result": run_query(engine, sparql, self.timeout)}
 
-    def _written(self, question: Question, name: str, policy: Policy, watch: Stopwatch) -> Record:
+    def _written(self, question: Question, name: str, translators: Mapping[str, Translator]) -> Record:
         """Return the line of a question that a policy is asked."""
-        started, before = time.perf_counter(), watch.seconds
+        started = time.perf_counter()
         try:
-            written = policy.write(question.text)
+            found = translators[name].translate(question.text)
         except InputError as error:
             return {"error": str(error)}
-        writing, ended = watch.seconds - before, time.perf_counter()
+        ended, written = time.perf_counter(), found.attempts[0]
         sparql = written.sparql
         result = None if sparql is None else run_query(self.engine_of_queries, sparql, self.timeout)
         seconds = {
-            "writing": writing,
-            "resolving": max(0.0, ended - started - writing),
+            "writing": found.writing,
+            "resolving": max(0.0, ended - started - found.writing),
             "running": 0.0 if sparql is None else time.perf_counter() - ended,
         }
-        is_pgmr = name == "harvest" or (name == "open" and not self.is_held)
         return {
-            **_line(written, is_pgmr=is_pgmr, is_text=name != "strict"),
+            **_line(written, is_pgmr=name in ("harvest", "placeholders"), is_text=name != "from-walk"),
             "unknown": [] if sparql is None else self._unknown(sparql),
             "seconds": {part: round(value, 6) for part, value in seconds.items()},
             "result": result,
@@ -347,7 +262,7 @@ class PolicyTask(IndexTask):
             FactFeasibility(self.opened_index),
             self.tau,
         )
-        texts = read_texts(questions, lines["open"], lines[GOLD])
+        texts = read_texts(questions, lines["placeholders"], lines[GOLD])
         found: dict[str, Any] = {"thresholds": memory.thresholds.to_json() if self.tau is None else self.tau}
         if self.ablate:
             found["ablation"] = ablate_names(texts, memory, resolving, self.ablate)
@@ -361,7 +276,7 @@ class PolicyTask(IndexTask):
         return _layout(report)
 
 
-def _line(written: Written, *, is_pgmr: bool, is_text: bool) -> Record:
+def _line(written: Attempt, *, is_pgmr: bool, is_text: bool) -> Record:
     """Return what a policy wrote, as JSON. `is_pgmr`: as text with names to resolve; `is_text`: as text at all."""
     return {
         "text": written.text,
@@ -519,7 +434,7 @@ def _ablation(rows: Sequence[Mapping[str, Any]]) -> list[Table]:
 
     own, others = ([row for row in rows if (row["tau"] is None) is is_own] for is_own in (True, False))
     title = "Names taken out of the memory"
-    note = "The texts of open, resolved again without a share of the names that gold queries need"
+    note = "The texts of placeholders, resolved again without a share of the names that gold queries need"
     return [
         Table(title=title, columns=["", *columns], rows=list(map(made, own)), note=f"{note}.", brief=True),
         Table(
@@ -544,7 +459,7 @@ def _distractors(rows: Sequence[Mapping[str, Any]]) -> list[Table]:
                 )
                 for row in rows
             ],
-            note="The texts of open, resolved again by a memory that is as many times as large.",
+            note="The texts of placeholders, resolved again by a memory that is as many times as large.",
             brief=True,
         )
     ]

@@ -10,14 +10,15 @@ from typing_extensions import TypedDict
 from refactx.errors import InputError, RefactxError
 from refactx.lazy import require
 from refactx.mcp.serving import tool_error
-from refactx.nl2sparql import Pack, validate
-from refactx.nl2sparql.prompting import with_prefixes
 from refactx.sparql.engines import Rows, SparqlEngine, Term
+from refactx.translate.pack import Pack
+from refactx.translate.prompt import with_prefixes
+from refactx.translate.validation import validate
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-    from refactx.nl2sparql import Translator
+    from refactx.translate.translator import Translator
 
 
 class Problem(TypedDict):
@@ -151,13 +152,12 @@ class _Tools:
                 found = self._translator.translate(question)
         except RefactxError as error:
             raise tool_error(error) from None
-        best = next((one for one in found.attempts if one.sparql == found.sparql), None)
         return {
             "sparql": found.sparql,
             "valid": found.valid,
             "rows": found.rows,
             "confidence": found.confidence,
-            "problems": [] if best is None else list(best.problems),
+            "problems": [] if found.best is None else list(found.best.problems),
         }
 
     def _run(self, query: str, limit: int) -> Rows | bool:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from refactx.nl2sparql import Event, Translator
+    from refactx.translate.translator import Event, Translator
 
 
 MOST_FACTS = 1000
@@ -172,7 +172,7 @@ def translate_router(service: TextService) -> APIRouter:
         events = _events(service, request, slot, chosen, asked.question)
         if asked.stream:
             return await streamed(service, request, slot, _chunks(events))
-        found = await last_of(service, request, slot, _whole(events, chosen.pack.name))
+        found = await last_of(service, request, slot, _whole(events, "" if chosen.pack is None else chosen.pack.name))
         return gone(request) if found is None else JsonReply(found)
 
     return router

@@ -49,7 +49,7 @@ from refactx.server.texts import (
 )
 
 if TYPE_CHECKING:
-    from refactx.nl2sparql import Translator
+    from refactx.translate.translator import Translator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

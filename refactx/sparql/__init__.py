@@ -1,6 +1,6 @@
 """SPARQL over an index's knowledge base: engines that run queries, and what leads to queries and explains results.
 
-`SparqlGrammar` holds a model to SPARQL with names of an index; `write_sparql` returns what one writes.
+`SparqlGrammar` constrains a model to SPARQL with names of an index; `write_sparql` returns what one writes.
 `refactx.sparql.engines` has the engines and their results, `refactx.sparql.store` the store of an index. The names here
 are imported when they are first used: they need psycopg.
 """

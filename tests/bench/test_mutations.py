@@ -2,11 +2,11 @@
 
 import pytest
 
-from bench.packs.freezing import freeze
+from bench.packs.inventing import invent
 from bench.packs.mutations import KINDS, outcome, spread
-from refactx.nl2sparql.pack import load_pack
-from refactx.nl2sparql.parsed import parse
-from refactx.nl2sparql.validation import validate
+from refactx.translate.pack import load_pack
+from refactx.translate.parsed import parse
+from refactx.translate.validation import validate
 
 LIITA = load_pack("liita")
 GOLD = """PREFIX ontolex: <http://www.w3.org/ns/lemon/ontolex#>
@@ -36,8 +36,8 @@ def test_a_direction_is_turned_once() -> None:
 
 def test_what_a_wrong_query_returns_is_told() -> None:
     query = "SELECT ?x { ?x <a:p> ?y }"
-    frozen = freeze({"one": query, "two": "SELECT ?x { ?x <a:q> ?y }"})
-    engine = frozen.engine()
+    invented = invent({"one": query, "two": "SELECT ?x { ?x <a:q> ?y }"})
+    engine = invented.engine()
     gold = engine.run(query)
     others = ("SELECT ?z { ?z <a:p> ?y }", "SELECT ?x { ?x <a:q> ?y }", "SELECT ?x { ?x <a:r> ?y }", "SELECT ?x {")
     assert [outcome(other, gold, engine) for other in others] == ["same", "other", "none", "error"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from pyoxigraph import Literal
-from support.nl2sparql.kennel import CATS, DOGS, KENNEL, NONE, Scripted, kennel_engine
+from support.translate.kennel import CATS, DOGS, KENNEL, NONE, Scripted, kennel_engine
 
 from refactx.errors import InputError, ModelError
 from refactx.eval import PackTask, evaluate
@@ -17,9 +17,10 @@ from refactx.eval.calibration import calibrate_pack
 from refactx.eval.execution import rows_f1
 from refactx.eval.pack_task import Mode, cases_of, components_found
 from refactx.eval.report import lines
-from refactx.nl2sparql import Pack, TranslateOptions, Translator
-from refactx.nl2sparql.attempt import confidence_of, features_of, save
 from refactx.sparql.engines import Rows
+from refactx.translate.pack import Pack
+from refactx.translate.translation import confidence_of, features_of, save
+from refactx.translate.translator import TranslateOptions, Translator
 
 CASES = [
     {"id": "a", "questions": {"en": "Which dogs?", "it": "Quali cani?"}, "sparql": f"PREFIX ex: <http://e.org/> {DOGS}",

@@ -7,11 +7,11 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client, StdioServerParameters
-from support.nl2sparql.kennel import DOGS, KENNEL, Scripted, kennel_engine
+from support.translate.kennel import DOGS, KENNEL, Scripted, kennel_engine
 
 from refactx.mcp import pack_server
-from refactx.nl2sparql import Translator
 from refactx.sparql.engines import SparqlEngine
+from refactx.translate.translator import Translator
 
 
 def call(tool: str, engine: SparqlEngine | None = None, translator: Translator | None = None, **arguments: Any) -> Any:

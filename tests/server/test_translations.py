@@ -6,13 +6,13 @@ from typing import Any
 
 import httpx2
 import pytest
-from support.nl2sparql.kennel import DOGS, KENNEL, NONE, Scripted, kennel_engine
 from support.server.running import Gate, Running, eventually, running
 from support.tiny_asker import chat_tokenizer
+from support.translate.kennel import DOGS, KENNEL, NONE, Scripted, kennel_engine
 
 from refactx.ask.asker import language_model
-from refactx.nl2sparql import TranslateOptions, Translator
-from refactx.nl2sparql.held import HeldTextModel
+from refactx.translate.constrained import constrained_model
+from refactx.translate.translator import TranslateOptions, Translator
 
 REPLIES = [f"SELECT ?x {{ ?x a ex:Wolf }} # {NONE}", DOGS]
 
@@ -84,7 +84,7 @@ def test_translations_are_counted_and_logged(kennel: Running) -> None:
 def test_a_translation_whose_client_goes_away_ends_by_the_next_pass(stream: bool) -> None:
     gate = Gate()
     model = language_model(gate.model, chat_tokenizer())
-    with running(model, translator=Translator(KENNEL, HeldTextModel(model, KENNEL))) as server:
+    with running(model, translator=Translator(KENNEL, constrained_model(model, KENNEL))) as server:
         assert eventually(lambda: server.service.is_warm)
         gate.close()
         body = {"question": "Which dogs?", "stream": stream}

@@ -6,7 +6,7 @@ other URIs (`rdfs:label`, `xsd:date`, `wikibase:label`, statements, pages) are n
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urljoin
 
@@ -106,7 +106,9 @@ class Prologue:
     def __init__(self, tokens: Sequence[Token]) -> None:
         self.tokens, self._base, self.body = tokens, "", 0
         self.declared = dict[str, str]()
-        self._spans = list[tuple[str, int, int]]()  # the prefix, its tokens, the white space after them included
+        self._spans = list[
+            tuple[str, str, range]
+        ]()  # the prefix, its namespace, its tokens, the white space after them included
         at = self._after_space(0)
         while (following := self._declaration(at)) > at:
             at = self._after_space(following)
@@ -132,7 +134,7 @@ class Prologue:
             stop = iri + 1
             while self._token(stop).kind == "space" and stop < len(self.tokens):
                 stop += 1
-            self._spans.append((self._token(name).text[:-1], at, stop))
+            self._spans.append((self._token(name).text[:-1], namespace, range(at, stop)))
         return iri + 1
 
     def _token(self, at: int) -> Token:
@@ -169,14 +171,10 @@ class Prologue:
                 return f"{prefix}:{name}"
         return f"<{namespace}{name}>"
 
-    def without_known(self) -> list[Token]:
-        """Return the tokens without declarations of known prefixes as what they are known for."""
-        known = [range(start, stop) for prefix, start, stop in self._spans if self._is_known(prefix, start)]
-        return [token for at, token in enumerate(self.tokens) if not any(at in span for span in known)]
-
-    def _is_known(self, prefix: str, start: int) -> bool:
-        iri = next(token for token in self.tokens[start:] if token.is_iri)
-        return PREFIXES.get(prefix) == self.absolute(iri.label)
+    def without_known(self, known: Mapping[str, str] = PREFIXES) -> list[Token]:
+        """Return the tokens without declarations of known prefixes (IRIs by prefix) as what they are known for."""
+        spans = [span for prefix, namespace, span in self._spans if known.get(prefix) == namespace]
+        return [token for at, token in enumerate(self.tokens) if not any(at in span for span in spans)]
 
 
 def with_declarations(sparql: str) -> str:

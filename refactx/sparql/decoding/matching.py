@@ -5,7 +5,7 @@ in whose place a line has a text.
 
 The grammar is the part of SPARQL 1.1 that asks questions: SELECT and ASK with patterns, property paths, FILTER, OPTIONAL,
 UNION, MINUS, VALUES, BIND, sub-selects, aggregates and modifiers. Each repetition and each nesting has a bound, so that any
-text that is held to it ends.
+text that it constrains ends.
 
 White space is a part of what follows it. In front of a word it is needed, since a variable may come before. Names come
 with the space before them, as in facts. The rules of SPARQL about variables are not context-free: they are those of

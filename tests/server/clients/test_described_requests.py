@@ -7,11 +7,11 @@ from subprocess import CompletedProcess
 
 import pytest
 from support.ingest.tiny import ingest_tiny
-from support.nl2sparql.kennel import DOGS, KENNEL, Scripted, kennel_engine
 from support.server.running import Running, running
+from support.translate.kennel import DOGS, KENNEL, Scripted, kennel_engine
 
 import refactx
-from refactx.nl2sparql import Translator
+from refactx.translate.translator import Translator
 
 pytestmark = pytest.mark.slow
 

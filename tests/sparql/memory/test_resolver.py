@@ -22,7 +22,7 @@ from refactx.sparql.memory import (
     open_memory,
     patterns_of,
 )
-from refactx.sparql.policies.writers import GivenNames
+from refactx.translate.writers import GivenNames
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,10 @@ import openai
 
 from refactx.ask.asker import Asker
 from refactx.ask.prompt import Prompt
-from refactx.nl2sparql import Translator
 from refactx.server import Availability, ServerOptions, TextService, listen
 from refactx.server.app import Server
 from refactx.server.http import RequestLog
+from refactx.translate.translator import Translator
 from support.tiny_asker import FACTS, LinkedIndex, chat_tokenizer
 from support.tiny_model import tiny_fact_tokenizer, tiny_model
 
