@@ -238,6 +238,8 @@ class IndexFile:
         """Return what an error means on opening."""
         if isinstance(error, CorruptIndexError):
             return InputError(str(error))
+        if isinstance(error, InputError):  # the header is of a newer refactx
+            return InputError(f"{self.name}: {error}")
         return damage_error(self.name, error) if isinstance(error, ValueError) else error
 
     def _part(self, member: Member) -> tuple[bytes, bytes | None]:
