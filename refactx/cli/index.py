@@ -37,7 +37,7 @@ def export(name: str, file: Path, db: str | None, force: bool, as_json: bool) ->
     """Write an index to a file.
 
     `refactx index import` adds it to any server, and every command that reads an index reads the file itself, as --index
-    FILE. If FILE is -, it goes to standard output. The same command continues an export that was stopped, from FILE.part.
+    FILE. If FILE is -, it goes to standard output.
     """
     from refactx.index.open import database
     from refactx.share.export import export_index
@@ -48,13 +48,10 @@ def export(name: str, file: Path, db: str | None, force: bool, as_json: bool) ->
             done = _export_to_stdout(opened, name, progress)
         else:
             done = export_index(opened, name, file, force=force, progress=progress)
-    if done.note:
-        click.echo(done.note, err=True)
     if as_json:
         return print_json(asdict(done) | {"file": str(file)}, err=is_stream)
-    resumed = f", {done.resumed:,} of them already there" if done.resumed else ""
     click.echo(
-        f"exported {name} to {file}: {counted(done.facts, 'fact')}, {done.size:,} bytes{resumed}, checksum {done.checksum}",
+        f"exported {name} to {file}: {counted(done.facts, 'fact')}, {done.size:,} bytes, checksum {done.checksum}",
         err=is_stream,
     )
     return None
@@ -90,9 +87,9 @@ def import_(file: Path, index: str | None, db: str | None, replace: bool, as_jso
 
 
 def _show_import(done: "ImportResult") -> None:
-    resumed = f", {done.resumed:,} of them already there" if done.resumed else ""
+    resumed = f", {done.resumed:,} of {done.rows:,} rows already there" if done.resumed else ""
     click.echo(
-        f"imported {done.index}: {counted(done.facts, 'fact')}, {done.size:,} bytes of rows{resumed}, checksum {done.checksum}"
+        f"imported {done.index}: {counted(done.facts, 'fact')}, {done.size:,} bytes{resumed}, checksum {done.checksum}"
     )
 
 
@@ -111,10 +108,10 @@ def _export_to_stdout(database: "Database", name: str, progress: Callable[[int, 
 
 @contextmanager
 def _bar(what: str) -> Iterator[Callable[[int, int], object]]:
-    """Show a progress bar of bytes on standard error if that is a terminal."""
+    """Show a progress bar of rows on standard error if that is a terminal."""
     from tqdm import tqdm
 
-    with tqdm(desc=what, unit="B", unit_scale=True, disable=None) as bar:
+    with tqdm(desc=what, unit=" rows", unit_scale=True, disable=None) as bar:
 
         def progress(done: int, total: int) -> None:
             bar.total = total

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refactx.errors import InputError
-from refactx.index.file.source import FileSource
+from refactx.index.file import FileSource
 from refactx.index.index import CACHE_BYTES, Index
 from refactx.paths import is_file_name
 from refactx.postgres.entry import Limits

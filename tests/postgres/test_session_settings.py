@@ -98,7 +98,7 @@ def test_settings_of_the_role_or_the_database_change_nothing(db_url: str, tmp_pa
     living.compact()
     living.append("a b c")
     with database(db_url) as opened:
-        export_index(opened, living.name, tmp_path / "file", block_bytes=100)
+        export_index(opened, living.name, tmp_path / "file")
         import_index(opened, tmp_path / "file", "copy")
     for name in (living.name, "copy"):
         with open_index(name, db_url) as index:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.servers import DatabaseServer, database
+from support.share.forged_files import Contents, contents
 from support.share.transfers import export_small
 from support.shared_index import build, opened
 
@@ -22,16 +23,16 @@ def source_url(database_server: DatabaseServer, tmp_path_factory: pytest.TempPat
 
 @pytest.fixture(scope="session")
 def export_file(source_url: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The export of that index, in many blocks."""
+    """The export of that index."""
     path = tmp_path_factory.mktemp("share") / "small.refactx"
     export_small(source_url, path)
     return path
 
 
 @pytest.fixture(scope="session")
-def export_bytes(export_file: Path) -> bytes:
-    """The bytes of that export."""
-    return export_file.read_bytes()
+def made(export_file: Path) -> Contents:
+    """What is in that export."""
+    return contents(export_file)
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import pytest
 from support.command import run_refactx
 from support.ingest.living_index import LivingIndex, same
 from support.share.transfers import count_tables, export_small, index_states
-from support.shared_index import BLOCK_BYTES, opened
+from support.shared_index import opened
 
 from refactx.errors import DatabaseError, InputError, RefactxError
 from refactx.postgres.writing import drop
@@ -34,9 +34,9 @@ def test_a_file_that_is_made_during_the_export_stays(source_url: str, export_fil
         path.write_text("dear diary")
 
     with opened(source_url) as database, pytest.raises(InputError, match="--force"):
-        export_index(database, "small", path, block_bytes=BLOCK_BYTES, progress=write_diary)
+        export_index(database, "small", path, progress=write_diary)
     assert path.read_text() == "dear diary"
-    assert export_small(source_url, path, force=True).resumed == export_file.stat().st_size
+    export_small(source_url, path, force=True)
     assert path.read_bytes() == export_file.read_bytes()
 
 

@@ -1,26 +1,11 @@
-"""A small index of several levels with names, its export, and changes of such files for tests."""
+"""A small index of several levels with names."""
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 from refactx.fact import Fact, split_fact
-from refactx.index.file.format import (
-    FILE_VERSION,
-    IN_PLACE,
-    ROWS,
-    BlockEntry,
-    BlockWriter,
-    FileBlock,
-    pack_contents,
-    pack_position,
-    read_blocks,
-    size_of_block,
-)
-from refactx.index.file.rows import unpack_rows
 from refactx.index.index import Index
 from refactx.index.open import open_index
 from refactx.ingest.segment.cutting import Shape
@@ -29,8 +14,6 @@ from support.ingest.graph_twin import Line, written
 from support.ingest.tiny import ingest_tiny
 
 ENTITIES = 150
-BLOCK_BYTES = 400
-"""Small, so that each table has many blocks."""
 
 
 def lines(prefix: str = "Entity") -> list[Line]:
@@ -94,37 +77,3 @@ def answers(url: str, name: str, facts: int = 40) -> list[object]:
         entry = index.entry
         figures = [entry.facts, entry.tokens, entry.segments, entry.levels, entry.cut, entry.source, entry.report]
         return [*figures, index.trigger, index.terminator, index.fingerprint, *walked(index, facts)]
-
-
-def blocks(file: bytes) -> list[FileBlock]:
-    """The blocks of a file."""
-    return list(read_blocks(BytesIO(file), "test"))
-
-
-def forged(parts: Iterable[tuple[str, int, bytes]], version: int = FILE_VERSION) -> bytes:
-    """A file of these blocks with right checksums, whose contents and end are those of such a file."""
-    out = BytesIO()
-    writer = BlockWriter(out, version=version)
-    entries: list[BlockEntry] = []
-    for kind, number, given in parts:
-        payload = given
-        if kind == "contents":
-            payload = pack_contents(entries)
-        elif kind == "end" and version >= IN_PLACE:
-            payload = pack_position(writer.written - size_of_block(entries[-1].size))
-        writer.write(kind, number, payload)
-        entries.append(BlockEntry(kind, number, len(payload), _first_key(kind, payload)))
-    return out.getvalue()
-
-
-def _first_key(kind: str, payload: bytes) -> bytes:
-    try:
-        return next(unpack_rows(payload, FILE_VERSION))[0] if kind in ROWS else b""
-    except (ValueError, IndexError):
-        return b""
-
-
-def changed(file: bytes, changes: dict[int, Sequence[Any]]) -> bytes:
-    """The file with some blocks (by number) replaced by others (None: left out), and right checksums."""
-    plain = [(block.kind, block.number, block.payload) for block in blocks(file)]
-    return forged(part for at, old in enumerate(plain) for part in changes.get(at, [old]))

@@ -1,4 +1,4 @@
-"""An index in a file answers exactly as the same facts and names in memory, for any size of pieces and blocks."""
+"""An index in a file answers exactly as the same facts and names in memory, for any size of pieces."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -56,7 +56,7 @@ def test_the_tree_of_a_file_equals_the_tree_in_memory(facts: Sequences, shape: S
     check_tree(segments, shape)
 
 
-def test_a_file_of_several_levels_and_blocks_equals_the_tree_in_memory() -> None:
+def test_a_file_of_several_levels_equals_the_tree_in_memory() -> None:
     facts = random_sequences(20_000, 1)
     check_tree([(1, facts)], Shape(facts=64, inner=128, root=200), every=20)
 
@@ -65,10 +65,9 @@ def test_a_file_of_several_levels_and_blocks_equals_the_tree_in_memory() -> None
 @given(
     st.lists(st.dictionaries(name, named, min_size=1, max_size=30), max_size=3),
     st.dictionaries(st.tuples(name, name, name), st.integers(1, 9), max_size=8),
-    st.integers(1, 3),
 )
 def test_names_ids_and_hubs_of_a_file_are_those_that_were_written(
-    tables: list[dict[str, Named]], hubs: dict[tuple[str, str, str], int], rows_a_block: int
+    tables: list[dict[str, Named]], hubs: dict[tuple[str, str, str], int]
 ) -> None:
     for table in tables:  # an id has one name in a table, an item no kind
         seen: set[tuple[str, bool]] = set()
@@ -80,9 +79,7 @@ def test_names_ids_and_hubs_of_a_file_are_those_that_were_written(
     names = {text: one for table in tables for text, one in table.items()}  # the latest table decides
     by_id = {one.id: text for table in tables for text, one in table.items() if one.object_kind != "inverse"}
     with TemporaryDirectory() as folder:
-        path = write_file(
-            Path(folder) / "made.refactx", [(1, [(1,)])], names=tables, hubs=hubs, rows_a_block=rows_a_block
-        )
+        path = write_file(Path(folder) / "made.refactx", [(1, [(1,)])], names=tables, hubs=hubs)
         with open_index(path) as index:
             assert index.ids_of([*names, "nobody", ""]) == names
             assert index.names_of([*by_id, "Q99999"]) == by_id

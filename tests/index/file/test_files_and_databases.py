@@ -2,14 +2,12 @@
 
 import os
 from collections.abc import Iterator
-from io import BytesIO
 from pathlib import Path
 
 import pytest
 from support.command import complains, run_refactx
-from support.files.made_files import as_version_2
 from support.servers import DatabaseServer, database
-from support.shared_index import BLOCK_BYTES, answers, build, opened, walked
+from support.shared_index import build, opened, walked
 
 from refactx.errors import CorruptIndexError, InputError
 from refactx.fact import Fact
@@ -17,7 +15,7 @@ from refactx.index.index import Index, shape_of
 from refactx.index.open import open_index
 from refactx.index.verify import verify
 from refactx.share.export import export_index
-from refactx.share.importing import import_stream
+from refactx.share.importing import import_index
 
 Made = tuple[str, Path]
 
@@ -29,7 +27,7 @@ def made(database_server: DatabaseServer, tmp_path_factory: pytest.TempPathFacto
     with database(database_server, f"refactx_files_{os.getpid()}") as url:
         build(url, folder)
         with opened(url) as source:
-            export_index(source, "small", folder / "small.refactx", block_bytes=BLOCK_BYTES)
+            export_index(source, "small", folder / "small.refactx")
         yield url, folder / "small.refactx"
 
 
@@ -65,28 +63,29 @@ def test_a_file_says_what_its_database_says(made: Made) -> None:
         assert Fact("a", "b", "c", "<a> <b> <c> .", (0, 0)).text not in file
 
 
-def test_a_file_of_an_older_version_is_imported_and_not_read_in_place(made: Made, tmp_path: Path) -> None:
-    url, path = made
-    old = as_version_2(path.read_bytes())
-    (tmp_path / "old.refactx").write_bytes(old)
-    with pytest.raises(InputError, match="version 2 of the file format, which can only be imported"):
-        open_index(tmp_path / "old.refactx")
-    with opened(url) as target:
-        import_stream(target, BytesIO(old), "old", "of version 2")
-        import_stream(target, BytesIO(path.read_bytes()), "new", "of version 3")
-    assert answers(url, "of version 2") == answers(url, "of version 3") == answers(url, "small")
-    with open_index("of version 3", url) as index:
-        assert verify(index).sound
+def test_a_file_of_an_older_version_is_refused_by_one_line(made: Made, tmp_path: Path) -> None:
+    old = tmp_path / "old.refactx"
+    old.write_bytes(b"\x89RefactX\r\n\x1a\n" + (3).to_bytes(4, "big") + bytes(1000))
+    with opened(made[0]) as database:
+        for read in (open_index, lambda path: import_index(database, path)):
+            with pytest.raises(
+                InputError, match=r"old\.refactx was exported by an earlier refactx.*export the index again"
+            ):
+                read(old)
 
 
-def test_a_damaged_file_is_found_on_opening_or_by_verify(made: Made, tmp_path: Path) -> None:
+def test_a_damaged_file_is_found_when_it_is_read_and_by_verify(made: Made, tmp_path: Path) -> None:
     _, path = made
-    file = bytearray(path.read_bytes())
-    file[len(file) // 2] ^= 1
-    (tmp_path / "small.refactx").write_bytes(file)
-    with pytest.raises((InputError, CorruptIndexError), match=r"small\.refactx is damaged"):
-        open_index(tmp_path / "small.refactx")
-    assert "is damaged" in complains("index", "verify", tmp_path / "small.refactx")
+    file, damaged = path.read_bytes(), tmp_path / "small.refactx"
+    row = file.index(b"RX", len(file) // 2)
+    damaged.write_bytes(file[: row + 40] + bytes([file[row + 40] ^ 1]) + file[row + 41 :])
+    with open_index(damaged) as index:
+        with pytest.raises(CorruptIndexError, match=r"small\.refactx.* is damaged"):
+            everything(index)
+        assert not verify(index).sound
+    done = run_refactx("index", "verify", damaged)
+    assert done.returncode == 1
+    assert "is damaged: tree 0: its checksum is wrong" in done.stdout
 
 
 @pytest.fixture
@@ -99,7 +98,7 @@ def without(tmp_path: Path) -> dict[str, str]:
     return {
         **kept,
         "PATH": str(tmp_path),
-        "PYTHONPATH": str(tmp_path / "poison"),
+        "PYTHONPATH": os.pathsep.join([str(tmp_path / "poison"), *filter(None, [os.environ.get("PYTHONPATH")])]),
         "REFACTX_HOME": str(tmp_path / "home"),
         "REFACTX_DB": "postgresql://nobody@localhost:1/none",
     }

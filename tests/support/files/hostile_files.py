@@ -7,20 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from refactx.errors import CorruptIndexError, InputError
-from refactx.index.file.format import CHECKSUM_BYTES, FILE_VERSION, ROWS
-from refactx.index.file.rows import pack_rows, unpack_rows
-from refactx.index.file.source import FileSource
+from refactx.index.file import PAGE_BYTES, KeyedRow
 from refactx.index.index import Index
-from refactx.tree.codes import RowCodec, shared_seed
+from refactx.index.open import open_index
 from refactx.tree.piece import pack_arrays, read_in_place
-from support.shared_index import blocks, forged
+from support.share.forged_files import Contents, forge, row_codec_of
 
 Answers = tuple[Any, ...]
 
 
-def read_everything(path: Path, checked_bytes: int) -> Answers:
+def read_everything(path: Path) -> Answers:
     """All facts of a file by scan, the same by walks, all names, ids and hubs."""
-    with Index(FileSource(path, checked_bytes)) as index:
+    with open_index(path) as index:
         facts = [fact.text for fact in index.all_facts()]
         walked = [
             (below.tokens.tolist(), below.leaves.tolist(), below.terminal)
@@ -37,10 +35,10 @@ def _prefixes(index: Index, text: str) -> list[tuple[int, ...]]:
     return [tuple(tokens[:depth]) for depth in range(len(tokens) + 1)]
 
 
-def outcome(path: Path, checked_bytes: int) -> Answers | None:
+def outcome(path: Path) -> Answers | None:
     """What a reader finds in a file; None if it refuses it with an error that names the file."""
     try:
-        return read_everything(path, checked_bytes)
+        return read_everything(path)
     except (InputError, CorruptIndexError) as error:
         assert path.name in str(error), error
         assert "\n" not in str(error)
@@ -49,7 +47,7 @@ def outcome(path: Path, checked_bytes: int) -> Answers | None:
 
 def by_accident(file: bytes, chance: random.Random) -> bytes:
     """The file with flipped bits, cut, with other bytes put in, taken out, or moved."""
-    at, size = _place(file, chance), chance.randrange(1, chance.choice([2, 200]))
+    at, size = chance.randrange(len(file)), chance.randrange(1, chance.choice([2, 200]))
     changes: list[Callable[[], bytes]] = [
         lambda: file[:at] + bytes([file[at] ^ 1 << chance.randrange(8)]) + file[at + 1 :],
         lambda: file[:at] + chance.randbytes(size) + file[at + size :],
@@ -60,53 +58,40 @@ def by_accident(file: bytes, chance: random.Random) -> bytes:
         lambda: file + chance.randbytes(size),
         lambda: file[:at] + bytes(len(file) - at),
         lambda: _swapped(file, at, chance.randrange(len(file)), size),
-        lambda: _length(file, chance),
+        lambda: _page(file, chance),
     ]
     return chance.choice(changes)()
 
 
-def by_hand(file: bytes, chance: random.Random) -> bytes:
-    """The file with one changed payload, and right checksums of blocks, keys and (for arrays) rows."""
-    parts = [(block.kind, block.number, block.payload) for block in blocks(file)]
-    number = chance.randrange(len(parts) - 2)  # contents and end follow from the others
-    kind, table, payload = parts[number]
-    if kind not in ROWS:
-        parts[number] = kind, table, by_accident(payload, chance) if payload else b"x"
-        return forged(parts)
-    rows = list(unpack_rows(payload, FILE_VERSION))
+def by_hand(path: Path, made: Contents, chance: random.Random) -> None:
+    """Write the contents with one change, and right checksums of values, tables and (for arrays) rows."""
+    member = chance.choice(list(made))
+    value = made[member]
+    if isinstance(value, bytes):
+        forge(path, {**made, member: by_accident(value, chance) if value else b"x"})
+        return
+    rows = list(value)
     at = chance.randrange(len(rows))
-    key, value = rows[at]
-    if kind == "tree" and key[0] and chance.random() < 0.7:
-        rows[at] = key, _other_arrays(parts, table, key, value, chance)
+    key, packed = rows[at]
+    if member[0] == "tree" and key[0] and chance.random() < 0.7:
+        rows[at] = key, _other_arrays(made, member[1], rows[at], chance)
     elif chance.random() < 0.5:
-        rows[at] = by_accident(key, chance) if key else b"k", value
+        other = by_accident(key, chance) if key else b"k"
+        rows[at] = other if other not in dict(rows) else key + b"k", packed
     else:
-        rows[at] = key, by_accident(value, chance) if value else b"v"
-    parts[number] = kind, table, pack_rows(rows)
-    return forged(parts)
+        rows[at] = key, by_accident(packed, chance) if packed else b"v"
+    forge(path, {**made, member: rows})
 
 
-def _other_arrays(
-    parts: list[tuple[str, int, bytes]], table: int, key: bytes, value: bytes, chance: random.Random
-) -> bytes:
+def _other_arrays(made: Contents, table: int, row: KeyedRow, chance: random.Random) -> bytes:
     """The row of a piece with one other number, and its right checksum."""
-    shared = {kind: payload for kind, number, payload in parts if number == table and kind in ("codes", "dict")}
-    codec = RowCodec(shared["dict"], seed=shared_seed(shared["codes"], shared["dict"]))
+    key, value = row
+    codec = row_codec_of(made, table)
     piece = read_in_place(codec, key, value, "test")
     name = chance.choice(["lcp", "ends", "heads", "leaves", "items", "kinds"])
     array = getattr(piece, name).copy()
     array[chance.randrange(len(array))] = chance.randrange(200)
     return pack_arrays(key, replace(piece, **{name: array}), codec.seed)
-
-
-def _place(file: bytes, chance: random.Random) -> int:
-    """A position in any block: most of a small file are its tokenizer."""
-    try:
-        ends = [block.end for block in blocks(file)]
-    except InputError:  # the payload of a block
-        return chance.randrange(len(file))
-    number = chance.randrange(len(ends))
-    return chance.randrange(ends[number - 1] if number else 0, ends[number])
 
 
 def _swapped(file: bytes, one: int, other: int, size: int) -> bytes:
@@ -117,12 +102,13 @@ def _swapped(file: bytes, one: int, other: int, size: int) -> bytes:
     )
 
 
-def _length(file: bytes, chance: random.Random) -> bytes:
-    """The file with another size in the head of a block, or another place of the contents."""
-    try:
-        found = blocks(file)
-    except InputError:  # the payload of a block
+def _page(file: bytes, chance: random.Random) -> bytes:
+    """The file with another page in place of one, or another number in the head of one."""
+    pages = len(file) // PAGE_BYTES
+    if not pages:  # a value
         return file[::-1]
-    ends = [block.end for block in found]
-    at = chance.choice([*(end + 12 for end in ends[:-1]), ends[-1] - CHECKSUM_BYTES - 8])
-    return file[:at] + chance.randrange(1 << 32).to_bytes(4, "big") + file[at + 4 :]
+    one, other = chance.randrange(pages) * PAGE_BYTES, chance.randrange(pages) * PAGE_BYTES
+    if chance.random() < 0.5:
+        return file[:one] + file[other : other + PAGE_BYTES] + file[one + PAGE_BYTES :]
+    at = one + chance.randrange(40)
+    return file[:at] + chance.randbytes(2) + file[at + 2 :]

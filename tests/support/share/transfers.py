@@ -10,7 +10,7 @@ import psycopg
 
 from refactx.postgres.catalogue import list_indexes
 from refactx.share.export import ExportResult, export_index
-from support.shared_index import BLOCK_BYTES, opened
+from support.shared_index import opened
 
 _TRANSFER = """
 import os, signal, sys
@@ -29,16 +29,16 @@ def progress(done, total):
         os.kill(os.getpid(), signal.SIGKILL)
 
 if what == "export":
-    export_index(Database(url), "small", Path(path), block_bytes=400, progress=progress)
+    export_index(Database(url), "small", Path(path), progress=progress)
 else:
     import_index(Database(url), Path(path), step_bytes=1, progress=progress)
 """
 
 
 def export_small(url: str, path: Path, **options: Any) -> ExportResult:
-    """Export the index `small` in many blocks. `options`: others of `export_index`."""
+    """Export the index `small`. `options`: others of `export_index`."""
     with opened(url) as database:
-        return export_index(database, "small", path, block_bytes=BLOCK_BYTES, **options)
+        return export_index(database, "small", path, **options)
 
 
 def kill_transfer(what: str, url: str, path: Path, calls: int) -> None:
