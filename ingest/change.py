@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
-from refactx.entity_ids import entity_number
+from refactx.entity_ids import entity_number, other_number
 from refactx.errors import CorruptIndexError, TokenizerMismatchError
 from refactx.fact import counted
 from refactx.index.database import DatabaseSource
@@ -23,12 +23,14 @@ from refactx.ingest.encoding import BATCH, SortedFacts, WholeFacts, decode_texts
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
 from refactx.ingest.knowledge.names import KnownNames
 from refactx.ingest.new_index import IngestSteps
+from refactx.ingest.parsers.formats import recognised
+from refactx.ingest.profile import Profile
 from refactx.ingest.publish import has_names, name_rows
 from refactx.ingest.report import Clock, ProgressBars, Report, timings
 from refactx.ingest.segment.builder import Learned, load_segment
 from refactx.ingest.segment.cutting import DEFAULT_SHAPE, Shape
-from refactx.ingest.selection import DEFAULT_SELECTION, NO_INVERSE_LIMIT, Selection, is_property
-from refactx.ingest.sources import Inputs, inputs_of
+from refactx.ingest.selection import DEFAULT_SELECTION, NO_INVERSE_LIMIT, Selection, TableOptions, is_property
+from refactx.ingest.sources import Inputs, Source, inputs_of
 from refactx.ingest.work import DEFAULT_RESOURCES, Resources, index_change
 from refactx.postgres.catalogue import Hub, change_hubs, copy_rows, knows_hubs, read_hubs
 from refactx.postgres.database import Database
@@ -83,7 +85,7 @@ class ChangeResult:
 
 
 def append(
-    sources: Sequence[Path],
+    sources: Sequence[Path | Source],
     database: Database,
     *,
     index: str,
@@ -117,7 +119,7 @@ def append(
 
 
 def forget(
-    sources: Sequence[Path],
+    sources: Sequence[Path | Source],
     database: Database,
     *,
     index: str,
@@ -159,13 +161,16 @@ class _Change:
     def make(
         self,
         database: Database,
-        sources: Sequence[Path],
+        sources: Sequence[Path | Source],
         wikipedia: tuple[Path, Path] | None,
         tokenizer: FactTokenizer | None,
     ) -> ChangeResult:
         """Make the change."""
-        inputs = inputs_of(sources, wikipedia, self.resources.workers)
         with index_change(database, self.index, self.work, self.action) as (connection, entry, folder):
+            tables = _tables_of(entry, self.selection.tables)
+            inputs = inputs_of(
+                sources, wikipedia, self.resources.workers, encoding=tables.encoding, labels=tables.labels
+            )
             clock, bars = Clock(), ProgressBars(self.resources.progress)
             _check_tokenizer(entry, tokenizer)
             index = Index(DatabaseSource(database, entry), cache_bytes=_CACHE_BYTES, tokenizer=tokenizer)
@@ -188,7 +193,7 @@ class _Change:
                     self._write(connection, entry, chosen, knowledge, note, folder, more)
             elif self.sign > 0 and not has_names(knowledge):
                 # Only without new names: these are not stored here, and the next change could not name the pairs.
-                learned = _add_inverse_properties(connection, entry, report.inverse_properties)
+                learned = _add_inverses(connection, entry, "inverse_properties", report.inverse_properties)
             notes = [_note_on_left_out(entry, self.action, self.selection, report)]
             if learned:
                 notes.insert(0, f"index {self.index!r} has learned the inverse properties of {learned} properties")
@@ -216,6 +221,13 @@ class _Change:
         # To forget inverse facts that the index lacks is to pass them over.
         if knows_hubs(entry) or not appends:
             selection = replace(selection, inverse_limit=NO_INVERSE_LIMIT)
+        selection = replace(
+            selection,
+            profile=selection.profile or _profile_of(entry),
+            tables=_tables_of(entry, selection.tables),
+            inverse_names=_inverse_names(entry, selection),
+        )
+        selection = recognised(inputs, selection)
         known = KnownNames(
             connection, name_tables(connection, entry), _inverse_properties(entry), hubs if appends else ()
         )
@@ -228,7 +240,7 @@ class _Change:
             "facts": facts,
             "passed_over": passed_over,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "source": [str(source.path) for source in inputs.all],
+            "source": [source.address for source in inputs.all],
         }
 
     def _write(
@@ -264,7 +276,8 @@ class _Change:
                 change_hubs(connection, entry.id, more)
             note_change(connection, entry, note, note["source"] if appends else ())
             if appends:
-                _add_inverse_properties(connection, entry, knowledge.report.inverse_properties)
+                _add_inverses(connection, entry, "inverse_properties", knowledge.report.inverse_properties)
+                _add_inverses(connection, entry, "ready_inverses", knowledge.report.ready_inverses)
 
 
 def _check_tokenizer(entry: CatalogueEntry, given: FactTokenizer | None) -> None:
@@ -323,6 +336,32 @@ def _note_on_left_out(entry: CatalogueEntry, action: str, selection: Selection, 
     return ""
 
 
+def _profile_of(entry: CatalogueEntry) -> Profile | None:
+    """Return the profile with which an index was ingested; None if its account has none."""
+    document = entry.report.get("selection", {}).get("profile")
+    return Profile.from_json(document) if isinstance(document, dict) else None
+
+
+def _tables_of(entry: CatalogueEntry, given: TableOptions) -> TableOptions:
+    """Return the options of tables of a change: those of the index's ingest, if none are given here, without its query and
+    its files of labels. Keys are those of both."""
+    document = entry.report.get("selection", {}).get("tables")
+    own = TableOptions.from_json(document) if isinstance(document, dict) else TableOptions()
+    if given == TableOptions():
+        return replace(own, query=None, labels=(), edges=own.edges or bool(own.labels))
+    keys = tuple(dict.fromkeys((*given.keys, *own.keys)))
+    return replace(given, keys=keys, ids=given.ids or own.ids, prefixed=given.prefixed or own.prefixed)
+
+
+def _inverse_names(entry: CatalogueEntry, selection: Selection) -> tuple[tuple[str, str], ...]:
+    """Return the names of inverses that are given, and those that the rules gave to predicates of ready-made facts: "" for
+    one that got none."""
+    found = entry.report.get("ready_inverses", {})
+    if not selection.inverse or not isinstance(found, dict):
+        return selection.inverse_names
+    return tuple({**dict(selection.inverse_names), **{str(one): str(name) for one, name in found.items()}}.items())
+
+
 def _inverse_properties(entry: CatalogueEntry) -> dict[int, int]:
     """Return the pairs in the report of an index, as numbers: a property → the property of its inverse facts.
 
@@ -331,22 +370,27 @@ def _inverse_properties(entry: CatalogueEntry) -> dict[int, int]:
     """
     pairs = entry.report.get("inverse_properties", {})
     if not isinstance(pairs, dict) or not all(
-        isinstance(other, str) and is_property(one) and is_property(other) for one, other in pairs.items()
+        isinstance(other, str) and all(is_property(id_) or ":" in id_ for id_ in (one, other))
+        for one, other in pairs.items()
     ):
         raise CorruptIndexError(
             f"index {entry.name!r}: the inverse properties in its account are damaged: {pairs!r:.100}, expected pairs "
             "such as P22 and P40. Ingest the index again"
         )
-    return {entity_number(one): entity_number(other) for one, other in pairs.items()}
+    return {_property_number(one): _property_number(other) for one, other in pairs.items()}
 
 
-def _add_inverse_properties(connection: Connection, entry: CatalogueEntry, found: Mapping[str, str]) -> int:
-    """Add to the report of an index those pairs whose property it does not have yet, and return how many.
+def _property_number(id_: str) -> int:
+    return entity_number(id_) if is_property(id_) else other_number(id_) + 1
 
-    `found`: pairs as in `Report.inverse_properties`.
+
+def _add_inverses(connection: Connection, entry: CatalogueEntry, key: str, found: Mapping[str, str]) -> int:
+    """Add to a part of the report of an index those pairs whose property it does not have yet, and return how many.
+
+    `found`: pairs as in `Report.inverse_properties` or `Report.ready_inverses`.
     """
-    known = entry.report.get("inverse_properties", {})
+    known = entry.report.get(key, {})
     new = {one: other for one, other in found.items() if one not in known}
     if new:
-        add_to_report(connection, entry, "inverse_properties", new)
+        add_to_report(connection, entry, key, new)
     return len(new)

@@ -29,7 +29,7 @@ from refactx.errors import InputError
 from refactx.ingest.encoding import EncodedFacts, encode_facts, open_encoded
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, join
 from refactx.ingest.knowledge.names import KnownNames
-from refactx.ingest.parsers.formats import LineAccount, open_sources, read_sources
+from refactx.ingest.parsers.formats import LineAccount, open_sources, read_sources, recognised
 from refactx.ingest.publish import IngestResult, SegmentFacts, hubs_of, name_rows, publish_index
 from refactx.ingest.report import Clock, ProgressBars, Report
 from refactx.ingest.segment.builder import Learned
@@ -262,7 +262,7 @@ def _format_size(size: int) -> str:
 
 
 def ingest(
-    sources: Sequence[Path],
+    sources: Sequence[Path | Source],
     database: Database,
     *,
     index: str,
@@ -306,15 +306,17 @@ def ingest(
     """
     check_name(index)
     tokenizer.check_text()
-    inputs = inputs_of(sources, wikipedia, resources.workers)
+    inputs = inputs_of(
+        sources, wikipedia, resources.workers, encoding=selection.tables.encoding, labels=selection.tables.labels
+    )
     with new_index(database, index, work, replace) as (connection, folder):
         clock = Clock()
-        steps = IngestSteps(folder, inputs, selection, strict=strict)
+        steps = IngestSteps(folder, inputs, recognised(inputs, selection), strict=strict)
         knowledge = steps.knowledge_base(clock, resources)
         facts = steps.encoded_facts(knowledge, tokenizer, trigger, clock, resources)
         with clock.step("encode"):
             learned = Learned.of(facts)
-        paths = tuple(str(source.path) for source in inputs.all)
+        paths = tuple(source.address for source in inputs.all)
         return publish_index(
             connection,
             SegmentFacts(facts, learned, knowledge.report.without_changed(len(facts))),

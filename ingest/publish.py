@@ -143,7 +143,8 @@ def name_rows(knowledge: KnowledgeBase) -> Iterator[KeyedRow]:
     ids = ((row["entity"], row["name"]) for row in _rows_of(knowledge.folder / "ids.parquet"))
     yield from pack_id_blocks(ids, codec)
     names = (
-        (row["name"], Named(row["id"], row["object_kind"])) for row in _rows_of(knowledge.folder / "names.parquet")
+        (row["name"], Named(row["id"], row["object_kind"], row["entity"]))
+        for row in _rows_of(knowledge.folder / "names.parquet")
     )
     yield from pack_blocks(names, codec)
 

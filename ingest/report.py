@@ -30,10 +30,11 @@ class Report:
 
     `not_inverted` maps a reason to how many claims about entities have no inverse fact for it, if inverse facts were
     asked for; these and `derived` add up to all such claims. `inverse_properties` maps a property to the one that its
-    inverse facts belong to (`P25`: `P40`); later changes of the index follow it. `hubs` counts the pairs of an object
-    and a predicate in the table `refactx.hubs`; None if the index was ingested before there was one. `selection` is
-    `Selection.to_json()`. `texts_checked`: facts whose text the tokenizer changes were left out, as older releases did
-    not.
+    inverse facts belong to (`P25`: `P40`); later changes of the index follow it. `ready_inverses` maps a
+    predicate of ready-made facts to the name of its inverse that the rules gave, "" for none; changes follow it too.
+    `hubs` counts the pairs of an object and a predicate in the table `refactx.hubs`; None if the index was ingested
+    before there was one. `selection` is `Selection.to_json()`. `texts_checked`: facts whose text the tokenizer changes
+    were left out, as older releases did not.
     """
 
     facts: int
@@ -53,6 +54,7 @@ class Report:
     selection: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     inverse_properties: dict[str, str] = field(default_factory=dict)
+    ready_inverses: dict[str, str] = field(default_factory=dict)
     hubs: int | None = None
     texts_checked: bool = True
 

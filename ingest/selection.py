@@ -1,11 +1,15 @@
 """The selection of an ingest: which facts of the sources it keeps, and which it adds."""
 
+import codecs
 import re
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from refactx.errors import InputError
+from refactx.fact import PAGE_FIELDS, counted
+from refactx.ingest.profile import Profile
 
 LANGUAGES = ("en", "mul")
 """English, then `mul`: labels that Wikidata writes once for all languages, above all names of people and places."""
@@ -23,6 +27,88 @@ _LANGUAGE = re.compile(r"[a-z]{2,8}(?:-[a-z0-9]{1,8})*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TableOptions:
+    """How tables are read, and JSON lines and graphs of properties, whose fields are columns too.
+
+    A column is its name, its number from 1, or, if there are several tables, `TABLE.COLUMN` with the name of the file
+    without its endings.
+
+    `columns`: those of subject, predicate and object. `header`: the first line has the names of columns. `delimiter`:
+    between cells; None: the one with which the header has the columns. `encoding`: of all sources; None: UTF-8.
+    `subjects`: the column whose cells name the rows; each other column is then a predicate. `ids`, `descriptions`,
+    `aliases`: columns of a row's key and of other texts about it. `lists`: what is between the values of a cell: of all
+    columns (`|`), or of one (`languages=,`). `keys`: columns that hold the key of another table
+    (`products.supplier=suppliers.id`). `prefixed`: ids are `TABLE:KEY`. `edges`: the objects of subject, predicate and
+    object are entities too. `labels`: files of lines `id<TAB>label<TAB>description`. `query`: of a database.
+
+    Raises InputError for a value that cannot be used.
+
+    >>> TableOptions(lists=("|", "languages=,"), delimiter="tab").delimiter
+    '\\t'
+    """
+
+    columns: tuple[str, ...] = ()
+    header: bool = True
+    delimiter: str | None = None
+    encoding: str | None = None
+    subjects: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    descriptions: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    prefixed: bool = False
+    edges: bool = False
+    labels: tuple[str, ...] = ()
+    query: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.columns and len(self.columns) != 3:
+            raise InputError(
+                f"--columns {','.join(self.columns)} names {counted(len(self.columns), 'column')}: expected three, those "
+                "of subject, predicate and object, such as 1,2,3"
+            )
+        if self.columns and self.subjects:
+            raise InputError(
+                "--columns and --subject were both given: choose facts of three columns, or one subject a row"
+            )
+        if self.delimiter is not None:
+            delimiter = {"tab": "\t", "\\t": "\t"}.get(self.delimiter.lower(), self.delimiter)
+            if len(delimiter) != 1 or delimiter in '"\\\r\n' or not delimiter.isascii():
+                raise InputError(f"--delimiter {self.delimiter!r} is not one character, such as ';' or tab")
+            object.__setattr__(self, "delimiter", delimiter)
+        if self.encoding is not None:
+            try:
+                codecs.lookup(self.encoding)
+            except LookupError:
+                raise InputError(
+                    f"--encoding {self.encoding} is not known: give one such as latin-1, cp1252 or utf-16"
+                ) from None
+        for key in self.keys:
+            if not re.fullmatch(r"[^=]+\.[^=]+=[^=]+\.[^=]+", key):
+                raise InputError(f"--key {key} is not of the form products.supplier=suppliers.id")
+        if any(not one or (one.endswith("=") and len(one) > 1) for one in self.lists):
+            raise InputError("--list has no delimiter: give one such as '|', or 'languages=,' for one column")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the values that are not those of `TableOptions()`; `from_json` reads them back."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = {name: value for name, value in found.items() if value != getattr(_USUAL, name)}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "TableOptions":
+        """Return the options that `to_json` gave."""
+        known = {field.name for field in fields(cls)}
+        values = {name: value for name, value in document.items() if name in known}
+        found: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in values.items()}
+        return cls(**found)
+
+
+_USUAL = TableOptions()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
     """Which facts of the sources an index gets, and which are added to them.
 
@@ -36,6 +122,11 @@ class Selection:
     `inverse_names`: pairs of a property's id or name and the name of its inverse. `aliases`: add facts that lead from
     the other names of an entity to the entity; None: as `inverse`, since both serve questions that do not name a
     subject as its facts do.
+
+    `profile`: how the graph names its things; None: that of Wikidata, or what its triples say. `graphs`: the IRIs of the
+    named graphs that are read; empty: all. `link`: the address of a thing's page (`refactx.fact.page_of`); None:
+    Wikidata's page, or the id if that is one.
+    `tables`: how tables are read.
 
     Raises InputError for a value that cannot be used.
 
@@ -52,8 +143,17 @@ class Selection:
     inverse_names: tuple[tuple[str, str], ...] = ()
     inverse_limit: int = INVERSE_LIMIT
     aliases: bool | None = None
+    profile: Profile | None = None
+    graphs: tuple[str, ...] = ()
+    link: str | None = None
+    tables: TableOptions = _USUAL
 
     def __post_init__(self) -> None:
+        if self.link is not None and not (re.match(r"https?://", self.link) and PAGE_FIELDS.search(self.link)):
+            raise InputError(
+                f"{self.link!r} is no pattern of pages: expected an address with {{id}}, {{local}} or {{label}} in it, such "
+                "as https://kb.example.org/{local}"
+            )
         object.__setattr__(self, "languages", tuple(language.lower() for language in self.languages))
         if self.aliases is None:
             object.__setattr__(self, "aliases", self.inverse)
@@ -100,6 +200,9 @@ class Selection:
         document["properties"] = None if self.properties is None else sorted(self.properties, key=_by_number)
         document["languages"] = list(self.languages)
         document["inverse_names"] = dict(self.inverse_names)
+        document["profile"] = None if self.profile is None else self.profile.to_json()
+        document["graphs"] = list(self.graphs)
+        document["tables"] = self.tables.to_json()
         return document
 
 

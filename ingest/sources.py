@@ -9,6 +9,7 @@ is one stream; Arrow for zstandard, of which one thread gives over half a gigaby
 rapidgzip does not read.
 """
 
+import codecs
 import io
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -16,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from os import SEEK_END
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, cast
 
 import pyarrow as pa
 import rapidgzip
@@ -139,13 +140,26 @@ def _describe(error: Exception, kind: str) -> str:
     return f"is a truncated {kind} file" if "Truncated" in reason else f"is a corrupt {kind} file ({reason})"
 
 
-Format = Literal["N-Triples", "N-Quads", "ready-made facts", "Turtle", "TriG", "N3", "RDF/XML", "JSON-LD", "table"]
+Format = Literal[
+    "N-Triples",
+    "N-Quads",
+    "ready-made facts",
+    "Turtle",
+    "TriG",
+    "N3",
+    "RDF/XML",
+    "JSON-LD",
+    "table",
+    "JSON lines",
+    "GraphML",
+]
 
 BLOCK_BYTES = 16 << 20
 """Some 150,000 lines: smaller blocks are parsed more slowly (4 MB: by a fifth), larger ones only take more memory."""
 MAX_LINE_BYTES = 256 << 20
 STANDARD_INPUT = Path("-")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods")
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _FORMATS: dict[str, Format] = {
     **dict.fromkeys((".nt", ".ntriples"), "N-Triples"),
@@ -156,6 +170,8 @@ _FORMATS: dict[str, Format] = {
     ".n3": "N3",
     **dict.fromkeys((".rdf", ".owl"), "RDF/XML"),
     ".jsonld": "JSON-LD",
+    **dict.fromkeys((".jsonl", ".ndjson"), "JSON lines"),
+    ".graphml": "GraphML",
     **dict.fromkeys((".csv", ".tsv", ".tab", ".parquet", ".pq"), "table"),
 }
 _TABLE = "a table with columns subject, predicate and object"
@@ -164,14 +180,31 @@ _TABLE = "a table with columns subject, predicate and object"
 class Source:
     """One source: a file, or standard input (`-`), which can be read only once. `workers` threads decompress it.
 
-    `expected`: what it should hold, for the error if it is empty; by default the format that its name says.
+    `expected`: what it should hold, for the error if it is empty; by default the format that its name says. `encoding`:
+    of its text; None: UTF-8. `stream`: a file object to read in place of standard input, with its `name`. `is_labels`:
+    it has the labels of the entities of an edge list.
     """
 
-    def __init__(self, path: Path, workers: int = 2, expected: str | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        workers: int = 2,
+        expected: str | None = None,
+        *,
+        encoding: str | None = None,
+        stream: tuple[str, BinaryIO] | None = None,
+        is_labels: bool = False,
+    ) -> None:
         self.path, self._workers = path, workers
-        self._expected = expected
+        self._expected, self._encoding, self.is_labels = expected, encoding, is_labels
         self.is_standard_input = path == STANDARD_INPUT
         self.name = "standard input" if self.is_standard_input else str(path)
+        self.address = str(path)
+        """What the catalogue has of it."""
+        self._stream: BinaryIO | None = None
+        if stream is not None:
+            self.name, self._stream = stream
+            self.address = self.name
         self._begun: tuple[bytes, Generator[bytes, None, None]] | None = None
         self._start = 0, 0  # bytes of text in the first block, and bytes of the file read for it
 
@@ -179,6 +212,11 @@ class Source:
     def format_by_name(self) -> Format | None:
         """The format that the name says, without regard to compression; None if it says none."""
         return format_by_name(self.path.name)
+
+    @property
+    def table(self) -> str:
+        """The name of a table: that of the file without its endings."""
+        return self.path.name.partition(".")[0]
 
     @property
     def size(self) -> int | None:
@@ -234,13 +272,16 @@ class Source:
 
     def _blocks(self, advance: Callable[[int], object]) -> Generator[bytes, None, None]:
         done = 0
-        file = sys.stdin.buffer if self.is_standard_input else self.path
+        if self.path.suffix.lower() in _WORKBOOKS:
+            raise InputError(f"{self.name} is a workbook: save its sheet as CSV in UTF-8, and give that")
+        file = self._stream or (sys.stdin.buffer if self.is_standard_input else self.path)
         try:
             with _explain_errors(self.name), open_decompressed(file, self._workers, advance) as chunks:
-                for block in self._whole_lines(_line_feeds(chunks)):
+                texts = chunks if self._encoding is None else _decoded(chunks, self._encoding, self.name)
+                for block in self._whole_lines(_line_feeds(texts)):
                     if not done:
                         if block.startswith(_UTF_16):
-                            raise InputError(f"{self.name} is UTF-16: expected UTF-8, so convert it (iconv -f UTF-16)")
+                            raise InputError(f"{self.name} is UTF-16: give --encoding utf-16")
                         block = block.removeprefix(BYTE_ORDER_MARK)  # noqa: PLW2901  # only the first one has it
                     yield block
                     done += block.count(b"\n")
@@ -303,6 +344,17 @@ def _line_feeds(chunks: Iterator[bytes]) -> Iterator[bytes]:
         yield b"\n"
 
 
+def _decoded(chunks: Iterator[bytes], encoding: str, name: str) -> Iterator[bytes]:
+    """Yield chunks of text of any encoding in UTF-8. Raise InputError for bytes that it does not have."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    try:
+        for chunk in chunks:
+            yield decoder.decode(chunk).encode()
+        yield decoder.decode(b"", True).encode()
+    except UnicodeError as error:
+        raise InputError(f"{name} is not {encoding} ({error}): give its own --encoding") from None
+
+
 @contextmanager
 def _explain_errors(name: str) -> Iterator[None]:
     """Turn the operating system's errors about a file into InputError."""
@@ -334,8 +386,63 @@ class Inputs:
         return (*self.sources, *(self.wikipedia or ()))
 
 
-def inputs_of(sources: Sequence[Path], wikipedia: tuple[Path, Path] | None, workers: int) -> Inputs:
-    """Return files as sources, which `workers` threads decompress.
+class RowSource(Source):
+    """Rows that are in no file: of a query, or of a program. `read` returns them, each time it is called.
+
+    A step that read them is never taken for finished.
+    """
+
+    def __init__(self, name: str, read: Callable[[], pa.RecordBatchReader]) -> None:
+        super().__init__(Path(name))
+        self.name = self.address = name
+        self._read, self._opened = read, cast("pa.RecordBatchReader | None", None)
+
+    @property
+    def table(self) -> str:
+        return "query"
+
+    @property
+    def format_by_name(self) -> Format | None:
+        return "table"
+
+    @property
+    def size(self) -> int | None:
+        return None
+
+    def identity(self) -> None:
+        return None
+
+    def first_lines(self) -> bytes:
+        return b""
+
+    def text_per_byte(self) -> float:
+        return 1.0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        if self._opened is None:
+            self._opened = self._read()
+        return tuple(self._opened.schema.names)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows."""
+        opened, self._opened = self._opened, None
+        with opened or self._read() as reader:
+            yield from reader
+
+
+def inputs_of(
+    sources: Sequence[Path | Source],
+    wikipedia: tuple[Path, Path] | None,
+    workers: int,
+    *,
+    encoding: str | None = None,
+    labels: Sequence[str] = (),
+) -> Inputs:
+    """Return files as sources, which `workers` threads decompress; sources that are open already stay.
+
+    `encoding`: of their text. `labels`: files of labels.
 
     Raises InputError if there is no source, or if standard input (`-`) is given more than once.
     """
@@ -348,8 +455,10 @@ def inputs_of(sources: Sequence[Path], wikipedia: tuple[Path, Path] | None, work
             Source(page, workers, "the dump of table page"),
             Source(page_props, workers, "the dump of table page_props"),
         )
-    inputs = Inputs(tuple(Source(path, workers) for path in sources), dumps)
-    if sum(source.is_standard_input for source in inputs.all) > 1:
+    files = [one if isinstance(one, Source) else Source(one, workers, encoding=encoding) for one in sources]
+    texts = [Source(Path(path), workers, "labels of entities", encoding=encoding, is_labels=True) for path in labels]
+    inputs = Inputs((*files, *texts), dumps)
+    if sum(source.address == str(STANDARD_INPUT) for source in inputs.all) > 1:
         raise InputError("standard input (-) is given more than once, and can be read only once: give it once")
     return inputs
 

@@ -173,6 +173,10 @@ class WorkDatabase:
         rows = self.rows(query)  # fetches to the end: an open result would hold up other statements
         return int(rows[0][0] or 0) if rows else 0
 
+    def has_rows(self, name: str) -> bool:
+        """Return whether a table has any row."""
+        return bool(self.rows(f"SELECT 1 FROM {name} LIMIT 1"))
+
     def arrays(self, query: str) -> dict[str, NDArray[Any]]:
         """Return the columns of a query by their names."""
         return self._connection.execute(query).fetchnumpy()

@@ -1,38 +1,60 @@
-"""The number of an entity: twice the number in its id, plus one for a property (`Q42` is 84, `P569` is 1139).
+"""The number of an entity: what the tables of an ingest and the blocks of names hold instead of its id.
 
-The tables of an ingest and the blocks of names in an index hold these numbers instead of ids. In tables that also have
-inverses of properties, the inverse of a property has the property's number with a minus sign.
+| id | number |
+|---|---|
+| of Wikidata (`Q42`, `P569`) | twice the number in the id, plus one for a property: 84, 1139 |
+| any other (an IRI, the key of a row) | 2^62 plus twice the first 60 bits of BLAKE2b of its text, plus one for a property |
+
+So the kind of an entity is in its number, and a number is found without a table; the ids of the second kind are kept
+beside it (`refactx.index.names`). Only what says that a text is a predicate makes it a property: its number without
+that is even. Two ids of a graph with 100 million would have the same number in one of 200 such graphs: an ingest finds
+it. In tables that also have inverses of properties, the inverse has the property's number with a minus sign.
 """
 
 import re
 from collections.abc import Iterable
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+FIRST_OTHER = 1 << 62
+"""The least number of an id that is not Wikidata's."""
 _ID = re.compile(r"[PQ][1-9][0-9]{0,17}", re.ASCII)
+_UNUSED_BITS = 4
 
 SQL_MACROS = """
 CREATE MACRO entity_number(id) AS CAST(substr(id, 2) AS BIGINT) * 2 + CAST(id[1] = 'P' AS BIGINT);
 CREATE MACRO entity_id(number) AS (CASE WHEN number & 1 = 1 THEN 'P' ELSE 'Q' END) || (number >> 1);
 CREATE MACRO is_property(number) AS number & 1 = 1;
 """
-"""The functions of this module in DuckDB's SQL; `is_property` holds for the inverse of a property too."""
+"""The functions of this module in DuckDB's SQL, for ids of Wikidata; `is_property` holds for any number, also for that
+of the inverse of a property."""
 
 
-def entity_number(entity_id: str) -> int:
-    """Return the number of an item or property, given its id.
+def entity_number(id_: str) -> int:
+    """Return the number of an item or property of Wikidata, given its id.
 
     >>> entity_number("Q42"), entity_number("P569")
     (84, 1139)
     """
-    return 2 * int(entity_id[1:]) + (entity_id[0] == "P")
+    return 2 * int(id_[1:]) + (id_[0] == "P")
+
+
+def other_number(id_: str) -> int:
+    """Return the number of an id that is not Wikidata's, as that of an item.
+
+    >>> other_number("http://example.org/acme#Ann")
+    5339241309526416642
+    """
+    digest = blake2b(id_.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return FIRST_OTHER + 2 * (int.from_bytes(digest, "big") >> _UNUSED_BITS)
 
 
 def entity_id(number: int) -> str:
-    """Return the id of an item or property, given its number.
+    """Return the id of an item or property of Wikidata, given its number.
 
     >>> entity_id(84), entity_id(1139)
     ('Q42', 'P569')
@@ -40,28 +62,46 @@ def entity_id(number: int) -> str:
     return f"{'P' if is_property(number) else 'Q'}{number >> 1}"
 
 
-def numbers_of(ids: Iterable[str]) -> dict[str, int]:
-    """Return the numbers of items and properties by id, without texts that are no ids.
+def is_wikidata(number: int) -> bool:
+    """Return whether a number is that of an id of Wikidata, or of the inverse of one.
 
-    >>> numbers_of(["Q42", "P569", "Q042", "L7"])
-    {'Q42': 84, 'P569': 1139}
+    >>> is_wikidata(-1139), is_wikidata(other_number("http://example.org/acme#Ann"))
+    (True, False)
     """
-    return {one: entity_number(one) for one in ids if _ID.fullmatch(one)}
+    return abs(number) < FIRST_OTHER
 
 
-def inverse_numbers(ids: Iterable[str], pairs: object) -> dict[str, int]:
-    """Return the numbers of the inverses of properties by id, without texts that are no ids of properties.
+def numbers_of(ids: Iterable[str]) -> dict[int, str]:
+    """Return the ids of entities by all numbers that they may have: as one of Wikidata, as any other item or property.
 
-    `pairs` maps a property to the one that its inverse facts belong to; anything else stands for no pairs.
-
-    >>> inverse_numbers(["Q42", "P569", "P22"], {"P22": "P40"})
-    {'P569': -1139, 'P22': 81}
+    >>> sorted(numbers_of(["Q42"]).items())[0], len(numbers_of(["Q42", "Q042"]))
+    ((84, 'Q42'), 5)
     """
-    given = pairs.items() if isinstance(pairs, dict) else ()
-    partner_of = {one: other for one, other in given if isinstance(other, str)}
-    partners = numbers_of(partner_of.values())
-    numbers = {one: number for one, number in numbers_of(ids).items() if is_property(number)}
-    return {one: partners.get(partner_of.get(one, ""), -number) for one, number in numbers.items()}
+    found: dict[int, str] = {}
+    for one in ids:
+        if _ID.fullmatch(one):
+            found[entity_number(one)] = one
+        number = other_number(one)
+        found[number] = found[number + 1] = one
+    return found
+
+
+def inverse_numbers(ids: Iterable[str], pairs: object) -> dict[int, str]:
+    """Return the ids of properties by the numbers that their inverses may have.
+
+    `pairs` maps the id of a property to that of the one that its inverse facts belong to; anything else stands for no
+    pairs.
+
+    >>> [(n, id_) for n, id_ in inverse_numbers(["Q42", "P569", "P22"], {"P22": "P40"}).items() if is_wikidata(n)]
+    [(-1139, 'P569'), (81, 'P22')]
+    """
+    given = pairs if isinstance(pairs, dict) else {}
+    found: dict[int, str] = {}
+    for one in ids:
+        partner = given.get(one)
+        sign, named = (1, partner) if isinstance(partner, str) else (-1, one)
+        found |= {sign * number: one for number in numbers_of([named]) if is_property(number)}
+    return found
 
 
 def is_property(number: int) -> bool:
@@ -73,8 +113,26 @@ def is_property(number: int) -> bool:
     return number & 1 == 1
 
 
+def is_wikidata_id(id_: str) -> bool:
+    """Return whether an id is that of an item or property of Wikidata.
+
+    >>> is_wikidata_id("Q42"), is_wikidata_id("Queen")
+    (True, False)
+    """
+    return _ID.fullmatch(id_) is not None
+
+
+def is_wikidata_property(id_: str) -> bool:
+    """Return whether an id is that of a property of Wikidata.
+
+    >>> is_wikidata_property("P57"), is_wikidata_property("Prague")
+    (True, False)
+    """
+    return id_.startswith("P") and is_wikidata_id(id_)
+
+
 def entity_numbers(numbers_in_ids: "NDArray[np.int64]", are_properties: "NDArray[np.bool_]") -> "NDArray[np.int64]":
-    """Return the numbers of n entities, int64[n], given the numbers in their ids and which of them are properties.
+    """Return the numbers of n entities of Wikidata, int64[n], given the numbers in their ids and which are properties.
 
     >>> import numpy as np
     >>> entity_numbers(np.array([42, 569]), np.array([False, True])).tolist()

@@ -7,6 +7,7 @@ into its three parts. The terminator (` .`) is not part of a fact's text inside 
 import re
 import unicodedata
 from dataclasses import dataclass
+from urllib.parse import quote
 
 # Invisible characters that would make two equal-looking labels differ: zero-width space, word joiner, byte order mark,
 # soft hyphen, the marks that steer writing direction, annotations, and tags, which a model reads and nobody sees.
@@ -167,25 +168,52 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
+_WIKIDATA_ID = re.compile(r"[PQ][1-9]\d*", re.ASCII)
+_ADDRESS = re.compile(r"https?://[^\s<>]+")
+PAGE_FIELDS = re.compile(r"\{(id|local|label)\}")
+"""What a pattern of pages has in it (`page_of`)."""
+
+
+def page_of(id_: str, label: str, pattern: str) -> str:
+    """Return the address of the page about an item or property.
+
+    In `pattern`, `{id}` stands for the id, `{local}` for the last part of an IRI, after `#`, `/` or `:`, and `{label}`
+    for the label, percent-encoded.
+
+    >>> page_of("http://e.org/acme#Ann", "Ann", "https://kb.example.org/{local}")
+    'https://kb.example.org/Ann'
+    """
+    local = re.split(r"[#/:]", id_.rstrip("#/>"))[-1]
+    values = {"id": id_, "local": local, "label": label}
+    return PAGE_FIELDS.sub(lambda field: quote(values[field[1]], safe="%" if field[1] == "local" else ""), pattern)
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A part that names an item or a property: its label, and its id and page on Wikidata if the index has them.
+    """A part that names an item or a property: its label, and its id if the index has it.
+
+    `page`: the address of its page; None: that on Wikidata, or the id if that is an address itself.
 
     >>> Link("Danny Boyle", "Q103916").url
     'https://www.wikidata.org/wiki/Q103916'
     >>> Link("date of birth", "P569").url
     'https://www.wikidata.org/wiki/Property:P569'
+    >>> Link("Ann", "http://example.org/acme#Ann").url
+    'http://example.org/acme#Ann'
     """
 
     label: str
     id: str | None = None
+    page: str | None = None
 
     @property
     def url(self) -> str | None:
-        """The page on Wikidata; None if there is no id."""
-        if self.id is None:
-            return None
-        return f"https://www.wikidata.org/wiki/{'Property:' if self.id.startswith('P') else ''}{self.id}"
+        """The address of the page; None if there is none."""
+        if self.page is not None or self.id is None:
+            return self.page or None
+        if _WIKIDATA_ID.fullmatch(self.id):
+            return f"https://www.wikidata.org/wiki/{'Property:' if self.id.startswith('P') else ''}{self.id}"
+        return self.id if _ADDRESS.fullmatch(self.id) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ import pytest
 LAYERS = """
     refactx(the face)  __main__
     cli
+    build
     eval       server
     mcp
     translate
@@ -44,6 +45,7 @@ INGEST_LAYERS = """
     parsers      encoding
     work
     sources      selection report          parallel
+    profile
 """
 LIBRARIES = {  # where a library may be imported; a prefix of a module's name
     "torch": ("refactx.engines.transformers", "refactx.engines.vllm", "refactx.models", "refactx.ask.grounded"),

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pyoxigraph import Literal, NamedNode, Quad, Store
 
-from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, clean_part
+from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Link, clean_part
 from refactx.ingest.knowledge.inverse import inverse_of
 from refactx.ingest.parsers.values import DATES, DECIMALS, format_literal
 from refactx.query.language import Predicate, ValueKind
@@ -57,6 +57,9 @@ class StoreFacts:
 
     def describe(self, predicates: Sequence[str]) -> Mapping[str, Predicate]:
         return {name: self._predicates[name] for name in predicates if name in self._predicates}
+
+    def link(self, name: str, id_: str | None) -> Link:
+        return Link(name, id_)
 
     def inverse_of(self, predicate: str) -> str | None:
         return self._inverse.get(predicate)

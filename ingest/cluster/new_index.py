@@ -3,11 +3,13 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict
+from dataclasses import replace as changed
 from pathlib import Path
 from typing import Any
 
 from pyarrow import parquet
 
+from refactx.errors import InputError
 from refactx.index.open import database
 from refactx.ingest.cluster.facts import (
     ClusterFacts,
@@ -22,7 +24,8 @@ from refactx.ingest.cluster.reading import ClusterFile, files_of, read_lines, vi
 from refactx.ingest.cluster.session import ClusterTables, Stages, batches_of, cluster_errors, expand, open_sorted
 from refactx.ingest.encoding import check_any_left
 from refactx.ingest.knowledge.knowledge_base import FILES, KnowledgeBase, join_tables
-from refactx.ingest.parsers.formats import LineAccount
+from refactx.ingest.parsers.formats import RDF_KINDS, LineAccount
+from refactx.ingest.profile import WIKIDATA, Profile
 from refactx.ingest.publish import IngestResult, SegmentFacts, hubs_of, name_rows, publish_index
 from refactx.ingest.report import Clock, Report
 from refactx.ingest.segment.builder import Learned
@@ -66,6 +69,7 @@ def build_index(
     tokenizer.check_text()
     with cluster_errors(), new_index(database, index, work, replace) as (connection, folder):
         files = files_of(spark, sources)
+        selection = _of_wikidata(files, selection)
         clock = Clock()
         stages = _Stages(spark, cluster_work, files, selection, strict, (*names_of(connection), index))
         knowledge = stages.knowledge_base(clock, folder)
@@ -99,6 +103,18 @@ def build_index(
         )
         stages.release()
         return result
+
+
+def _of_wikidata(files: Sequence[ClusterFile], selection: Selection) -> Selection:
+    """Return the selection with Wikidata's profile, if a file is RDF. Raises InputError for another profile."""
+    if selection.profile is not None and selection.profile.name != WIKIDATA:
+        raise InputError(
+            f"a cluster reads only Wikidata's RDF and lines of facts, not graphs of the profile {selection.profile.name}: "
+            "ingest on one machine, without --cluster"
+        )
+    if any(file.format in RDF_KINDS for file in files):
+        return changed(selection, profile=Profile(name=WIKIDATA))
+    return selection
 
 
 class _Stages:

@@ -208,7 +208,7 @@ def parse_splits(
                     yield from account.to_row().to_batches()
                 account = SplitAccount(file=file, start=start)
             lines = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values), b"\n")
-            parsed = BLOCK_PARSERS[form](lines[0].as_py() + b"\n", account.lines + 1, selection)
+            parsed = BLOCK_PARSERS[form](lines[0].as_py() + b"\n", account.lines + 1, selection, "")
             account.add(parsed)
             for name, rows in parsed.tables.items():
                 yield from _wide_rows(name, rows).to_batches()

@@ -47,14 +47,13 @@ languages other than English get ` (inverse)`.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 
-from refactx.entity_ids import entity_id
 from refactx.errors import InputError
-from refactx.fact import MAX_PART_CHARACTERS, clean_part, counted, written_part
+from refactx.fact import ALIAS_OF, DESCRIPTIONS, MAX_PART_CHARACTERS, clean_part, counted, written_part
 from refactx.ingest.selection import INVERSE_LABEL, INVERSE_PROPERTY, Selection, is_property, read_text
 from refactx.ingest.work import Tables
 from refactx.paths import read_toml
@@ -75,7 +74,8 @@ _VERBS = _words(
     " denotes depends depicts describes designs determines detects develops different digitises discovers does"
     " edits elects emits encodes endorses excludes exploits exports expresses facilitates features fires follows"
     " gives governs hosts imports includes influences inhibits inspires integrates intersects invented is issues"
-    " judges kills links lives lost lists maintains makes manages marks merges mentions met mutates notates"
+    " judges kills knows likes links lives lost lists loves maintains makes manages marks merges mentions met"
+    " mutates notates"
     " obtains occupies operates oversees owns partially participates permits physically possessed practices"
     " prevents produces prohibits promotes proves provides publishes realizes receives records reduces regulates"
     " replaces represents requires restricts runs satisfies seconds see sees sells separates serves shares should"
@@ -231,19 +231,24 @@ STEPS = len(_CLAIMS)
 @dataclass(frozen=True, slots=True)
 class InverseCounts:
     """How many claims about entities could have an inverse fact (`pairs`); the limit excludes `hubs` of these. `notes`:
-    why some facts could have none, for the user."""
+    why some facts could have none, for the user. `ready`: the predicates of ready-made facts that
+    nobody named, and the names of their inverses: "" if most of their objects are no entities."""
 
     pairs: int
     hubs: int
     notes: tuple[str, ...] = ()
+    ready: Mapping[str, str] = field(default_factory=dict)
 
 
-def name_inverses(database: Tables, selection: Selection, rule: int, known_pairs: Mapping[int, int]) -> tuple[str, ...]:
+def name_inverses(
+    database: Tables, selection: Selection, rule: int, known_pairs: Mapping[int, int], *, is_graph: bool = False
+) -> tuple[str, ...]:
     """Make the table `inverses`, and add to `named` each inverse that is no property; return notes for the user.
 
     Reads `claims`, and `named` before ids are added to names. A row added to `named` has `rule`, and the negative
     number of the property. `known_pairs`: the properties and their inverse properties in the index; its other inverses
-    are in the table `known`. The notes are about given names that are not used.
+    are in the table `known`. The notes are about given names that are not used. `is_graph`: the entities are not
+    Wikidata's, and the table `inverse_of` has pairs of properties that are inverses of each other.
     """
     known = dict(database.rows("SELECT entity, name FROM known WHERE entity < 0 OR is_property(entity)"))
     properties = dict(database.rows("SELECT entity, name FROM named WHERE is_property(entity)"))
@@ -252,14 +257,16 @@ def name_inverses(database: Tables, selection: Selection, rule: int, known_pairs
     # A new property with the name of a known one gets its id.
     labelled |= {name: entity for entity, name in known.items() if entity > 0}
     given = dict(selection.inverse_names)
-    partners, items = _partners(database), _label_items(database)
+    id_of = dict(database.rows("SELECT entity, entity_id(entity) FROM named WHERE is_property(entity)"))
+    partners = _partners(database, "SELECT subject, object FROM inverse_of" if is_graph else _PARTNERS)
+    items = {} if is_graph else _label_items(database)
     english = selection.wikipedia in ("en", "mul")
     inverses: list[tuple[int, int, int | None]] = []
     names: list[tuple[int, str, int, bool, bool]] = []
     unused: list[str] = []
     for property_, label in properties.items():
         item = old_name = None
-        name = given.get(entity_id(property_)) or given.get(label)
+        name = given.get(id_of[property_]) or given.get(label)
         partner = known_pairs.get(property_)
         if partner in properties:  # the index comes first: `known` has the names of all indexes of its knowledge base
             old_name = properties[partner]
@@ -272,9 +279,9 @@ def name_inverses(database: Tables, selection: Selection, rule: int, known_pairs
             if partner is None:
                 name, item = items.get(property_, (inverse_of(label, english=english), None))
         if old_name is not None:
-            its_id = f" (inverse of {entity_id(property_)})" if partner is None else f" ({entity_id(partner)})"
+            its_id = f" (inverse of {id_of[property_]})" if partner is None else f" ({id_of[partner]})"
             if name and written_part(name) != old_name.removesuffix(its_id):
-                unused.append(f"{entity_id(property_)} stays {old_name!r:.100}, not {name!r:.100}")
+                unused.append(f"{id_of[property_]} stays {old_name!r:.100}, not {name!r:.100}")
             name = old_name
         inverses.append((property_, -property_ if partner is None else partner, item))
         if partner is None and name:
@@ -297,15 +304,16 @@ def invert_claims(database: Tables, selection: Selection, step: Callable[[], obj
     """Make the tables `inverse_claims`, `ready_inverse`, `hub_names` and `hub_predicates` from `judged` and `ready`;
     they are empty without `selection.inverse`.
 
-    A ready-made fact has an inverse only if the user gives a name for the inverse of its predicate: nothing else shows
-    whether its object is an entity. Calls `step` after each of `STEPS`.
+    A ready-made fact has an inverse if the user gives a name for the inverse of its predicate, or if at least half of the
+    predicate's objects are subjects of ready-made facts: they are entities. Calls `step` after each of `STEPS`.
     """
     if not selection.inverse:
         for name, schema in _EMPTY.items():
             database.table_of(name, schema.empty_table())
         return InverseCounts(0, 0)
-    given = [(property_, written_part(name)) for property_, name in selection.inverse_names]
-    database.table_of("given", _table(_GIVEN, given))
+    given = [(property_, written_part(name)) for property_, name in selection.inverse_names if name]
+    by_rule, refused = _ready_inverses(database, selection)
+    database.table_of("given", _table(_GIVEN, [*given, *by_rule.items()]))
     for name, query in _CLAIMS.items():
         database.table(name, query.format(limit=selection.inverse_limit))
         step()
@@ -314,35 +322,77 @@ def invert_claims(database: Tables, selection: Selection, step: Callable[[], obj
     count = database.number
     pairs = count("SELECT count(*) FROM pairs") + count("SELECT count(*) FROM ready_pairs")
     hubs = count("SELECT sum(subjects) FROM hubs") + count("SELECT sum(subjects) FROM ready_hubs")
-    notes = _not_invertible(database, pairs, [property_ for property_, _ in given])
+    notes = _not_invertible(database, pairs, [property_ for property_, _ in given], by_rule, refused)
     database.drop("pairs", "ready_pairs", "given")
-    return InverseCounts(pairs, hubs, notes)
+    return InverseCounts(pairs, hubs, notes, {**by_rule, **{predicate: "" for predicate, *_ in refused}})
 
 
-def _not_invertible(database: Tables, pairs: int, given: Sequence[str]) -> tuple[str, ...]:
-    """Return a line for the user if inverse facts were asked for and facts can have none, or given names are unused."""
-    predicates = [row[0] for row in database.rows("SELECT DISTINCT predicate FROM ready ORDER BY predicate")]
+_OBJECTS = """
+SELECT predicate, count(*) AS objects, count(s.subject) AS entities
+FROM (SELECT DISTINCT predicate, object FROM ready) r LEFT JOIN (SELECT DISTINCT subject FROM ready) s ON object = s.subject
+GROUP BY predicate ORDER BY predicate
+"""
+
+
+def _ready_inverses(database: Tables, selection: Selection) -> tuple[dict[str, str], list[tuple[str, int, int]]]:
+    """Return the names of inverses of the predicates of ready-made facts most of whose objects are entities.
+
+    An object is an entity if it is a subject. Also returns the other predicates, with how many objects they have, and how
+    many of these are subjects; predicates that the user or the index has named are in neither.
+    """
+    english = selection.wikipedia in ("en", "mul")
+    named = {property_ for property_, _ in selection.inverse_names}
+    found: dict[str, str] = {}
+    refused: list[tuple[str, int, int]] = []
+    for predicate, objects, entities in database.rows(_OBJECTS):
+        if predicate in named or predicate in DESCRIPTIONS or predicate == ALIAS_OF:
+            continue
+        if 2 * entities >= objects:
+            found[predicate] = written_part(inverse_of(predicate, english=english))
+        else:
+            refused.append((predicate, objects, entities))
+    return found, refused
+
+
+def _not_invertible(
+    database: Tables,
+    pairs: int,
+    given: Sequence[str],
+    by_rule: Mapping[str, str],
+    refused: Sequence[tuple[str, int, int]],
+) -> tuple[str, ...]:
+    """Return lines for the user: which predicates of ready-made facts have inverse facts, and why others have none."""
+    predicates = {row[0] for row in database.rows("SELECT DISTINCT predicate FROM ready")}
     if not predicates:
         return () if pairs else ("--inverse: no fact has an entity as its object, so there are no inverse facts",)
     unused = [name for name in given if name not in predicates and not is_property(name)]
-    if given and len(unused) < len(given):
-        return (f"--inverse-names: no fact has the predicate {_some(unused)}",) if unused else ()
-    example = f"{predicates[0]:.60}<TAB>{inverse_of(predicates[0]):.60}"
-    none_of_these = f" ({_some(unused)}), and no fact has one of these" if unused else ""
-    return (
-        "--inverse: facts of tables and lines have inverse facts only by the predicates that --inverse-names FILE names"
-        f"{none_of_these}: give a file with lines such as {example}",
-    )
+    notes = [f"--inverse-names: no fact has the predicate {_some(unused)}"] if unused else []
+    if by_rule:
+        one, name = next(iter(by_rule.items()))
+        count = counted(len(by_rule), "predicate")
+        notes.append(
+            f"--inverse: {count} of tables and lines {'has' if len(by_rule) == 1 else 'have'} inverse facts, such as "
+            f"{one:.60} ({name:.60}): at least half of the objects are subjects too"
+        )
+    if refused:
+        few = [f"{predicate:.60} ({entities:,} of {objects:,})" for predicate, objects, entities in refused]
+        example = f"{refused[0][0]:.60}<TAB>{inverse_of(refused[0][0]):.60}"
+        notes.append(
+            f"--inverse: {counted(len(refused), 'predicate')} of tables and lines {'has' if len(refused) == 1 else 'have'} "
+            f"none, since fewer than half of the objects are subjects: {_some(few)}: name them with --inverse-names FILE, "
+            f"in lines such as {example}"
+        )
+    return tuple(notes)
 
 
 def _some(names: Sequence[str]) -> str:
     return ", ".join(f"{name:.60}" for name in names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
 
 
-def _partners(database: Tables) -> dict[int, set[int]]:
-    """Return the inverse properties of each property that the claims give, in either direction."""
+def _partners(database: Tables, pairs: str) -> dict[int, set[int]]:
+    """Return the inverse properties of each property that a query of pairs gives, in either direction."""
     partners: defaultdict[int, set[int]] = defaultdict(set)
-    for one, other in database.rows(_PARTNERS.format(property=INVERSE_PROPERTY)):
+    for one, other in database.rows(pairs.format(property=INVERSE_PROPERTY)):
         partners[one].add(other)
         partners[other].add(one)
     return partners

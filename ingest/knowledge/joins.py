@@ -68,6 +68,11 @@ SELECT fate, count(*) FROM (
     WHERE t.kind = {OTHER_NAME}
 ) GROUP BY fate
 """
+# Their lines are counted as labels that name nothing; those of other labels than the chosen one, as duplicates.
+_TITLED_LABELS = f"""
+SELECT count(*) FROM alias_facts a JOIN entity_units ON unit = object JOIN named USING (entity)
+WHERE of_label AND rule = {BY_TITLE}
+"""
 # Labels that name an entity in a fact, or the inverse of a property, except those that are kept as an alias.
 _USED_LABELS = """
 SELECT count(*) FROM (
@@ -78,6 +83,7 @@ SELECT count(*) FROM (
     WHERE label_item IS NOT NULL
 )
 """
+_NOT_MADE = "AND entity NOT IN (SELECT entity FROM made_labels)"
 # Only pairs whose predicate has a stored name: the next change does not know others, and may pair the property anew.
 _INVERSE_PROPERTIES = """
 SELECT entity_id(property), entity_id(predicate) FROM inverses
@@ -106,7 +112,9 @@ class JoinAccount:
     them; `entities` of them belong to an item or a property. `not_inverted`: how many claims about entities have no
     inverse fact of their own, by reason, if inverse facts were asked for; these and `derived` add up to all such
     claims. `hubs`: the rows of `hubs_with_counts`. `inverse_properties`: maps a property to the one that its inverse
-    facts belong to. `notes`: about inverse facts, for the user.
+    facts belong to. `ready_inverses`: maps a predicate of ready-made facts to the name of its inverse, by the rules
+    ("": it has none).
+    `notes`: about inverse facts, for the user.
     """
 
     claims: int
@@ -121,10 +129,13 @@ class JoinAccount:
     not_inverted: dict[str, int]
     hubs: int
     inverse_properties: dict[str, str] = field(default_factory=dict)
+    ready_inverses: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
-def account_for(database: Tables, selection: Selection, inverted: InverseCounts, ready_dropped: int) -> JoinAccount:
+def account_for(
+    database: Tables, selection: Selection, inverted: InverseCounts, ready_dropped: int, is_graph: bool
+) -> JoinAccount:
     """Return the account of all tables of `refactx.ingest.knowledge.joins`.
 
     `ready_dropped`: how many ready-made lines were beyond the limit on subjects; no table has them.
@@ -137,7 +148,7 @@ def account_for(database: Tables, selection: Selection, inverted: InverseCounts,
     dropped["duplicate"] += staged - claims
     kept_descriptions = _add_descriptions(database, selection, dropped)
     aliases = _add_aliases(database, dropped)
-    names = _add_names(database, selection, dropped)
+    names = _add_names(database, selection, dropped, _NOT_MADE if is_graph else "")
     cut = (
         count("SELECT count(*) FROM aliased WHERE is_cut")
         + count("SELECT count(*) FROM judged WHERE reason IS NULL AND is_cut")
@@ -161,6 +172,7 @@ def account_for(database: Tables, selection: Selection, inverted: InverseCounts,
         hubs=count("SELECT count(*) FROM hubs_with_counts"),
         inverse_properties=dict(database.rows(_INVERSE_PROPERTIES)) if selection.inverse else {},
         notes=inverted.notes,
+        ready_inverses=dict(inverted.ready),
     )
 
 
@@ -185,21 +197,24 @@ def _add_aliases(database: Tables, dropped: Counter[str]) -> int:
     """Add the aliases that were dropped, and return how many are facts."""
     aliases = database.number("SELECT count(*) FROM alias_facts")
     dropped.update(_counted(database, _ALIASES))
-    labels = database.number("SELECT count(*) FROM alias_facts WHERE of_label")  # their lines are counted as labels
-    dropped["duplicate"] -= aliases - labels
-    dropped["unused name"] -= labels
+    of_titled = database.number(_TITLED_LABELS)
+    dropped["duplicate"] -= aliases - of_titled
+    dropped["unused name"] -= of_titled
     return aliases
 
 
-def _add_names(database: Tables, selection: Selection, dropped: Counter[str]) -> int:
-    """Add the labels and titles that were dropped, and return how many are in use."""
-    labels = _USED_LABELS if selection.inverse else "SELECT count(*) FROM used WHERE rule IN ({by_both}, {by_label})"
+def _add_names(database: Tables, selection: Selection, dropped: Counter[str], given: str) -> int:
+    """Add the labels and titles that were dropped, and return how many are in use. `given`: a condition of the entities
+    whose labels have a line."""
+    labels = "SELECT count(*) FROM used WHERE rule IN ({by_both}, {by_label}) {given}"
+    if selection.inverse and not given:
+        labels = _USED_LABELS
     names = 0
     for kind, column, query in (
-        (LABEL, "label", labels.format(**_BY_LABEL)),
+        (LABEL, "label", labels.format(**_BY_LABEL, given=given)),
         (TITLE, "title", f"SELECT count(*) FROM used WHERE rule = {BY_TITLE}"),
     ):
-        of_kind = database.number(f"SELECT count({column}) FROM chosen")
+        of_kind = database.number(f"SELECT count({column}) FROM chosen WHERE true {given}")
         in_use = database.number(query)
         dropped["duplicate"] += database.number(f"SELECT count(*) FROM terms WHERE kind = {kind}") - of_kind
         dropped["unused name"] += of_kind - in_use
@@ -341,10 +356,13 @@ GROUP BY ALL
 """
 
 
-def join_facts(database: Tables, selection: Selection, step: Callable[[], object] = lambda: None) -> JoinAccount:
+def join_facts(
+    database: Tables, selection: Selection, step: Callable[[], object] = lambda: None, *, is_graph: bool = False
+) -> JoinAccount:
     """Make the tables `used`, `predicates`, `units`, `hubs_with_counts` and the view `facts`; return the account.
 
-    Calls `step` after each of `STEPS`.
+    Calls `step` after each of `STEPS`. `is_graph`: some entities are not Wikidata's, and their labels that are not
+    their names are aliases.
     """
 
     def run(tables: Mapping[str, str]) -> None:
@@ -361,14 +379,14 @@ def join_facts(database: Tables, selection: Selection, step: Callable[[], object
     run(_CHOSEN_ROWS)
     ready = 0 if selection.limit is None else _limit_subjects(database, selection.limit)
     inverted = invert_claims(database, selection, step)
-    choose_aliases(database, selection, BY_TITLE)
+    choose_aliases(database, selection, BY_TITLE, is_graph=is_graph)
     run(_IN_FACTS)
     database.numbered("units", _UNITS.format(**values), "unit")
     step()
     run(_FACTS_OF_KINDS)
     database.view("facts", _FACTS)
     run(_AFTER_FACTS)
-    return account_for(database, selection, inverted, ready)
+    return account_for(database, selection, inverted, ready, is_graph)
 
 
 def _unwanted(selection: Selection) -> str:

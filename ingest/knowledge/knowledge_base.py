@@ -6,7 +6,7 @@ A knowledge base is a folder of five files:
 |---|---|
 | `units.parquet` | `unit INTEGER` (0 to n - 1, in the order of the texts), `text VARCHAR` (a part, unique) |
 | `facts.parquet` | `subject, predicate, object INTEGER` (units), distinct triples, ascending |
-| `names.parquet` | `name VARCHAR` (a unit's text), `id VARCHAR` (`Q42`, `P569`), `object_kind VARCHAR` |
+| `names.parquet` | `name VARCHAR` (a unit's text), `id VARCHAR` (`Q42`, an IRI), `object_kind VARCHAR`, `entity BIGINT` |
 | `hubs.parquet` | `object, predicate, inverse VARCHAR, subjects BIGINT` (`refactx.postgres.catalogue`) |
 | `ids.parquet` | `entity BIGINT` (`refactx.entity_ids`; negative for an inverse), `name VARCHAR`, ascending |
 
@@ -30,11 +30,19 @@ from refactx.fact import counted
 from refactx.index.names import LITERAL_KINDS
 from refactx.ingest.knowledge.joins import STEPS, JoinAccount, join_facts
 from refactx.ingest.knowledge.names import KnownNames, NamesBefore, NamingOutcome, name_entities
-from refactx.ingest.parsers.formats import OTHER_GRAPH, LineAccount, open_sources, progress_bar, read_sources
+from refactx.ingest.knowledge.structure import NO_GRAPH, GraphShape, shape_graph
+from refactx.ingest.parsers.formats import (
+    OTHER_GRAPH,
+    LineAccount,
+    open_sources,
+    progress_bar,
+    read_sources,
+    recognised,
+)
 from refactx.ingest.parsers.parsed import SCHEMAS
 from refactx.ingest.report import Report
 from refactx.ingest.selection import DEFAULT_SELECTION, Selection
-from refactx.ingest.sources import inputs_of
+from refactx.ingest.sources import Source, inputs_of
 from refactx.ingest.work import DEFAULT_RESOURCES, Resources, Tables, WorkDatabase, open_work_database
 
 # The names in facts, and those of the predicates that hubs do not have, so that a change does not call them otherwise.
@@ -54,7 +62,8 @@ SELECT name, entity, object_kind FROM (
 FILES = {
     "units.parquet": "SELECT unit, text FROM units ORDER BY unit",
     "facts.parquet": "SELECT * FROM facts ORDER BY ALL",
-    "names.parquet": "SELECT name, entity_id(abs(entity)) AS id, object_kind FROM new_names ORDER BY name",
+    "names.parquet": "SELECT name, entity_id(abs(entity)) AS id, object_kind, abs(entity) AS entity FROM new_names"
+    " ORDER BY name",
     "ids.parquet": "SELECT entity, name FROM new_names ORDER BY entity",
     "hubs.parquet": "SELECT * FROM hubs_with_counts ORDER BY ALL",
 }
@@ -70,7 +79,7 @@ class KnowledgeBase:
 
 
 def build_knowledge_base(
-    sources: Sequence[Path],
+    sources: Sequence[Path | Source],
     folder: Path,
     *,
     wikipedia: tuple[Path, Path] | None = None,
@@ -93,7 +102,10 @@ def build_knowledge_base(
             is malformed and `strict` is set.
         RefactxError: DuckDB cannot continue, since the disk is full or `resources.memory` is too small.
     """
-    inputs = inputs_of(sources, wikipedia, resources.workers)
+    inputs = inputs_of(
+        sources, wikipedia, resources.workers, encoding=selection.tables.encoding, labels=selection.tables.labels
+    )
+    selection = recognised(inputs, selection)
     opened = open_sources(inputs, selection, resources.workers)
     _make(folder)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".staged-") as staged:
@@ -124,7 +136,9 @@ def join(
         for table in SCHEMAS:
             database.view_parquet(table, staged / f"{table}.parquet")
         before = None if known is None else NamesBefore(known, database)
-        report = join_tables(database, lines, selection, before, bar.update)
+        properties = known.other_properties() if known is not None and database.has_rows("ids") else ()
+        graph = shape_graph(database, selection.profile, properties)
+        report = join_tables(database, lines, selection, before, bar.update, graph)
         _write(folder, partial(_copy, database, bar.update))
     return KnowledgeBase(folder, report)
 
@@ -135,15 +149,19 @@ def join_tables(
     selection: Selection,
     known: NamesBefore | None = None,
     step: Callable[[], object] = lambda: None,
+    graph: GraphShape = NO_GRAPH,
 ) -> Report:
     """Make the tables that the queries `FILES` read, from views of the staged tables. Calls `step` `STEPS` times.
 
+    `graph`: the account of entities that are not Wikidata's, after `shape_graph`.
+
     Raises InputError if there is no fact, and no `known`.
     """
-    naming = name_entities(database, selection, known)
+    of_graph = database if isinstance(database, WorkDatabase) and not graph.is_empty else None
+    naming = name_entities(database, selection, known, of_graph)
     step()
-    joined = join_facts(database, selection, step)
-    report = _report(lines, joined, naming, selection, needs_facts=known is None)
+    joined = join_facts(database, selection, step, is_graph=of_graph is not None)
+    report = _report(lines, joined, naming, selection, graph, needs_facts=known is None)
     database.table("new_names", _NAMES.format(literals=LITERAL_KINDS))
     return report
 
@@ -157,9 +175,15 @@ def _make(folder: Path) -> None:
 
 
 def _report(
-    lines: LineAccount, joined: JoinAccount, naming: NamingOutcome, selection: Selection, *, needs_facts: bool
+    lines: LineAccount,
+    joined: JoinAccount,
+    naming: NamingOutcome,
+    selection: Selection,
+    graph: GraphShape,
+    *,
+    needs_facts: bool,
 ) -> Report:
-    dropped = lines.dropped + joined.dropped
+    dropped = lines.dropped + graph.dropped + joined.dropped
     facts = joined.claims + joined.descriptions + joined.derived
     report = Report(
         facts=facts,
@@ -168,25 +192,28 @@ def _report(
         aliases=joined.aliases,
         derived=joined.derived,
         lines_read=lines.read,
-        kept=joined.kept,
+        kept=joined.kept - graph.more,
         dropped={reason: dropped[reason] for reason in sorted(dropped) if dropped[reason]},
         cut=lines.cut + joined.cut,
         malformed=tuple(lines.faults),
-        notes=(*lines.notes, *naming.notes, *(joined.notes if needs_facts else ())),
+        notes=(*lines.notes, *graph.notes, *naming.notes, *(joined.notes if needs_facts else ())),
         entities=joined.entities,
         names=joined.names,
         collisions=naming.collisions,
         not_inverted=joined.not_inverted,
         inverse_properties=joined.inverse_properties,
+        ready_inverses=joined.ready_inverses,
         hubs=joined.hubs,
         selection=selection.to_json(),
     )
     if needs_facts and not facts:
         reasons = ", ".join(f"{count} {reason}" for reason, count in report.dropped.items())
-        expected = (
-            f"expected Wikidata claims with labels in {','.join(selection.languages)} for their subjects, predicates and "
-            "objects, or ready-made facts"
-        )
+        expected = f"expected Wikidata claims with labels in {','.join(selection.languages)} for their subjects, "
+        expected += "predicates and objects, or ready-made facts"
+        if not graph.is_empty:
+            expected = "expected triples that say something of things, not only labels, axioms and types of a schema"
+        if selection.tables.subjects:
+            expected = "expected rows with a name and another filled cell"
         other_graph = next((note for note in lines.notes if note.endswith(OTHER_GRAPH)), expected)
         raise InputError(f"no fact in {counted(lines.read, 'line')}, dropped: {reasons}; {other_graph}")
     return report

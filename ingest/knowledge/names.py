@@ -46,11 +46,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from refactx.entity_ids import is_property
+from refactx.entity_ids import FIRST_OTHER, is_property, is_wikidata
 from refactx.errors import CorruptIndexError
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, MAX_PART_CHARACTERS, written_part
-from refactx.index.names import FIRST_KEY, block_key, kind_of, unpack_columns, unpack_joined
+from refactx.index.names import FIRST_KEY, NameColumns, block_key, kind_of, unpack_columns
 from refactx.ingest.knowledge.inverse import name_inverses
+from refactx.ingest.knowledge.structure import complete_labels, distinguish_names
 from refactx.ingest.parsers.parsed import DESCRIPTION, LABEL, OTHER_NAME, SHORT_DESCRIPTION, TITLE
 from refactx.ingest.selection import Selection
 from refactx.ingest.work import Tables, WorkDatabase
@@ -147,12 +148,23 @@ class KnownNames:
             taken = {
                 name
                 for table in self.tables
-                for near, _, _ in self._blocks_near(table, names)
-                for name in near
+                for near in self._blocks_near(table, names)
+                for name in near.names
                 if name in names
             }
             database.insert("taken", pa.table({"name": pa.array(sorted(taken), pa.string())}))
         database.execute("DROP TABLE candidates")
+
+    def other_properties(self) -> set[int]:
+        """Return the numbers of the properties that are not Wikidata's."""
+        return {
+            number
+            for table in self.tables
+            for blocks in self._all_blocks(table)
+            for key, block in blocks
+            for number in unpack_columns(key, block, _CODEC, _describe(key)).numbers.tolist()
+            if is_property(number) and not is_wikidata(number)
+        }
 
     def _all_blocks(self, table: int) -> Iterator[list[NameBlock]]:
         with self.connection.transaction(), self.connection.cursor(f"refactx_names_{table}", binary=True) as cursor:
@@ -165,12 +177,12 @@ class KnownNames:
         return [
             number
             for table in self.tables
-            for names, numbers, kinds in self._blocks_near(table, wanted)
-            for name, number, kind in zip(names, numbers.tolist(), kinds, strict=True)
+            for block in self._blocks_near(table, wanted)
+            for name, number, kind in zip(block.names, block.numbers.tolist(), block.kinds, strict=True)
             if name in wanted and is_property(number) and not _IS_INVERSE[kind]
         ]
 
-    def _blocks_near(self, table: int, wanted: Iterable[str]) -> Iterator[tuple[list[str], NDArray[np.int64], bytes]]:
+    def _blocks_near(self, table: int, wanted: Iterable[str]) -> Iterator[NameColumns]:
         """Yield the blocks that could have the `wanted` names, as `unpack_columns` returns them."""
         keys = [block_key(name) for name in wanted]
         for key, block in self.connection.execute(
@@ -208,14 +220,14 @@ def no_known_names(database: Tables) -> None:
 
 def _select_mentioned(database: WorkDatabase, blocks: list[NameBlock]) -> pa.Table:
     """Return the rows (`entity, name, object_kind`) of some blocks whose entities are in the table `mentioned`."""
-    columns = [unpack_joined(key, block, _CODEC, _describe(key)) for key, block in blocks]
-    kinds = np.frombuffer(b"".join(kind for _, _, kind in columns), np.uint8)
-    numbers = np.concatenate([numbers for _, numbers, _ in columns])
+    columns = [unpack_columns(key, block, _CODEC, _describe(key)) for key, block in blocks]
+    kinds = np.frombuffer(b"".join(one.kinds for one in columns), np.uint8)
+    numbers = np.concatenate([one.numbers for one in columns])
     # Blocks have the number of the property for its inverse; only work databases have the negative number.
     entities = np.where(_IS_INVERSE[kinds], -numbers, numbers)
     with database.lend("ids", pa.table({"entity": entities, "place": np.arange(len(entities))})):
         at = database.arrays("SELECT place FROM ids SEMI JOIN mentioned USING (entity) ORDER BY place")["place"]
-    names = _lines(b"\n".join(joined for joined, _, _ in columns), at)
+    names = _lines(b"\n".join(one.joined for one in columns), at)
     try:
         texts = pa.array(names, pa.binary()).cast(pa.string())
     except pa.ArrowInvalid as error:
@@ -255,6 +267,7 @@ FROM (
         SELECT entity, text, false AS of_label FROM terms WHERE kind = {OTHER_NAME}
         UNION ALL
         SELECT entity, label, true FROM chosen JOIN named USING (entity) WHERE rule = {{by_title}} AND label IS NOT NULL
+        {{others}}
     ) GROUP BY entity, text
 ) t JOIN named n USING (entity)
 WHERE {{wanted}} AND NOT is_property(entity) AND NOT {ADDS_NOTHING} AND entity IN (
@@ -263,6 +276,10 @@ WHERE {{wanted}} AND NOT is_property(entity) AND NOT {ADDS_NOTHING} AND entity I
     UNION SELECT subject FROM inverse_claims
     UNION SELECT entity FROM known
 )
+"""
+_OTHER_LABELS = f"""
+UNION ALL SELECT entity, text, true FROM terms JOIN chosen USING (entity)
+WHERE kind = {LABEL} AND entity >= {FIRST_OTHER} AND text <> label
 """
 # Without those whose names are taken: only names that the knowledge base had before can end so.
 _NEW_ALIASES = f"""
@@ -282,12 +299,16 @@ GROUP BY ALL
 """
 
 
-def choose_aliases(database: Tables, selection: Selection, by_title: int) -> None:
+def choose_aliases(database: Tables, selection: Selection, by_title: int, *, is_graph: bool = False) -> None:
     """Make the table `aliased` from `terms`, the names and the facts so far; it is empty without `selection.aliases`.
 
-    `by_title`: the number of the rule of names that are titles.
+    `by_title`: the number of the rule of names that are titles. `is_graph`: of entities that are not Wikidata's, the
+    labels that are not their names are aliases too.
     """
-    database.table("aliased", _ALIASED.format(size=_SIZE, wanted=bool(selection.aliases), by_title=by_title))
+    others = _OTHER_LABELS if is_graph else ""
+    database.table(
+        "aliased", _ALIASED.format(size=_SIZE, wanted=bool(selection.aliases), by_title=by_title, others=others)
+    )
     database.table("aliased", _NEW_ALIASES)
 
 
@@ -315,7 +336,7 @@ FROM (
         ELSE label END AS natural_name
     FROM (
         SELECT *, CAST(CASE
-            WHEN is_property(entity) THEN {by_label}
+            WHEN is_property(entity) OR entity >= {first_other} THEN {by_label}
             WHEN title IS NOT NULL THEN {by_title}
             WHEN description IS NOT NULL THEN {by_both}
             ELSE {by_label} END AS SMALLINT) AS rule
@@ -383,31 +404,44 @@ class NamingOutcome:
     notes: tuple[str, ...]
 
 
-def name_entities(database: Tables, selection: Selection, known: NamesBefore | None = None) -> NamingOutcome:
+def name_entities(
+    database: Tables, selection: Selection, known: NamesBefore | None = None, graph: WorkDatabase | None = None
+) -> NamingOutcome:
     """Make the tables `chosen` and `named` from `terms` (and `claims`, if inverse facts are asked for).
 
     `chosen`: `entity, label, description, title, short_description`: the best of each, or NULL. `named`: `entity, name,
     rule, is_cut, has_id`: each entity with its unique name and the rule that made it; the inverse of a property has the
     property's negative number. The argument `known` has the names of the knowledge base that facts are added to; those
-    that matter here are in the table `known` afterwards.
+    that matter here are in the table `known` afterwards. `graph`: the database, if it has entities that are not
+    Wikidata's (`refactx.ingest.knowledge.structure`).
     """
     terms = {"label": LABEL, "description": DESCRIPTION, "title": TITLE, "short_description": SHORT_DESCRIPTION}
     rules = {"by_title": BY_TITLE, "by_both": BY_LABEL_AND_DESCRIPTION, "by_label": BY_LABEL, "as_before": AS_BEFORE}
-    values = {**rules, "limit": MAX_PART_CHARACTERS, "suffix": _SUFFIX, "alias": ALIAS}
+    values = {**rules, "limit": MAX_PART_CHARACTERS, "suffix": _SUFFIX, "alias": ALIAS, "first_other": FIRST_OTHER}
+    reserved = (*DESCRIPTIONS, ALIAS_OF)
     database.table("chosen", _CHOSEN.format(**terms))
-    database.table("named", _NATURAL.format(**values))
     no_known_names(database)
+    if known is not None:
+        known.load_entities({written_part(name) for _, name in selection.inverse_names if name})
+    if graph is not None:
+        complete_labels(graph)
+    database.table("named", _NATURAL.format(**values))
     notes: tuple[str, ...] = ()
     if known is not None:
-        known.load_entities({written_part(name) for _, name in selection.inverse_names})
         database.table("named", _WITH_KNOWN_NAMES.format(**values))
     if selection.inverse:
-        notes = name_inverses(database, selection, BY_INVERSE, {} if known is None else known.inverses)
+        pairs = {} if known is None else known.inverses
+        notes = name_inverses(database, selection, BY_INVERSE, pairs, is_graph=graph is not None)
     if known is not None:
         database.table("named", _WITH_KNOWN_INVERSE_NAMES.format(**values))
         known.load_taken(f"{_CANDIDATES.format(**values)} UNION ALL {NAMES}")
-    database.table("colliding", _COLLIDING.format(**values, reserved=(*DESCRIPTIONS, ALIAS_OF)))
-    collisions = database.number("SELECT count(DISTINCT name) FROM colliding")
+    collisions = 0
+    if graph is not None:
+        collisions = distinguish_names(
+            graph, by_label=BY_LABEL, limit=MAX_PART_CHARACTERS, reserved=reserved, alias=ALIAS
+        )
+    database.table("colliding", _COLLIDING.format(**values, reserved=reserved))
+    collisions += database.number("SELECT count(DISTINCT name) FROM colliding")
     while database.number("SELECT count(*) FROM colliding"):
         database.table("named", _WITH_IDS.format(**values))
         database.table("colliding", _COLLIDING_AGAIN.format(**values))

@@ -8,6 +8,7 @@ splits these by the thousand. Any other line (with white space, brackets inside 
 a missing dot) is parsed in Python, to the same result.
 """
 
+import itertools
 import math
 import re
 import sys
@@ -15,7 +16,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,10 @@ import pyoxigraph
 from tqdm import tqdm
 
 from refactx.errors import InputError
-from refactx.fact import MAX_PART_CHARACTERS, clean_part, cut_part
+from refactx.fact import MAX_PART_CHARACTERS, clean_part, cut_part, visible
+from refactx.ingest.parsers.graph import parse_triples
 from refactx.ingest.parsers.ntriples import (
+    NOT_NTRIPLES,
     common_statements,
     empty_line,
     find_lines,
@@ -36,14 +39,27 @@ from refactx.ingest.parsers.ntriples import (
     parse_line,
     without_graphs,
 )
-from refactx.ingest.parsers.parsed import PLAIN_TEXT, Parsed, StagingWriter, decode_lines, fault, not_utf8
-from refactx.ingest.parsers.rdf import RDF_EXAMPLES, parse_rdf
-from refactx.ingest.parsers.tables import SEPARATOR, header_advice, parse_table, table_form
-from refactx.ingest.parsers.wikidata import NOT_NTRIPLES, parse_block
+from refactx.ingest.parsers.parsed import PLAIN_TEXT, Parsed, StagingWriter, clean_parts, decode_lines, fault, not_utf8
+from refactx.ingest.parsers.rdf import RDF_EXAMPLES, first_triples, parse_rdf, quads_of
+from refactx.ingest.parsers.records import parse_graphml, parse_json, parse_labels
+from refactx.ingest.parsers.tables import (
+    SEPARATOR,
+    Header,
+    column_of,
+    key_column,
+    parse_table,
+    parts_of_key,
+    read_header,
+    read_rows,
+    shown_names,
+    table_form,
+    wanted_columns,
+)
 from refactx.ingest.parsers.wikipedia import parse_page, parse_page_props
+from refactx.ingest.profile import recognise_profile
 from refactx.ingest.report import REPORTED_FAULTS
-from refactx.ingest.selection import Selection
-from refactx.ingest.sources import BYTE_ORDER_MARK, Format, Inputs, Source
+from refactx.ingest.selection import DEFAULT_SELECTION, Selection, TableOptions
+from refactx.ingest.sources import BYTE_ORDER_MARK, Format, Inputs, RowSource, Source
 from refactx.ingest.work import Resources, WorkDatabase, open_work_database
 
 _IRI = rb"<\w[\w+.-]*:(?://[^<>\s]*|\w[^<>\s]*)>"
@@ -68,16 +84,31 @@ _SYNTAXES: dict[Format, pyoxigraph.RdfFormat] = {
     "TriG": pyoxigraph.RdfFormat.TRIG,
     "N3": pyoxigraph.RdfFormat.N3,
 }
+_GRAPH_TABLE = re.compile(rb'(?i)(?:^|[,;\t|"])(?:[\w ]*:(?:ID|START_ID|END_ID)\b|~(?:id|from|to)\b)')
+_GRAPHML = re.compile(rb"<(?:[\w.-]+:)?graphml[\s/>]")
+_HEADER_BYTES = 4096
 _TRIED_LINES = 1000
+_TRIED_BYTES = 4 << 20
 
 
-def format_of(source: Source) -> Format:
+def format_of(source: Source, tables: TableOptions = DEFAULT_SELECTION.tables) -> Format:
     """Return the format of a source: that of its name, or of its content if the name says none or cannot be right.
+
+    `tables`: options that say whether text is a table.
 
     Raises:
         InputError: as `Source.blocks` does; or neither the name nor the first lines say what the file is.
     """
-    return recognise_format(source.name, source.format_by_name, source.first_lines())
+    named = source.format_by_name
+    if isinstance(source, RowSource):
+        return "table"
+    says_table = tables.columns or tables.subjects or tables.delimiter or not tables.header
+    start = source.first_lines()
+    if says_table and (named in (None, "ready-made facts") or source.format_by_name == "table"):
+        lines = [line for line in start.removeprefix(BYTE_ORDER_MARK).split(b"\n", 100)[:100] if line.strip()]
+        found = _format_of_content(start, lines[0] if lines else b"")
+        return found if found is not None and named != "table" else "table"
+    return recognise_format(source.name, named, start)
 
 
 def recognise_format(source: str, named: Format | None, start: bytes) -> Format:
@@ -104,8 +135,8 @@ def recognise_format(source: str, named: Format | None, start: bytes) -> Format:
     if delimiter is not None and not any(map(_FACT.fullmatch, lines)):
         begin = fault("it begins with", first.decode(errors="replace"))
         raise InputError(
-            f"{source} is a table without the columns subject, predicate and object ({begin}): name them"
-            f"{header_advice(delimiter)}, and name the file .csv"
+            f"{source} is a table without the columns subject, predicate and object ({begin}): give --no-header if this line "
+            "is a fact, else --columns 1,2,3"
         )
     if named is not None:
         return named
@@ -119,13 +150,19 @@ def _format_of_content(start: bytes, first: bytes) -> Format | None:
     """Return the format that the first lines of a source have for certain, given the first one with content."""
     if start.startswith(_PARQUET):
         return "table"
+    if _GRAPHML.search(start[:_HEADER_BYTES]):
+        return "GraphML"
     if _XML.match(first):
         return "RDF/XML"
     if _JSON.match(start) and _JSON_LD.search(start):
         return "JSON-LD"
+    if _JSON.match(start):
+        return "JSON lines"
     is_triple = _TRIPLE_LINE.match(first) is not None
     if not is_triple and _FACT.fullmatch(first):
         return "ready-made facts"
+    if _GRAPH_TABLE.search(first):
+        return "table"
     if {b"subject", b"predicate", b"object"} <= set(_WORD.findall(first.lower())):
         return "table"
     return _syntax_of(start) or ("N-Triples" if is_triple else None) if _RDF.match(first) else None
@@ -252,12 +289,128 @@ def _parse_lines(lines: Sequence[str | bytes], numbers: Iterable[int]) -> Parsed
     return result
 
 
+def with_keys(sources: Sequence[Source], options: TableOptions) -> TableOptions:
+    """Return the options with the keys that join several tables: those that are given, and those that are recognised.
+
+    A column is recognised as the key of another table if it is named after that table (`supplier`, `supplier_id` or
+    `supplierId` for `suppliers`) or as its key column is, if that is not just `id`, and if all its cells are keys there.
+    The key column of a table is given, or named `id` or after the table; its cells are filled and differ.
+
+    Raises InputError if a key is given of which no cell is a key of the other table.
+    """
+    files = [source for source in sources if not (source.is_labels or source.is_standard_input)]
+    if not options.subjects or len(files) < 2:
+        return options
+    tables: dict[str, _Table] = {}
+    for source in files:
+        header = read_header(source, options, wanted_columns(options))
+        name = source.table
+        if column_of(options.subjects, name, header.names) is not None:
+            tables.setdefault(name.casefold(), _Table(name, header)).sources.append(source)
+    if len(tables) < 2:
+        return options
+    keys = list(options.keys)
+    ids = list(options.ids)
+    for table in tables.values():
+        at = key_column(options, table.name, table.header.names)
+        if at is None:
+            at = column_of((*_named_after(table.name), "id"), table.name, table.header.names)
+            if at is None or not table.is_key(at):
+                continue
+            ids.append(f"{table.name}.{table.header.names[at]}")
+        table.key = at
+    for key in options.keys:
+        _check_key(key, tables)
+    given = {left.casefold() for left, _ in map(parts_of_key, keys)}
+    for one, other in itertools.permutations(tables.values(), 2):
+        found = _recognised_key(one, other)
+        if found and found.partition("=")[0].casefold() not in given:
+            keys.append(found)
+    return replace(options, keys=tuple(keys), ids=tuple(ids), prefixed=True) if keys else options
+
+
+@dataclass
+class _Table:
+    """A table of one or several files, with the place of its key column."""
+
+    name: str
+    header: Header
+    sources: list[Source] = field(default_factory=list)
+    key: int | None = None
+    _cells: dict[int, list[str]] = field(default_factory=dict)
+
+    def cells(self, at: int) -> list[str]:
+        """Return the cells of a column that are not empty."""
+        if at not in self._cells:
+            found: list[str] = []
+
+            def keep(texts: list[pa.Array], _: Callable[[int], int]) -> Parsed:
+                found.extend(cell for cell in clean_parts(texts[0]).to_pylist() if cell)
+                return Parsed(lines=len(texts[0]))
+
+            for source in self.sources:
+                for _ in read_rows(source, self.header, [at], keep, lambda _: None):
+                    pass
+            self._cells[at] = found
+        return self._cells[at]
+
+    def is_key(self, at: int) -> bool:
+        """Return whether the cells of a column differ."""
+        cells = self.cells(at)
+        return bool(cells) and len(set(cells)) == len(cells)
+
+
+def _named_after(table: str) -> list[str]:
+    """Return the names that a column with the key of a table may have.
+
+    >>> _named_after("categories")[:4]
+    ['categories', 'categories_id', 'categoriesid', 'categories id']
+    """
+    plural = table.casefold()
+    singular = f"{plural[:-3]}y" if plural.endswith("ies") else plural.removesuffix("s")
+    return [f"{name}{end}" for name in (plural, singular) for end in ("", "_id", "id", " id")]
+
+
+def _recognised_key(one: _Table, other: _Table) -> str | None:
+    if other.key is None:
+        return None
+    key = other.header.names[other.key]
+    named = [*_named_after(other.name), *([key.casefold()] if key.casefold() != "id" else [])]
+    for at, name in enumerate(one.header.names):
+        if name.casefold() in named and at != one.key:
+            cells = one.cells(at)
+            if cells and set(cells) <= set(other.cells(other.key)):
+                return f"{one.name}.{name}={other.name}.{key}"
+    return None
+
+
+def _check_key(key: str, tables: Mapping[str, _Table]) -> None:
+    """Raise InputError unless a given key has a cell that is one of the other table's keys."""
+    sides = []
+    for part in parts_of_key(key):
+        table = tables.get(part.rpartition(".")[0].casefold())
+        if table is None:
+            return  # of another change
+        at = column_of((part,), table.name, table.header.names)
+        if at is None:
+            raise InputError(
+                f"--key {key}: table {table.name} has no such column: it has {shown_names(table.header.names)}"
+            )
+        sides.append(table.cells(at))
+    if sides[0] and not set(sides[0]) & set(sides[1]):
+        raise InputError(
+            f"--key {key}: no cell of the first column ({visible(sides[0][0][:40])}) is one of the second "
+            f"({visible(sides[1][0][:40]) if sides[1] else 'empty'}): correct the columns"
+        )
+
+
 AdvanceBytes = Callable[[int], object]
 """Called with how many bytes of a source were read from disk since the last call."""
 Reader = Callable[[Source, Selection, int, AdvanceBytes], Iterator[Parsed]]
 """The source, the selection of its facts, the number of threads, and the progress → its blocks."""
-BlockParser = Callable[[bytes, int, Selection], Parsed]
-"""A block of whole lines, the number of its first line in the file, and the selection → the parsed block."""
+BlockParser = Callable[[bytes, int, Selection, str], Parsed]
+"""A block of whole lines, the number of its first line in the file, the selection, and the name of the file → the parsed
+block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +430,7 @@ def reader_of(parse: BlockParser) -> Reader:
             waiting: deque[Future[Parsed]] = deque()
             try:
                 for block in source.blocks(advance):
-                    waiting.append(pool.submit(parse, block, line, selection))
+                    waiting.append(pool.submit(parse, block, line, selection, source.name))
                     line += block.count(b"\n")
                     if len(waiting) > workers:
                         yield waiting.popleft().result()
@@ -291,9 +444,9 @@ def reader_of(parse: BlockParser) -> Reader:
 
 
 BLOCK_PARSERS: Mapping[Format, BlockParser] = {
-    "N-Triples": parse_block,
-    "N-Quads": lambda block, line, selection: parse_block(without_graphs(block), line, selection),
-    "ready-made facts": lambda block, line, _: parse_ready_made(block, line),
+    "N-Triples": lambda block, line, selection, scope: parse_triples(block, line, selection, scope=scope),
+    "N-Quads": lambda block, line, selection, scope: parse_triples(without_graphs(block), line, selection, scope=scope),
+    "ready-made facts": lambda block, line, _, __: parse_ready_made(block, line),
 }
 """The formats of which any block of whole lines can be parsed by itself."""
 
@@ -313,18 +466,57 @@ FORMATS: Mapping[Format, SourceFormat] = {
     **{name: SourceFormat(reader_of(parse), _EXAMPLES[name]) for name, parse in BLOCK_PARSERS.items()},
     **{name: SourceFormat(_rdf_reader(name), example) for name, example in RDF_EXAMPLES.items()},
     "table": SourceFormat(
-        lambda source, _, __, advance: parse_table(source, table_form(source), advance),
+        lambda source, selection, _, advance: parse_table(source, table_form(source, selection), advance),
         "Danny Boyle,date of birth,1956-10-20",
+    ),
+    "JSON lines": SourceFormat(
+        lambda source, selection, _, advance: parse_json(source, selection, advance),
+        '{"name": "Danny Boyle", "date of birth": "1956-10-20"}',
+    ),
+    "GraphML": SourceFormat(
+        lambda source, selection, _, advance: parse_graphml(source, selection, advance), '<node id="1">'
     ),
 }
 
 
-RDF_KINDS = FORMATS.keys() - {"ready-made facts", "table"}
-OTHER_GRAPH = (
-    "it has no triple about an id of www.wikidata.org (<http://www.wikidata.org/entity/Q42>), and triples about others "
-    "are not read: give their facts as a table with columns subject, predicate and object, or as lines "
-    "<subject> <predicate> <object> ."
+RDF_KINDS = FORMATS.keys() - {"ready-made facts", "table", "JSON lines", "GraphML"}
+_LABELS = SourceFormat(
+    lambda source, selection, _, advance: parse_labels(source, selection, advance), "Q42<TAB>Douglas Adams<TAB>writer"
 )
+
+
+def recognised(inputs: Inputs, selection: Selection) -> Selection:
+    """Return a selection with the profile of the first source of RDF, if it has none, and the keys of several tables.
+
+    Raises as `open_sources` does.
+    """
+    selection = replace(selection, tables=with_keys(inputs.sources, selection.tables))
+    if selection.profile is not None:
+        return selection
+    for source in inputs.sources:
+        if source.is_labels:
+            continue
+        start = source.first_lines()
+        form = format_of(source, selection.tables)
+        if form in RDF_KINDS:
+            return replace(selection, profile=recognise_profile(first_triples(start[:_TRIED_BYTES], form)))
+    return selection
+
+
+OTHER_GRAPH = (
+    "it has no triple about an id of www.wikidata.org (<http://www.wikidata.org/entity/Q42>), as its profile says: "
+    "another graph has the profile rdf (--profile rdf), which ingest on Spark does not read"
+)
+
+
+def published_quads(paths: Sequence[Path]) -> Iterator[pyoxigraph.Quad]:
+    """Yield the quads of files of RDF as they are. Raises InputError if one is not RDF, and as `Source.blocks` does."""
+    for path in paths:
+        source = Source(path)
+        form = format_of(source)
+        if form not in RDF_KINDS:
+            raise InputError(f"{source.name} is {form}: expected RDF, such as Turtle or N-Triples")
+        yield from quads_of(source, form)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -380,9 +572,14 @@ def open_sources(inputs: Inputs, selection: Selection, workers: int) -> list[Ope
     opened = []
     for source in inputs.sources:
         source.first_lines()
-        kind = format_of(source)
+        if source.is_labels:
+            read = partial(_LABELS.read, source, selection, workers)
+            opened.append(OpenSource(name=source.name, kind="a file of labels", example=_LABELS.example, read=read))
+            continue
+        kind = format_of(source, selection.tables)
         form = FORMATS[kind]
-        read = partial(form.read, source, selection, workers)
+        reader = _rdf_reader(kind) if selection.graphs and kind == "N-Quads" else form.read
+        read = partial(reader, source, selection, workers)
         opened.append(OpenSource(name=source.name, kind=kind, example=form.example, read=read))
     for source in inputs.wikipedia or ():
         source.first_lines()

@@ -10,7 +10,7 @@ is left to the grammar of `refactx.ingest.parsers.ntriples`, line by line.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from refactx.entity_ids import entity_numbers
+from refactx.ingest.parsers.parsed import Parsed, decode_lines, fault, not_utf8
 
 _ESCAPE = r"\\(?:[tbnrf\"'\\]|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8})"
 _IRI = r'<([A-Za-z][A-Za-z0-9+.\-]*:[^\x00-\x20<>"{}|^`\\]*(?:\\u[0-9A-Fa-f]{4}[^\x00-\x20<>"{}|^`\\]*)*)>'
@@ -97,6 +98,30 @@ def empty_line(line: str) -> str | None:
     if _EMPTY.fullmatch(line):
         return "blank"
     return "comment" if line.lstrip(" \t\ufeff").startswith("#") or _VERSION.fullmatch(line) else None
+
+
+NOT_NTRIPLES = "not N-Triples"
+"""What the description of a line says after the name of the syntax that it is in."""
+
+
+def triples_of(block: bytes, first_line: int, result: Parsed) -> Iterator[Triple]:
+    """Yield the triples in a block of lines of any form; add to `result` the numbers of lines and statements, the lines
+    that need no triple and the malformed ones. `first_line` is the number of the block's first line in its file."""
+    lines = decode_lines(block)
+    result.lines += len(lines)
+    for number, line in enumerate(lines, first_line):
+        if isinstance(line, bytes):
+            result.faults.append((number, not_utf8(line)))
+            continue
+        triple = parse_line(line.removeprefix("\ufeff") if number == 1 else line)
+        if triple is not None:
+            result.statements += 1
+            yield triple
+        elif reason := empty_line(line):
+            result.dropped[reason] += 1
+        else:
+            other = other_syntax(line)
+            result.faults.append((number, fault(f"{other}, {NOT_NTRIPLES}" if other else "not a triple", line)))
 
 
 def other_syntax(line: str) -> str | None:
@@ -305,6 +330,22 @@ def common_statements(lines: BlockLines) -> Statements:
         predicates=[match[1] if match else "" for match in matches],
         suffixes=[(match[1], match[2]) if match else (None, None) for match in suffix_matches],
     )
+
+
+def other_lines(block: bytes, lines: BlockLines, statements: Statements) -> tuple[bytes, Positions]:
+    """Return the lines of a block that are no statements in common form, and their places among its lines, int64[n]."""
+    others = np.delete(np.arange(len(lines.starts)), statements.line)
+    return b"".join(block[lines.starts[i] : lines.ends[i] + 1] for i in others), others
+
+
+def is_utf8(block: bytes) -> bool:
+    """Return whether a block is UTF-8."""
+    offsets = pa.py_buffer(np.array([0, len(block)], np.int64))
+    try:
+        pa.LargeStringArray.from_buffers(1, offsets, pa.py_buffer(block)).validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def numbers_of_iris(buffer: NDArray[np.uint8], starts: Positions, closes: Positions) -> Positions:

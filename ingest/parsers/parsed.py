@@ -7,28 +7,34 @@
 | `redirects` | `entity, target BIGINT`: an entity that was merged, and into which |
 | `left_out` | `property BIGINT, reason VARCHAR`: properties whose claims are dropped, by their datatype |
 | `ready` | `subject, predicate, object VARCHAR`: ready-made facts |
+| `ids` | `entity BIGINT, id VARCHAR`: the ids of entities that are not Wikidata's, maybe more than once |
 
 The kind of a text is a place in `refactx.ingest.parsers.values.VALUE_KINDS`. An entity is a number here
-(`refactx.entity_ids`). Each table is a Parquet file: on the development data it is written in a quarter of the time of a
-DuckDB table, takes half the space, and is read as fast.
+(`refactx.entity_ids`); one that is not Wikidata's has the number of an item, until the join knows which are properties.
+Each table is a Parquet file: on the development data it is written in a quarter of the time of a DuckDB table, takes half
+the space, and is read as fast.
 
 Nearly all parts of facts are plain: visible characters with single spaces between them, nothing that `clean_part` would
 change. These are kept; only the others go through Python, one by one, to the same result.
 """
 
+import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from functools import reduce
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from refactx.entity_ids import entity_numbers
+from refactx.entity_ids import entity_numbers, other_number
+from refactx.errors import InputError
 from refactx.fact import MAX_PART_CHARACTERS, clean_part, cut_part
+from refactx.ingest.sources import Source
 
-NOT_UTF8 = "not UTF-8, perhaps Latin-1: convert the file (iconv -f LATIN1 -t UTF-8)"
+NOT_UTF8 = "not UTF-8, perhaps Latin-1: give --encoding latin-1"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -85,6 +91,20 @@ def not_utf8(line: bytes) -> str:
     return fault(NOT_UTF8, line.decode("cp1252", errors="replace"))
 
 
+def utf8_blocks(source: Source, advance: Callable[[int], object]) -> Generator[bytes, None, None]:
+    """Yield the blocks of a source. Raise InputError for the first line that is not UTF-8."""
+    lines = 1
+    for block in source.blocks(advance):
+        try:
+            block.decode()
+        except UnicodeDecodeError as error:
+            lines += block.count(b"\n", 0, error.start)
+            line = block[block.rfind(b"\n", 0, error.start) + 1 :].partition(b"\n")[0]
+            raise InputError(f"{source.name}:{lines}: {not_utf8(line)}") from None
+        lines += block.count(b"\n")
+        yield block
+
+
 def _decode_line(line: bytes) -> str | bytes:
     try:
         return line.decode()
@@ -101,9 +121,14 @@ SCHEMAS: dict[str, pa.Schema] = {
     "redirects": pa.schema({"entity": pa.int64(), "target": pa.int64()}),
     "left_out": pa.schema({"property": pa.int64(), "reason": _TEXT}),
     "ready": pa.schema({"subject": _TEXT, "predicate": _TEXT, "object": _TEXT}),
+    "ids": pa.schema({"entity": pa.int64(), "id": _TEXT}),
 }
-LABEL, DESCRIPTION, TITLE, SHORT_DESCRIPTION, OTHER_NAME = 0, 1, 2, 3, 4
-"""The values of `terms.kind`; short descriptions come from English Wikipedia (`refactx.ingest.parsers.wikipedia`)."""
+LABEL, DESCRIPTION, TITLE, SHORT_DESCRIPTION, OTHER_NAME, GIVEN_NAME, FAMILY_NAME, OWN_NAME = range(8)
+"""The values of `terms.kind`; short descriptions come from English Wikipedia (`refactx.ingest.parsers.wikipedia`). The
+names of a person make a label if there is none, and so does OWN_NAME, what an id or a column alone is read as: it has no
+line of its own. Of an edge (`START`, `END`) it is what follows the labels of its ends."""
+START, END = (other_number(id_) + 1 for id_ in (":START_ID", ":END_ID"))
+"""The properties that lead from an edge of a graph of properties, which has some of its own, to its two ends."""
 
 
 def cast_rows(name: str, rows: pa.Table) -> pa.Table:
@@ -132,6 +157,54 @@ def numbers_of_ids(ids: pa.ChunkedArray) -> pa.Array:
     numbers = pc.utf8_slice_codeunits(filled, 1).cast(pa.int64()).to_numpy()
     found = entity_numbers(numbers, pc.starts_with(filled, "P").to_numpy())
     return pa.array(found, mask=ids.is_null().to_numpy())
+
+
+class IdNumbers:
+    """The numbers of ids that are not Wikidata's, for one block.
+
+    >>> numbers = IdNumbers()
+    >>> numbers.of(pa.array(["x:a", None, "x:a"])).to_pylist()
+    [5125264893503736888, None, 5125264893503736888]
+    >>> numbers.table().to_pylist()
+    [{'entity': 5125264893503736888, 'id': 'x:a'}]
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def of(self, ids: pa.Array) -> pa.Array:
+        """Return the numbers of ids, int64, as those of items; null for null."""
+        encoded = ids.dictionary_encode()
+        distinct: list[str] = encoded.dictionary.to_pylist()
+        known = self._numbers
+        known.update((one, other_number(one)) for one in distinct if one not in known)
+        return pa.array([known[one] for one in distinct], pa.int64()).take(encoded.indices)
+
+    def table(self) -> pa.Table:
+        """Return the rows of `ids`."""
+        columns = [pa.array(self._numbers.values(), pa.int64()), pa.array(self._numbers, _TEXT)]
+        return pa.table(columns, schema=SCHEMAS["ids"])
+
+
+RowParser = Callable[[list[pa.Array], Callable[[int], int]], Parsed]
+"""Some columns of a block of rows (large_string; null and empty are alike), and the number of a row by its place in them →
+what they say."""
+INVALID = "\ufdd0"
+"""The mark before a byte that is not UTF-8: a noncharacter, which Unicode reserves for such uses."""
+
+
+def mark_invalid_bytes(text: bytes) -> bytes:
+    """Return the bytes of a text with `INVALID` and its character in Windows-1252 for each byte that is not UTF-8."""
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        escaped = text.decode(errors="surrogateescape")
+        return re.sub(
+            "[\udc80-\udcff]",
+            lambda byte: INVALID + bytes([ord(byte[0]) & 0xFF]).decode("cp1252", errors="replace"),
+            escaped,
+        ).encode()
+    return text
 
 
 class StagingWriter:
@@ -209,3 +282,42 @@ def cut_parts(parts: pa.Array) -> tuple[pa.Array, pa.Array]:
     long = pc.greater(pc.utf8_length(parts), MAX_PART_CHARACTERS)
     ends = [cut_part(part) for part in parts.filter(long).to_pylist()]
     return (pc.replace_with_mask(parts, long, pa.array(ends, pa.large_string())) if ends else parts), long
+
+
+COLUMNS = ("subject", "predicate", "object")
+_COLUMN_NOT_UTF8 = "not UTF-8, perhaps Latin-1: write the column as text in UTF-8"
+
+
+def facts_of_columns(texts: list[pa.Array], row_number: Callable[[int], int]) -> Parsed:
+    """Return three columns of text as facts; `row_number` maps the place of a row in them to its number."""
+    result = Parsed(lines=len(texts[0]))
+    texts = without_invalid(texts, row_number, result)
+    result.statements = len(texts[0])
+    parts = [clean_parts(column) for column in texts]
+    is_empty = [pc.equal(column, "") for column in parts]
+    empty = _any(is_empty)
+    if dropped := pc.sum(empty).as_py():
+        blank = pc.sum(reduce(pc.and_, is_empty)).as_py()
+        result.dropped += Counter({"empty part": dropped - blank, "blank": blank})
+        parts = [column.filter(pc.invert(empty)) for column in parts]
+    facts = {}
+    for name, column in zip(COLUMNS, parts, strict=True):
+        facts[name], long = cut_parts(column)
+        result.cut += pc.sum(long).as_py() or 0
+    result.tables["ready"] = pa.table(facts)
+    return result
+
+
+def without_invalid(texts: list[pa.Array], row_number: Callable[[int], int], result: Parsed) -> list[pa.Array]:
+    """Return columns without the rows that are not UTF-8, which become faults."""
+    wrong = pc.fill_null(_any(pc.match_substring(column, INVALID) for column in texts), False)
+    if not pc.any(wrong).as_py():
+        return texts
+    for at in pc.indices_nonzero(wrong).to_pylist():
+        start = " ".join(column[at].as_py() or "" for column in texts).replace(INVALID, "")
+        result.faults.append((row_number(at), fault(_COLUMN_NOT_UTF8, start)))
+    return [column.filter(pc.invert(wrong)) for column in texts]
+
+
+def _any(masks: Iterable[pa.Array]) -> pa.Array:
+    return reduce(pc.or_kleene, masks)

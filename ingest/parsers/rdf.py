@@ -1,27 +1,29 @@
-"""The parser of Turtle, TriG, N3, RDF/XML and JSON-LD, as Wikidata exports an entity (`Special:EntityData/Q42.ttl`), for
+"""The parser of Turtle, TriG, N3, RDF/XML and JSON-LD, for graphs of some millions of triples.
 
-graphs of some millions of triples.
-
-pyoxigraph parses; its triples are written as N-Triples, 50,000 at a time, and parsed like the lines of a dump
-(`refactx.ingest.parsers.wikidata`), so that a triple has the same outcome in every syntax. What an export has
-beyond a truthy dump (statements with their ranks, qualifiers and references) is dropped there as `not a fact`. The
-triples of all named graphs are read, but not what N3 puts in braces, which is not asserted.
+pyoxigraph parses; its triples are written as N-Triples, 50,000 at a time, and parsed like lines of N-Triples
+(`refactx.ingest.parsers.graph`), so that a triple has the same outcome in every syntax. The triples of all named graphs
+are read, or those of the selected ones, but not what N3 puts in braces, which is not asserted.
 """
 
 import itertools
 import re
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import IO, cast
 
 import pyoxigraph
 
 from refactx.errors import InputError
-from refactx.ingest.parsers import wikidata as wikidata_blocks
-from refactx.ingest.parsers.parsed import Parsed, not_utf8
+from refactx.ingest.parsers.graph import parse_triples
+from refactx.ingest.parsers.ntriples import parse_line, without_graphs
+from refactx.ingest.parsers.parsed import Parsed, utf8_blocks
 from refactx.ingest.selection import DEFAULT_SELECTION, Selection
 from refactx.ingest.sources import BlockStream, Format, Source
 
-_FORMATS: Mapping[Format, pyoxigraph.RdfFormat] = {
+RDF_SYNTAXES: Mapping[Format, pyoxigraph.RdfFormat] = {
+    "N-Triples": pyoxigraph.RdfFormat.N_TRIPLES,
+    "N-Quads": pyoxigraph.RdfFormat.N_QUADS,
     "Turtle": pyoxigraph.RdfFormat.TURTLE,
     "TriG": pyoxigraph.RdfFormat.TRIG,
     "N3": pyoxigraph.RdfFormat.N3,
@@ -39,7 +41,10 @@ _REFUSED = {
     "Only UTF-8": "declares another encoding than UTF-8: convert it (iconv), and write encoding='UTF-8' in its first line",
 }
 """What is wrong with a file that pyoxigraph refuses for a reason of its own, by a part of its message."""
+DEFAULT_GRAPH = "default"
+"""What selects the triples that are in no named graph."""
 _BATCH_TRIPLES = 50_000
+_BLANK = re.compile(rb"_:[0-9a-f]{1,32}\b")
 _POSITION = re.compile(r"^Parser error (?:at|between) [^:]*: ")
 
 
@@ -58,21 +63,33 @@ def parse_rdf(
         InputError: a syntax error, with its line and column, since nothing after it can be read; text that is not
             UTF-8; no triple in the file; or as `Source.blocks`.
     """
-    kind = _FORMATS[form]
+    kind = RDF_SYNTAXES[form]
     read = statements = 0
     first_fault = "it has no triples"
-    with BlockStream(_utf8_blocks(source, advance)) as stream:
+    with BlockStream(utf8_blocks(source, advance)) as stream:
         quads: Iterator[pyoxigraph.Quad] = pyoxigraph.parse(cast(IO[bytes], stream), format=kind, lenient=True)
         if form == "N3":
             quads = (quad for quad in quads if isinstance(quad.graph_name, pyoxigraph.DefaultGraph))
+        left_out = Counter[str]()
+        if selection.graphs:
+            quads = _of_graphs(quads, frozenset(selection.graphs), left_out)
+        blanks: dict[bytes, bytes] = {}
         while batch := _batch(quads, source.name, kind, stream):
-            parsed = wikidata_blocks.parse_block(batch, read + 1, selection)
+            if b"_:" in batch:  # pyoxigraph gives nodes without a label another one each time
+                batch = _BLANK.sub(lambda node: blanks.setdefault(node[0], b"_:b%d" % len(blanks)), batch)
+            parsed = parse_triples(batch, read + 1, selection, scope=source.name)
             parsed.faults = [(number, f"triple {number}: {what}") for number, what in parsed.faults]
             if parsed.faults and not statements:
                 first_fault = parsed.faults[0][1]
             yield parsed
             read += parsed.lines
             statements += parsed.statements
+        if left_out:
+            yield Parsed(lines=left_out.total(), dropped=left_out)
+    if left_out and not statements:
+        raise InputError(
+            f"{source.name} has no triple in the graphs {', '.join(selection.graphs)}: leave out --graph to read all"
+        )
     if not statements:
         raise InputError(
             f"{source.name} is not {form}: {first_fault}; expected triples as "
@@ -80,26 +97,49 @@ def parse_rdf(
         )
 
 
-def _utf8_blocks(source: Source, advance: Callable[[int], object]) -> Generator[bytes, None, None]:
-    """Yield the blocks of a source. Raise InputError for the first line that is not UTF-8."""
-    lines = 1
-    for block in source.blocks(advance):
-        try:
-            block.decode()
-        except UnicodeDecodeError as error:
-            lines += block.count(b"\n", 0, error.start)
-            line = block[block.rfind(b"\n", 0, error.start) + 1 :].partition(b"\n")[0]
-            raise InputError(f"{source.name}:{lines}: {not_utf8(line)}") from None
-        lines += block.count(b"\n")
-        yield block
+def _of_graphs(
+    quads: Iterator[pyoxigraph.Quad], wanted: frozenset[str], left_out: Counter[str]
+) -> Iterator[pyoxigraph.Quad]:
+    """Yield the quads of some graphs, and count the others."""
+    for quad in quads:
+        name = quad.graph_name
+        if (DEFAULT_GRAPH if isinstance(name, pyoxigraph.DefaultGraph) else name.value) in wanted:
+            yield quad
+        else:
+            left_out["other graph"] += 1
+
+
+def first_triples(start: bytes, form: Format) -> Iterator[tuple[str, str]]:
+    """Yield the subjects and predicates of the triples at the start of a file, as IRIs: up to an error, or in a syntax of
+    lines without those that have one."""
+    if form in ("N-Triples", "N-Quads"):
+        for line in (without_graphs(start) if form == "N-Quads" else start).split(b"\n"):
+            triple = parse_line(line.decode(errors="replace"))
+            if triple is not None:
+                yield triple.subject, triple.predicate
+        return
+    try:
+        for quad in pyoxigraph.parse(start, format=RDF_SYNTAXES[form], lenient=True):
+            if not isinstance(quad.subject, pyoxigraph.Triple):
+                yield quad.subject.value, quad.predicate.value
+    except SyntaxError:
+        return
 
 
 def _batch(
     quads: Iterator[pyoxigraph.Quad], name: str, kind: pyoxigraph.RdfFormat, stream: BlockStream
 ) -> bytes | None:
     """Return the next triples as N-Triples; none at the end."""
-    try:
+    with _explained_errors(name, kind, stream):
         triples = [quad.triple for quad in itertools.islice(quads, _BATCH_TRIPLES)]
+    return pyoxigraph.serialize(triples, format=pyoxigraph.RdfFormat.N_TRIPLES)
+
+
+@contextmanager
+def _explained_errors(name: str, kind: pyoxigraph.RdfFormat, stream: BlockStream) -> Iterator[None]:
+    """Raise InputError for what pyoxigraph finds wrong with a file."""
+    try:
+        yield
     except SyntaxError as error:
         if stream.error is not None:
             raise stream.error from None
@@ -111,4 +151,10 @@ def _batch(
         raise InputError(f"{place}: this is not {kind.name}: {what}: correct the file, or export it again") from None
     except OSError as error:
         raise stream.error or error from None
-    return pyoxigraph.serialize(triples, format=pyoxigraph.RdfFormat.N_TRIPLES)
+
+
+def quads_of(source: Source, form: Format) -> Iterator[pyoxigraph.Quad]:
+    """Yield the quads of a file as they are; its blank nodes get labels that no other file has. Raises as `parse_rdf`."""
+    kind = RDF_SYNTAXES[form]
+    with BlockStream(utf8_blocks(source, lambda _: None)) as stream, _explained_errors(source.name, kind, stream):
+        yield from pyoxigraph.parse(cast(IO[bytes], stream), format=kind, lenient=True, rename_blank_nodes=True)

@@ -1,10 +1,9 @@
-"""The parser of tables (CSV, TSV or Parquet), whose rows are ready-made facts: their cells are names already.
+"""The reader of tables: CSV, TSV, Parquet, queries of a database, and rows of a program, as columns of text.
 
-A table has columns `subject`, `predicate` and `object`, in any order and in any case. Further columns are ignored;
-`TableForm.ignored` has their names. Cells are text, in Parquet also numbers, dates, times and booleans, which are
-converted to text as people write them. The delimiter of CSV (comma, semicolon, tab or bar, or another one in a first
-line `sep=` for Excel) is the one with which the header has these columns; a cell in double quotes may contain
-delimiters, line breaks and doubled quotes. pyarrow reads both, a block at a time.
+What a row says is left to `refactx.ingest.parsers.records`. Cells are text, in all but CSV also numbers, dates, times
+and booleans, which are converted to text as people write them. The delimiter of CSV (comma, semicolon, tab or bar, or
+another one in a first line `sep=` for Excel) is the one with which the header has the wanted columns; a cell in double
+quotes may contain delimiters, line breaks and doubled quotes. pyarrow reads both, a block at a time.
 """
 
 import csv
@@ -12,88 +11,42 @@ import datetime
 import operator
 import re
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
 from refactx.errors import InputError
 from refactx.fact import counted, visible
-from refactx.ingest.parsers.parsed import NOT_UTF8, Parsed, clean_parts, cut_parts, fault, not_utf8
+from refactx.ingest.parsers.parsed import (
+    COLUMNS,
+    Parsed,
+    RowParser,
+    facts_of_columns,
+    fault,
+    mark_invalid_bytes,
+    not_utf8,
+    utf8_blocks,
+)
+from refactx.ingest.parsers.records import (
+    EdgePlan,
+    Plan,
+    edges_of_columns,
+    edges_of_plan,
+    rows_of_plan,
+)
 from refactx.ingest.parsers.values import format_date, format_double
-from refactx.ingest.sources import BlockStream, Source
+from refactx.ingest.selection import Selection, TableOptions
+from refactx.ingest.sources import BlockStream, RowSource, Source
 
-COLUMNS = ("subject", "predicate", "object")
 SEPARATOR = re.compile(rb'\s*"?sep=([^"\\\x80-\xff])"?\s*', re.IGNORECASE)
 """The first line with which Excel reads and writes the delimiter of a file."""
-INVALID = "\ufdd0"
-"""The mark before a byte that is not UTF-8: a noncharacter, which Unicode reserves for such uses."""
-
-
-def header_advice(delimiter: str) -> str:
-    """Return what to do with a table of three columns that are not named, as the end of a sentence.
-
-    >>> header_advice("\\t")
-    ': write subject<TAB>predicate<TAB>object in place of the first line, or before it if it is a fact'
-    """
-    header = ("<TAB>" if delimiter == "\t" else delimiter).join(COLUMNS)
-    return f": write {header} in place of the first line, or before it if it is a fact"
-
-
-def mark_invalid_bytes(text: bytes) -> bytes:
-    """Return the bytes of a text with `INVALID` and its character in Windows-1252 for each byte that is not UTF-8."""
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        escaped = text.decode(errors="surrogateescape")
-        return re.sub(
-            "[\udc80-\udcff]",
-            lambda byte: INVALID + bytes([ord(byte[0]) & 0xFF]).decode("cp1252", errors="replace"),
-            escaped,
-        ).encode()
-    return text
-
-
-def facts_of_columns(texts: list[pa.Array], row_number: Callable[[int], int], not_utf8: str = NOT_UTF8) -> Parsed:
-    """Return three columns of text as facts; `row_number` maps the place of a row in them to its number.
-
-    `not_utf8`: what is wrong with a row that is not UTF-8.
-    """
-    result = Parsed(lines=len(texts[0]))
-    wrong = pc.fill_null(_any(pc.match_substring(column, INVALID) for column in texts), False)
-    if pc.any(wrong).as_py():
-        for at in pc.indices_nonzero(wrong).to_pylist():
-            start = " ".join(column[at].as_py() or "" for column in texts).replace(INVALID, "")
-            result.faults.append((row_number(at), fault(not_utf8, start)))
-        texts = [column.filter(pc.invert(wrong)) for column in texts]
-    result.statements = len(texts[0])
-    parts = [clean_parts(column) for column in texts]
-    is_empty = [pc.equal(column, "") for column in parts]
-    empty = _any(is_empty)
-    if dropped := pc.sum(empty).as_py():
-        blank = pc.sum(reduce(pc.and_, is_empty)).as_py()
-        result.dropped += Counter({"empty part": dropped - blank, "blank": blank})
-        parts = [column.filter(pc.invert(empty)) for column in parts]
-    facts = {}
-    for name, column in zip(COLUMNS, parts, strict=True):
-        facts[name], long = cut_parts(column)
-        result.cut += pc.sum(long).as_py() or 0
-    result.tables["ready"] = pa.table(facts)
-    return result
-
-
-def _any(masks: Iterable[pa.Array]) -> pa.Array:
-    return reduce(pc.or_kleene, masks)
-
-
 _BLOCK_BYTES = 16 << 20
 """Also the size of the largest possible row."""
 _ESCAPED = re.compile(rb'\\(["\\])')
@@ -108,9 +61,10 @@ def parse_csv(
     width: int,
     positions: Sequence[int],
     header_rows: int,
+    make: RowParser,
     advance: Callable[[int], object],
 ) -> Iterator[Parsed]:
-    """Yield the rows of a CSV file of `width` columns; `positions` are those of subject, predicate and object."""
+    """Yield what `make` does of the rows of a CSV file of `width` columns, given the columns at `positions`."""
     skipped: list[arrow_csv.InvalidRow] = []  # since the last block
     before: list[int] = []  # for each skipped row, how many well-formed rows are before it
 
@@ -141,7 +95,7 @@ def parse_csv(
             for batch in reader:
                 ended = bool(len(batch)) and batch[0][-1].as_py() == _END
                 rows = batch.slice(0, len(batch) - ended)
-                parsed = facts_of_columns(list(rows.columns), partial(_row_number, header_rows + 1, good, before))
+                parsed = make(list(rows.columns), partial(_row_number, header_rows + 1, good, before))
                 good += len(rows)
                 _add_skipped(parsed, skipped, width)
                 yield parsed
@@ -165,7 +119,7 @@ def _readable_blocks(
 ) -> Generator[bytes, None, None]:
     """Yield the blocks of a file and one more line, `end`.
 
-    Bytes that are not UTF-8 are marked, since pyarrow does not report them. In a cell that can only be read so,
+    Bytes that are not UTF-8 are an error, since pyarrow does not report them. In a cell that can only be read so,
     backslashes before quotes (`"a \\"b\\" c"`) are taken for escapes, as many programs write them.
     """
     # A cell whose first quote after a backslash cannot end it, as what follows shows; else one that ends on its line.
@@ -175,11 +129,11 @@ def _readable_blocks(
         re.MULTILINE | re.VERBOSE,
     )
     last = b""
-    for block in source.blocks(advance):
+    for block in utf8_blocks(source, advance):
         last = block[-1:]
         if b'\\"' in block:
             block = cell.sub(lambda found: found[1] + _ESCAPED.sub(_unescape, found[2]) + found[3], block)  # noqa: PLW2901
-        yield mark_invalid_bytes(block)
+        yield block
     yield end if last == b"\n" else b"\n" + end
 
 
@@ -197,13 +151,12 @@ def _add_skipped(parsed: Parsed, rows: list[arrow_csv.InvalidRow], expected: int
     count = len(rows)
     parsed.lines += count
     for row in rows[:count]:
-        text = row.text.replace(INVALID, "")
-        parsed.faults.append((row.number, fault(f"{counted(row.actual_columns, 'cell')} instead of {expected}", text)))
+        what = f"{counted(row.actual_columns, 'cell')} instead of {expected}"
+        parsed.faults.append((row.number, fault(what, row.text)))
     del rows[:count]
 
 
 _BATCH_ROWS = 122_880
-_NOT_UTF8 = "not UTF-8, perhaps Latin-1: write the column as text in UTF-8"
 
 
 _ARE_BYTES = (
@@ -233,17 +186,20 @@ def parquet_names(source: Source) -> tuple[str, ...]:
         return tuple(file.schema_arrow.names)
 
 
-def parse_parquet(path: Path, names: Sequence[str], advance: Callable[[int], object]) -> Iterator[Parsed]:
-    """Yield the rows of a file, whose columns `names` are subject, predicate and object; the first has number 1."""
+def parse_parquet(
+    path: Path, positions: Sequence[int], make: RowParser, advance: Callable[[int], object]
+) -> Iterator[Parsed]:
+    """Yield what `make` does of the rows of a file, given the columns at `positions`; the first has number 1."""
     size, done, row = path.stat().st_size, 0, 1
     with _open(path) as file:
         total = file.metadata.num_rows
-        for name in names:
-            _check_type(path, name, file.schema_arrow.field(name).type)
+        fields = [file.schema_arrow.field(at) for at in positions]
+        for field in fields:
+            _check_type(str(path), field)
         try:
-            for batch in file.iter_batches(_BATCH_ROWS, columns=list(names)):
-                columns = [_as_text(path, name, batch[name]) for name in names]
-                yield facts_of_columns(columns, partial(operator.add, row), _NOT_UTF8)
+            for batch in file.iter_batches(_BATCH_ROWS, columns=[field.name for field in fields]):
+                columns = [as_text(str(path), field.name, batch[field.name]) for field in fields]
+                yield make(columns, partial(operator.add, row))
                 row += len(batch)
                 share = size * (row - 1) // total
                 advance(share - done)
@@ -252,20 +208,20 @@ def parse_parquet(path: Path, names: Sequence[str], advance: Callable[[int], obj
             raise InputError(f"{path} is a corrupt Parquet file ({error}): write it again") from None
 
 
-def _check_type(path: Path, name: str, type_: pa.DataType) -> None:
-    type_ = getattr(type_, "storage_type", type_)
+def _check_type(source: str, field: pa.Field) -> None:
+    type_ = getattr(field.type, "storage_type", field.type)
     if pa.types.is_nested(type_) or pa.types.is_interval(type_):
         raise InputError(
-            f"column {name} of {path} has values of type {type_}, expected text, numbers, dates or times: "
+            f"column {field.name} of {source} has values of type {type_}, expected text, numbers, dates or times: "
             "write one row for each value"
         )
 
 
-def _as_text(path: Path, name: str, column: pa.Array) -> pa.Array:
+def as_text(source: str, name: str, column: pa.Array) -> pa.Array:
     """Return a column of any type that is not nested as large_string."""
     type_ = column.type
     if pa.types.is_dictionary(type_):
-        column, type_ = column.dictionary_decode(), type_.value_type
+        return as_text(source, name, column.dictionary).take(column.indices)
     if isinstance(column, pa.ExtensionArray):  # UUIDs, JSON
         if type_.extension_name == "arrow.uuid":
             return pa.array([None if cell is None else str(cell) for cell in column.to_pylist()], pa.large_string())
@@ -285,18 +241,18 @@ def _as_text(path: Path, name: str, column: pa.Array) -> pa.Array:
         column = column.cast(pa.timestamp("us", type_.tz), safe=False)
     distinct = column.dictionary_encode()
     try:
-        written = [_format_value(value) for value in distinct.dictionary.to_pylist()]
+        written = [format_value(value) for value in distinct.dictionary.to_pylist()]
     except (ValueError, OverflowError) as error:
         raise InputError(
-            f"column {name} of {path} has a value out of range ({error}): write the column as text"
+            f"column {name} of {source} has a value out of range ({error}): write the column as text"
         ) from None
     return pa.array(written, pa.large_string()).take(distinct.indices)
 
 
-def _format_value(value: object) -> str:
+def format_value(value: object) -> str:
     """Return a value as people write it; empty if it is missing.
 
-    >>> [_format_value(value) for value in (True, 12, 1e6, float("nan"), Decimal("1.500"), datetime.date(1956, 10, 20))]
+    >>> [format_value(value) for value in (True, 12, 1e6, float("nan"), Decimal("1.500"), datetime.date(1956, 10, 20))]
     ['true', '12', '1000000', '', '1.5', '1956-10-20']
     """
     match value:
@@ -311,6 +267,8 @@ def _format_value(value: object) -> str:
             return format_date(value.isoformat()) or ""
         case datetime.date() | datetime.time():
             return value.isoformat()
+        case bytes() | bytearray() | memoryview():
+            return mark_invalid_bytes(bytes(value)).decode()
     return "" if value is None else str(value)
 
 
@@ -319,36 +277,33 @@ _HEADER_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableForm:
-    """The form of a table.
+class Header:
+    """What the start of a table says.
 
-    `names`: those of all columns. `positions`: the places of subject, predicate and object among them. `delimiter`: of
-    CSV. `header_rows`: how many lines CSV has up to its header, which is included.
+    `names`: those of all columns; without a header their numbers, from 1. `delimiter`: of CSV. `header_rows`: how many
+    lines CSV has up to its first row.
     """
 
-    kind: Literal["CSV", "Parquet"]
+    kind: Literal["CSV", "Parquet", "rows"]
     names: tuple[str, ...]
-    positions: tuple[int, int, int]
     delimiter: str = ","
     header_rows: int = 1
 
-    @property
-    def ignored(self) -> tuple[str, ...]:
-        """The names of the other columns."""
-        return tuple(name for at, name in enumerate(self.names) if at not in self.positions)
 
+def read_header(source: Source, options: TableOptions, wanted: Collection[str]) -> Header:
+    """Return the header of a table, given by its content: Parquet by its first bytes, otherwise CSV by its first line.
 
-def table_form(source: Source) -> TableForm:
-    """Return the form of a table, given by its content: Parquet by its first bytes, otherwise CSV by its header.
+    `wanted`: names of columns, in lower case, that the header may have.
 
     Raises:
-        InputError: a column is missing or occurs twice; the header is not UTF-8; Parquet is corrupt, compressed as a
-            file, or on standard input; or as `Source.blocks`.
+        InputError: the header is not UTF-8; Parquet is corrupt, compressed as a file, or on standard input; or as
+            `Source.blocks`.
     """
+    if isinstance(source, RowSource):
+        return Header(kind="rows", names=source.names)
     start = source.first_lines()[:_HEADER_BYTES]
     if start.startswith(b"PAR1"):
-        names = parquet_names(source)
-        return TableForm(kind="Parquet", names=names, positions=_positions(source, names))
+        return Header(kind="Parquet", names=parquet_names(source))
     lines = start.split(b"\n")
     filled = (at for at, line in enumerate(lines) if line.strip())
     at = next(filled, 0)
@@ -360,73 +315,50 @@ def table_form(source: Source) -> TableForm:
     except UnicodeDecodeError:
         raise InputError(f"{source.name}:{at + 1}: {not_utf8(lines[at])}") from None
     own = () if separator is None else (separator[1].decode(),)
-    read = {delimiter: _cells(header, delimiter) for delimiter in (*own, *_DELIMITERS)}
+    read = {one: _cells(header, one) for one in ((options.delimiter,) if options.delimiter else (*own, *_DELIMITERS))}
     best = max(
-        read, key=lambda one: (len({name.strip().casefold() for name in read[one]} & set(COLUMNS)), len(read[one]))
+        read, key=lambda one: (len({name.strip().casefold() for name in read[one]} & set(wanted)), len(read[one]))
     )
-    return TableForm(
-        kind="CSV",
-        names=read[best],
-        positions=_positions(source, read[best], best),
-        delimiter=best,
-        header_rows=at + 1,
-    )
+    names = tuple(name.strip() for name in read[best])
+    if not any(names):
+        raise InputError(f"{source.name} has only blank lines: expected a table")
+    if not options.header:
+        return Header(kind="CSV", names=tuple(map(str, range(1, len(names) + 1))), delimiter=best, header_rows=at)
+    return Header(kind="CSV", names=names, delimiter=best, header_rows=at + 1)
 
 
-def parse_table(source: Source, form: TableForm, advance: Callable[[int], object] = lambda _: None) -> Iterator[Parsed]:
-    """Yield the rows of a table as rows of `ready`, clean and cut; `lines` counts rows without the header.
+def read_rows(
+    source: Source, header: Header, positions: Sequence[int], make: RowParser, advance: Callable[[int], object]
+) -> Iterator[Parsed]:
+    """Yield what `make` does of the rows of a table, given the columns at `positions`.
 
-    A row whose number of cells is not that of the header, or that is not UTF-8, is malformed; rows are numbered from 1,
-    in CSV with the header as row 1. A row with an empty subject, predicate or object is dropped as `empty part`, or as
-    `blank` if all three are empty.
+    A row of CSV whose number of cells is not that of the header is malformed; rows are numbered from 1, in CSV with the
+    header as row 1.
 
     Raises:
-        InputError: CSV has a quotation mark that is never closed; Parquet is corrupt or has nested values; or as
-            `Source.blocks`.
+        InputError: CSV is not UTF-8, or has a quotation mark that is never closed; Parquet is corrupt or has nested
+            values; a database refuses a query; or as `Source.blocks`.
     """
-    if form.kind == "CSV":
-        read = parse_csv(
+    if isinstance(source, RowSource):
+        row = 1
+        for batch in source.batches():
+            for at in positions:
+                _check_type(source.name, batch.schema.field(at))
+            columns = [as_text(source.name, header.names[at], batch.column(at)) for at in positions]
+            yield make(columns, partial(operator.add, row))
+            row += len(batch)
+    elif header.kind == "Parquet":
+        yield from parse_parquet(source.path, positions, make, advance)
+    else:
+        yield from parse_csv(
             source,
-            delimiter=form.delimiter,
-            width=len(form.names),
-            positions=form.positions,
-            header_rows=form.header_rows,
+            delimiter=header.delimiter,
+            width=len(header.names),
+            positions=positions,
+            header_rows=header.header_rows,
+            make=make,
             advance=advance,
         )
-    else:
-        read = parse_parquet(source.path, [form.names[at] for at in form.positions], advance)
-    empty, first_fault = True, ""
-    if form.ignored:
-        columns = f"column {form.ignored[0]} is" if len(form.ignored) == 1 else f"columns {', '.join(form.ignored)} are"
-        yield Parsed(lines=0, notes=(f"{columns} ignored: facts come from subject, predicate and object",))
-    for parsed in read:
-        if parsed.faults and not first_fault:
-            first_fault = "row {}: {}; ".format(*min(parsed.faults))
-        yield parsed
-        empty = empty and not parsed.statements
-    if empty:
-        raise InputError(
-            f"{source.name} has no complete row after its header: {first_fault}expected subject, predicate and object in "
-            "each row"
-        )
-
-
-def _positions(source: Source, names: tuple[str, ...], delimiter: str = "") -> tuple[int, int, int]:
-    plain = [name.strip().casefold() for name in names]
-    found = ", ".join(visible(name[:40]) for name in names[:10]) + (", …" if len(names) > 10 else "")
-    missing = [column for column in COLUMNS if column not in plain]
-    if missing:
-        advice = header_advice(delimiter) if delimiter and len(names) == len(COLUMNS) else ""
-        raise InputError(
-            f"{source.name} has no column {', '.join(missing)}: its columns are {found}: "
-            f"name the columns subject, predicate and object{advice or ' in the first line'}"
-        )
-    twice = [column for column in COLUMNS if plain.count(column) > 1]
-    if twice:
-        raise InputError(
-            f"{source.name} has column {', '.join(twice)} twice: its columns are {found}: rename one of them"
-        )
-    return plain.index(COLUMNS[0]), plain.index(COLUMNS[1]), plain.index(COLUMNS[2])
 
 
 def _cells(line: str, delimiter: str) -> tuple[str, ...]:
@@ -434,3 +366,263 @@ def _cells(line: str, delimiter: str) -> tuple[str, ...]:
         return tuple(next(csv.reader([line], delimiter=delimiter), ()))
     except csv.Error:
         return (line,)
+
+
+_GRAPH_COLUMNS = (":id", ":start_id", ":end_id", "~id", "~from", "~to")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableForm:
+    """How a table is read: its header, the places of the columns that `make` takes, and remarks for the user."""
+
+    header: Header
+    positions: tuple[int, ...]
+    make: RowParser
+    what: str
+    notes: tuple[str, ...] = ()
+
+
+def table_form(source: Source, selection: Selection) -> TableForm:
+    """Return how a table is read, by the selection's options and its header.
+
+    Raises InputError if a column is missing or occurs twice, or as `read_header`.
+    """
+    options = selection.tables
+    header = read_header(source, options, wanted_columns(options))
+    folded = [name.casefold() for name in header.names]
+    if any(name.endswith(_GRAPH_COLUMNS) or re.search(r":(?:start_|end_)?id\(", name) for name in folded):
+        return _graph_form(source, header, selection)
+    table = source.table
+    subject = None if options.columns else column_of(options.subjects, table, header.names)
+    if subject is not None:
+        return _wide_form(source, header, subject, selection)
+    positions = _fact_columns(source, header, options)
+    make = edges_of_columns if options.edges or options.labels else facts_of_columns
+    ignored = [name for at, name in enumerate(header.names) if at not in positions]
+    notes: tuple[str, ...] = ()
+    if ignored:
+        columns = f"column {ignored[0]} is" if len(ignored) == 1 else f"columns {', '.join(ignored)} are"
+        notes = (f"{columns} ignored: facts come from subject, predicate and object",)
+    return TableForm(
+        header=header, positions=positions, make=make, what="subject, predicate and object in each row", notes=notes
+    )
+
+
+def parse_table(source: Source, form: TableForm, advance: Callable[[int], object] = lambda _: None) -> Iterator[Parsed]:
+    """Yield what the rows of a table say.
+
+    A row with an empty subject, predicate or object is dropped as `empty part`, or as `blank` if all three are empty.
+    Raises InputError as `read_rows` does, and if no row is complete.
+    """
+    empty, first_fault = True, ""
+    if form.notes:
+        yield Parsed(lines=0, notes=form.notes)
+    for parsed in read_rows(source, form.header, form.positions, form.make, advance):
+        if parsed.faults and not first_fault:
+            first_fault = "row {}: {}; ".format(*min(parsed.faults))
+        yield parsed
+        empty = empty and not parsed.statements
+    if empty:
+        after = "" if form.header.kind == "rows" or not form.header.header_rows else " after its header"
+        raise InputError(f"{source.name} has no complete row{after}: {first_fault}expected {form.what}")
+
+
+def column_of(given: Sequence[str], table: str, names: Sequence[str]) -> int | None:
+    """Return the place of the first column that is given for a table: by its name, `TABLE.NAME`, or its number from 1.
+
+    >>> column_of(["suppliers.company", "name"], "products", ["id", "Name"]), column_of(["2"], "products", ["id", "Name"])
+    (1, 1)
+    """
+    folded = [name.strip().casefold() for name in names]
+    for one in given:
+        wanted = one.strip().casefold().removeprefix(f"{table.casefold()}.")
+        if wanted in folded:
+            return folded.index(wanted)
+        if wanted.isdecimal() and 0 < int(wanted) <= len(names):
+            return int(wanted) - 1
+    return None
+
+
+def wanted_columns(options: TableOptions) -> set[str]:
+    """Return the names, in lower case, by which the header of a table is recognised."""
+    given = (*options.columns, *options.subjects, *options.ids)
+    names = {name.casefold() for one in given for name in (one, one.rpartition(".")[2])}
+    return names | (set() if options.columns or options.subjects else set(COLUMNS)) | set(_GRAPH_COLUMNS)
+
+
+def _fact_columns(source: Source, header: Header, options: TableOptions) -> tuple[int, int, int]:
+    """Return the places of subject, predicate and object. Raise InputError if one is missing or occurs twice."""
+    names = header.names
+    if not options.columns and len(names) == 3 and (header.kind == "rows" or not options.header):
+        return 0, 1, 2
+    places = [column_of((one,), source.table, names) for one in options.columns or COLUMNS]
+    missing = [one for one, at in zip(options.columns or COLUMNS, places, strict=True) if at is None]
+    if missing:
+        raise InputError(_no_column(source, header, missing, options))
+    folded = [name.casefold() for name in names]
+    twice = [one for one in options.columns or COLUMNS if folded.count(one.casefold()) > 1]
+    if twice or len(set(places)) < 3:
+        raise InputError(
+            f"{source.name} has column {', '.join(twice) or names[places[0] or 0]} twice: its columns are "
+            f"{shown_names(names)}: rename one of them, or give their numbers with --columns 1,2,3"
+        )
+    return places[0] or 0, places[1] or 0, places[2] or 0
+
+
+def _no_column(source: Source, header: Header, missing: Sequence[str], options: TableOptions) -> str:
+    found = f"{source.name} has no column {', '.join(missing)}: its columns are {shown_names(header.names)}"
+    if options.subjects:
+        given = ", ".join(options.subjects)
+        return f"{source.name} has no column {given}: its columns are {shown_names(header.names)}: correct --subject"
+    if options.columns:
+        return f"{found}: correct --columns"
+    if len(header.names) == 3 and header.kind == "CSV":
+        return (
+            f"{found}: give --no-header if this line is a fact, else --columns 1,2,3, or --subject "
+            f"{_quoted(header.names[0])} if the other columns are predicates"
+        )
+    return (
+        f"{found}: give --subject {_quoted(header.names[0])} (or another column that names the rows) if the other columns are "
+        "predicates, or --columns SUBJECT,PREDICATE,OBJECT"
+    )
+
+
+def shown_names(names: Sequence[str]) -> str:
+    """Return the names of columns for a message."""
+    return ", ".join(visible(name[:40]) for name in names[:60]) + (", …" if len(names) > 60 else "")
+
+
+def _quoted(name: str) -> str:
+    return f"'{name[:40]}'" if re.search(r"[^\w.-]", name) else name
+
+
+def _wide_form(source: Source, header: Header, subject: int, selection: Selection) -> TableForm:
+    options, table, names = selection.tables, source.table, header.names
+    key = key_column(options, table, names)
+    for option, given in (("--description", options.descriptions), ("--alias", options.aliases), ("--id", options.ids)):
+        for one in given:
+            if column_of((one,), table, names) is None and not _of_other_table(one, table):
+                raise InputError(f"{source.name} has no column {one} ({option}): its columns are {shown_names(names)}")
+    lists, keys = _lists(source, header, options), dict[int, str]()
+    notes = []
+    for left, right in map(parts_of_key, options.keys):
+        place = column_of((left,), table, names) if not _of_other_table(left, table) else None
+        if place is not None and place != subject:
+            keys[place] = f"{right.rpartition('.')[0]}:"
+            notes.append(f"column {names[place]} is read as the key of table {right.rpartition('.')[0]}")
+        elif place is None and left.casefold().startswith(f"{table.casefold()}."):
+            raise InputError(
+                f"{source.name} has no column {left.rpartition('.')[2]} (--key): its columns are {shown_names(names)}"
+            )
+    if "" in names:
+        notes.append("a column without a name is ignored")
+    plan = Plan(
+        predicates=names,
+        subject=subject,
+        id=None if key == subject else key,
+        descriptions=frozenset(_all_columns(options.descriptions, table, names)),
+        aliases=frozenset(_all_columns(options.aliases, table, names)),
+        prefix=f"{table}:" if options.prefixed else "",
+        keys=keys,
+        lists=lists,
+        needs_name=True,
+    )
+    make = partial(rows_of_plan, plan, bool(selection.aliases))
+    what = f"a name in column {names[subject]}"
+    return TableForm(header=header, positions=tuple(range(len(names))), make=make, what=what, notes=tuple(notes))
+
+
+def _of_other_table(given: str, table: str) -> bool:
+    return "." in given and not given.casefold().startswith(f"{table.casefold()}.")
+
+
+def _all_columns(given: Sequence[str], table: str, names: Sequence[str]) -> list[int]:
+    return [at for one in given if (at := column_of((one,), table, names)) is not None]
+
+
+def _lists(source: Source, header: Header, options: TableOptions) -> dict[int, str]:
+    """Return what is between the values in the cells of each column that has several."""
+    table, names = source.table, header.names
+    found: dict[int, str] = {}
+    for one in sorted(options.lists, key=lambda one: "=" in one[:-1]):
+        column, _, delimiter = one.rpartition("=") if "=" in one[:-1] else ("", "", one)
+        if not column:
+            found |= dict.fromkeys(range(len(names)), delimiter)
+            for given in (options.subjects, options.ids, options.descriptions):
+                for at in _all_columns(given, table, names):
+                    found.pop(at, None)
+            continue
+        place = column_of((column,), table, names)
+        if place is None and not _of_other_table(column, table):
+            raise InputError(f"{source.name} has no column {column} (--list): its columns are {shown_names(names)}")
+        if place is not None:
+            found[place] = delimiter
+    return found
+
+
+def parts_of_key(key: str) -> tuple[str, str]:
+    """Return the two columns of `products.supplier=suppliers.id`.
+
+    >>> parts_of_key("products.supplier=suppliers.id")
+    ('products.supplier', 'suppliers.id')
+    """
+    left, _, right = key.partition("=")
+    return left.strip(), right.strip()
+
+
+def key_column(options: TableOptions, table: str, names: Sequence[str]) -> int | None:
+    """Return the place of a table's key: that of `--id`, or that `--key` names; None if its names are its keys."""
+    rights = [
+        right for _, right in map(parts_of_key, options.keys) if right.casefold().startswith(f"{table.casefold()}.")
+    ]
+    return column_of((*(one for one in options.ids if not _of_other_table(one, table)), *rights), table, names)
+
+
+def _graph_form(source: Source, header: Header, selection: Selection) -> TableForm:
+    """Return how a table of nodes or edges of Neo4j or Neptune is read."""
+    names, lists, places = [], dict[int, str](), dict[str, int]()
+    groups: dict[str, str] = {}
+    for at, name in enumerate(header.names):
+        field_ = re.fullmatch(r"(.*?):?(?::|~)(start_id|end_id|type|label|ignore|id|from|to)(?:\((.*)\))?", name, re.I)
+        if field_:
+            kind = {"from": "start_id", "to": "end_id"}.get(field_[2].casefold(), field_[2].casefold())
+            places[kind], groups[kind] = at, f"{field_[3]}:" if field_[3] else ""
+            names.append(field_[1] if kind == "id" and not name.startswith("~") else "")
+            continue
+        typed = re.fullmatch(r"(.*):([A-Za-z0-9]+(?:\{.*\})?)(\[\])?(?:\((?:single|set)\))?", name, re.IGNORECASE)
+        names.append(typed[1] if typed else name)
+        if typed and typed[3]:
+            lists[at] = ";"
+    positions = tuple(range(len(names)))
+    if "start_id" in places and "end_id" in places:
+        plan = EdgePlan(
+            ends=(places["start_id"], places["end_id"]),
+            type=places.get("type", places.get("label")),
+            id=places.get("id"),
+            properties=tuple(names),
+            prefixes=(groups["start_id"], groups["end_id"]),
+            lists=lists,
+            default_type=source.table,
+        )
+        what = "the ids of both ends in each row"
+        return TableForm(header=header, positions=positions, make=partial(edges_of_plan, plan), what=what)
+    if "id" not in places:
+        raise InputError(
+            f"{source.name} has neither an id of nodes nor both ends of edges: its columns are {shown_names(header.names)}: "
+            "expected :ID, or :START_ID and :END_ID"
+        )
+    if "label" in places:
+        lists[places["label"]] = ";"
+    subject = column_of(selection.tables.subjects or ("name", "title", "label"), source.table, names)
+    plan_of_nodes = Plan(
+        predicates=tuple(names),
+        subject=subject,
+        id=places["id"],
+        descriptions=frozenset(_all_columns(selection.tables.descriptions, source.table, names)),
+        aliases=frozenset(_all_columns(selection.tables.aliases, source.table, names)),
+        classes=places.get("label"),
+        prefix=groups["id"],
+        lists=lists,
+    )
+    make = partial(rows_of_plan, plan_of_nodes, bool(selection.aliases))
+    return TableForm(header=header, positions=positions, make=make, what="an id in each row")

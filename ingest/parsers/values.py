@@ -17,6 +17,11 @@ DECIMALS = frozenset((_XSD + "decimal", _XSD + "integer", _XSD + "long", _XSD + 
 _FLOATS = frozenset((_XSD + "double", _XSD + "float"))
 _YEARS = {_XSD + "gYear": "-00-00", _XSD + "gYearMonth": "-00"}
 _VERBATIM = frozenset(_XSD + name for name in ("boolean", "time", "duration"))
+_INTEGERS = frozenset(
+    _XSD + name
+    for sort in ("short", "byte", "unsignedLong", "unsignedInt", "unsignedShort", "unsignedByte")
+    for name in (sort, "positiveInteger", "negativeInteger", "nonPositiveInteger")
+)
 _WKT = "http://www.opengis.net/ont/geosparql#wktLiteral"
 
 _DATE = re.compile(r"([+-]?)(\d{4,999})-(\d\d)-(\d\d)(?:T(\d\d:\d\d:\d\d(?:\.\d+)?))?(Z|[+-]\d\d:\d\d)?", re.ASCII)
@@ -25,6 +30,8 @@ _POINT = re.compile(r"\s*(?:<([^<>\s]*)>\s*)?point\s*\(\s*(\S+)\s+(\S+)\s*\)\s*"
 _MIDNIGHT = re.compile(r"00:00:00(?:\.0+)?")
 _FLOAT_DIGITS = 17
 """No double needs more significant digits (IEEE 754): those of a longer decimal are noise of a conversion from one."""
+_WRITTEN_NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_WRITTEN_DATE = re.compile(r"-?\d{4,}-\d\d(?:-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?)?")
 _GLOBES = {"Q2": "", "Q308": " (Mercury)", "Q313": " (Venus)", "Q405": " (Moon)", "Q111": " (Mars)"}
 _GLOBE = re.compile(r"https?://www\.wikidata\.org/entity/(Q[1-9]\d*)", re.ASCII)
 # OGC's IRIs of systems of degrees, with any version of their register: CRS84, and EPSG 4326, which has latitude first.
@@ -68,17 +75,29 @@ def value_kind(language: str | None, datatype: str | None) -> int:
         kind = "text"
     elif datatype in DATES or datatype in _YEARS:
         kind = "time"
-    elif datatype in DECIMALS or datatype in _FLOATS:
+    elif datatype in DECIMALS or datatype in _FLOATS or datatype in _INTEGERS:
         kind = "quantity"
     elif datatype == _WKT:
         kind = "coordinates"
     return VALUE_KINDS.index(kind)
 
 
-def format_literal(text: str, datatype: str | None) -> str | None:
+def kind_of_text(text: str) -> int:
+    """Return the place in `VALUE_KINDS` of the kind of a value, by its text. A number with leading zeros is a code.
+
+    >>> [VALUE_KINDS[kind_of_text(text)] for text in ("1886", "-0.5", "2014-05-11", "008", "NA")]
+    ['quantity', 'quantity', 'time', 'text', 'text']
+    """
+    if _WRITTEN_NUMBER.fullmatch(text):
+        return VALUE_KINDS.index("quantity")
+    return VALUE_KINDS.index("time" if _WRITTEN_DATE.fullmatch(text) else "text")
+
+
+def format_literal(text: str, datatype: str | None, *, known_only: bool = True) -> str | None:
     """Return a literal without a language as people write it; None if its datatype is unknown or its value malformed.
 
-    `datatype` is a full IRI; None for a plain string. Strings are returned as they are.
+    `datatype` is a full IRI; None for a plain string. Strings are returned as they are; so are, unless `known_only`,
+    values of datatypes that are not known, such as a vocabulary's own for its codes.
 
     >>> format_literal("+175", "http://www.w3.org/2001/XMLSchema#decimal")
     '175'
@@ -95,7 +114,11 @@ def format_literal(text: str, datatype: str | None) -> str | None:
         return format_date(text.strip().removesuffix("Z") + _YEARS[datatype])
     if datatype == _WKT:
         return format_point(text)
-    return format_double(text) if datatype in _FLOATS else None
+    if datatype in _FLOATS:
+        return format_double(text)
+    if known_only:
+        return None
+    return format_decimal(text) if datatype in _INTEGERS else text
 
 
 def format_date(text: str) -> str | None:

@@ -36,11 +36,11 @@ from refactx.ingest.parsers.ntriples import (
     Positions,
     Statements,
     common_statements,
-    empty_line,
     find_lines,
-    other_syntax,
-    parse_line,
+    is_utf8,
+    other_lines,
     texts_at,
+    triples_of,
     unescape,
 )
 from refactx.ingest.parsers.parsed import (
@@ -52,9 +52,6 @@ from refactx.ingest.parsers.parsed import (
     Parsed,
     cast_rows,
     clean_texts,
-    decode_lines,
-    fault,
-    not_utf8,
 )
 from refactx.ingest.parsers.values import DATES, DECIMALS, format_literal, language_rank, value_kind
 from refactx.ingest.selection import DEFAULT_SELECTION, Selection
@@ -85,8 +82,6 @@ LEFT_OUT = {
     "http://wikiba.se/ontology#GeoShape": "media file",
     "http://wikiba.se/ontology#TabularData": "media file",
 }
-NOT_NTRIPLES = "not N-Triples"
-"""What the description of a line says after the name of the syntax that it is in."""
 TERMS = {"label": LABEL, "description": DESCRIPTION, "other name": OTHER_NAME}
 
 
@@ -96,27 +91,12 @@ def parse_exactly(block: bytes, first_line: int, selection: Selection = DEFAULT_
     `first_line` is the number of the block's first line in its file. The tables are those of
     `refactx.ingest.parsers.parsed`, with ids as text (`Q42`) for entities.
     """
-    lines = decode_lines(block)
-    result = Parsed(lines=len(lines))
-    dropped, faults, rows = result.dropped, result.faults, _Rows(selection)
+    result = Parsed(lines=0)
+    dropped, rows = result.dropped, _Rows(selection)
     kinds: dict[str, str] = {}
-    for number, line in enumerate(lines, first_line):
-        if isinstance(line, bytes):
-            faults.append((number, not_utf8(line)))
-            continue
-        triple = parse_line(line.removeprefix("\ufeff") if number == 1 else line)
-        if triple is None:
-            reason = empty_line(line)
-            if reason is None:
-                other = other_syntax(line)
-                faults.append((number, fault(f"{other}, {NOT_NTRIPLES}" if other else "not a triple", line)))
-            else:
-                dropped[reason] += 1
-            continue
-        subject_iri, predicate, node, text, language, datatype = triple
+    for subject_iri, predicate, node, text, language, datatype in triples_of(block, first_line, result):
         subject = id_of_iri(subject_iri)
         entity = id_of_iri(node) if node else None
-        result.statements += 1
         kind = kinds.get(predicate)
         if kind is None:
             kind = kinds[predicate] = kind_of(predicate, selection)
@@ -332,15 +312,14 @@ def parse_block(block: bytes, first_line: int, selection: Selection = DEFAULT_SE
     if not block.endswith(b"\n"):
         block += b"\n"
     lines = find_lines(block)
-    if not _is_utf8(block):
+    if not is_utf8(block):
         return parse_exactly(block, first_line, selection)
     statements = common_statements(lines)
     common = _Columns(statements, lines.buffer, selection)
     result = Parsed(lines=len(lines.starts), statements=len(statements.line))
     result.tables = common.tables(result.dropped)
-    others = np.delete(np.arange(result.lines), statements.line)
+    text, others = other_lines(block, lines, statements)
     if len(others):
-        text = b"".join(block[lines.starts[i] : lines.ends[i] + 1] for i in others)
         _add_others(result, text, others + first_line, selection)
     return result
 
@@ -354,15 +333,6 @@ def _add_others(result: Parsed, block: bytes, numbers: Positions, selection: Sel
     for name, rows in parsed.tables.items():
         before = [result.tables[name]] if name in result.tables else []
         result.tables[name] = pa.concat_tables([*before, cast_rows(name, rows)])
-
-
-def _is_utf8(block: bytes) -> bool:
-    offsets = pa.py_buffer(np.array([0, len(block)], np.int64))
-    try:
-        pa.LargeStringArray.from_buffers(1, offsets, pa.py_buffer(block)).validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 class _Columns:

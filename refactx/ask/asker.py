@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from threading import Lock
 from typing import Any, Protocol, cast
 
@@ -22,6 +23,7 @@ from refactx.engines.engine import LanguageModel
 from refactx.engines.writer import common_length
 from refactx.errors import InputError, ModelError, RefactxError
 from refactx.fact import Fact, LinkedFact, clean_part
+from refactx.index.open import opened
 from refactx.models.loading import check_chat_template
 from refactx.query.language import FactSet
 from refactx.selection.beams import FactBeams
@@ -189,26 +191,30 @@ class Asker:
             answer = refactx.Asker(model, tokenizer, index).ask("What is the capital of Alaska?")
         print(answer.answer, answer.facts)
 
-    `model`: of Transformers, with its tokenizer, or any `refactx.engines.engine.LanguageModel`. `prompt`: by
-    default the built-in one for Wikidata. Threads may share it: what they ask at a time is written together.
+    `model`: of Transformers, with its tokenizer, or any `refactx.engines.engine.LanguageModel`. `index`: an
+    open one, or what `refactx.open_index` takes. `prompt`: by default the built-in one for Wikidata. Threads may share it: what
+    they ask at a time is written together.
 
     Raises ModelError for a tokenizer without a chat template, InputError for an index without facts, and as
     `refactx.ground` does for a model that does not fit the index.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, index: FactIndex | None, prompt: Prompt | None = None) -> None:
+    def __init__(
+        self, model: Any, tokenizer: Any, index: FactIndex | str | Path | None, prompt: Prompt | None = None
+    ) -> None:
         check_chat_template(tokenizer)
-        check_open(index)
-        if index is not None and not index.children(()).total:
+        found: FactIndex | None = opened(index)
+        check_open(found)
+        if found is not None and not found.children(()).total:
             raise InputError("the index has no facts to answer with: add some with `refactx ingest --append`")
         self._model = language_model(model, tokenizer)
-        if index is not None:
-            self._model.check_tokenizer(index)
-        self._tokenizer, self._index, self._prompt = tokenizer, index, prompt or load_prompt()
+        if found is not None:
+            self._model.check_tokenizer(found)
+        self._tokenizer, self._index, self._prompt = tokenizer, found, prompt or load_prompt()
         self._lock, self._generates = Lock(), cast("Writer | None", None)
         self._inputs = PromptInputs(tokenizer, self._prompt, self._model.room)
-        self._channels = None if index is None else Channels(index, self._prompt, self._model.ends)
-        self._writer = self._beam_writer if self._model.engine is None else BatchWriter(self._model, index)
+        self._channels = None if found is None else Channels(found, self._prompt, self._model.ends)
+        self._writer = self._beam_writer if self._model.engine is None else BatchWriter(self._model, found)
 
     def stream(self, on_piece: Callable[[TextPiece], object], free: bool = False) -> FactStream:
         """Return a streamer for one call of `ask`, which calls `on_piece` with pieces of text and of facts.

@@ -73,14 +73,14 @@ def browse(
         found = index.complete(prefix or "<", limit + 1)
         return Browsed(completions=found[:limit], truncated=len(found) > limit)
     counts = facts.predicates(subject)
-    link = Link(subject, facts.ids([subject]).get(subject))
+    link = index.link(subject, facts.ids([subject]).get(subject))
     if not counts:
         return Browsed(subject=link, near=facts.near(subject, NEAR))
     names = [predicate] if predicate else list(counts)
     described = facts.describe(names)
     properties = [
         Property(
-            Link(name, described[name].id if name in described else None),
+            index.link(name, described[name].id if name in described else None),
             name in described and described[name].inverse,
             counts.get(name, 0),
         )

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from inspect import isroutine
+from pathlib import Path
 from threading import Lock
 from time import perf_counter
 from typing import Any, NoReturn, cast
@@ -34,6 +35,7 @@ from refactx.engines.transformers.rows import Prefix, TransformersModel, prefill
 from refactx.engines.writer import Sampling
 from refactx.errors import InputError, ModelError, RefactxError
 from refactx.fact import Fact
+from refactx.index.open import opened
 from refactx.query.decoding import QueryGrammar
 from refactx.query.facts import TreeFacts
 from refactx.selection.beams import FactBeams, choose_strategy
@@ -266,12 +268,13 @@ class GroundedModel:
 
 
 def ground(
-    model: Any, tokenizer: Any, index: FactSource, *, queries: bool | LineConstraint[Any] = False
+    model: Any, tokenizer: Any, index: FactSource | str | Path, *, queries: bool | LineConstraint[Any] = False
 ) -> GroundedModel:
     """Wrap a language model of Transformers so that its `generate` writes only facts of the index after a trigger.
 
-    `tokenizer`: the model's, a fast one. `queries`: after `Query:`, it writes only queries that the index can answer;
-    they need an index that `refactx.open_index` returned. Or another constraint of lines, `refactx.sparql.SparqlGrammar`.
+    `tokenizer`: the model's, a fast one. `index`: an open one, or what `refactx.open_index` takes. `queries`: after
+    `Query:`, it writes only queries that the index can answer; they need an index that `refactx.open_index` returned. Or
+    another constraint of lines, `refactx.sparql.SparqlGrammar`.
 
         grounded = refactx.ground(model, tokenizer, index, queries=True)
 
@@ -279,7 +282,7 @@ def ground(
     the index's trigger or terminator, or queries, and for a model that has fewer embeddings than its tokenizer's plain
     text has ids, or a learned prompt (of peft).
     """
-    return GroundedModel(model, tokenizer, index, queries=queries)
+    return GroundedModel(model, tokenizer, opened(index), queries=queries)
 
 
 def _check_prompt(ids: Any, embeddings: Any, rows: int) -> None:

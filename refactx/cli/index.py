@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from refactx.cli.help import OrderedGroup
-from refactx.cli.ingest import machine_options, work_dir_of
+from refactx.cli.ingest import machine_options
 from refactx.cli.options import DB, JSON, NAME, in_database, print_json
 from refactx.cli.store import drop_store, print_with_store
 from refactx.errors import DatabaseError, IndexNotFoundError, InputError, RefactxError
@@ -250,6 +250,7 @@ def drop(name: str, unfinished: bool, db: str | None, as_json: bool) -> None:
 @JSON
 def compact(name: str, db: str | None, workers: int, work_dir: Path | None, as_json: bool) -> None:
     """Merge all segments of an index into one. Readers continue meanwhile."""
+    from refactx.build import work_dir_of
     from refactx.index.open import database
     from refactx.ingest import Resources
     from refactx.ingest import compact as compact_index

@@ -67,6 +67,9 @@ _OPTIONS = (
         metavar="N",
         help="At most N per object and property.",
     ),
+    click.option("--profile", metavar="NAME", help="wikidata, rdf or FILE.toml; default: by the data."),
+    click.option("--graph", "graphs", multiple=True, metavar="IRI", help="Only this named graph, or `default`."),
+    click.option("--link", metavar="URL", help="Pages of things, with {id}, {local} or {label} in it."),
     click.option("--page", type=FILE, metavar="FILE", help="enwiki-...-page.sql.gz: titles as names."),
     click.option("--page-props", type=FILE, metavar="FILE", help="enwiki-...-page_props.sql.gz, with --page."),
     click.option("--strict", is_flag=True, help="Stop at the first malformed line."),
@@ -81,10 +84,30 @@ _OPTIONS = (
     _WORKERS,
     _WORK_DIR,
 )
+_TABLE_OPTIONS = (
+    click.option("--columns", metavar="S,P,O", help="Of subject, predicate, object: names or numbers."),
+    click.option("--no-header", is_flag=True, help="The first line is a row, not names of columns."),
+    click.option("--delimiter", metavar="CHAR", help="Between cells: ';' or tab; default: what fits."),
+    click.option("--encoding", metavar="NAME", help="Of text: latin-1, cp1252, utf-16; default: UTF-8."),
+    click.option("--subject", multiple=True, metavar="COLUMN", help="Names the rows; the others are predicates."),
+    click.option("--id", multiple=True, metavar="COLUMN", help="Has the ids of the rows; default: their names."),
+    click.option("--description", multiple=True, metavar="COLUMN", help="Has a description of each row."),
+    click.option("--alias", multiple=True, metavar="COLUMN", help="Has other names, with --aliases."),
+    click.option("--list", multiple=True, metavar="CHAR", help="Between the values of a cell: '|', 'langs=,'."),
+    click.option("--key", multiple=True, metavar="KEY", help="products.supplier=suppliers.id: joins tables."),
+    click.option("--edges", is_flag=True, help="Objects are entities, as subjects are."),
+    click.option("--labels", multiple=True, type=FILE, metavar="FILE", help="Lines of id<TAB>label<TAB>description."),
+    click.option("--query", metavar="SQL", help="With sqlite:///file.db or postgresql://...: its rows."),
+)
 SOURCE_GROUPS = {
+    "Tables": (
+        *("columns", "no_header", "delimiter", "encoding", "subject", "id", "description", "alias", "list"),
+        *("key", "edges", "labels", "query"),
+    ),
     "Which facts": (
         *("properties", "languages", "keep_external_ids", "descriptions"),
         *("aliases", "inverse_names", "inverse_limit"),
+        *("profile", "graphs", "link"),
     ),
     "Names from Wikipedia": ("page", "page_props"),
     "Database and machine": ("db", "strict", "memory", "workers", "work_dir"),
@@ -93,7 +116,7 @@ SOURCE_GROUPS = {
 
 def source_options(command: Command) -> Command:
     """Add the options of sources to a command."""
-    for option in reversed(_OPTIONS):
+    for option in reversed((*_OPTIONS, *_TABLE_OPTIONS)):
         command = option(command)
     return command
 
@@ -101,52 +124,6 @@ def source_options(command: Command) -> Command:
 def machine_options(command: Command) -> Command:
     """Add `--workers` and `--work-dir` to a command."""
     return _WORKERS(_WORK_DIR(command))
-
-
-def work_dir_of(given: Path | None) -> Path:
-    """Return the folder for temporary files."""
-    from refactx.paths import refactx_home
-
-    return given or refactx_home() / "work"
-
-
-def wikipedia_dumps(page: Path | None, page_props: Path | None) -> tuple[Path, Path] | None:
-    """Return both dumps of Wikipedia, or None if neither is given. Raise InputError if only one is given."""
-    if page is None and page_props is None:
-        return None
-    if page is None or page_props is None:
-        given, missing = ("--page", "--page-props") if page_props is None else ("--page-props", "--page")
-        raise InputError(f"{given} was given without {missing}: give both dumps, or neither")
-    return page, page_props
-
-
-def selection_of(
-    *,
-    properties: str | None,
-    languages: str,
-    keep_external_ids: bool,
-    descriptions: bool,
-    limit: int | None,
-    inverse: bool,
-    inverse_names: Path | None,
-    inverse_limit: int,
-    aliases: bool | None,
-) -> "Selection":
-    """Return the selection that the options describe. Raise InputError if a value or a file cannot be used."""
-    from refactx.ingest.knowledge.inverse import read_inverse_names
-    from refactx.ingest.selection import Selection, languages_of, properties_of
-
-    return Selection(
-        properties=None if properties is None else properties_of(properties),
-        languages=languages_of(languages),
-        keep_external_ids=keep_external_ids,
-        descriptions=descriptions,
-        limit=limit,
-        inverse=inverse,
-        inverse_names=() if inverse_names is None else read_inverse_names(inverse_names),
-        inverse_limit=inverse_limit,
-        aliases=aliases,
-    )
 
 
 def print_report(report: "Report") -> None:
@@ -223,10 +200,11 @@ def ingest(
     """Build an index from files.
 
     \b
-        .nt                  N-Triples: Wikidata's truthy dump, or its vocabulary
+        .nt                  N-Triples: Wikidata's truthy dump, or any graph
         .ttl .rdf .jsonld    the same in another syntax of RDF
         .txt                 facts, one a line: <subject> <predicate> <object> .
-        .csv .tsv .parquet   tables with columns subject, predicate, object
+        .csv .tsv .parquet   tables: subject, predicate, object, or --subject
+        .jsonl .graphml      objects, one a line; nodes and edges
         -                    standard input: any of these except Parquet
 
     Files may be compressed. The same command continues a stopped ingest.
@@ -254,18 +232,26 @@ def ingest(
             "--cluster builds an index from N-Triples or lines of facts: leave out --append, --kb, --page and --page-props"
         )
     arguments = _source_arguments(given)  # reports mistakes before a tokenizer is loaded or a server is started
+    if kb is None and cluster is None:
+        _check_sources(sources, arguments)
     loaded = None if tokenizer is None else load_tokenizer(tokenizer)
     with database(db) as opened:
         if appends:
-            paths = tuple(map(Path, sources))
-            changed = _change("append", paths, opened, loaded[0] if loaded else None, arguments)
+            changed = _change("append", sources, opened, loaded[0] if loaded else None, arguments)
             _print_change(changed, opened, as_json, stores)
         elif loaded is not None:
             if cluster is not None and cluster_work is not None:
                 result = _build_on_cluster(cluster, cluster_work, sources, opened, loaded, replace, arguments)
             else:
-                result = _build(tuple(map(Path, sources)), kb, opened, loaded, replace, arguments)
+                result = _build(sources, kb, opened, loaded, replace, arguments)
             print_with_store(opened, result.index, result.to_json, lambda: _show_result(result), as_json, builds=stores)
+
+
+def _check_sources(sources: tuple[str, ...], given: SourceArguments) -> None:
+    """Raise InputError if a database has no query, or a query no database."""
+    from refactx.build import sources_of
+
+    sources_of(sources, given.selection.tables)
 
 
 def _check_no_source_option(given: dict[str, Any]) -> None:
@@ -279,12 +265,12 @@ def _check_no_source_option(given: dict[str, Any]) -> None:
 
 
 @click.command(cls=GroupedCommand, groups=SOURCE_GROUPS)
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=FILE)
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @OWN_INDEX
 @source_options
 @JSON
 @DB
-def forget(sources: tuple[Path, ...], db: str | None, as_json: bool, **given: Any) -> None:
+def forget(sources: tuple[str, ...], db: str | None, as_json: bool, **given: Any) -> None:
     """Remove the facts of files from an index.
 
     Give the options of the ingest that added them; the format of the files may differ. Labels are not needed, since
@@ -293,19 +279,21 @@ def forget(sources: tuple[Path, ...], db: str | None, as_json: bool, **given: An
     from refactx.index.open import database
 
     arguments = _source_arguments(given)
+    _check_sources(sources, arguments)
     with database(db) as opened:
         changed = _change("forget", sources, opened, None, arguments)
         _print_change(changed, opened, as_json)
 
 
 def _build(
-    sources: tuple[Path, ...],
+    sources: tuple[str, ...],
     kb: str | None,
     database: "Database",
     tokenizer: "tuple[FactTokenizer, str]",
     replace: bool,
     given: SourceArguments,
 ) -> "IngestResult":
+    from refactx.build import sources_of
     from refactx.ingest import ingest, retokenise
 
     if kb is not None:
@@ -320,7 +308,7 @@ def _build(
             resources=given.resources,
         )
     return ingest(
-        sources,
+        sources_of(sources, given.selection.tables),
         database,
         index=given.index,
         tokenizer=tokenizer[0],
@@ -364,16 +352,17 @@ def _build_on_cluster(
 
 def _change(
     action: str,
-    sources: tuple[Path, ...],
+    sources: tuple[str, ...],
     database: "Database",
     tokenizer: "FactTokenizer | None",
     given: SourceArguments,
 ) -> "ChangeResult":
+    from refactx.build import sources_of
     from refactx.ingest import append, forget
 
     change = append if action == "append" else forget
     return change(
-        sources,
+        sources_of(sources, given.selection.tables),
         database,
         index=given.index,
         work=given.work,
@@ -386,17 +375,10 @@ def _change(
 
 
 def _source_arguments(given: dict[str, Any]) -> SourceArguments:
-    from refactx.ingest import Resources
+    from refactx.build import source_arguments
 
     rest = dict(given)
-    return SourceArguments(
-        index=rest.pop("index"),
-        work=work_dir_of(rest.pop("work_dir")),
-        wikipedia=wikipedia_dumps(rest.pop("page"), rest.pop("page_props")),
-        strict=rest.pop("strict"),
-        resources=Resources(memory=rest.pop("memory"), workers=rest.pop("workers")),
-        selection=selection_of(**rest),
-    )
+    return SourceArguments(index=rest.pop("index"), **source_arguments(rest))
 
 
 def _print_change(changed: "ChangeResult", database: "Database", as_json: bool, builds_store: bool = False) -> None:

@@ -21,7 +21,7 @@ from refactx.cli.views import query_text
 from refactx.errors import InputError, RefactxError, without_password
 from refactx.fact import Link, line, visible
 from refactx.index import Index
-from refactx.query.sparql.prologue import PREFIXES
+from refactx.query.sparql.prologue import PREFIXES, id_of_entity
 from refactx.query.sparql.tokens import tokens_of
 from refactx.query.values import bare_name
 from refactx.sparql.empty import SECONDS, explain_empty, is_empty
@@ -171,10 +171,11 @@ def print_table(result: Result, labels_of: Callable[[Sequence[str]], Mapping[str
 
 
 def links_of(terms: Iterable[NamedNode], labels_of: Callable[[Sequence[str]], Mapping[str, str]]) -> dict[str, Link]:
-    """Return the links of IRIs that are those of entities and properties, with their labels if they have any."""
-    ids = {term.value: match[1] for term in terms if (match := _ID.fullmatch(term.value)) is not None}
+    """Return the links of IRIs that are those of entities and properties, with their labels if they have any; of other
+    IRIs, of those that have labels."""
+    ids = {term.value: match[1] if (match := _ID.fullmatch(term.value)) else id_of_entity(term.value) for term in terms}
     labels = labels_of(list(dict.fromkeys(ids.values()))) if ids else {}
-    return {iri: Link(labels.get(id_, id_), id_) for iri, id_ in ids.items()}
+    return {iri: Link(labels.get(id_, id_), id_) for iri, id_ in ids.items() if id_ in labels or _ID.fullmatch(iri)}
 
 
 def cell_of(term: Term | None, links: dict[str, Link]) -> Cell:

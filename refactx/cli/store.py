@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -134,13 +135,28 @@ def store(context: click.Context) -> None:
 
 @store.command()
 @NAME
+@click.option(
+    "--published",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="RDF that the store gets as it is, beside the facts.",
+)
 @DB
 @JSON
-def build(name: str, db: str | None, as_json: bool) -> None:
-    """Build the store of index NAME anew."""
+def build(name: str, published: tuple[Path, ...], db: str | None, as_json: bool) -> None:
+    """Build the store of index NAME anew.
+
+    With --published, queries find the graph as it was published: its named graphs, blank nodes, axioms and datatypes.
+    """
     from refactx.sparql.store import build_store
 
-    _make(build_store, name, db, as_json)
+    def make(index: "Index", **options: Any) -> "StoreReport":
+        from refactx.ingest.parsers.formats import published_quads
+
+        return build_store(index, published=lambda: published_quads(published), **options)
+
+    _make(make if published else build_store, name, db, as_json)
 
 
 @store.command()

@@ -22,6 +22,7 @@ they are first read. `IndexFile.faults` checks everything.
 """
 
 import hashlib
+import os
 import sqlite3
 import struct
 import threading
@@ -163,7 +164,8 @@ class IndexFileWriter:
 
 
 class IndexFile:
-    """A file of `refactx index export`, open for reading. Safe to share between threads.
+    """A file of `refactx index export`, open for reading. Safe to share between threads, and with forked processes,
+    which open it anew.
 
     `name`: what errors call it, by default its path; `header`: what is in it; `checksum`: of the whole index, in hex.
     Raises InputError if the file cannot be read, is damaged, of another version or not an export.
@@ -172,6 +174,7 @@ class IndexFile:
     def __init__(self, path: Path, name: str | None = None) -> None:
         self.name = name or str(path)
         self.size = _check_head(path, self.name)
+        self._path, self._process = path, os.getpid()
         self._lock = threading.Lock()
         self._connection = _connect(path)
         try:
@@ -199,6 +202,8 @@ class IndexFile:
 
     def select(self, statement: str, *values: object) -> list[Any]:
         """Return the rows of a statement. Raises CorruptIndexError if SQLite cannot read them."""
+        if os.getpid() != self._process:  # a lock may be held by a thread that is not in this process
+            self._lock, self._connection, self._process = threading.Lock(), _connect(self._path), os.getpid()
         try:
             with self._lock:
                 return self._connection.execute(statement, values).fetchall()

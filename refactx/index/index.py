@@ -16,7 +16,18 @@ import numpy as np
 
 from refactx.entity_ids import inverse_numbers, numbers_of
 from refactx.errors import CorruptIndexError, IndexNotFoundError
-from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Fact, Link, LinkedFact, split_fact, verbalise, written_part
+from refactx.fact import (
+    ALIAS,
+    ALIAS_OF,
+    DESCRIPTIONS,
+    Fact,
+    Link,
+    LinkedFact,
+    page_of,
+    split_fact,
+    verbalise,
+    written_part,
+)
 from refactx.index.names import FIRST_KEY, LITERAL_KINDS, Named, find_names, find_numbers, unpack_block
 from refactx.index.source import IndexSource, RefreshedSnapshot, SegmentSource, Snapshot
 from refactx.postgres.entry import CatalogueEntry
@@ -28,6 +39,8 @@ from refactx.tree.stored import StoredTree
 from refactx.tree.tree import Children, FactTree, Path
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from refactx.postgres.database import Database
 
 
@@ -38,14 +51,16 @@ FindNames = Callable[[set[str]], Mapping[str, Named]]
 """A lookup of names, without those that the knowledge base does not have."""
 
 
-def link_facts(facts: Sequence[Fact], find: FindNames) -> list[LinkedFact]:
+def link_facts(facts: Sequence[Fact], find: FindNames, link: Callable[..., Link] = Link) -> list[LinkedFact]:
     """Return the facts with their ids, in the same order. `find` is called twice, for any number of facts.
+
+    `link`: makes a link of a label and an id.
 
     The second call needs the results of the first: the predicate decides whether the object is a literal or an entity.
     """
     named = find({name for fact in facts for name in (fact.subject, fact.predicate)})
     objects = find({fact.object for fact in facts if _has_named_object(fact, named.get(fact.predicate))})
-    return [_linked(fact, named, objects) for fact in facts]
+    return [_linked(fact, named, objects, link) for fact in facts]
 
 
 def _is_alias(fact: Fact, predicate: Named | None) -> bool:
@@ -57,18 +72,33 @@ def _has_named_object(fact: Fact, predicate: Named | None) -> bool:
     return kind in ("entity", "mixed", "inverse") or _is_alias(fact, predicate)
 
 
-def _linked(fact: Fact, named: Mapping[str, Named], objects: Mapping[str, Named]) -> LinkedFact:
+def _linked(
+    fact: Fact, named: Mapping[str, Named], objects: Mapping[str, Named], link: Callable[..., Link]
+) -> LinkedFact:
     predicate = named.get(fact.predicate)
     kind = predicate.object_kind if predicate else None
     entity = objects.get(fact.object) if _has_named_object(fact, predicate) else None
     subject = entity if _is_alias(fact, predicate) else named.get(fact.subject)
     is_literal = kind in LITERAL_KINDS or fact.predicate in DESCRIPTIONS or (kind == "mixed" and entity is None)
     return LinkedFact(
-        Link(fact.subject, subject.id if subject else None),
-        Link(fact.predicate, predicate.id if predicate else None),
-        fact.object if is_literal else Link(fact.object, entity.id if entity else None),
+        link(fact.subject, subject.id if subject else None),
+        link(fact.predicate, predicate.id if predicate else None),
+        fact.object if is_literal else link(fact.object, entity.id if entity else None),
         inverse=kind == "inverse",
     )
+
+
+_COLUMNS = ("subject", "predicate", "object", "subject_id", "predicate_id", "object_id", "object_kind")
+
+
+def _row(fact: LinkedFact, kind: str | None) -> tuple[str | None, ...]:
+    """Return the row of a fact in the columns of `Index.arrow_batches`, given the kind of its predicate's objects."""
+    subject, predicate, object_ = fact.subject, fact.predicate, fact.object
+    if isinstance(object_, str):
+        own = kind if kind in LITERAL_KINDS else "literal"
+        return subject.label, predicate.label, object_, subject.id, predicate.id, None, own
+    of_entity = "entity" if object_.id is not None else None
+    return subject.label, predicate.label, object_.label, subject.id, predicate.id, object_.id, of_entity
 
 
 def normalise_prefix(text: str) -> str:
@@ -318,13 +348,46 @@ class Index:
             last = tokens
             yield fact_of(tokens, self.tokenizer, self.terminator, self.name)
 
+    def to_arrow(self) -> "pa.Table":
+        """Return all facts as an Arrow table; `arrow_batches` has its columns.
+
+            index.to_arrow().to_pandas()
+
+        Raises as `children` does.
+        """
+        import pyarrow as pa
+
+        batches = list(self.arrow_batches())
+        return pa.Table.from_batches(
+            batches, None if batches else pa.schema([(name, pa.string()) for name in _COLUMNS])
+        )
+
+    def arrow_batches(self, rows: int = 65_536) -> "Iterator[pa.RecordBatch]":
+        """Yield all facts as record batches of at most `rows`, of text columns: memory holds one at a time.
+
+        `subject, predicate, object`: as in facts. `subject_id, predicate_id, object_id`: null for what has none.
+        `object_kind`: `entity`, or the kind of a literal (`refactx.index.names.LITERAL_KINDS`); null if it is not known.
+        Raises as `children` does.
+        """
+        import pyarrow as pa  # which walks of an index do not need
+
+        schema = pa.schema([(name, pa.string()) for name in _COLUMNS])
+        waiting = self.links_of(self.all_facts())
+        kinds: dict[str, str | None] = {}
+        while some := list(islice(waiting, rows)):
+            new = {fact.predicate.label for fact in some} - kinds.keys()
+            named = self.ids_of(new)
+            kinds |= {name: named[name].object_kind if name in named else None for name in new}
+            columns = zip(*(_row(fact, kinds[fact.predicate.label]) for fact in some), strict=True)
+            yield pa.record_batch([pa.array(column, pa.string()) for column in columns], schema=schema)
+
     def links(self, fact: Fact) -> LinkedFact:
         """Return the parts of a fact with their ids, if the knowledge base has them.
 
         The predicate of an inverse fact has the id of the property that it reads backwards, an alias the id of its
         entity. Raises as `children` does.
         """
-        (linked,) = link_facts([fact], lambda names: self._find(find_names, names))
+        (linked,) = link_facts([fact], lambda names: self._find(find_names, names), self.link)
         return linked
 
     def links_of(self, facts: Iterable[Fact]) -> Iterator[LinkedFact]:
@@ -335,7 +398,23 @@ class Index:
         waiting = iter(facts)
         while some := list(islice(waiting, FACTS_AT_ONCE)):
             # Up to 2,048 blocks from a cold disk may take longer than the limit for one lookup.
-            yield from link_facts(some, lambda names: self._find(find_names, names, unlimited=True))
+            yield from link_facts(some, lambda names: self._find(find_names, names, unlimited=True), self.link)
+
+    def link(self, label: str, id_: str | None) -> Link:
+        """Return the link of a part and its id, with the address of its page: by the pattern `--link` of the ingest, or
+        in a Wikibase by its IRI. Without them, it is the page on Wikidata, or the id itself if that is an address."""
+        if id_ is None or self._page_pattern is None:
+            return Link(label, id_)
+        return Link(label, id_, page_of(id_, label, self._page_pattern) if self._page_pattern else "")
+
+    @cached_property
+    def _page_pattern(self) -> str | None:
+        """The pattern of pages (`refactx.fact.page_of`); None: an id says its page; "": ids have none."""
+        selection = self.entry.report.get("selection", {})
+        profile = selection.get("profile") or {}
+        if isinstance(pattern := selection.get("link"), str):
+            return pattern
+        return f"{profile['base']}entity/{{id}}" if profile.get("base") else None
 
     def ids_of(self, names: Iterable[str]) -> dict[str, Named]:
         """Return the ids of items and properties by name, and the kinds of properties' objects, without names that
@@ -359,8 +438,7 @@ class Index:
             index.names_of(["P57"], inverse=True)  # {"P57": "director of"}
         """
         numbers = inverse_numbers(ids, self.entry.report.get("inverse_properties")) if inverse else numbers_of(ids)
-        found = self._find(find_numbers, set(numbers.values()))
-        return {id_: found[number] for id_, number in numbers.items() if number in found}
+        return {numbers[number]: name for number, name in self._find(find_numbers, set(numbers)).items()}
 
     def hubs(self, objects: Iterable[str]) -> dict[str, dict[str, int]]:
         """Return how many subjects hubs have, by object and by the predicate of the inverse facts that the index does

@@ -3,7 +3,8 @@
 A name table has two kinds of rows, packed as pieces of the tree are (`refactx.tree.codes`):
 
 * Ids by name. The key of a block is the beginning of its first name in UTF-8, so a name is in the last block whose key
-  is not greater. A block is `(count, names joined by newlines, ids, kinds)`.
+  is not greater. A block is `(count, names joined by newlines, numbers, kinds)`, and, if one of the entities is none of
+  Wikidata, their ids joined by newlines: nothing for one of Wikidata.
 * Names by id, before those. A key is a zero byte, with which no name begins, and the number of the block's first entity
   (`refactx.entity_ids`, negative for the inverse of a property). A block is `(count, names joined by newlines, steps)`.
   The steps are the differences of neighbouring numbers, unsigned and little-endian, in as few bytes each as the largest
@@ -13,14 +14,14 @@ A name table has two kinds of rows, packed as pieces of the tree are (`refactx.t
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from refactx.entity_ids import entity_id, entity_number
+from refactx.entity_ids import entity_id, entity_number, is_property, is_wikidata
 from refactx.errors import CorruptIndexError
 from refactx.fact import is_written_part
 from refactx.tree.codes import RowCodec
@@ -92,7 +93,7 @@ def unpack_ids(key: bytes, block: bytes, codec: RowCodec, where: str) -> tuple[N
         numbers = [int.from_bytes(key[1:], "big") - _BIAS, *_steps(steps, count - 1)]
         if sum(numbers) >= _BIAS or 0 in numbers[1:]:
             raise ValueError("its ids do not ascend")
-        return np.cumsum(np.array(numbers, np.int64)), names
+        return np.array(list(accumulate(numbers)), np.int64), names  # steps may be beyond int64
     except (ValueError, TypeError, AttributeError) as error:  # members of other types than `_packed` writes
         raise CorruptIndexError(f"{where} is damaged: {error}. Ingest the index again") from error
 
@@ -111,7 +112,7 @@ def _steps(packed: bytes, count: int) -> list[int]:
 
 def _packed_ids(block: list[tuple[int, str]], codec: RowCodec) -> tuple[bytes, bytes]:
     key = id_key(block[0][0])
-    steps = np.diff(np.array([number for number, _ in block], np.int64))
+    steps = np.diff(np.array([number for number, _ in block], np.int64)).astype(np.uint64)  # modulo 2^64
     width = next(width for width in _STEPS if int(steps.max(initial=0)) >> 8 * width == 0)
     joined = "\n".join(name for _, name in block).encode()
     return key, codec.pack(key, (len(block), joined, steps.astype(_STEPS[width]).tobytes()))
@@ -128,15 +129,30 @@ _KINDS = (None, "entity", "literal", "mixed", "inverse", *LITERAL_KINDS[1:])
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """The entity of a name: its id (`Q42`, `P569`), and the kind of a property's objects (None for items).
+    """The entity of a name: its id (`Q42`, an IRI, the key of a row), and the kind of a property's objects (None for items).
 
     Kinds: `entity`; `time`, `quantity`, `coordinates` or `text`, if all objects are such literals, `literal` for others
     (`LITERAL_KINDS`); `mixed` (both); and `inverse`: the name is that of the property read backwards, whose objects are
-    entities.
+    entities. `number`: of the entity (`refactx.entity_ids`); by default that of an id of Wikidata.
     """
 
     id: str
     object_kind: str | None
+    number: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.number:
+            object.__setattr__(self, "number", entity_number(self.id))
+
+    @property
+    def is_property(self) -> bool:
+        """Whether the entity is a property."""
+        return is_property(self.number)
+
+    @property
+    def is_wikidata(self) -> bool:
+        """Whether the id is one of Wikidata."""
+        return is_wikidata(self.number)
 
 
 def block_key(name: str) -> bytes:
@@ -166,33 +182,64 @@ def find_all(names: Iterable[str], key: bytes, block: bytes, codec: RowCodec, wh
 
     Raises CorruptIndexError, whose message begins with `where`, if the block is damaged.
     """
-    present, numbers, kinds = unpack_columns(key, block, codec, where)
-    place = {name: at for at, name in enumerate(present)}
-    return {name: _named(int(numbers[at]), kinds[at]) for name in names if (at := place.get(name)) is not None}
+    columns = unpack_columns(key, block, codec, where)
+    place = {name: at for at, name in enumerate(columns.names)}
+    return {name: columns.named(at) for name in names if (at := place.get(name)) is not None}
 
 
 def unpack_block(key: bytes, block: bytes, codec: RowCodec, where: str) -> dict[str, Named]:
     """Return all names of a block. Raise CorruptIndexError, whose message begins with `where`, if it is damaged."""
-    names, numbers, kinds = unpack_columns(key, block, codec, where)
-    return {name: _named(number, kind) for name, number, kind in zip(names, numbers.tolist(), kinds, strict=True)}
+    columns = unpack_columns(key, block, codec, where)
+    return {name: columns.named(at) for at, name in enumerate(columns.names)}
 
 
-def unpack_columns(key: bytes, block: bytes, codec: RowCodec, where: str) -> tuple[list[str], NDArray[np.int64], bytes]:
-    """Return the n names of a block; int64[n], the numbers of their entities (`entity_number`); and n bytes, the
-    numbers of their kinds (`kind_of`).
+@dataclass(frozen=True, slots=True, eq=False)
+class NameColumns:
+    """The n entries of a block of names.
 
-    Raises CorruptIndexError, whose message begins with `where`, if the block is damaged.
+    `joined`: the names, joined by newlines, maybe not UTF-8. `numbers`: int64[n], of the entities
+    (`refactx.entity_ids`). `kinds`: n bytes, the numbers of the kinds (`kind_of`). `ids`: those that are not Wikidata's,
+    "" for others; None if there are none.
     """
-    joined, numbers, kinds = _members(key, block, codec, where)
+
+    joined: bytes
+    numbers: NDArray[np.int64]
+    kinds: bytes
+    ids: list[str] | None
+    where: str
+
+    @property
+    def names(self) -> list[str]:
+        """The names. Raises CorruptIndexError if they are not UTF-8."""
+        try:
+            return self.joined.decode().split("\n")
+        except UnicodeDecodeError as error:
+            raise _damaged(self.where, error) from error
+
+    def named(self, at: int) -> Named:
+        """Return the entity of the name at a place."""
+        number = int(self.numbers[at])
+        return Named(self.ids[at] if self.ids and self.ids[at] else entity_id(number), kind_of(self.kinds[at]), number)
+
+
+def unpack_columns(key: bytes, block: bytes, codec: RowCodec, where: str) -> NameColumns:
+    """Return the entries of a block of names.
+
+    Raises CorruptIndexError, whose message begins with `where`, if the block is damaged; names that are not UTF-8 are
+    found when they are decoded.
+    """
     try:
-        return joined.decode().split("\n"), numbers, kinds
-    except UnicodeDecodeError as error:
+        count, joined, numbers, kinds, *others = codec.unpack(key, block, where)
+        columns = NameColumns(joined, np.frombuffer(numbers, "<i8").astype(np.int64), kinds, None, where)
+        if others:
+            columns = replace(columns, ids=others[0].decode().split("\n"))
+        if not joined.count(b"\n") + 1 == len(columns.numbers) == len(kinds) == len(columns.ids or kinds) == count:
+            raise ValueError("its names and ids differ in number")
+        if (columns.numbers < 0).any():
+            raise ValueError("one of its ids is negative")
+        return columns
+    except (ValueError, TypeError, AttributeError) as error:  # members of other types than `pack_blocks` writes
         raise _damaged(where, error) from error
-
-
-def unpack_joined(key: bytes, block: bytes, codec: RowCodec, where: str) -> tuple[bytes, NDArray[np.int64], bytes]:
-    """Do as `unpack_columns` in half the time: the names are returned as bytes joined by newlines, maybe not UTF-8."""
-    return _members(key, block, codec, where)
 
 
 def check_block(key: bytes, block: bytes, codec: RowCodec, where: str) -> None:
@@ -201,7 +248,7 @@ def check_block(key: bytes, block: bytes, codec: RowCodec, where: str) -> None:
     if is_id_key(key):
         _, names = unpack_ids(key, block, codec, where)
     else:
-        names, _, _ = unpack_columns(key, block, codec, where)
+        names = unpack_columns(key, block, codec, where).names
     if not all(map(is_written_part, names)):
         raise CorruptIndexError(f"{where} is damaged: it has a name that no ingest writes. Ingest the index again")
     if is_id_key(key):
@@ -215,33 +262,19 @@ def kind_of(number: int) -> str | None:
     return _KINDS[number] if number < len(_KINDS) else None
 
 
-def _named(number: int, kind: int) -> Named:
-    return Named(entity_id(number), kind_of(kind))
-
-
-def _members(key: bytes, block: bytes, codec: RowCodec, where: str) -> tuple[bytes, NDArray[np.int64], bytes]:
-    try:
-        count, joined, ids, kinds = codec.unpack(key, block, where)
-        numbers = np.frombuffer(ids, "<i8")
-        if not joined.count(b"\n") + 1 == len(numbers) == len(kinds) == count:
-            raise ValueError("its names and ids differ in number")
-        if (numbers < 0).any():
-            raise ValueError("one of its ids is negative")
-    except (ValueError, TypeError, AttributeError) as error:  # members of other types than `pack_blocks` writes
-        raise _damaged(where, error) from error
-    return joined, numbers.astype(np.int64), kinds
-
-
 def _damaged(where: str, error: Exception) -> CorruptIndexError:
     return CorruptIndexError(f"{where} is damaged: {error}. Ingest the index again")
 
 
 def _packed(block: list[tuple[str, Named]], codec: RowCodec) -> tuple[bytes, bytes]:
     key = block_key(block[0][0])
-    numbers = [entity_number(named.id) for _, named in block]
+    numbers = np.array([named.number for _, named in block], "<i8").tobytes()
     kinds = bytes(_KINDS.index(named.object_kind) for _, named in block)
     joined = "\n".join(name for name, _ in block).encode()
-    return key, codec.pack(key, (len(block), joined, np.array(numbers, "<i8").tobytes(), kinds))
+    members: tuple[int | bytes, ...] = (len(block), joined, numbers, kinds)
+    if not all(named.is_wikidata for _, named in block):
+        members += ("\n".join("" if named.is_wikidata else named.id for _, named in block).encode(),)
+    return key, codec.pack(key, members)
 
 
 _FIRST_ID = b""

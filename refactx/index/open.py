@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from refactx.errors import InputError
 from refactx.index.file import FileSource
@@ -55,6 +55,11 @@ def database(db: str | None = None) -> Iterator["Database"]:
     finally:
         opened.close()
         close()
+
+
+def opened(index: Any) -> Any:
+    """Return an index that is open, or open one by its name or the path of its file."""
+    return open_index(index) if isinstance(index, str | Path) else index
 
 
 def open_index(

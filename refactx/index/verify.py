@@ -11,7 +11,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from refactx.entity_ids import entity_number
 from refactx.errors import CorruptIndexError
 from refactx.fact import is_written, is_written_part, split_fact, unit
 from refactx.index.index import Index
@@ -142,7 +141,7 @@ def _sum_pairs(numbers: Iterable[int], names: Iterable[str]) -> int:
 
 
 def _number(named: Named) -> int:
-    number = entity_number(named.id)
+    number = named.number
     return -number if named.object_kind == "inverse" else number
 
 

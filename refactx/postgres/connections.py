@@ -4,7 +4,7 @@ import os
 import re
 import select
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -22,6 +22,8 @@ from refactx.sql import query
 _GONE = ("08", "57", "53300", "40001")
 """SQLSTATEs after which a lookup is tried again: connection lost, shutdown, too many connections, and a conflict on a
 standby. (Not 57014, cancelled by the statement timeout: `read_error`.)"""
+
+_ROWS_AT_ONCE = 10_000
 
 
 def is_gone(error: psycopg.Error) -> bool:
@@ -367,3 +369,28 @@ def add_defaults(url: str, **defaults: int | str) -> str:
 
 class ServerChangedError(IndexNotFoundError):
     """The connections lead to another server than the one at which an index was opened: open it there again."""
+
+
+def stream_query(url: str, statement: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
+    """Return the names of a query's columns and an iterator over its rows, which closes the connection at its end.
+
+    Nothing can be written. Raises InputError if the database cannot be reached, or refuses the query.
+    """
+    check_address(url)
+    try:
+        connection = psycopg.connect(add_defaults(url))
+        connection.read_only = True
+        cursor = connection.cursor("refactx_source")
+        cursor.itersize = _ROWS_AT_ONCE
+        cursor.execute(statement.encode())
+    except psycopg.Error as error:
+        raise InputError(
+            f"{shown_address(url)} does not answer the query: {without_password(' '.join(str(error).split()))}: correct the "
+            "address or --query"
+        ) from None
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        with connection:
+            yield from cursor
+
+    return [column.name for column in cursor.description or ()], rows()

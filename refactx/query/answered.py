@@ -76,15 +76,15 @@ def answer_query(
     ids = facts.ids(list({query.start, *names, *result.values}))
 
     def linked(name: str, kind: str) -> Link | str:
-        return Link(name, ids.get(name)) if kind == "entity" or (kind == "mixed" and name in ids) else name
+        return facts.link(name, ids.get(name)) if kind == "entity" or (kind == "mixed" and name in ids) else name
 
     proof: list[LinkedFact] = []
     for subject, name, object_ in result.facts:
         predicate = predicates.get(name)
-        link = Link(name, None if predicate is None else predicate.id)
+        link = facts.link(name, None if predicate is None else predicate.id)
         kind = "mixed" if predicate is None else predicate.kind
         inverse = predicate is not None and predicate.inverse
-        proof.append(LinkedFact(Link(subject, ids.get(subject)), link, linked(object_, kind), inverse))
+        proof.append(LinkedFact(facts.link(subject, ids.get(subject)), link, linked(object_, kind), inverse))
     return AnsweredQuery(
         query=query,
         line=write_line(query),

@@ -18,7 +18,7 @@ from typing import TypeVar, get_args
 import numpy as np
 
 from refactx.errors import ModelError
-from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, split_fact, unit, verbalise
+from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Link, split_fact, unit, verbalise
 from refactx.index.index import Index, completions, token_sequences
 from refactx.index.names import Named
 from refactx.query.language import Predicate, ValueKind
@@ -209,6 +209,10 @@ class TreeFacts:
     def describe(self, predicates: Sequence[str]) -> dict[str, Predicate]:
         """Return predicates by name, without those that the name tables do not have."""
         return self._catalogue.describe(predicates)
+
+    def link(self, name: str, id_: str | None) -> Link:
+        """Return the link of a name and its id, with the address of its page."""
+        return self._index.link(name, id_)
 
     def inverse_of(self, predicate: str) -> str | None:
         """Return the predicate that has the same facts, read the other way; None if there is none."""

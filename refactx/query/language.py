@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
 from refactx.errors import InputError
-from refactx.fact import written_part
+from refactx.fact import Link, written_part
 
 Head = Literal["list", "count", "ask", "most", "least"]
 """What is asked: the members of the set, their number, whether there are any, or those that come last or first."""
@@ -315,6 +315,10 @@ class FactSet(Protocol):
 
     def inverse_of(self, predicate: str) -> str | None:
         """Return the predicate that has the same facts, read the other way; None if there is none."""
+        ...
+
+    def link(self, name: str, id_: str | None) -> Link:
+        """Return the link of a name and its id, with the address of its page."""
         ...
 
     def counts(self, subjects: Sequence[str], predicate: str) -> Sequence[int]:

@@ -16,6 +16,7 @@ from typing import Any, Self
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact
 from refactx.engines.engine import IdPath
+from refactx.entity_ids import is_wikidata_property
 from refactx.query.language import HEADS, OPERATORS, FactSet, Head, Operator
 from refactx.query.values import bare_name
 from refactx.selection.candidates import NamedEntity, entities_of_name
@@ -184,8 +185,8 @@ class QueryWords:
     """The words of a language that tell queries apart.
 
     `heads`, `operators`: regular expressions, of which one that matches a question says that the head or operator is
-    meant; `function`: words that name nothing by themselves; `class_of`, `subclass_of`: the ids of the properties that
-    lead from an entity to its classes, and from a class to wider ones.
+    meant; `function`: words that name nothing by themselves; `class_of`, `subclass_of`: the ids of properties that lead
+    from an entity to its classes, and from a class to wider ones; of several, the first that the index has counts.
     """
 
     heads: Mapping[Head, Sequence[str]] = field(default_factory=dict)
@@ -318,8 +319,9 @@ def find_mentions(machine: Machine, facts: FactSet, tokens: FoldedTokens, words:
             known = found.setdefault((begin, end, name), mention)
             if known.share < mention.share:
                 found[begin, end, name] = mention
-    ids = facts.ids(list({mention.name for mention in found.values()}))
-    predicates = {name for name, id_ in ids.items() if id_.startswith("P")}
+    names = list({mention.name for mention in found.values()})
+    predicates = {name for name, id_ in facts.ids(names).items() if is_wikidata_property(id_)}
+    predicates |= facts.describe(names).keys()
     entities = _as_spelt([mention for mention in found.values() if mention.name not in predicates], question)
     taken = [mention for mention in entities if not mention.called.replace(".", "").isdecimal()]
     numbers = [

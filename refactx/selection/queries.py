@@ -100,13 +100,18 @@ class Condition:
     members: Sequence[str]
 
 
+def _first_name(facts: FactSet, ids: str) -> str | None:
+    """Return the name of the first of some ids that has one."""
+    names = facts.names(ids.split())
+    return next((names[id_] for id_ in ids.split() if id_ in names), None)
+
+
 class Conditions:
     """The filters for sets of one question. `sample`: how many members stand for a set."""
 
     def __init__(self, facts: FactSet, words: QueryWords, mentions: Mentions, sample: int) -> None:
         self._facts, self._mentions, self._sample = facts, mentions, sample
-        names = facts.names([words.class_of, words.subclass_of])
-        self._class_of, self._wider = names.get(words.class_of), names.get(words.subclass_of)
+        self._class_of, self._wider = (_first_name(facts, ids) for ids in (words.class_of, words.subclass_of))
         self.instances = None if self._class_of is None else facts.inverse_of(self._class_of)
         """The predicate from a class to what it is the class of; None if the index has none."""
 

@@ -16,7 +16,7 @@ from refactx.errors import InputError
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, written_part
 from refactx.query.resolve import COMPARED, Resolved
 from refactx.query.sparql.parser import ParseError, cursor_of, parse
-from refactx.query.sparql.prologue import PREFIXES, Prologue
+from refactx.query.sparql.prologue import PREFIXES, Prologue, entity_term, id_of_property, property_term
 from refactx.query.sparql.tokens import Span, Token, line_and_column, text_of, tokens_of
 from refactx.query.sparql.tree import Path, Query, Term, Triple, Values, nodes
 from refactx.sparql.engines.engine import SparqlSyntaxError
@@ -182,7 +182,7 @@ class _Reader:
         described = self._facts.describe([name]).get(name)
         if described is None or described.id is None:
             return _Property(name, f"<{own(name).value}>", False)
-        return _Property(name, self._iri("wdt", described.id), described.inverse)
+        return _Property(name, self._property_term(described.id), described.inverse)
 
     # --- Entities
 
@@ -194,7 +194,7 @@ class _Reader:
         if name is None:
             raise self._error(at, "is the name of nothing in the index", self._names.near_entities(label, NEAR))
         id_ = self._facts.ids([name]).get(name)
-        return f"<{own(name).value}>" if id_ is None else self._iri("wd", id_)
+        return f"<{own(name).value}>" if id_ is None else self._entity_term(id_)
 
     def _meant(self, at: int, label: str) -> str | None:
         """Return the name of the entity that a label means; None if there is none."""
@@ -264,8 +264,8 @@ class _Reader:
         if token.kind == "label":
             return self._property(at)
         prefix, _, id_ = token.text.partition(":")
-        if token.kind == "iri" and token.text.startswith(f"<{PREFIXES['wdt']}"):
-            prefix, id_ = "wdt", token.text[1 + len(PREFIXES["wdt"]) : -1]
+        if token.kind == "iri":
+            id_ = id_of_property(token.text[1:-1])
         elif token.kind != "name" or prefix != "wdt" or "wdt" in self._redeclared:
             return None
         name = self._facts.names([id_]).get(id_)
@@ -279,6 +279,12 @@ class _Reader:
         while 0 <= at < len(self._tokens) and self._tokens[at].is_space:
             at += step
         return self._tokens[at].text if 0 <= at < len(self._tokens) else ""
+
+    def _entity_term(self, id_: str) -> str:
+        return self._iri("wd", id_) if _ID.fullmatch(id_) else entity_term(id_)
+
+    def _property_term(self, id_: str) -> str:
+        return self._iri("wdt", id_) if _ID.fullmatch(id_) else property_term(id_)
 
     def _iri(self, prefix: str, local: str) -> str:
         return f"<{PREFIXES[prefix]}{local}>" if prefix in self._redeclared else f"{prefix}:{local}"

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pyoxigraph import BlankNode, NamedNode, Triple
 from pyoxigraph import Literal as RdfLiteral
 
-from refactx.query.sparql.prologue import PREFIXES
+from refactx.query.sparql.prologue import entity_term, id_of_entity
 from refactx.sparql.engines import EngineError, QueryRefusedError, Result, Rows, SparqlEngine, SparqlSyntaxError, Term
 
 Format = Literal["csv", "tsv", "json"]
@@ -112,7 +112,7 @@ def labels_at(
     """Return the labels of entities and properties by id, without those that have none; empty if the engine fails."""
     if not ids:
         return {}
-    values = " ".join(f"wd:{id_}" for id_ in ids)
+    values = " ".join(map(entity_term, ids))
     query = f'SELECT ?x ?label {{ VALUES ?x {{ {values} }} ?x rdfs:label ?label FILTER(LANG(?label) = "{language}") }}'
     try:
         found = engine.run(query, seconds=seconds)
@@ -120,7 +120,7 @@ def labels_at(
         return {}
     rows = found.rows if isinstance(found, Rows) else ()
     return {
-        entity.value.removeprefix(PREFIXES["wd"]): label.value
+        id_of_entity(entity.value): label.value
         for entity, label in rows
         if isinstance(entity, NamedNode) and isinstance(label, RdfLiteral)
     }

@@ -1,8 +1,9 @@
-"""Every example of docs/reference/names-and-values.md is true."""
+"""Every example of docs/reference/names-and-values.md and graphs.md is true."""
 
 import re
 import shlex
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -12,11 +13,15 @@ from support.ingest.quiet import QUIET
 from refactx.fact import split_fact
 from refactx.ingest.knowledge.inverse import inverse_of
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, build_knowledge_base
+from refactx.ingest.profile import local_name
 from refactx.ingest.selection import Selection, languages_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "names-and-values.md").read_text()
 PREFIXES = dict(re.findall(r"\b(\w+):\s+(http://\S+)", PAGE.partition("## Entities")[0]))
-BLOCKS = re.findall(r"```facts(.*)\n((?:.*\n)*?)```", PAGE)
+EXAMPLE = r"```facts(.*)\n((?:.*\n)*?)```"
+BLOCKS = re.findall(EXAMPLE, PAGE)
+GRAPHS = (Path(__file__).parents[2] / "docs" / "reference" / "graphs.md").read_text()
+GRAPH_PREFIXES = re.findall(r"(\w*:)\s+(http://\S+)", GRAPHS.partition("## Formats")[0])
 BASE = [
     'wd:Q1 rdfs:label "Ann"@en .',
     'wd:Q2 rdfs:label "Bob"@en .',
@@ -25,9 +30,9 @@ BASE = [
 ]
 
 
-def table_of(heading: str) -> list[list[str]]:
+def table_of(heading: str, page: str = PAGE) -> list[list[str]]:
     """The rows of the table under a heading, without backticks around a cell."""
-    rows = PAGE.partition(f"| {heading} |")[2].partition("\n\n")[0].splitlines()[2:]
+    rows = page.partition(f"| {heading} |")[2].partition("\n\n")[0].splitlines()[2:]
     return [[cell.strip().strip("`") for cell in row.strip().strip("|").split(" |")] for row in rows]
 
 
@@ -46,6 +51,13 @@ def built(folder: Path, lines: list[str], selection: Selection) -> KnowledgeBase
     return build_knowledge_base([folder / "page.nt"], folder / "kb", selection=selection, strict=True, resources=QUIET)
 
 
+def built_graph(folder: Path, lines: list[str], selection: Selection) -> KnowledgeBase:
+    """A knowledge base of a graph that is not Wikidata's."""
+    header = [f"PREFIX {prefix} <{iri}>" for prefix, iri in GRAPH_PREFIXES]
+    (folder / "page.ttl").write_text("\n".join([*header, *lines]))
+    return build_knowledge_base([folder / "page.ttl"], folder / "kb", selection=selection, strict=True, resources=QUIET)
+
+
 def facts_of(base: KnowledgeBase) -> set[tuple[str, str, str]]:
     texts = pq.read_table(base.folder / "units.parquet")["text"].to_pylist()
     triples = zip(*pq.read_table(base.folder / "facts.parquet").to_pydict().values(), strict=True)
@@ -61,6 +73,23 @@ def test_the_page_has_examples() -> None:
 
 @pytest.mark.parametrize(("options", "block"), BLOCKS)
 def test_the_facts_of_an_example(tmp_path: Path, options: str, block: str) -> None:
+    check_example(tmp_path, options, block, built)
+
+
+@pytest.mark.parametrize(("options", "block"), re.findall(EXAMPLE, GRAPHS))
+def test_the_facts_of_an_example_of_a_graph(tmp_path: Path, options: str, block: str) -> None:
+    check_example(tmp_path, options, block, built_graph)
+
+
+def test_the_last_part_of_an_iri() -> None:
+    rows = table_of("last part | name", GRAPHS)
+    assert len(rows) >= 5
+    assert [local_name(f"http://example.org/{part}") for part, _ in rows] == [name for _, name in rows]
+
+
+def check_example(
+    tmp_path: Path, options: str, block: str, build: Callable[[Path, list[str], Selection], KnowledgeBase]
+) -> None:
     given = shlex.split(options)
     languages = given[given.index("--languages") + 1] if "--languages" in given else "en,mul"
     lines = [line for line in block.splitlines() if not line.startswith("→")]
@@ -68,7 +97,7 @@ def test_the_facts_of_an_example(tmp_path: Path, options: str, block: str) -> No
     dropped = [line.removeprefix("dropped: ") for line in results if line.startswith("dropped: ")]
     aliases = True if "--aliases" in given else None
     selection = Selection(languages=languages_of(languages), inverse="--inverse" in given, aliases=aliases)
-    base = built(tmp_path, lines, selection)
+    base = build(tmp_path, lines, selection)
     assert facts_of(base) == {split_fact(line) for line in results if line.startswith("<")}
     for counts in dropped:
         assert base.report.dropped == {

@@ -12,7 +12,7 @@ Kind = Literal["entity", "relation"]
 """An entity has an id such as Q42 (or L7, of a lexeme), a relation one such as P31, whatever its prefix."""
 
 EXPECTED = "expected entityX = [ENT] Label [/ENT] Description, or relationY = [REL] Label [/REL] Description"
-_HEAD = re.compile(r"(?<!\S)((?:entity|relation)\w+)\s*=\s*(?=\[)", re.IGNORECASE)
+_HEAD = re.compile(r"(?<!\S)((?:entity|relation)\w+)\s*=\s*(?=\[(?!/))", re.IGNORECASE)
 _ENTRY = re.compile(r"\[(ENT|REL)\](.*?)\[/(ENT|REL)\](.*)", re.IGNORECASE | re.DOTALL)
 _MARK = re.compile(rf"\[/?(?:ENT|REL)\]|\b(?:start|end)uri\b|{_HEAD.pattern}", re.IGNORECASE)
 _KINDS: Mapping[str, Kind] = {"ENT": "entity", "REL": "relation"}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from refactx.query.language import Closure
 from refactx.query.sparql import tree
 from refactx.query.sparql.parser import read_sparql
-from refactx.query.sparql.prologue import PREFIXES
+from refactx.query.sparql.prologue import PREFIXES, id_of_entity
 from refactx.query.sparql.tree import XSD, Call, Expression, Path
 from refactx.query.sparql.values import DATES, NUMBERS, date_text, lexical_day, number_text
 from refactx.query.values import Day
@@ -365,8 +365,8 @@ def _term_of(node: Expression) -> Term:
             return Term(variable=node.value)
         if node.kind == "literal":
             return Term(text=_text_of(node))
-        if node.kind == "iri" and node.value.startswith(PREFIXES["wd"]):
-            return Term(id=node.value.removeprefix(PREFIXES["wd"]))
+        if node.kind == "iri":
+            return Term(id=id_of_entity(node.value))
     raise _OtherPart
 
 

@@ -8,7 +8,7 @@ other URIs (`rdfs:label`, `xsd:date`, `wikibase:label`, statements, pages) are n
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import urljoin
+from urllib.parse import quote, unquote, urljoin
 
 from refactx.query.sparql.tokens import Token, tokens_of
 
@@ -50,8 +50,66 @@ PREFIXES = {
 """The prefixes that queries need not declare: those that Wikidata's query service knows."""
 NAMESPACES = frozenset({ENTITY, *(f"{_WIKIDATA}prop/{path}" for path in _OF_PROPERTIES.values())})
 """The namespaces of ids."""
+_IRI = re.compile(r"(?:https?|urn|tag|info|ftp|file|mailto|doi|ni|data|did):[^\x00-\x20<>\"{}|^`\\]+", re.IGNORECASE)
 ID = re.compile(r"[QPL][1-9]\d*(?:-[FS][1-9]\d*)?", re.ASCII)
+_OF_WIKIDATA = re.compile(r"[QPL]\d+(?:-[FS]\d+)?", re.ASCII)
 _NO_TOKEN = Token("space", "", 0)
+_KEY = "urn:refactx:id:"
+"""The beginning of the IRIs of ids that are no IRIs: keys of rows, and paths of properties (`<a>/<b>`)."""
+
+
+def entity_iri(id_: str) -> str:
+    """Return the IRI of an item or property of an index, given its id.
+
+    >>> entity_iri("Q42"), entity_iri("http://e.org/a"), entity_iri("products:11")
+    ('http://www.wikidata.org/entity/Q42', 'http://e.org/a', 'urn:refactx:id:products%3A11')
+    """
+    return ENTITY + id_ if _OF_WIKIDATA.fullmatch(id_) else _other_iri(id_)
+
+
+def property_iri(id_: str) -> str:
+    """Return the IRI of a property as the predicate of triples, given its id.
+
+    >>> property_iri("P57"), property_iri("http://e.org/p")
+    ('http://www.wikidata.org/prop/direct/P57', 'http://e.org/p')
+    """
+    return DIRECT + id_ if _OF_WIKIDATA.fullmatch(id_) else _other_iri(id_)
+
+
+def id_of_entity(iri: str) -> str:
+    """Return the id of an item or property, given its IRI.
+
+    >>> [id_of_entity(entity_iri(id_)) for id_ in ("Q42", "http://e.org/a", "products:11")]
+    ['Q42', 'http://e.org/a', 'products:11']
+    """
+    return unquote(iri[len(_KEY) :]) if iri.startswith(_KEY) else iri.removeprefix(ENTITY)
+
+
+def id_of_property(iri: str) -> str:
+    """Return the id of a property, given its IRI as the predicate of triples."""
+    return iri.removeprefix(DIRECT) if iri.startswith(DIRECT) else id_of_entity(iri)
+
+
+def entity_term(id_: str) -> str:
+    """Return an item or property as a term of SPARQL.
+
+    >>> entity_term("Q42"), entity_term("http://e.org/a")
+    ('wd:Q42', '<http://e.org/a>')
+    """
+    return f"wd:{id_}" if _OF_WIKIDATA.fullmatch(id_) else f"<{_other_iri(id_)}>"
+
+
+def property_term(id_: str) -> str:
+    """Return a property as the predicate of SPARQL's triples.
+
+    >>> property_term("P57"), property_term("http://e.org/p")
+    ('wdt:P57', '<http://e.org/p>')
+    """
+    return f"wdt:{id_}" if _OF_WIKIDATA.fullmatch(id_) else f"<{_other_iri(id_)}>"
+
+
+def _other_iri(id_: str) -> str:
+    return id_ if _IRI.fullmatch(id_) else _KEY + quote(id_, safe="")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,15 @@ from dataclasses import dataclass
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS
 from refactx.query.language import By, FactSet, Head, Hop, Operator, Query, QueryError, Which
 from refactx.query.sparql.patterns import Condition, Edge, Patterns, Step, Term, read_patterns
-from refactx.query.sparql.prologue import PREFIXES
+from refactx.query.sparql.prologue import PREFIXES, id_of_property
 from refactx.query.sparql.values import filters_of_days
 from refactx.query.sparql.writer import leaves_values_backwards
 
-_CLASSES = (PREFIXES["wdt"] + "P31", PREFIXES["wdt"] + "P279")
+_CLASSES = (
+    *(PREFIXES["wdt"] + id_ for id_ in ("P31", "P279")),
+    PREFIXES["rdf"] + "type",
+    PREFIXES["rdfs"] + "subClassOf",
+)
 
 
 def from_sparql(text: str, facts: FactSet, *, exact: bool = False) -> Query | None:
@@ -81,11 +85,9 @@ class _Names:
     def _predicate(self, step: Step) -> str:
         if step.iri == PREFIXES["schema"] + "description" and not step.inverse:
             return DESCRIPTIONS[0]
-        if not all(iri.startswith(PREFIXES["wdt"]) for iri in (step.iri, *step.others)):
-            raise _NotAWalk
         if step.inverse and len(step.others) == 1:  # `(^wdt:P36|wdt:P1376)` is `(wdt:P1376|^wdt:P36)`
             step = Step(step.others[0], False, step.closure, (step.iri,))
-        id_, *others = (iri.removeprefix(PREFIXES["wdt"]) for iri in (step.iri, *step.others))
+        id_, *others = map(id_of_property, (step.iri, *step.others))
         name = self.facts.names([id_], inverse=step.inverse).get(id_, "")
         found = self.facts.describe([name]).get(name)
         if found is None or (others and (step.inverse or set(others) != set(found.also))):

@@ -1,4 +1,4 @@
-"""Walks as SPARQL 1.1 with Wikidata's ids: `list <Louisiana> <nickname>` is `wd:Q1588 wdt:P1449 ?x`.
+"""Walks as SPARQL 1.1 with the ids of the graph: `list <Louisiana> <nickname>` is `wd:Q1588 wdt:P1449 ?x`.
 
 The rows are those that the walk means on the claims that the index was built of. Where SPARQL and facts differ:
 
@@ -18,7 +18,7 @@ from pyoxigraph import Literal
 
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS
 from refactx.query.language import FactSet, Hop, Query, QueryError, ValueKind, Which
-from refactx.query.sparql.prologue import OWN_PREFIXES
+from refactx.query.sparql.prologue import OWN_PREFIXES, entity_term, property_term
 from refactx.query.sparql.values import comparison, is_value
 from refactx.query.values import bare_name
 
@@ -118,7 +118,7 @@ class _Names:
             return f"<{name}>"
         if name not in self._ids:
             raise QueryError(f"<{name}> has no id: give the name of an entity of the index")
-        return f"wd:{self._ids[name]}"
+        return entity_term(self._ids[name])
 
     def step(self, name: str) -> _Step:
         if name not in self._steps:
@@ -139,7 +139,7 @@ class _Names:
         return _Step(ways[0] if len(ways) == 1 else f"({'|'.join(ways)})", False, found.kind)
 
     def _property(self, id_: str) -> str:
-        return f"<{self._facts.names([id_]).get(id_, id_)}>" if self._with_labels else f"wdt:{id_}"
+        return f"<{self._facts.names([id_]).get(id_, id_)}>" if self._with_labels else property_term(id_)
 
 
 class _Body:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from refactx.entity_ids import entity_number
+from refactx.entity_ids import entity_number, is_wikidata_id
 from refactx.errors import InputError
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, clean_part
 from refactx.index.index import Index
@@ -326,10 +326,15 @@ def named_entries(index: Index) -> Iterator[tuple[str, Entry]]:
 
 
 def name_rows(index: Index) -> Iterator["NameRow"]:
-    """Yield the names of an index for `update_entries`."""
+    """Yield the names of an index for `update_entries`. Raises InputError if an id of it is none of Wikidata's."""
     from refactx.postgres.memory import NameRow  # psycopg, which entries alone do not need
 
     for place, (name, entry) in enumerate(named_entries(index)):
+        if not is_wikidata_id(entry.id):
+            raise InputError(
+                f"index {index.name!r} has other ids than Wikidata's, such as {entry.id:.200}: a memory can be built only "
+                "of Wikidata's; without one, names are found as they are written"
+            )
         number, folded = entity_number(entry.id), folded_hash(entry.label)
         yield NameRow(name, number, entry.label, entry.description, folded, place)
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
-from pyoxigraph import Literal, NamedNode, Quad, Store
+from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Store
 
 from refactx.errors import IndexNotFoundError
 from refactx.fact import DESCRIPTIONS, Fact
@@ -76,27 +76,43 @@ class StoreReport:
         return {"bytes" if name == "size" else name: value for name, value in document.items()}
 
 
-def build_store(index: Index, *, advance: Advance = lambda done: None, why: str = "") -> StoreReport:
+def build_store(
+    index: Index,
+    *,
+    published: Callable[[], Iterable[Quad]] = tuple,
+    advance: Advance = lambda done: None,
+    why: str = "",
+) -> StoreReport:
     """Build the store of an index, in place of the one that it may have. Readers keep theirs.
 
     The index is refreshed first. Memory holds all its names, some 250 bytes each. `advance` is called as facts are
-    done; `why`: for the report.
+    done; `why`: for the report. `published`: returns the quads of the graph as it was published, which the store gets
+    too; of the facts it then gets the triples that these do not have.
 
     Raises InputError if the folder cannot be written, OSError if the disk is full; and as `Index.children` does.
     """
     folder = folder_of(index)
     with folder.writing() as path:
-        return build_at(path, folder, index, advance, why)
+        return build_at(path, folder, index, advance, why, published)
 
 
-def build_at(path: Path, folder: StoreFolder, index: Index, advance: Advance, why: str) -> StoreReport:
+def build_at(
+    path: Path,
+    folder: StoreFolder,
+    index: Index,
+    advance: Advance,
+    why: str,
+    published: Callable[[], Iterable[Quad]] = tuple,
+) -> StoreReport:
     """Build a store at a path where nothing is."""
     begun = time.monotonic()
     index.refresh()
     while True:
         mark, odd_dates = index.snapshot.mark, dict[str, str]()
         store = Store(str(path))
-        store.bulk_extend(all_triples(index, advance, odd_dates))
+        has_quads = _add_published(store, published())
+        triples = all_triples(index, advance, odd_dates)
+        store.bulk_extend(_unpublished(store, triples) if has_quads else triples)
         if index.snapshot.mark == mark:
             break
         del store  # the index was compacted, and maybe changed, while it was read
@@ -115,6 +131,26 @@ def build_at(path: Path, folder: StoreFolder, index: Index, advance: Advance, wh
         why=why,
         odd_dates=odd_dates,
     )
+
+
+def _add_published(store: Store, quads: Iterable[Quad]) -> bool:
+    """Add quads to a store, and return whether there are any. If none is in the default graph, all are there too."""
+    store.bulk_extend(quads)
+    if len(store) and next(store.quads_for_pattern(None, None, None, DefaultGraph()), None) is None:
+        store.bulk_extend([Quad(*quad.triple) for quad in store])
+    return bool(len(store))
+
+
+def _unpublished(store: Store, triples: Iterable[Quad]) -> Iterator[Quad]:
+    """Yield triples that a graph does not have. A value counts as there if the subject has any by this predicate: facts
+    have it as people write it, in one language."""
+    for quad in triples:
+        known = store.quads_for_pattern(quad.subject, quad.predicate, None, DefaultGraph())
+        if isinstance(quad.object, Literal):
+            if not any(isinstance(one.object, Literal) for one in known):
+                yield quad
+        elif quad not in store:
+            yield quad
 
 
 def finish(store: Store, path: Path, mark: IndexVersion, index: Index, odd_dates: Mapping[str, str]) -> None:

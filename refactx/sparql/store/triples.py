@@ -3,7 +3,8 @@
 A fact alone, with the ids and kinds of names, decides its triple. So the triples of a store are the union of those of
 the index's facts, in any order, and of the labels of names.
 
-Items are `wd:Q42`, properties `wd:P57`, as predicates `wdt:P57`. A name without an id, as all names of ready-made facts
+Items are `wd:Q42`, properties `wd:P57`, as predicates `wdt:P57`; other ids are IRIs themselves, or
+`urn:refactx:id:` and the key. A name without an id, as all names of ready-made facts
 and tables are, is `urn:refactx:` and the name, percent-encoded.
 
 Literals are those that the dump had, as far as a fact tells (docs/reference/names-and-values.md):
@@ -29,6 +30,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Fact
 from refactx.index import Named
 from refactx.query.sparql import PREFIXES
+from refactx.query.sparql.prologue import entity_iri, property_iri
 from refactx.query.values import bare_name, parse_coordinates, parse_quantity, parse_time
 
 LABEL = NamedNode(PREFIXES["rdfs"] + "label")
@@ -37,7 +39,7 @@ ALT_LABEL = NamedNode(PREFIXES["skos"] + "altLabel")
 OWN = "urn:refactx:"
 """The beginning of the IRIs of names that have no id."""
 
-_WD, _WDT = PREFIXES["wd"], PREFIXES["wdt"]
+_WD = PREFIXES["wd"]
 DATE_TIME, _DECIMAL, _DOUBLE = (NamedNode(PREFIXES["xsd"] + name) for name in ("dateTime", "decimal", "double"))
 _WKT = NamedNode(PREFIXES["geo"] + "wktLiteral")
 _TIME = re.compile(r"(\d+)(?:-(\d\d)(?:-(\d\d)(T[\d:.]+(?:Z|[+-]\d\d:\d\d)?)?)?)?( BCE)?", re.ASCII)
@@ -54,7 +56,7 @@ def entity(id_: str) -> NamedNode:
     >>> entity("Q42").value
     'http://www.wikidata.org/entity/Q42'
     """
-    return NamedNode(_WD + id_)
+    return NamedNode(entity_iri(id_))
 
 
 def property_(id_: str) -> NamedNode:
@@ -63,7 +65,7 @@ def property_(id_: str) -> NamedNode:
     >>> property_("P57").value
     'http://www.wikidata.org/prop/direct/P57'
     """
-    return NamedNode(_WDT + id_)
+    return NamedNode(property_iri(id_))
 
 
 def own(name: str) -> NamedNode:

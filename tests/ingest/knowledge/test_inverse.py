@@ -1,6 +1,7 @@
 """Inverse facts: their names, which of them there are, and the ids of their predicates."""
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from support.ingest.graph_twin import Expected, Line, build, expected, facts_of,
 
 from refactx.errors import InputError
 from refactx.ingest.knowledge.inverse import inverse_of, read_inverse_names
+from refactx.ingest.profile import Profile
 from refactx.ingest.selection import Selection
 
 INVERSE = Selection(inverse=True)
@@ -186,18 +188,22 @@ def test_a_bad_file_of_names_is_an_error(tmp_path: Path, name: str, content: str
 @pytest.mark.parametrize(
     ("names", "derived", "notes"),
     [
-        ((), 0, ["only by the predicates that --inverse-names FILE names: give a file with lines such as born<TAB>"]),
+        (
+            (),
+            0,
+            ["2 predicates of tables and lines have none, since fewer than half of the objects are subjects: born (0"],
+        ),
         (
             (("led", "led by"), ("x", "y")),
             0,
-            ["FILE names (led, x), and no fact has one of these: give a file with lines"],
+            ["--inverse-names: no fact has the predicate led, x", "job (0 of 1): name them with --inverse-names FILE"],
         ),
         (
             (("born", "birth of"), ("led", "led by"), ("P22", "z")),
             1,
-            ["--inverse-names: no fact has the predicate led"],
+            ["--inverse-names: no fact has the predicate led", "1 predicate of tables and lines has none"],
         ),
-        ((("born", "birth of"),), 1, []),
+        ((("born", "birth of"),), 1, ["1 predicate of tables and lines has none"]),
     ],
 )
 def test_a_note_says_why_tables_have_no_inverse_facts(
@@ -297,7 +303,7 @@ def test_any_graph_gives_the_facts_of_the_twin_and_every_name_has_one_entity(
     assert all(count > 0 for count in report.dropped.values())
     assert report.derived + sum(report.not_inverted.values()) == twin.pairs
     assert all(count >= 0 for count in report.not_inverted.values())
-    assert report.selection == selection.to_json()
+    assert report.selection == replace(selection, profile=Profile(name="wikidata")).to_json()
     assert hubs_of(built) == twin.hubs
     check_names(built_names=names_of(built), twin=twin)
     inverses = report.names.get("inverse", 0)

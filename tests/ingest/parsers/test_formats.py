@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -14,6 +15,8 @@ from support.ingest.quiet import QUIET
 
 from refactx.errors import InputError
 from refactx.ingest.knowledge.knowledge_base import build_knowledge_base
+from refactx.ingest.profile import Profile
+from refactx.ingest.selection import Selection
 from refactx.ingest.sources import STANDARD_INPUT
 
 
@@ -110,14 +113,16 @@ def test_turtle_after_the_first_lines_of_n_triples_is_an_error(tmp_path: Path, m
 
 
 @pytest.mark.parametrize("name", ["a.ttl", "a.nt"])
-def test_a_graph_of_other_ids_is_named(tmp_path: Path, name: str) -> None:
+def test_a_graph_of_other_ids_than_its_profile_says_is_named(tmp_path: Path, name: str) -> None:
+    selection = Selection(profile=Profile(name="wikidata"))
     (tmp_path / name).write_text(f'<http://x.org/a> <{LABEL}> "a"@en .\n<http://x.org/a> <http://x.org/b> "c" .\n')
     with pytest.raises(
         InputError, match=r"no fact in 2 lines, .*a\.\w+: it has no triple about an id of www\.wikidata\.org"
     ):
-        build_knowledge_base([tmp_path / name], tmp_path / "kb", resources=QUIET)
+        build_knowledge_base([tmp_path / name], tmp_path / "kb", selection=selection, resources=QUIET)
     (tmp_path / "facts.txt").write_text("<a> <b> <c> .\n")
-    built = build_knowledge_base([tmp_path / name, tmp_path / "facts.txt"], tmp_path / "kb", resources=QUIET)
+    sources = [tmp_path / name, tmp_path / "facts.txt"]
+    built = build_knowledge_base(sources, tmp_path / "kb", selection=selection, resources=QUIET)
     assert [note.partition(": ")[0] for note in built.report.notes] == [str(tmp_path / name)]
 
 
@@ -126,10 +131,13 @@ def test_a_graph_of_other_ids_is_named(tmp_path: Path, name: str) -> None:
     [
         (
             "The Matrix|type|Movie\nThe Matrix|released|1999\n",
-            r"write subject\|predicate\|object in place of the first",
+            "give --no-header if this line is a fact, else --columns 1,2,3",
         ),
-        ("head\trelation\ttail\na\tb\tc\n", r"head relation tail\): name them: write subject<TAB>predicate<TAB>object"),
-        ('{"subject": "a"}\n{"subject": "b"}\n', "is neither N-Triples nor ready-made facts"),
+        ("head\trelation\ttail\na\tb\tc\n", r"head relation tail\): give --no-header if this line is a fact"),
+        (
+            '{"subject": "a"}\n{"subject": "b"}\n',
+            "an object has the fields subject: expected subject, predicate and object",
+        ),
         ("[" * 100_000, "is neither N-Triples nor ready-made facts"),
         ('{"@id": ' + "[" * 100_000, "this is not JSON-LD: Max stack size"),
         ('{"@context": "https://schema.org/", "name": "x"}', "has a @context that is the address of a document"),
@@ -150,10 +158,15 @@ def test_lines_in_latin_1_are_named_and_not_changed(tmp_path: Path, name: str) -
     }[{"nq": "nt", "tsv": "csv"}.get(name.split(".")[1], name.split(".")[1])]
     content = (good + bad).encode("latin-1")
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    where = f"{tmp_path / name}:{good.count(chr(10)) + 1}: not UTF-8, perhaps Latin-1: give --encoding latin-1"
+    if name.split(".")[1] in ("csv", "tsv"):
+        with pytest.raises(InputError, match=re.escape(where)):
+            build_knowledge_base([tmp_path / name], tmp_path / "kb", resources=QUIET)
+        return
     built = build_knowledge_base([tmp_path / name], tmp_path / "kb", resources=QUIET)
     assert facts_of(built) == Counter([("Ann", "likes", "Bob")])
     (malformed,) = built.report.malformed
-    assert malformed.startswith(f"{tmp_path / name}:{good.count(chr(10)) + 1}: not UTF-8, perhaps Latin-1")
+    assert malformed.startswith(where)
 
 
 @pytest.mark.parametrize(

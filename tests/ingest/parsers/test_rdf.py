@@ -179,7 +179,11 @@ def test_a_triple_that_is_none_in_n_triples_is_counted_as_malformed(tmp_path: Pa
         ),
         ("<http://x/a> <http://x/b> 'open .\n", "a.ttl", "a.ttl:1:27: this is not Turtle: Unexpected end of file"),
         ("<http://x/a> <http://x/b> <http://x/c>", "a.ttl", "a.ttl:1:39: this is not Turtle: Unexpected end"),
-        (b"<http://x/a> <http://x/b>\n 'caf\xe9' .", "a.ttl", "a.ttl:2: not UTF-8, perhaps Latin-1: convert the file"),
+        (
+            b"<http://x/a> <http://x/b>\n 'caf\xe9' .",
+            "a.ttl",
+            "a.ttl:2: not UTF-8, perhaps Latin-1: give --encoding latin-1",
+        ),
         (
             b'<?xml version="1.0" encoding="ISO-8859-1"?>\n<a>caf\xe9</a>',
             "a.rdf",

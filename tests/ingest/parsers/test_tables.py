@@ -18,6 +18,7 @@ from refactx.errors import InputError
 from refactx.fact import MAX_PART_CHARACTERS, written_part
 from refactx.ingest.parsers.parsed import NOT_UTF8, Parsed
 from refactx.ingest.parsers.tables import parse_table, table_form
+from refactx.ingest.selection import DEFAULT_SELECTION
 from refactx.ingest.sources import Source
 
 HEADER = "subject,predicate,object\n"
@@ -27,7 +28,7 @@ def parse(path: Path) -> Parsed:
     """Return the outcome of a table's rows; check the account."""
     whole = Parsed(lines=0)
     tables = []
-    for parsed in parse_table(Source(path), table_form(Source(path))):
+    for parsed in parse_table(Source(path), table_form(Source(path), DEFAULT_SELECTION)):
         whole.lines += parsed.lines
         whole.statements += parsed.statements
         whole.cut += parsed.cut
@@ -74,7 +75,9 @@ def test_columns_are_found_by_their_names(
     tmp_path: Path, content: str, delimiter: str, ignored: tuple[str, ...]
 ) -> None:
     path = text_file(tmp_path, content)
-    assert (table_form(Source(path)).delimiter, table_form(Source(path)).ignored) == (delimiter, ignored)
+    form = table_form(Source(path), DEFAULT_SELECTION)
+    assert form.header.delimiter == delimiter
+    assert all(name in form.notes[0] for name in ignored) if ignored else not form.notes
     assert facts_of(parse(path)) == [("Ann", "likes", "Bob")]
 
 
@@ -89,20 +92,20 @@ def test_what_a_spreadsheet_writes_is_read_unchanged(tmp_path: Path, rows: list[
 
 
 def test_every_row_that_gives_no_fact_is_counted_with_its_reason(tmp_path: Path) -> None:
-    last = b"Ann,\xff\n"
-    rows = (
-        b'\nAnn,likes\n"Bob ""B""\nBuilder",is a,"man, builder"\n,likes,Bob\nAnn,\xff,Bob\nNULL,NA,nan\nAnn,likes,Bob,Cy\n'
-        + last
-    )
+    rows = b'\nAnn,likes\n"Bob ""B""\nBuilder",is a,"man, builder"\n,likes,Bob\nNULL,NA,nan\nAnn,likes,Bob,Cy\n'
     parsed = parse(text_file(tmp_path, HEADER.encode() + rows))
     assert facts_of(parsed) == [('Bob "B" Builder', "is a", "man, builder"), ("NULL", "NA", "nan")]
     assert parsed.dropped == {"blank": 1, "empty part": 1}
     assert sorted(parsed.faults) == [
         (3, "2 cells instead of 3: Ann,likes"),
-        (6, f"{NOT_UTF8}: Ann ÿ Bob"),
-        (8, "4 cells instead of 3: Ann,likes,Bob,Cy"),
-        (9, "2 cells instead of 3: Ann,ÿ"),
+        (7, "4 cells instead of 3: Ann,likes,Bob,Cy"),
     ]
+
+
+def test_a_file_that_is_not_utf8_throughout_is_refused_with_its_line(tmp_path: Path) -> None:
+    path = text_file(tmp_path, HEADER.encode() + b"Ann,likes,Bob\nJos\xe9,likes,Ann\n")
+    with pytest.raises(InputError, match=rf"table.csv:3: {NOT_UTF8}: José,likes,Ann"):
+        parse(path)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +153,7 @@ def test_an_archive_is_read_in_blocks_and_quotes_in_a_cell_are_text(tmp_path: Pa
     count = 700_000  # over two blocks
     rows = "".join(f'Entity {number},part of,"Thing, {number % 9}"\n' for number in range(count))
     path = text_file(tmp_path, gzip.compress((HEADER + rows + 'Pipe,width,5" wide').encode(), 1), "table.csv.gz")
-    blocks = list(parse_table(Source(path), table_form(Source(path))))
+    blocks = list(parse_table(Source(path), table_form(Source(path), DEFAULT_SELECTION)))
     assert len([block for block in blocks if block.lines]) > 1
     assert sum(len(block.tables["ready"]) for block in blocks) == sum(block.lines for block in blocks) == count + 1
     facts = pa.concat_tables([block.tables["ready"] for block in blocks]).slice(count - 1).to_pylist()
@@ -185,7 +188,8 @@ def test_an_archive_is_read_in_blocks_and_quotes_in_a_cell_are_text(tmp_path: Pa
 )
 def test_values_of_parquet_are_written_as_people_do(tmp_path: Path, column: pa.Array, written: list[str]) -> None:
     path = parquet_file(tmp_path, extra=[1, 2, 3], object=column, predicate=["p", "p", "p"], subject=["a", "b", "c"])
-    assert table_form(Source(path)).ignored == ("extra",)
+    (note,) = table_form(Source(path), DEFAULT_SELECTION).notes
+    assert note.startswith("column extra is ignored")
     parsed = parse(path)
     assert facts_of(parsed) == [(subject, "p", text) for subject, text in zip("abc", written, strict=True) if text]
     assert parsed.dropped.total() == written.count("")
@@ -250,12 +254,12 @@ def test_rare_types_of_parquet_are_read(tmp_path: Path, column: pa.Array, writte
     [
         (
             "head\trelation\ttail\na\tb\tc\n",
-            "write subject<TAB>predicate<TAB>object in place of the first line, or before it",
+            "give --no-header if this line is a fact, else --columns 1,2,3, or --subject head",
         ),
-        (HEADER.encode() + b"M\xfcller,lives in,K\xf6ln\n", "row 2: not UTF-8, perhaps Latin-1"),
+        (HEADER.encode() + b"M\xfcller,lives in,K\xf6ln\n", "table.csv:2: not UTF-8, perhaps Latin-1"),
         (
             "Ann,likes,Bob\n",
-            "has no column subject, predicate, object: its columns are Ann, likes, Bob: name the columns",
+            "has no column subject, predicate, object: its columns are Ann, likes, Bob: give --no-header",
         ),
         ("subject,object\nAnn,Bob\n", "has no column predicate: its columns are subject, object"),
         ("subject,subject,predicate,object\n", "has column subject twice"),
@@ -263,7 +267,7 @@ def test_rare_types_of_parquet_are_read(tmp_path: Path, column: pa.Array, writte
         (HEADER + "Ann,likes\n", "has no complete row after its header"),
         (HEADER + 'Ann,likes,Bob\nAnn,likes,"Cy\n' + "Bob,likes,Ann\n" * 9, "row 3 of"),
         ("", "is empty"),
-        (HEADER.encode("utf-16"), "is UTF-16: expected UTF-8"),
+        (HEADER.encode("utf-16"), "is UTF-16: give --encoding utf-16"),
         (gzip.compress((HEADER + "Ann,likes,Bob\n" * 999).encode(), mtime=0)[:-9], "is a truncated gzip file"),
         (b"PAR1 and no more", "is a truncated or corrupt Parquet file"),
         (

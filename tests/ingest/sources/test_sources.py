@@ -85,7 +85,7 @@ def test_a_corrupt_archive_is_an_error(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (TEXT.decode().encode("utf-16"), "is UTF-16: expected UTF-8"),
+        (TEXT.decode().encode("utf-16"), "is UTF-16: give --encoding utf-16"),
         (b"PK\x03\x04" + bytes(100), "is compressed with zip"),
         (b"", "is empty"),
     ],

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from refactx.fact import ALIAS_OF, DESCRIPTIONS, written_part
 from refactx.ingest.knowledge.inverse import inverse_of
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, build_knowledge_base
 from refactx.ingest.selection import Selection
@@ -109,6 +110,15 @@ class Expected:
     pairs: int
 
 
+def ready_inverses(ready: set[Fact], *, english: bool) -> dict[str, str]:
+    """The names of inverses of predicates of ready-made facts, at least half of whose objects are subjects."""
+    objects = {(p, o) for _, p, o in ready}
+    count, subjects = Counter(p for p, _ in objects), {s for s, _, _ in ready}
+    entities = Counter(p for p, o in objects if o in subjects)
+    predicates = [p for p in count if 2 * entities[p] >= count[p] and p not in (*DESCRIPTIONS, ALIAS_OF)]
+    return {predicate: written_part(inverse_of(predicate, english=english)) for predicate in predicates}
+
+
 def expected(lines: Sequence[Line], selection: Selection) -> Expected:
     """Return the facts of a graph, and the names of its entities; `-P57` is the inverse of P57."""
     of_kind: defaultdict[str | None, list[list[str]]] = defaultdict(list)
@@ -157,7 +167,7 @@ def expected(lines: Sequence[Line], selection: Selection) -> Expected:
     inverted = {(o, predicate_of[p], s) for o, p, s in pairs if of_claims[o, p] <= selection.inverse_limit}
     facts |= {(names[o], names[predicate], names[s]) for o, predicate, s in inverted}
     kinds = _kinds([(p, kind) for _, p, _, kind in claims], {predicate for _, predicate, _ in inverted})
-    given = dict(selection.inverse_names)
+    given = ready_inverses(ready, english=selection.wikipedia in ("en", "mul")) | dict(selection.inverse_names)
     ready_pairs = [(o, p, s) for s, p, o in ready if p in given] if selection.inverse else []
     subjects_of = Counter((o, p) for o, p, _ in ready_pairs)
     facts |= {(o, given[p], s) for o, p, s in ready_pairs if subjects_of[o, p] <= selection.inverse_limit}

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from refactx.fact import verbalise
+from refactx.fact import Link, verbalise
 from refactx.index.index import completions, normalise_prefix
 from refactx.index.names import Named
 from refactx.ingest.segment.cutting import Shape
@@ -56,6 +56,9 @@ class RowsIndex:
 
     def complete(self, prefix: str, limit: int = 20) -> list[tuple[str, int]]:
         return list(completions(self, self.tokenizer, normalise_prefix(prefix)))[:limit]
+
+    def link(self, label: str, id_: str | None) -> Link:
+        return Link(label, id_)
 
     def ids_of(self, names: Iterable[str]) -> dict[str, Named]:
         kinds = {

@@ -13,6 +13,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from refactx.fact import Link
 from refactx.query.language import By, Hop, Predicate, Query, ValueKind, Which
 
 Fact = tuple[str, str, str]
@@ -72,6 +73,9 @@ class SetFacts:
             for name in predicates
             if name in PREDICATES
         }
+
+    def link(self, name: str, id_: str | None) -> Link:
+        return Link(name, id_)
 
     def inverse_of(self, predicate: str) -> str | None:
         if predicate.removesuffix(" of") not in INVERTED:

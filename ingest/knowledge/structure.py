@@ -1,0 +1,442 @@
+"""The shape of a graph of any kind: from its triples to claims about things that have names.
+
+Triples of a graph say some facts by nodes that are no things. They become claims of their own:
+
+| triples | claims |
+|---|---|
+| `:acme :address [ :city :graz ]`: a blank node without a label | `:acme <:address>/<:city> :graz`, a property path |
+| `:p :value [ rdf:value 5 ]` | `:p :value 5` |
+| `:cake :steps (:mix :bake)`: a list | `:cake :steps :mix`, `:bake`, and `:cake <:steps>/rdf:_1 :mix` and so on |
+| `:Pizza rdfs:subClassOf [ owl:onProperty :topping ; owl:someValuesFrom :Ham ]` | `:Pizza :topping :Ham` |
+| `:p rdfs:range [ owl:unionOf (:A :B) ]` | `:p rdfs:range :A`, `:B` |
+
+A restriction counts that has `owl:someValuesFrom` or `owl:hasValue` and is a superclass of a class, or part of its
+definition (`owl:equivalentClass`, `owl:intersectionOf`). All other triples of lists and classes are left out by reason,
+as those about blank nodes that nothing leads to are.
+
+The tables made here, of entities that are not Wikidata's:
+
+* `entities`: `entity BIGINT, id VARCHAR`: each with its number as an item or a property, and its id
+* `path_steps`: `entity, place, step BIGINT`: the properties of a path
+* `inverse_of`: `subject, object`: properties that `owl:inverseOf` joins
+* the views `claims` and `terms` of entities with these numbers, in place of the staged ones
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from refactx.entity_ids import FIRST_OTHER, other_number
+from refactx.errors import InputError
+from refactx.ingest import profile as iris
+from refactx.ingest.parsers.parsed import END, FAMILY_NAME, GIVEN_NAME, LABEL, OWN_NAME, START
+from refactx.ingest.profile import Profile, local_name
+from refactx.ingest.work import WorkDatabase
+
+_MOST_STEPS = 8
+_MOST_PLACES = 100
+"""Lists up to this length have claims with the places of their members."""
+_NAMES = "type first rest nil value subclass equivalent on_property some has_value intersection union one_of inverse_of"
+_N = {name: other_number(getattr(iris, name.upper())) for name in _NAMES.split(" ")}
+_PATHS = pa.schema({"steps": pa.list_(pa.int64()), "entity": pa.int64(), "id": pa.string()})
+_PLACE = iris.PREFIXES["rdf"] + "_"
+_EXPRESSION = "({on_property}, {some}, {has_value}, {intersection}, {union}, {one_of})".format(**_N)
+_STRUCTURE = "({})".format(", ".join(str(other_number(iri)) for iri in iris.STRUCTURE))
+
+_BLANKS = f"""
+SELECT entity FROM found WHERE starts_with(id, '_:')
+AND entity NOT IN (SELECT entity FROM terms WHERE kind = {LABEL})
+"""
+_STEPS = {
+    "members": """
+WITH RECURSIVE walk AS (
+    SELECT DISTINCT c.object AS head, c.object AS cell, 1 AS place FROM claims c
+    SEMI JOIN (SELECT subject FROM claims WHERE property = {first}) f ON c.object = f.subject
+    WHERE c.property <> {rest}
+    UNION
+    SELECT w.head, r.object, w.place + 1 FROM walk w JOIN claims r ON w.cell = r.subject
+    WHERE r.property = {rest} AND r.object <> {nil} AND w.place < 100000
+)
+SELECT w.head, w.place, f.object, f.text, f.kind FROM walk w JOIN claims f ON w.cell = f.subject WHERE f.property = {first}
+""",
+    "flat": """
+SELECT c.* FROM claims c ANTI JOIN members m ON c.object = m.head WHERE property NOT IN ({first}, {rest})
+    AND object IS DISTINCT FROM {nil}
+UNION ALL
+SELECT c.subject, c.property, m.object, m.text, m.kind FROM claims c JOIN members m ON c.object = m.head
+WHERE c.property <> {rest}
+""",
+    "placed": """
+SELECT c.subject, c.property, m.place, m.object, m.text, m.kind FROM claims c JOIN members m ON c.object = m.head
+JOIN (SELECT head FROM members GROUP BY head HAVING max(place) BETWEEN 2 AND {places}) USING (head)
+WHERE c.property NOT IN {structure} AND c.subject NOT IN (SELECT entity FROM blanks)
+    AND (m.object IS NULL OR m.object NOT IN (SELECT entity FROM blanks))
+""",
+    "class_nodes": """
+SELECT DISTINCT subject AS entity FROM flat SEMI JOIN blanks ON subject = blanks.entity WHERE property IN {expression}
+""",
+    "class_parts": """
+WITH whole AS (
+    SELECT subject AS class, object AS part FROM flat SEMI JOIN blanks ON object = blanks.entity
+    WHERE property IN ({subclass}, {equivalent}) AND subject NOT IN (SELECT entity FROM blanks)
+)
+FROM whole UNION
+SELECT class, i.object FROM whole JOIN flat i ON whole.part = i.subject WHERE i.property = {intersection}
+""",
+    "said": """
+SELECT p.class AS subject, r.object AS property, v.object, v.text, v.kind FROM class_parts p
+JOIN flat r ON p.part = r.subject AND r.property = {on_property}
+JOIN flat v ON p.part = v.subject AND v.property IN ({some}, {has_value})
+WHERE v.object IS NULL OR v.object NOT IN (SELECT entity FROM blanks)
+UNION
+SELECT class, {subclass}, part, NULL, NULL FROM class_parts WHERE part NOT IN (SELECT entity FROM blanks)
+UNION
+SELECT f.subject, f.property, m.object, m.text, m.kind FROM flat f JOIN flat m ON f.object = m.subject
+WHERE m.property IN ({union}, {one_of}) AND f.property NOT IN {structure} AND f.property <> {subclass}
+    AND f.subject NOT IN (SELECT entity FROM blanks) AND (m.object IS NULL OR m.object NOT IN (SELECT entity FROM blanks))
+""",
+    "plain": """
+SELECT f.* FROM flat f ANTI JOIN class_nodes s ON f.subject = s.entity ANTI JOIN class_nodes o ON f.object = o.entity
+WHERE property NOT IN {structure}
+""",
+    "paths": """
+WITH RECURSIVE walk AS (
+    SELECT subject AS root, [property] AS steps, object AS node, [object] AS seen FROM plain
+    SEMI JOIN blanks ON object = blanks.entity WHERE subject NOT IN (SELECT entity FROM blanks)
+    UNION ALL
+    SELECT root, list_append(steps, property), object, list_append(seen, object) FROM walk JOIN plain ON node = subject
+    WHERE object IN (SELECT entity FROM blanks) AND NOT list_contains(seen, object) AND len(steps) < {most_steps}
+)
+SELECT DISTINCT root, steps, node FROM walk
+""",
+    "folded": """
+SELECT root AS subject, CASE WHEN property = {value} THEN steps ELSE list_append(steps, property) END AS steps,
+    object, text, kind
+FROM paths JOIN plain ON node = subject
+WHERE property <> {type} AND (object IS NULL OR object NOT IN (SELECT entity FROM blanks))
+UNION ALL
+SELECT subject, [property, other] AS steps, object, text, kind FROM placed JOIN places USING (place)
+""",
+}
+_SHAPED = """
+SELECT * FROM plain WHERE subject NOT IN (SELECT entity FROM blanks)
+    AND (object IS NULL OR object NOT IN (SELECT entity FROM blanks))
+UNION ALL FROM said
+UNION ALL SELECT subject, p.entity, object, text, kind FROM folded JOIN path_properties p USING (steps)
+"""
+# A property has the next number. Those of staged triples are of items; those of tables are of properties already, since
+# a row and a column of one id are two things.
+_PREDICATES = """
+SELECT entity FROM (
+SELECT DISTINCT property AS entity FROM shaped WHERE property & 1 = 0
+UNION SELECT unnest([subject, object]) FROM claims WHERE property = {inverse_of}
+UNION SELECT unnest(steps) FROM path_properties
+UNION SELECT entity - 1 FROM known_properties ANTI JOIN found USING (entity)
+) WHERE entity & 1 = 0
+"""
+_TYPED = "{0} + CAST({0} IN (SELECT entity FROM predicate_numbers) AS BIGINT)"
+
+
+@dataclass(frozen=True, slots=True)
+class GraphShape:
+    """The account of a graph.
+
+    `dropped`: how many staged claims gave none, by reason. `more`: how many more claims and labels there are than
+    triples. `notes`: for the user. `is_empty`: no entity of it is other than Wikidata's.
+    """
+
+    dropped: Counter[str] = field(default_factory=Counter)
+    more: int = 0
+    notes: tuple[str, ...] = ()
+    is_empty: bool = True
+
+
+NO_GRAPH = GraphShape()
+
+
+def shape_graph(database: WorkDatabase, profile: Profile | None, known_properties: Iterable[int] = ()) -> GraphShape:
+    """Make the tables of this module from the staged rows; without ids that are not Wikidata's, nothing is to be done.
+
+    `known_properties`: the numbers of such properties of the knowledge base that facts are added to. Raises InputError
+    if two ids have one number.
+    """
+    if not database.has_rows("ids"):
+        return NO_GRAPH
+    database.table("found", "SELECT DISTINCT entity, id FROM ids")
+    _check_numbers(database)
+    numbers = pa.table({"entity": pa.array(list(known_properties), pa.int64())})
+    database.table_of("known_properties", numbers)
+    database.table("blanks", _BLANKS)
+    before = database.number("SELECT count(*) FROM claims")
+    axioms = 0
+    if database.number(
+        f"SELECT (SELECT count(*) FROM blanks) + (SELECT count(*) FROM claims WHERE property IN {_STRUCTURE})"
+    ):
+        axioms = _shape(database, keep=profile is not None and profile.axioms)
+    else:
+        database.table(
+            "path_properties", "SELECT CAST([0] AS BIGINT[]) AS steps, CAST(0 AS BIGINT) AS entity, '' AS id LIMIT 0"
+        )
+        database.view("shaped", "SELECT * FROM claims")
+    database.table("predicate_numbers", _PREDICATES.format(**_N))
+    names = ("subject", "property", "object")
+    typed = [f"{_TYPED.format(name)} AS {name}" for name in names]
+    database.table("graph_claims", f"SELECT {', '.join(typed)}, text, kind FROM shaped")
+    typed = [f"{_TYPED.format(name)} AS {name}" for name in ("subject", "object")]
+    database.table("inverse_of", f"SELECT {', '.join(typed)} FROM claims WHERE property = {_N['inverse_of']}")
+    database.table("graph_terms", f"SELECT {_TYPED.format('entity')} AS entity, kind, rank, text FROM terms")
+    database.table(
+        "entities",
+        f"SELECT {_TYPED.format('entity')} AS entity, id FROM found UNION SELECT entity, id FROM path_properties",
+    )
+    database.table(
+        "path_steps",
+        f"SELECT entity, place, {_TYPED.format('step')} AS step FROM (SELECT entity, "
+        "unnest(range(1, len(steps) + 1)) AS place, unnest(steps) AS step FROM path_properties WHERE len(steps) > 1)",
+    )
+    database.view("claims", "SELECT * FROM graph_claims")
+    database.view("terms", "SELECT * FROM graph_terms")
+    given = _add_given_names(database, profile)
+    database.execute(
+        "CREATE OR REPLACE MACRO entity_id(number) AS CASE WHEN number < "
+        f"{FIRST_OTHER} THEN (CASE WHEN number & 1 = 1 THEN 'P' ELSE 'Q' END) || (number >> 1) "
+        "ELSE (SELECT any_value(e.id) FROM entities e WHERE e.entity = number) END"
+    )
+    return _account(database, before, axioms, given)
+
+
+def _check_numbers(database: WorkDatabase) -> None:
+    same = database.rows("SELECT min(id), max(id) FROM found GROUP BY entity HAVING count(*) > 1 LIMIT 1")
+    if same:
+        one, other = same[0]
+        raise InputError(
+            f"{one} and {other} have the same number, which happens once in 10^18 pairs: give one of them another IRI"
+        )
+
+
+def _shape(database: WorkDatabase, keep: bool) -> int:
+    """Make the table `shaped`; return how many triples of classes it does not have. `keep`: it has all of them."""
+    values = {
+        **_N,
+        "structure": "(0)" if keep else _STRUCTURE,
+        "expression": _EXPRESSION,
+        "places": _MOST_PLACES,
+        "most_steps": _MOST_STEPS,
+    }
+    for name, query in _STEPS.items():
+        if name == "folded":
+            _make_places(database)
+        database.table(name, query.format(**values))
+    _make_path_properties(database)
+    database.table("shaped", _SHAPED)
+    return database.number(
+        f"SELECT count(*) FROM flat LEFT JOIN class_nodes s ON subject = s.entity LEFT JOIN class_nodes o ON object = o.entity "
+        f"WHERE property IN {values['structure']} OR s.entity IS NOT NULL OR o.entity IS NOT NULL"
+    ) - database.number("SELECT count(*) FROM said")
+
+
+def _make_places(database: WorkDatabase) -> None:
+    """Make the table `places` of the properties `rdf:_1` and so on that the places of lists need."""
+    most = database.number("SELECT max(place) FROM placed")
+    ids = [f"{_PLACE}{place}" for place in range(1, most + 1)]
+    numbers = pa.array([other_number(id_) for id_ in ids], pa.int64())
+    database.table_of("places", pa.table({"place": pa.array(range(1, most + 1), pa.int64()), "other": numbers}))
+    if ids:
+        database.insert("found", pa.table({"entity": numbers, "id": pa.array(ids, pa.string())}))
+        database.table("found", "SELECT DISTINCT * FROM found")
+
+
+def _make_path_properties(database: WorkDatabase) -> None:
+    """Make the table `path_properties` (`steps, entity, id`); a path of one step is that property."""
+    found = database.rows("SELECT DISTINCT steps FROM folded")
+    ids = dict(database.rows("SELECT entity, id FROM found WHERE entity IN (SELECT unnest(steps) FROM folded)"))
+    rows = []
+    for (steps,) in found:
+        path = "/".join(f"<{ids[step]}>" for step in steps)
+        rows.append((steps, steps[0], ids[steps[0]]) if len(steps) == 1 else (steps, other_number(path) + 1, path))
+    columns = zip(*rows, strict=True) if rows else ((), (), ())
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, _PATHS.types, strict=True)]
+    database.table_of("path_properties", pa.table(arrays, schema=_PATHS))
+
+
+def _add_given_names(database: WorkDatabase, profile: Profile | None) -> int:
+    """Add the names of a profile to the labels, as the best ones; return how many."""
+    names = () if profile is None else profile.names
+    before = database.number("SELECT count(*) FROM graph_terms")
+    if names:
+        rows = pa.table({"id": [iri for iri, _ in names], "name": [name for _, name in names]})
+        with database.lend("given_labels", rows):
+            database.execute(
+                f"INSERT INTO graph_terms SELECT entity, {LABEL}, 0, name FROM given_labels JOIN entities USING (id)"
+            )
+    return database.number("SELECT count(*) FROM graph_terms") - before
+
+
+def _account(database: WorkDatabase, before: int, axioms: int, given: int) -> GraphShape:
+    after = database.number("SELECT count(*) FROM graph_claims")
+    dropped = Counter[str]()
+    notes: tuple[str, ...] = ()
+    lost = 0
+    if database.number("SELECT count(*) FROM blanks"):
+        lost = database.number(
+            "SELECT count(*) FROM plain SEMI JOIN blanks ON subject = blanks.entity "
+            "ANTI JOIN (SELECT DISTINCT node FROM paths) p ON subject = p.node"
+        )
+    if lost:
+        dropped["anonymous node"] = lost
+        notes = (f"{lost:,} triples are about blank nodes without a label that no named thing leads to: left out",)
+    rest = before - after - lost
+    if axioms > 0:
+        dropped["OWL axiom"] = min(axioms, max(rest, 0))
+        rest -= dropped["OWL axiom"]
+    dropped["structure"] = max(rest, 0)
+    return GraphShape(+dropped, max(-rest, 0) + given, notes, is_empty=False)
+
+
+_UNLABELLED = """
+SELECT e.entity, e.id FROM entities e
+SEMI JOIN (
+    SELECT subject AS entity FROM claims UNION SELECT property FROM claims
+    UNION SELECT object FROM claims WHERE object IS NOT NULL UNION SELECT step FROM path_steps
+    UNION SELECT subject FROM inverse_of UNION SELECT object FROM inverse_of
+) m ON e.entity = m.entity
+LEFT JOIN chosen c ON e.entity = c.entity
+WHERE c.label IS NULL AND NOT starts_with(e.id, '_:') AND e.entity NOT IN (SELECT entity FROM path_steps)
+    AND e.entity NOT IN (SELECT entity FROM edges)
+"""
+_EDGES = f"""
+SELECT s.subject AS entity, s.object AS one, e.object AS other FROM claims s JOIN claims e ON s.subject = e.subject
+WHERE s.property = {START} AND e.property = {END}
+"""
+_EDGE_LABELS = f"""
+SELECT e.entity, min(coalesce(k.name, c.label)), min(coalesce(l.name, d.label)), min(text)
+FROM edges e JOIN terms t ON e.entity = t.entity AND t.kind = {OWN_NAME}
+LEFT JOIN chosen c ON one = c.entity LEFT JOIN chosen d ON other = d.entity
+LEFT JOIN known k ON one = k.entity LEFT JOIN known l ON other = l.entity GROUP BY e.entity
+"""
+_PERSONS = f"""
+SELECT entity, concat_ws(' ', min(text) FILTER (WHERE kind = {GIVEN_NAME}), min(text) FILTER (WHERE kind = {FAMILY_NAME}))
+    AS label
+FROM terms WHERE kind IN ({GIVEN_NAME}, {FAMILY_NAME}) GROUP BY entity
+"""
+_WITH_LABELS = """
+SELECT coalesce(c.entity, l.entity) AS entity, coalesce(c.label, l.label) AS label, description, title, short_description
+FROM chosen c FULL JOIN labels l ON c.entity = l.entity
+"""
+_PATH_LABELS = """
+SELECT s.entity, array_agg(c.label ORDER BY place) AS labels FROM path_steps s JOIN chosen c ON s.step = c.entity
+GROUP BY s.entity
+"""
+
+
+def complete_labels(database: WorkDatabase) -> None:
+    """Add to `chosen` the labels of entities that have none: of names of persons, of ids and IRIs, of the steps of paths,
+    and of the two ends of edges (`Arsenal – Chelsea (played, 29 Apr 2014)`).
+
+    The table `made_labels` has these entities.
+    """
+    database.table("made_labels", "SELECT CAST(0 AS BIGINT) AS entity LIMIT 0")
+    database.table("edges", _EDGES)
+    missing = database.rows(_UNLABELLED)
+    own = dict(database.rows(f"SELECT entity, min(text) FROM terms WHERE kind = {OWN_NAME} GROUP BY entity"))
+    own |= dict(database.rows(_PERSONS))
+    labels = [(entity, own.get(entity) or local_name(id_).removeprefix("_")) for entity, id_ in missing]
+    _add_labels(database, labels)
+    _add_labels(database, [(entity, path_label(steps)) for entity, steps in database.rows(_PATH_LABELS)])
+    if database.has_rows("edges"):
+        named = [(entity, f"{one} – {other} {text}") for entity, one, other, text in database.rows(_EDGE_LABELS)]
+        _add_labels(database, named)
+
+
+def path_label(steps: list[str]) -> str:
+    """Return the label of a path, without words of a step that repeat the step before.
+
+    >>> path_label(["address", "address country"]), path_label(["has end", "in MYA"])
+    ('address: country', 'has end: in MYA')
+    """
+    pairs = zip([""] + steps[:-1], steps, strict=True)
+    return ": ".join(step.removeprefix(f"{before} ") if before else step for before, step in pairs)
+
+
+def _add_labels(database: WorkDatabase, labels: list[tuple[int, str]]) -> None:
+    columns = {"entity": pa.array([entity for entity, _ in labels], pa.int64())}
+    columns["label"] = pa.array([label for _, label in labels], pa.string())
+    database.table_of("labels", pa.table(columns))
+    database.table("chosen", _WITH_LABELS)
+    database.execute("INSERT INTO made_labels SELECT entity FROM labels")
+    database.drop("labels")
+
+
+_CONTESTED = """
+SELECT entity, name FROM named JOIN (
+    SELECT name, count(*) FILTER (WHERE is_property(entity) AND entity > 0) AS properties
+    FROM named GROUP BY name HAVING count(*) > 1
+) USING (name)
+WHERE entity >= {first} AND rule = {by_label} AND (NOT is_property(entity) OR properties > 1)
+UNION SELECT entity, name FROM named WHERE entity >= {first} AND rule = {by_label}
+    AND (name IN {reserved} OR name IN (SELECT name FROM taken) OR ends_with(name, '{alias}'))
+"""
+_TYPES = """
+SELECT subject AS entity, min(label) AS type FROM claims JOIN chosen ON object = chosen.entity
+WHERE property = {type} AND subject IN (SELECT entity FROM contested) GROUP BY subject
+"""
+_BRACKETS = """
+SELECT c.entity, c.name, description, type, id FROM contested c JOIN entities e USING (entity)
+LEFT JOIN chosen USING (entity) LEFT JOIN ({types}) t USING (entity) ORDER BY c.entity
+"""
+_RENAMED = """
+SELECT n.entity, CASE WHEN r.name IS NULL THEN n.name
+    ELSE cut(n.name, {limit} - length(r.name) - 3) || ' (' || r.name || ')' END AS name,
+    n.rule, n.is_cut, n.has_id OR r.has_id IS TRUE AS has_id
+FROM named n LEFT JOIN renamed r USING (entity)
+"""
+_LONGEST_BRACKET = 100
+
+
+def distinguish_names(
+    database: WorkDatabase, *, by_label: int, limit: int, reserved: tuple[str, ...], alias: str
+) -> int:
+    """Give those of the table `named` that share a name what distinguishes them in brackets; return how many.
+
+    It is the description, else the type, else the local name of the IRI, else the whole IRI: the first in which no two
+    of them agree. `by_label`: the rule of these names.
+    """
+    contested = _CONTESTED.format(first=FIRST_OTHER, by_label=by_label, reserved=reserved, alias=alias)
+    database.table("contested", contested)
+    types = _TYPES.format(type=_N["type"] + 1)
+    rows = database.rows(_BRACKETS.format(types=types))
+    database.drop("contested")
+    if not rows:
+        return 0
+    groups: dict[str, list[tuple[int, list[str]]]] = {}
+    for entity, name, description, type_, id_ in rows:
+        local = "" if id_.startswith("_:") else local_name(id_)
+        short = [one for one in (description, type_, local) if one and len(one) <= _LONGEST_BRACKET]
+        groups.setdefault(name, []).append((entity, [*(one for one in short if one != name), id_]))
+    chosen: list[tuple[int, str, bool]] = []
+    for group in groups.values():
+        chosen += _brackets(group)
+    columns = list(zip(*chosen, strict=True))
+    types_ = (pa.int64(), pa.string(), pa.bool_())
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, types_, strict=True)]
+    database.table_of("renamed", pa.table(arrays, names=["entity", "name", "has_id"]))
+    database.table("named", _RENAMED.format(limit=limit))
+    database.drop("renamed")
+    return len(chosen)
+
+
+def _brackets(group: list[tuple[int, list[str]]]) -> list[tuple[int, str, bool]]:
+    """Return what each of some entities of a name gets in brackets, and whether that is its id; the last one is.
+
+    >>> _brackets([(2, ["city", "x:1"]), (4, ["club", "x:2"]), (6, ["club", "x:3"]), (8, ["x:4"])])
+    [(2, 'city', False), (8, 'x:4', True), (4, 'x:2', True), (6, 'x:3', True)]
+    """
+    found: list[tuple[int, str, bool]] = []
+    waiting = group
+    for _ in range(max(len(texts) for _, texts in group)):
+        count = Counter(texts[0] for _, texts in waiting)
+        found += [(entity, texts[0], len(texts) == 1) for entity, texts in waiting if count[texts[0]] == 1]
+        waiting = [(entity, texts[1:] or texts) for entity, texts in waiting if count[texts[0]] > 1]
+    return found

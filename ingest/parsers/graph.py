@@ -1,0 +1,319 @@
+"""The parser of a block of triples of any graph, by a profile (`refactx.ingest.profile`).
+
+What becomes of a triple depends on its predicate, and for a literal on its language and datatype, which are looked at
+once each. What needs the whole graph (labels, blank nodes, lists, restrictions of classes, which IRIs are properties)
+is left to the joins (`refactx.ingest.knowledge`): every IRI and blank node is an entity here.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from refactx.fact import clean_part
+from refactx.ingest.parsers.ntriples import (
+    TRIPLE_TERM,
+    Statements,
+    Triple,
+    common_statements,
+    find_lines,
+    is_utf8,
+    other_lines,
+    texts_at,
+    triples_of,
+    unescape,
+)
+from refactx.ingest.parsers.parsed import (
+    DESCRIPTION,
+    FAMILY_NAME,
+    GIVEN_NAME,
+    LABEL,
+    OTHER_NAME,
+    SCHEMAS,
+    IdNumbers,
+    Parsed,
+    clean_texts,
+)
+from refactx.ingest.parsers.values import format_literal, language_rank, value_kind
+from refactx.ingest.parsers.wikidata import parse_block
+from refactx.ingest.profile import (
+    RDF,
+    TYPE,
+    WIKIDATA,
+    WIKIDATA_BASE,
+    Profile,
+    class_reason,
+    kinds_of_predicates,
+)
+from refactx.ingest.selection import Selection
+
+Suffix = tuple[str | None, str | None]
+"""The language and the datatype of a literal, at most one of them."""
+_TERMS = {
+    "label": LABEL,
+    "description": DESCRIPTION,
+    "other name": OTHER_NAME,
+    "given name": GIVEN_NAME,
+    "family name": FAMILY_NAME,
+}
+_TERM = "triple term"
+_PLACES = 16
+"""More than the predicates of labels: a better language comes before a better predicate."""
+_WORST_RANK = 255
+_TEXT = pa.large_string()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Columns:
+    """n triples. `subjects`, `objects`: large_string[n], IRIs, blank nodes (`_:b1`) or the texts of literals, escapes
+    decoded. `predicate`, `suffix`: int32[n], places in `predicates` and `suffixes`; -1 if the object is no literal."""
+
+    subjects: pa.Array
+    predicate: NDArray[np.int32]
+    objects: pa.Array
+    suffix: NDArray[np.int32]
+    predicates: Sequence[str]
+    suffixes: Sequence[Suffix]
+
+    def take(self, rows: NDArray[np.int64]) -> "_Columns":
+        at = pa.array(rows)
+        predicate, suffix = self.predicate[rows], self.suffix[rows]
+        return _Columns(
+            self.subjects.take(at), predicate, self.objects.take(at), suffix, self.predicates, self.suffixes
+        )
+
+
+def parse_graph(block: bytes, first_line: int, selection: Selection, *, scope: str = "") -> Parsed:
+    """Return a block of N-Triples lines as rows of `claims`, `terms` and `ids`.
+
+    `first_line` is the number of the block's first line in its file. `scope` is what the blank nodes of this file have
+    in common: `_:b1` of two files are two nodes.
+    """
+    if not block.endswith(b"\n"):
+        block += b"\n"
+    result = Parsed(lines=0)
+    rows = _Rows(selection, scope, result.dropped)
+    if not is_utf8(block):
+        rows.add(_of_triples(list(triples_of(block, first_line, result))))
+    else:
+        lines = find_lines(block)
+        statements = common_statements(lines)
+        result.lines, result.statements = len(statements.line), len(statements.line)
+        rows.add(_of_statements(statements, lines.buffer))
+        text, others = other_lines(block, lines, statements)
+        if len(others):
+            found = Parsed(lines=0)
+            rows.add(_of_triples(list(triples_of(text, 1, found))))
+            result.lines += found.lines
+            result.statements += found.statements
+            result.dropped += found.dropped
+            result.faults += [(int(others[line - 1]) + first_line, what) for line, what in found.faults]
+    result.tables = rows.tables()
+    return result
+
+
+def parse_triples(block: bytes, first_line: int, selection: Selection, *, scope: str = "") -> Parsed:
+    """Return a block of N-Triples lines as staged rows, by the profile of the selection; `parse_graph` has the arguments."""
+    profile = selection.profile
+    if profile is None or profile.name == WIKIDATA:
+        return parse_block(block, first_line, selection)
+    if profile.name == RDF:
+        return parse_graph(block, first_line, selection, scope=scope)
+    return parse_block(as_wikidata(block, profile.base), first_line, selection)
+
+
+def as_wikidata(block: bytes, base: str) -> bytes:
+    """Return lines of N-Triples of a Wikibase, whose IRIs begin with `base`, with Wikidata's IRIs in their place.
+
+    Wikidata's own become those of no entity: its Q42 is another than that of the Wikibase.
+
+    >>> as_wikidata(b"<http://kb/entity/Q1> <http://kb/prop/direct/P2> <http://www.wikidata.org/entity/Q5> .", "http://kb/")
+    b'<http://www.wikidata.org/entity/Q1> <http://www.wikidata.org/prop/direct/P2> <http://www.wikidata.org/-/entity/Q5> .'
+    """
+    ours = WIKIDATA_BASE.encode()
+    block = re.sub(rb"(?m)(^| )<https?://www\.wikidata\.org/(?=entity/|prop/)", rb"\1<%b-/" % ours, block)
+    return re.sub(rb"(?m)(^| )<%b(?=entity/|prop/)" % re.escape(base.encode()), rb"\1<%b" % ours, block)
+
+
+def _of_statements(statements: Statements, buffer: NDArray[np.uint8]) -> _Columns:
+    inside = np.array([1, -1])
+    objects = texts_at(buffer, statements.object_span + inside)
+    if pc.any(pc.match_substring(objects, "\\")).as_py():
+        escaped = pc.match_substring(objects, "\\")
+        decoded = [unescape(text) for text in objects.filter(escaped).to_pylist()]
+        objects = pc.replace_with_mask(objects, escaped, pa.array(decoded, _TEXT))
+    subjects = texts_at(buffer, statements.subject_span + inside)
+    return _Columns(
+        subjects, statements.predicate, objects, statements.suffix, statements.predicates, statements.suffixes
+    )
+
+
+def _of_triples(triples: list[Triple]) -> _Columns:
+    predicates: dict[str, int] = {}
+    suffixes: dict[Suffix, int] = {}
+    predicate = [predicates.setdefault(triple.predicate, len(predicates)) for triple in triples]
+    suffix = [
+        -1 if triple.text is None else suffixes.setdefault((triple.language, triple.datatype), len(suffixes))
+        for triple in triples
+    ]
+    return _Columns(
+        pa.array([triple.subject for triple in triples], _TEXT),
+        np.array(predicate, np.int32),
+        pa.array([triple.node if triple.text is None else triple.text for triple in triples], _TEXT),
+        np.array(suffix, np.int32),
+        list(predicates),
+        list(suffixes),
+    )
+
+
+class _Rows:
+    """The staged rows of one block; counts the triples that give none in `dropped`, by reason."""
+
+    def __init__(self, selection: Selection, scope: str, dropped: Counter[str]) -> None:
+        self._selection, self._profile, self._dropped = selection, selection.profile or Profile(), dropped
+        self._kind_of = _kinds(self._profile)
+        self._scope = f"_:{blake2b(scope.encode(), digest_size=3).hexdigest()}"
+        self._numbers = IdNumbers()
+        self._claims: list[pa.Table] = []
+        self._terms: list[pa.Table] = []
+
+    def add(self, triples: _Columns) -> None:
+        """Add the rows of some triples."""
+        if not len(triples.predicate):
+            return
+        kinds = [self._kind_of(predicate) for predicate in triples.predicates]
+        names = [kind for kind, _ in kinds]
+        is_literal, codes = triples.suffix >= 0, triples.predicate
+        has_terms = np.array([kind in _TERMS for kind in names], np.bool_)[codes]
+        is_claim = np.array([kind in ("claim", "structure") for kind in names], np.bool_)[codes]
+        is_fact = np.array([kind in ("claim", "structure", "given name", "family name") for kind in names], np.bool_)
+        for code in np.flatnonzero(~np.array([kind in _TERMS or kind in ("claim", "structure") for kind in names])):
+            self._dropped[names[code]] += int(np.count_nonzero(codes == code))
+        self._add_nodes(triples.take(np.flatnonzero((is_claim | has_terms) & ~is_literal)))
+        self._add_literals(triples.take(np.flatnonzero(is_fact[codes] & is_literal)))
+        places = [place for _, place in kinds]
+        self._add_terms(triples.take(np.flatnonzero(has_terms & is_literal)), names, places)
+
+    def tables(self) -> dict[str, pa.Table]:
+        """Return all rows."""
+        claims, terms = SCHEMAS["claims"].empty_table(), SCHEMAS["terms"].empty_table()
+        return {
+            "claims": pa.concat_tables([claims, *self._claims]),
+            "terms": pa.concat_tables([terms, *self._terms]),
+            "ids": self._numbers.table(),
+        }
+
+    def _add_nodes(self, triples: _Columns) -> None:
+        """Add claims about entities, without the types that say what kind of schema a thing is part of."""
+        objects = triples.objects.dictionary_encode()
+        classes: list[str] = objects.dictionary.to_pylist()
+        of_type = np.array([predicate == TYPE for predicate in triples.predicates], np.bool_)[triples.predicate]
+        about_term = pc.equal(triples.subjects, TRIPLE_TERM).to_numpy(zero_copy_only=False)
+        kept = ~about_term
+        for code, reason in enumerate(map(self._reason, classes)):
+            if reason is not None:
+                rows = (objects.indices.to_numpy() == code) & (of_type | (reason == _TERM)) & ~about_term
+                kept &= ~rows
+                self._drop_count(int(np.count_nonzero(rows)), reason)
+        self._drop_count(int(np.count_nonzero(about_term)), _TERM)
+        rest = triples.take(np.flatnonzero(kept))
+        self._add_claims(rest, self._numbers.of(self._scoped(rest.objects)), None, None)
+
+    def _reason(self, node: str) -> str | None:
+        return _TERM if node == TRIPLE_TERM else class_reason(node, self._profile)
+
+    def _add_literals(self, triples: _Columns) -> None:
+        """Add claims about literals, one datatype at a time."""
+        for code, (language, datatype) in enumerate(triples.suffixes):
+            rows = triples.take(np.flatnonzero(triples.suffix == code))
+            if not len(rows.suffix):
+                continue
+            if language is not None and language_rank(language, self._selection.languages) is None:
+                self._drop(rows, "other language")
+                continue
+            distinct = rows.objects.dictionary_encode()
+            if language is None and datatype is not None:
+                values = [format_literal(text, datatype, known_only=False) for text in distinct.dictionary.to_pylist()]
+                texts = pa.array([None if value is None else clean_part(value) for value in values], _TEXT)
+            else:
+                texts = clean_texts(distinct.dictionary, clean_part)
+            written = texts.take(distinct.indices)
+            self._drop_count(pc.sum(pc.is_null(written)).as_py() or 0, "unknown datatype value")
+            empty = pc.equal(pc.binary_length(written), 0)
+            self._drop_count(pc.sum(empty).as_py() or 0, "empty part")
+            kept = np.flatnonzero(pc.fill_null(pc.invert(empty), False).to_numpy(zero_copy_only=False))
+            self._add_claims(rows.take(kept), None, written.take(pa.array(kept)), value_kind(language, datatype))
+
+    def _add_terms(self, triples: _Columns, names: Sequence[str], places: Sequence[int]) -> None:
+        """Add labels, descriptions and other names in the languages of the selection."""
+        languages = self._selection.languages
+        ranks = [1 if tag is None else _twice(language_rank(tag, languages)) for tag, _ in triples.suffixes]
+        rank = np.array([-1 if one is None else one for one in ranks], np.int64)[triples.suffix]
+        is_name = np.array([name in ("given name", "family name") for name in names], np.bool_)[triples.predicate]
+        self._drop_count(int(np.count_nonzero((rank < 0) & ~is_name)), "other language")
+        rank = np.where(rank < 0, rank, rank * _PLACES + np.array(places)[triples.predicate])
+        unwanted = np.array([name == "other name" and not self._selection.aliases for name in names], np.bool_)
+        self._drop_count(int(np.count_nonzero(unwanted[triples.predicate] & (rank >= 0))), "alias")
+        kept = np.flatnonzero((rank >= 0) & ~unwanted[triples.predicate])
+        rows, rank, is_name = triples.take(kept), rank[kept], is_name[kept]
+        texts = clean_texts(rows.objects, clean_part)
+        is_empty = pc.equal(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
+        self._drop_count(int(np.count_nonzero(is_empty & ~is_name)), "empty part")
+        filled = np.flatnonzero(~is_empty)
+        kinds = np.array([_TERMS.get(name, 0) for name in names], np.uint8)[rows.predicate[filled]]
+        columns = [
+            self._entities(rows.take(filled)),
+            pa.array(kinds),
+            pa.array(np.minimum(rank[filled], _WORST_RANK).astype(np.uint8)),
+            texts.take(pa.array(filled)),
+        ]
+        self._terms.append(pa.table(columns, schema=SCHEMAS["terms"]))
+
+    def _add_claims(
+        self, triples: _Columns, objects: pa.Array | None, texts: pa.Array | None, kind: int | None
+    ) -> None:
+        count = len(triples.predicate)
+        properties = self._numbers.of(pa.array(triples.predicates, _TEXT)).to_numpy()
+        columns = [
+            self._entities(triples),
+            pa.array(properties[triples.predicate]),
+            pa.nulls(count, pa.int64()) if objects is None else objects,
+            pa.nulls(count, _TEXT) if texts is None else texts,
+            pa.nulls(count, pa.uint8()) if kind is None else pa.array(np.full(count, kind, np.uint8)),
+        ]
+        self._claims.append(pa.table(columns, schema=SCHEMAS["claims"]))
+
+    def _entities(self, triples: _Columns) -> pa.Array:
+        return self._numbers.of(self._scoped(triples.subjects))
+
+    def _scoped(self, nodes: pa.Array) -> pa.Array:
+        """Return IRIs as they are, and blank nodes with their scope."""
+        blank = pc.starts_with(nodes, "_:")
+        if not pc.any(blank).as_py():
+            return nodes
+        scope, end = pa.scalar(self._scope, _TEXT), pa.scalar("", _TEXT)
+        return pc.if_else(blank, pc.binary_join_element_wise(scope, pc.utf8_slice_codeunits(nodes, 2), end), nodes)
+
+    def _drop(self, triples: _Columns, reason: str) -> None:
+        self._drop_count(len(triples.suffix), reason)
+
+    def _drop_count(self, count: int, reason: str) -> None:
+        if count:
+            self._dropped[reason] += count
+
+
+@lru_cache(maxsize=4)
+def _kinds(profile: Profile) -> Callable[[str], tuple[str, int]]:
+    return kinds_of_predicates(profile)
+
+
+def _twice(rank: int | None) -> int | None:
+    """Return the place of a language among all texts: one without a language comes after the best one."""
+    return None if rank is None else 2 * rank

@@ -1,0 +1,700 @@
+"""What the rows of a table say: facts of three columns, edges between entities, or entities with a column for each predicate.
+
+| table | a row says |
+|---|---|
+| columns subject, predicate, object | a ready-made fact; with `--edges` or `--labels`, a claim about two entities |
+| a column that names the rows (`--subject`) | a claim for each other cell: the column is the predicate |
+| `:ID`, `:LABEL`, `:START_ID`, `:END_ID`, `:TYPE` (Neo4j), `~id`, `~label`, `~from`, `~to` (Neptune) | a node or an edge |
+| lines of `id<TAB>label<TAB>description` (`--labels`) | the label and the description of an entity |
+
+Of JSON lines, an object is a row, and its fields are columns; a list has several values, and an object within it is a
+blank node, which the joins make a path of (`address: city`). Of GraphML, the properties of a node or an edge are the
+columns of its row.
+
+An entity has the id in its key column, else its name. A cell is one line of the account, or each of its values is one; a
+row without a name is one line.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from xml.parsers import expat
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from refactx.entity_ids import other_number
+from refactx.errors import InputError
+from refactx.fact import clean_part, cut_part, visible
+from refactx.ingest.parsers.parsed import (
+    COLUMNS,
+    DESCRIPTION,
+    END,
+    LABEL,
+    OTHER_NAME,
+    OWN_NAME,
+    SCHEMAS,
+    START,
+    IdNumbers,
+    Parsed,
+    clean_parts,
+    cut_parts,
+    decode_lines,
+    facts_of_columns,
+    fault,
+    utf8_blocks,
+    without_invalid,
+)
+from refactx.ingest.parsers.values import kind_of_text
+from refactx.ingest.profile import TYPE, local_name, predicate_label
+from refactx.ingest.selection import Selection
+from refactx.ingest.sources import Source
+
+_TEXT = pa.large_string()
+
+
+class Statements:
+    """Staged rows about entities of any id, made one by one. Each claim, term and dropped value is a line.
+
+    >>> statements = Statements()
+    >>> statements.claim(statements.entity("1"), statements.property("worksFor"), text="Acme")
+    >>> parsed = statements.parsed()
+    >>> parsed.lines, parsed.tables["terms"]["text"].to_pylist()
+    (1, ['works for'])
+    """
+
+    def __init__(self) -> None:
+        self._ids: dict[int, str] = {}
+        self._own: dict[int, str] = {}
+        self._properties: dict[str, int] = {}
+        self._claims: list[tuple[int, int, int | None, str | None, int | None]] = []
+        self._terms: list[tuple[int, int, int, str]] = []
+        self.dropped = Counter[str]()
+        self.faults: list[tuple[int, str]] = []
+
+    def __len__(self) -> int:
+        return len(self._claims) + len(self._terms) + self.dropped.total() + len(self.faults)
+
+    def entity(self, id_: str, own_name: str | None = None) -> int:
+        """Return the number of an entity; `own_name`: what it is called if it has no label."""
+        number = other_number(id_)
+        self._ids[number] = id_
+        if own_name:
+            self._own[number] = own_name
+        return number
+
+    def property(self, id_: str, own_name: str | None = None) -> int:
+        """Return the number of a property."""
+        number = self._properties.get(id_)
+        if number is None:
+            number = self._properties[id_] = other_number(id_) + 1
+            self._ids[number] = id_
+            if name := own_name or predicate_label(id_):
+                self._own[number] = name
+        return number
+
+    def claim(self, subject: int, property_: int, *, entity: int | None = None, text: str | None = None) -> None:
+        """Add a claim about an entity, or about a text, which is cleaned; an empty one is dropped."""
+        if text is None:
+            self._claims.append((subject, property_, entity, None, None))
+        elif clean := clean_part(text):
+            self._claims.append((subject, property_, None, clean, kind_of_text(clean)))
+        else:
+            self.dropped["empty cell"] += 1
+
+    def term(self, entity: int, kind: int, text: str) -> None:
+        """Add a label or another text about an entity; an empty one is dropped."""
+        if clean := clean_part(text):
+            self._terms.append((entity, kind, 0, clean))
+        else:
+            self.dropped["empty cell"] += 1
+
+    def parsed(self) -> Parsed:
+        """Return all that was added."""
+        result = Parsed(
+            lines=len(self), statements=len(self) - len(self.faults), dropped=self.dropped, faults=self.faults
+        )
+        terms = self._terms + [(entity, OWN_NAME, 0, text) for entity, text in self._own.items()]
+        for name, rows in (("claims", self._claims), ("terms", terms), ("ids", list(self._ids.items()))):
+            schema = SCHEMAS[name]
+            columns: Iterable[Any] = zip(*rows, strict=True) if rows else ((),) * len(schema)
+            arrays = [pa.array(column, one.type) for column, one in zip(columns, schema, strict=True)]
+            result.tables[name] = pa.table(arrays, schema=schema)
+        return result
+
+
+def edges_of_columns(texts: list[pa.Array], row_number: Callable[[int], int]) -> Parsed:
+    """Return three columns of text as claims about entities, whose ids are the texts."""
+    result = facts_of_columns(texts, row_number)
+    facts = result.tables.pop("ready")
+    numbers, length = IdNumbers(), len(facts)
+    subject, predicate, object_ = (_numbers(numbers, facts[name]) for name in COLUMNS)
+    columns = [subject, predicate, object_, pa.nulls(length, _TEXT), pa.nulls(length, pa.uint8())]
+    result.tables["claims"] = pa.table(columns, schema=SCHEMAS["claims"])
+    own = {text: text for name in ("subject", "object") for text in facts[name].unique().to_pylist()}
+    own |= {text: predicate_label(text) for text in facts["predicate"].unique().to_pylist() if text not in own}
+    names = [(other_number(id_), name) for id_, name in own.items() if name and not re.match(r"https?://\S+$", id_)]
+    result.tables["terms"] = _terms(
+        [number for number, _ in names], OWN_NAME, pa.array([name for _, name in names], _TEXT)
+    )
+    result.tables["ids"] = numbers.table()
+    return result
+
+
+def _numbers(numbers: IdNumbers, ids: pa.ChunkedArray | pa.Array) -> pa.Array:
+    return numbers.of(ids.combine_chunks() if isinstance(ids, pa.ChunkedArray) else ids)
+
+
+def _terms(entities: Any, kind: int, texts: pa.Array) -> pa.Table:
+    numbers = entities if isinstance(entities, pa.Array) else pa.array(entities, pa.int64())
+    kinds, ranks = (pa.array(np.full(len(numbers), value, np.uint8)) for value in (kind, 0))
+    return pa.table([numbers, kinds, ranks, texts], schema=SCHEMAS["terms"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What the columns of a table about entities are.
+
+    `predicates`: the id of the predicate of each column, "" for one of no predicate. `subject`, `id`, `classes`: the
+    places of columns; None if there is none. `prefix`: of all ids. `keys`: the prefixes of the ids that a column holds.
+    `lists`: what is between the values in its cells. `needs_name`: rows without a name are dropped, else those without an id.
+    """
+
+    predicates: tuple[str, ...]
+    subject: int | None
+    id: int | None = None
+    descriptions: frozenset[int] = frozenset()
+    aliases: frozenset[int] = frozenset()
+    classes: int | None = None
+    prefix: str = ""
+    keys: Mapping[int, str] = field(default_factory=dict)
+    lists: Mapping[int, str] = field(default_factory=dict)
+    needs_name: bool = False
+
+
+def rows_of_plan(plan: Plan, keeps_aliases: bool, texts: list[pa.Array], row_number: Callable[[int], int]) -> Parsed:
+    """Return the rows of a table about entities as claims, terms and ids."""
+    result = Parsed(lines=0)
+    texts = [clean_parts(column) for column in without_invalid(texts, row_number, result)]
+    names = texts[plan.subject] if plan.subject is not None else texts[plan.id or 0]
+    keys = names if plan.id is None else pc.if_else(pc.equal(texts[plan.id], ""), names, texts[plan.id])
+    kept = pc.not_equal(names if plan.needs_name else keys, "")
+    if without := len(keys) - pc.sum(kept).as_py() if len(keys) else 0:
+        result.dropped["no subject"] = without
+        texts, names, keys = [one.filter(kept) for one in texts], names.filter(kept), keys.filter(kept)
+    keys, _ = cut_parts(keys)
+    numbers = IdNumbers()
+    entities = numbers.of(_prefixed(keys, plan.prefix))
+    rows = _PlanRows(plan, keeps_aliases, entities, result)
+    if plan.subject is not None:
+        rows.add_terms(LABEL, np.arange(len(names)), names)
+    distinct = pc.unique(keys)
+    rows.terms.append(_terms(IdNumbers().of(_prefixed(distinct, plan.prefix)), OWN_NAME, distinct))
+    for at, column in enumerate(texts):
+        rows.add(at, column)
+    tables = rows.tables()
+    tables["ids"] = pa.concat_tables([numbers.table(), tables["ids"]])
+    result.tables = tables
+    result.lines += len(tables["claims"]) + rows.said + result.dropped.total() + len(result.faults)
+    result.statements = result.lines - len(result.faults)
+    return result
+
+
+def _prefixed(keys: pa.Array, prefix: str) -> pa.Array:
+    if not prefix:
+        return keys
+    return pc.binary_join_element_wise(pa.scalar(prefix, _TEXT), keys, pa.scalar("", _TEXT))
+
+
+class _PlanRows:
+    """The staged rows of a block of rows, column by column. `said`: how many of the terms are lines."""
+
+    def __init__(self, plan: Plan, keeps_aliases: bool, entities: pa.Array, result: Parsed) -> None:
+        self._plan, self._keeps_aliases, self._entities, self._result = plan, keeps_aliases, entities, result
+        self._claims: list[pa.Table] = []
+        self.terms: list[pa.Table] = []
+        self._ids: dict[int, str] = {}
+        self._own: dict[int, str] = {}
+        self.said = 0
+
+    def add(self, at: int, column: pa.Array) -> None:
+        """Add what a column says."""
+        plan = self._plan
+        if at == plan.subject or not (
+            plan.predicates[at] or at in plan.descriptions | plan.aliases or at == plan.classes
+        ):
+            return
+        places, values = _values(column, plan.lists.get(at))
+        filled = pc.not_equal(values, "").to_numpy(zero_copy_only=False)
+        self._drop("empty cell", int(np.count_nonzero(~filled)))
+        places, values = places[filled], values.filter(pa.array(filled))
+        if at in plan.descriptions:
+            self.add_terms(DESCRIPTION, places, values)
+        elif at in plan.aliases:
+            if self._keeps_aliases:
+                self.add_terms(OTHER_NAME, places, values)
+            else:
+                self._drop("alias", len(values))
+        elif at == plan.classes:
+            self._add_classes(places, values)
+        elif at in plan.keys:
+            self._add_claims(plan.predicates[at], places, IdNumbers().of(_prefixed(values, plan.keys[at])), None)
+        elif at == plan.id:
+            is_code = np.array([not text.isdigit() for text in values.to_pylist()], np.bool_)
+            self._drop("key", int(np.count_nonzero(~is_code)))
+            self._add_claims(plan.predicates[at], places[is_code], None, values.filter(pa.array(is_code)))
+        else:
+            self._add_claims(plan.predicates[at], places, None, values)
+
+    def add_terms(self, kind: int, places: np.ndarray[Any, Any], texts: pa.Array) -> None:
+        """Add texts about the rows at some places; an empty one is dropped."""
+        filled = pc.not_equal(texts, "")
+        self._drop("empty cell", len(texts) - (pc.sum(filled).as_py() or 0))
+        kept = places[filled.to_numpy(zero_copy_only=False)]
+        self.terms.append(_terms(self._entities.take(pa.array(kept)), kind, texts.filter(filled)))
+        self.said += len(kept)
+
+    def tables(self) -> dict[str, pa.Table]:
+        """Return the rows of claims, terms and ids."""
+        own = pa.array(self._own.values(), _TEXT)
+        ids = [pa.array(self._ids, pa.int64()), pa.array(self._ids.values(), _TEXT)]
+        return {
+            "claims": pa.concat_tables([SCHEMAS["claims"].empty_table(), *self._claims]),
+            "terms": pa.concat_tables([*self.terms, _terms(list(self._own), OWN_NAME, own)]),
+            "ids": pa.table(ids, schema=SCHEMAS["ids"]),
+        }
+
+    def _add_classes(self, places: np.ndarray[Any, Any], classes: pa.Array) -> None:
+        for text in pc.unique(classes).to_pylist():
+            number = other_number(f":{text}")
+            self._ids[number], self._own[number] = f":{text}", text
+        self._add_claims(TYPE, places, IdNumbers().of(_prefixed(classes, ":")), None)
+
+    def _add_claims(
+        self, predicate: str, places: np.ndarray[Any, Any], objects: pa.Array | None, texts: pa.Array | None
+    ) -> None:
+        count, number = len(places), other_number(predicate) + 1
+        if not count:
+            return
+        self._ids[number] = predicate
+        if name := predicate_label(predicate):
+            self._own[number] = name
+        kinds = pa.nulls(count, pa.uint8())
+        if texts is not None:
+            distinct = texts.dictionary_encode()
+            of_kind = [kind_of_text(text) for text in distinct.dictionary.to_pylist()]
+            kinds = pa.array(of_kind, pa.uint8()).take(distinct.indices)
+        columns = [
+            self._entities.take(pa.array(places)),
+            pa.array(np.full(count, number, np.int64)),
+            pa.nulls(count, pa.int64()) if objects is None else objects,
+            pa.nulls(count, _TEXT) if texts is None else texts,
+            kinds,
+        ]
+        self._claims.append(pa.table(columns, schema=SCHEMAS["claims"]))
+
+    def _drop(self, reason: str, count: int) -> None:
+        if count:
+            self._result.dropped[reason] += count
+
+
+def _values(column: pa.Array, delimiter: str | None) -> tuple[np.ndarray[Any, Any], pa.Array]:
+    """Return the values in the cells of a column, and the row of each."""
+    places = np.arange(len(column))
+    if delimiter is None:
+        return places, column
+    split = pc.split_pattern(column, delimiter)
+    return places[pc.list_parent_indices(split).to_numpy()], clean_parts(
+        pc.utf8_trim_whitespace(pc.list_flatten(split))
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgePlan:
+    """What the columns of a table of edges are: the places of the two ends, of the type and of the edge's id (None if there
+    is none), the names of the properties in the others ("" for none), the prefixes of the ids of both ends, and the type of
+    edges without one."""
+
+    ends: tuple[int, int]
+    type: int | None
+    id: int | None
+    properties: tuple[str, ...]
+    prefixes: tuple[str, str] = ("", "")
+    lists: Mapping[int, str] = field(default_factory=dict)
+    default_type: str = "edge"
+
+
+def edges_of_plan(plan: EdgePlan, texts: list[pa.Array], row_number: Callable[[int], int]) -> Parsed:
+    """Return the rows of a table of edges as claims."""
+    checked = Parsed(lines=0)
+    columns = [clean_parts(column).to_pylist() for column in without_invalid(texts, row_number, checked)]
+    statements = Statements()
+    statements.faults = checked.faults
+    for row in zip(*columns, strict=True):
+        one, other = (prefix + row[at] if row[at] else "" for prefix, at in zip(plan.prefixes, plan.ends, strict=True))
+        if not (one and other):
+            statements.dropped["edge without two ends"] += 1
+            continue
+        values = [
+            (name, value)
+            for at, (name, cell) in enumerate(zip(plan.properties, row, strict=True))
+            if name and cell
+            for value in (cell.split(plan.lists[at]) if at in plan.lists else (cell,))
+        ]
+        type_ = (row[plan.type] if plan.type is not None else "") or plan.default_type
+        numbers = [statements.entity(id_, row[at]) for id_, at in zip((one, other), plan.ends, strict=True)]
+        id_ = row[plan.id] if plan.id is not None else ""
+        add_edge(statements, (numbers[0], numbers[1]), type_, values, id_ or edge_id((one, other), type_, values))
+    return statements.parsed()
+
+
+def edge_id(ends: tuple[str, str], type_: str, values: Sequence[tuple[str, str]]) -> str:
+    """Return the id of an edge that has none.
+
+    >>> edge_id(("1", "2"), "played", [("result", "2-0")])
+    '1 played 2 (result 2-0)'
+    """
+    return f"{ends[0]} {type_} {ends[1]} ({', '.join(f'{name} {value}' for name, value in values)})"
+
+
+def edge_label(type_: str) -> str:
+    """Return what the type of an edge is read as.
+
+    >>> [edge_label(type_) for type_ in ("ACTED_IN", "KNOWS", "worksFor", "played")]
+    ['acted in', 'knows', 'works for', 'played']
+    """
+    label = predicate_label(type_) or local_name(type_)
+    return label.lower() if type_.isupper() else label
+
+
+_OF_TIME = re.compile(r"date|time|year|season|since|start|when", re.IGNORECASE)
+
+
+def add_edge(
+    statements: Statements, ends: tuple[int, int], type_: str, values: Sequence[tuple[str, str]], id_: str
+) -> None:
+    """Add an edge: a claim about its two ends, and, if it has properties, an entity of its own that has these.
+
+    Its label is made of those of its ends (`refactx.ingest.knowledge.structure`) and of its type, with the first property
+    that is a time, else the first one: `Arsenal – Chelsea (played, 29 Apr 2014)`.
+    """
+    label = edge_label(type_)
+    statements.claim(ends[0], statements.property(type_, label), entity=ends[1])
+    values = [(name, clean) for name, value in values if (clean := clean_part(value))]
+    if not values:
+        return
+    marked = next((value for name, value in values if _OF_TIME.search(name)), values[0][1])
+    edge = statements.entity(f"edge:{id_}", f"({label}, {cut_part(marked[:100])})")
+    statements.claim(edge, statements.property(":TYPE", "edge type"), text=label)
+    for end, number, name in zip(ends, (START, END), ("from", "to"), strict=True):
+        id_of_end = ":START_ID" if number == START else ":END_ID"
+        statements.claim(edge, statements.property(id_of_end, name), entity=end)
+    for name, value in values:
+        statements.claim(edge, statements.property(name), text=value)
+
+
+def parse_labels(source: Source, selection: Selection, advance: Callable[[int], object]) -> Iterator[Parsed]:
+    """Yield the labels and descriptions in a file of lines `id<TAB>label<TAB>description`."""
+    line = 1
+    for block in utf8_blocks(source, advance):
+        statements = Statements()
+        for number, text in enumerate(decode_lines(block), line):
+            cells = str(text).split("\t")
+            if not any(map(str.strip, cells)):
+                statements.dropped["blank"] += 1
+            elif len(cells) == 1 or not clean_part(cells[0]):
+                statements.faults.append((number, fault("not id<TAB>label", str(text))))
+            else:
+                entity = other_number(cut_part(clean_part(cells[0])))
+                statements.term(entity, LABEL, cells[1])
+                if len(cells) > 2 and cells[2].strip():
+                    statements.term(entity, DESCRIPTION, cells[2])
+        line += block.count(b"\n")
+        yield statements.parsed()
+
+
+def parse_json(source: Source, selection: Selection, advance: Callable[[int], object]) -> Iterator[Parsed]:
+    """Yield what the objects in a file say, one a line, or all in one array.
+
+    Raises InputError for text that is not UTF-8, and if no object has the field of its name.
+    """
+    if source.first_lines().lstrip()[:1] == b"[":
+        yield _json_array(source, selection, advance)
+        return
+    line = 1
+    for block in utf8_blocks(source, advance):
+        rows = _JsonRows(selection, source)
+        for number, text in enumerate(decode_lines(block), line):
+            if not text.strip():
+                rows.statements.dropped["blank"] += 1
+                continue
+            try:
+                value = json.loads(text)
+            except ValueError as error:
+                rows.statements.faults.append((number, fault(f"not JSON ({error})", str(text))))
+                continue
+            rows.add(number, value)
+        line += block.count(b"\n")
+        yield rows.parsed()
+
+
+def _json_array(source: Source, selection: Selection, advance: Callable[[int], object]) -> Parsed:
+    try:
+        values = json.loads(b"".join(utf8_blocks(source, advance)))
+    except ValueError as error:
+        raise InputError(
+            f"{source.name} is not JSON ({error}): expected one object a line, or an array of objects"
+        ) from None
+    rows = _JsonRows(selection, source)
+    for number, value in enumerate(values, 1):
+        rows.add(number, value)
+    return rows.parsed()
+
+
+class _JsonRows:
+    """The staged rows of JSON objects."""
+
+    def __init__(self, selection: Selection, source: Source) -> None:
+        self._selection, self._options, self._source = selection, selection.tables, source
+        self._table = source.table
+        self._prefix = f"{self._table}:" if self._options.prefixed else ""
+        self._subjects, self._id_fields = self._fields(self._options.subjects), self._fields(self._options.ids)
+        self._kinds = dict.fromkeys(self._fields(self._options.descriptions), DESCRIPTION)
+        self._kinds |= dict.fromkeys(self._fields(self._options.aliases), OTHER_NAME)
+        split = (one.rpartition("=") for one in self._options.lists if "=" in one[:-1])
+        self._lists = {column.removeprefix(f"{self._table}."): delimiter for column, _, delimiter in split}
+        pairs = (one.split("=", 1) for one in self._options.keys if one.startswith(f"{self._table}."))
+        self._keys = {left.removeprefix(f"{self._table}."): right.rpartition(".")[0] for left, right in pairs}
+        self._facts: list[tuple[str, str, str]] = []
+        self.statements = Statements()
+
+    def add(self, number: int, value: object) -> None:
+        """Add what an object says; `number`: of its line."""
+        if not isinstance(value, dict):
+            self.statements.faults.append((number, fault("not an object", json.dumps(value))))
+            return
+        columns = self._options.columns or COLUMNS
+        if not self._options.subjects and all(name in value for name in columns):
+            subject, predicate, object_ = (_json_text(value[name]) for name in columns)
+            self._facts.append((subject, predicate, object_))
+            return
+        name_field = next((name for name in self._subjects if name in value), None)
+        if name_field is None and not self._options.subjects:
+            raise InputError(
+                f"{self._source.name}:{number}: an object has the fields {', '.join(map(visible, list(value)[:20]))}: expected "
+                "subject, predicate and object, or --subject FIELD, the one with its name"
+            )
+        name = "" if name_field is None else cut_part(clean_part(_json_text(value[name_field])))
+        id_field = next((name for name in self._id_fields if name in value), None)
+        key = "" if id_field is None else cut_part(clean_part(_json_text(value[id_field])))
+        if not name:
+            self.statements.dropped["no subject"] += 1
+            return
+        entity = self.statements.entity(self._prefix + (key or name))
+        self.statements.term(entity, LABEL, name)
+        self._add_fields(entity, value, skipped=(name_field, id_field), node=f"_:{self._source.name}:{number}")
+
+    def parsed(self) -> Parsed:
+        """Return all that was added."""
+        result = self.statements.parsed()
+        if self._facts:
+            make = edges_of_columns if self._options.edges or self._options.labels else facts_of_columns
+            texts = [pa.array(column, _TEXT) for column in zip(*self._facts, strict=True)]
+            facts = make(texts, lambda at: at + 1)
+            result.lines += facts.lines
+            result.statements += facts.statements
+            result.dropped += facts.dropped
+            result.cut += facts.cut
+            for name, rows in facts.tables.items():
+                result.tables[name] = pa.concat_tables([result.tables[name], rows]) if name in result.tables else rows
+        return result
+
+    def _fields(self, given: Sequence[str]) -> tuple[str, ...]:
+        """Return the names of fields that options give for this file."""
+        return tuple(one.removeprefix(f"{self._table}.") for one in given)
+
+    def _add_fields(self, entity: int, value: Mapping[str, Any], skipped: Sequence[str | None], node: str) -> None:
+        statements = self.statements
+        for name, one in value.items():
+            if name in skipped:
+                continue
+            texts = one if isinstance(one, list) else (one,)
+            if name in self._lists and isinstance(one, str):
+                texts = one.split(self._lists[name])
+            for place, text in enumerate(_flat(texts)):
+                if isinstance(text, dict):
+                    blank = statements.entity(f"{node}:{name}:{place}")
+                    statements.claim(entity, statements.property(name), entity=blank)
+                    self._add_fields(blank, text, (), f"{node}:{name}:{place}")
+                else:
+                    self._add_value(entity, name, text if isinstance(text, str) else _json_text(text))
+
+    def _add_value(self, entity: int, name: str, text: str) -> None:
+        statements, kind, other = self.statements, self._kinds.get(name), self._keys.get(name)
+        if kind == OTHER_NAME and not self._selection.aliases:
+            statements.dropped["alias"] += 1
+        elif kind is not None:
+            statements.term(entity, kind, text)
+        elif not clean_part(name):
+            statements.dropped["empty part"] += 1
+        elif other is not None and (key := clean_part(text)):
+            statements.claim(entity, statements.property(name), entity=other_number(f"{other}:{key}"))
+        else:
+            statements.claim(entity, statements.property(name), text=text)
+
+
+def _flat(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, list):
+            yield from _flat(value)
+        else:
+            yield value
+
+
+def _json_text(value: object) -> str:
+    """Return a value of JSON as people write it.
+
+    >>> [_json_text(value) for value in ("Ann", True, 1.5, None, {"a": 1})]
+    ['Ann', 'true', '1.5', '', '{"a": 1}']
+    """
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+_BATCH = 50_000
+_LABEL_KEYS = ("labelv", "labels", "labele", "label", "type", "relation", "relationship")
+
+
+def parse_graphml(source: Source, selection: Selection, advance: Callable[[int], object]) -> Iterator[Parsed]:
+    """Yield the nodes and edges of a file of GraphML.
+
+    Raises InputError for text that is not UTF-8 or not XML, and for a document type, whose entities could be of any size.
+    """
+    reader = _GraphReader(selection)
+    parser = expat.ParserCreate("utf-8")  # whatever it declares: its text is in UTF-8 here
+    parser.buffer_text = True
+    parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
+    parser.CharacterDataHandler = reader.texts.append
+    parser.StartDoctypeDeclHandler = partial(_refuse_document_type, source.name)
+    try:
+        for block in utf8_blocks(source, advance):
+            parser.Parse(block)
+            if len(reader.statements) >= _BATCH:
+                yield reader.take()
+        parser.Parse(b"", True)
+    except expat.ExpatError as error:
+        place = f"{source.name}:{error.lineno}:{error.offset}"
+        raise InputError(
+            f"{place}: this is not XML: {expat.ErrorString(error.code)}: correct the file, or export it again"
+        ) from None
+    yield reader.take()
+
+
+def _refuse_document_type(source: str, *_: object) -> None:
+    raise InputError(f"{source} has a document type (<!DOCTYPE ...>), which is not read: leave it out")
+
+
+class _GraphReader:
+    """What the elements of GraphML say, as they are read."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._options = selection.tables
+        self._keeps_aliases = bool(selection.aliases)
+        self._names: dict[str, str] = {}
+        self._defaults: dict[tuple[str, str], str] = {}
+        self._directed = True
+        self._element: dict[str, str] = {}
+        self._data: dict[str, str] = {}
+        self._key = ""
+        self.texts: list[str] = []
+        self.statements = Statements()
+
+    def take(self) -> Parsed:
+        """Return what was read since the last call."""
+        taken, self.statements = self.statements.parsed(), Statements()
+        return taken
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        """Read the begin of an element."""
+        name = name.rpartition(":")[2]
+        self.texts.clear()
+        if name == "key":
+            self._key, self._element = attributes.get("id", ""), attributes
+            self._names[self._key] = attributes.get("attr.name") or self._key
+        elif name == "graph":
+            self._directed = attributes.get("edgedefault") != "undirected"
+        elif name in ("node", "edge"):
+            self._element, self._data = attributes, {}
+        elif name == "data":
+            self._key = attributes.get("key", "")
+
+    def end(self, name: str) -> None:
+        """Read the end of an element."""
+        name = name.rpartition(":")[2]
+        if name == "data":
+            self._data[self._names.get(self._key, self._key)] = "".join(self.texts)
+        elif name == "default":
+            self._defaults[self._element.get("for", "all"), self._names[self._key]] = "".join(self.texts)
+        elif name in ("node", "edge"):
+            of_kind = ("all", name)
+            defaults = {key: text for (kind, key), text in self._defaults.items() if kind in of_kind}
+            (self._add_node if name == "node" else self._add_edge)(self._element, {**defaults, **self._data})
+        self.texts.clear()
+
+    def _type(self, element: Mapping[str, str], data: dict[str, str], keys: Sequence[str]) -> str:
+        """Return the label of a node or an edge, which is taken out of its properties if it is one of a graph's own."""
+        found = element.get("labels") or element.get("label") or ""
+        for key in keys:
+            name = next((name for name in data if name.casefold() == key), None)
+            if name is not None:
+                text = data[name] if key == "type" else data.pop(name)
+                found = found or text
+        return clean_part(found.strip(":"))
+
+    def _add_node(self, element: Mapping[str, str], data: dict[str, str]) -> None:
+        statements, options = self.statements, self._options
+        id_ = clean_part(element.get("id", ""))
+        if not id_:
+            statements.dropped["no subject"] += 1
+            return
+        entity = statements.entity(id_, id_)
+        folded = {name.casefold(): name for name in data}
+        names = (*options.subjects, *("name", "title", "label"))
+        subject = next((folded[name.casefold()] for name in names if name.casefold() in folded), None)
+        type_ = self._type(element, {name: text for name, text in data.items() if name != subject}, _LABEL_KEYS[:2])
+        if subject is not None:
+            statements.term(entity, LABEL, data[subject])
+        for one in filter(None, re.split("[:;]+", type_)):
+            statements.claim(entity, statements.property(TYPE), entity=statements.entity(f":{one}", one))
+        for name, text in data.items():
+            if name == subject or name.casefold() in _LABEL_KEYS[:2]:
+                continue
+            if name in options.descriptions:
+                statements.term(entity, DESCRIPTION, text)
+            elif name in options.aliases and not self._keeps_aliases:
+                statements.dropped["alias"] += 1
+            elif name in options.aliases:
+                statements.term(entity, OTHER_NAME, text)
+            else:
+                statements.claim(entity, statements.property(name), text=text)
+
+    def _add_edge(self, element: Mapping[str, str], data: dict[str, str]) -> None:
+        statements = self.statements
+        ends = [clean_part(element.get(name, "")) for name in ("source", "target")]
+        if not all(ends):
+            statements.dropped["edge without two ends"] += 1
+            return
+        type_ = self._type(element, data, _LABEL_KEYS[2:]) or "edge"
+        one, other = (statements.entity(id_, id_) for id_ in ends)
+        values = list(data.items())
+        add_edge(
+            statements, (one, other), type_, values, element.get("id") or edge_id((ends[0], ends[1]), type_, values)
+        )
+        if element.get("directed", str(self._directed).lower()) == "false":
+            statements.claim(other, statements.property(type_, edge_label(type_)), entity=one)

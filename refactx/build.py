@@ -1,0 +1,352 @@
+"""Building and changing an index from Python, with the arguments of the commands, and the sources that are no files.
+
+    >>> import refactx
+    >>> triples = [("Ann Lee", "works for", "Acme"), ("Acme", "founded", 1999)]
+    >>> refactx.build_index("acme", triples, tokenizer="demo")  # doctest: +SKIP
+
+`refactx ingest` and `refactx forget` use the same functions.
+"""
+
+import io
+import itertools
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from refactx.errors import InputError
+from refactx.ingest import Resources, ingest
+from refactx.ingest import append as append_to
+from refactx.ingest import forget as forget_from
+from refactx.ingest.knowledge.inverse import read_inverse_names
+from refactx.ingest.parsers.tables import format_value
+from refactx.ingest.profile import read_profile
+from refactx.ingest.selection import INVERSE_LIMIT, Selection, TableOptions, languages_of, properties_of
+from refactx.ingest.sources import STANDARD_INPUT, RowSource, Source
+from refactx.paths import refactx_home
+
+if TYPE_CHECKING:
+    from refactx.ingest import ChangeResult, IngestResult
+
+_DATABASE = re.compile(r"(sqlite|postgres(?:ql)?):")
+_ROWS = 122_880
+_TRIPLE = ("subject", "predicate", "object")
+
+
+def build_index(
+    name: str,
+    source: object,
+    *,
+    tokenizer: Any,
+    db: str | None = None,
+    replace: bool = False,
+    **options: Any,
+) -> "IngestResult":
+    """Build an index as `refactx ingest` does, and return its figures and the account of its sources.
+
+    Args:
+        name: of the index.
+        source: a path, the address of a database, or a list of them; triples, as an iterable of three values (text,
+            numbers, dates) each; a table of pandas, Polars or Arrow; or a graph of rdflib.
+        tokenizer: as `--tokenizer`: the model that is to use the index, or its tokenizer of Transformers.
+        db: the libpq URL of the database; by default as for `refactx.open_index`.
+        replace: replace an index of that name.
+        options: those of the command, with `_` for `-`: `subject="name"`, `inverse=True`, `no_header=True`. One that may
+            be given several times takes a list.
+
+        refactx.build_index("countries", "countries.csv", tokenizer="demo", subject="name", id="code")
+
+    Raises InputError for an option that the command does not have, and as `refactx.ingest.ingest` does.
+    """
+    from refactx.index.open import database
+    from refactx.models.loading import load_tokenizer
+    from refactx.tokenizer import FactTokenizer
+
+    given = _arguments(options)
+    sources = _sources_of(source, given["selection"].tables)
+    if isinstance(tokenizer, str | Path):
+        loaded, tokenizer_name = load_tokenizer(str(tokenizer))
+    else:
+        loaded = FactTokenizer.from_transformers(tokenizer)
+        tokenizer_name = str(tokenizer.name_or_path)
+    with database(db) as opened:
+        return ingest(
+            sources, opened, index=name, tokenizer=loaded, tokenizer_name=tokenizer_name, replace=replace, **given
+        )
+
+
+def append(name: str, source: object, *, db: str | None = None, **options: Any) -> "ChangeResult":
+    """Add the facts of a source to an index, as `refactx ingest --append` does. Arguments as for `build_index`.
+
+    A table is read with the options of the ingest if none are given here.
+    """
+    from refactx.index.open import database
+
+    given = _arguments(options)
+    with database(db) as opened:
+        return append_to(_sources_of(source, given["selection"].tables), opened, index=name, **given)
+
+
+def forget(name: str, source: object, *, db: str | None = None, **options: Any) -> "ChangeResult":
+    """Retract the facts of a source from an index, as `refactx forget` does. Arguments as for `append`."""
+    from refactx.index.open import database
+
+    given = _arguments(options)
+    with database(db) as opened:
+        return forget_from(_sources_of(source, given["selection"].tables), opened, index=name, **given)
+
+
+_OTHERS = {"strict": False, "memory": "1GB", "workers": None, "work_dir": None, "page": None, "page_props": None}
+_SELECTION = {
+    "properties": None,
+    "languages": "en,mul",
+    "keep_external_ids": False,
+    "descriptions": True,
+    "limit": None,
+    "inverse": False,
+    "inverse_names": None,
+    "inverse_limit": INVERSE_LIMIT,
+    "aliases": None,
+    "profile": None,
+    "graphs": (),
+    "link": None,
+}
+_TABLES: Mapping[str, Any] = {
+    "columns": None,
+    "no_header": False,
+    "delimiter": None,
+    "encoding": None,
+    "subject": (),
+    "id": (),
+    "description": (),
+    "alias": (),
+    "list": (),
+    "key": (),
+    "edges": False,
+    "labels": (),
+    "query": None,
+}
+
+
+def _arguments(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of the functions of `refactx.ingest`, given options by the names that the command has."""
+    usual = {**_OTHERS, **_SELECTION, **_TABLES}
+    unknown = sorted(options.keys() - usual.keys())
+    if unknown:
+        raise InputError(f"{unknown[0]!r} is no option: expected {', '.join(usual)}")
+    return source_arguments({**usual, **options})
+
+
+def source_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of the functions of `refactx.ingest` for options of sources.
+
+    Raises InputError if a value or a file cannot be used.
+    """
+    rest = dict(given)
+    resources = {"memory": rest.pop("memory")}
+    if (workers := rest.pop("workers")) is not None:
+        resources["workers"] = workers
+    return {
+        "work": work_dir_of(rest.pop("work_dir")),
+        "wikipedia": wikipedia_dumps(rest.pop("page"), rest.pop("page_props")),
+        "strict": rest.pop("strict"),
+        "resources": Resources(**resources),
+        "selection": selection_of(**rest),
+    }
+
+
+def work_dir_of(given: Path | None) -> Path:
+    """Return the folder for temporary files."""
+    return Path(given) if given else refactx_home() / "work"
+
+
+def wikipedia_dumps(page: Path | None, page_props: Path | None) -> tuple[Path, Path] | None:
+    """Return both dumps of Wikipedia, or None if neither is given. Raise InputError if only one is given."""
+    if page is None and page_props is None:
+        return None
+    if page is None or page_props is None:
+        given, missing = ("--page", "--page-props") if page_props is None else ("--page-props", "--page")
+        raise InputError(f"{given} was given without {missing}: give both dumps, or neither")
+    return Path(page), Path(page_props)
+
+
+def selection_of(**given: Any) -> Selection:
+    """Return the selection that options describe. Raise InputError if a value or a file cannot be used."""
+    properties, names, profile = given["properties"], given["inverse_names"], given["profile"]
+    tables = {option: given.pop(option) for option in _TABLES}
+    if isinstance(names, Mapping):
+        inverse_names = tuple(names.items())
+    else:
+        inverse_names = () if names is None else read_inverse_names(Path(names))
+    changed = {
+        "properties": properties_of(properties)
+        if isinstance(properties, str)
+        else properties and frozenset(properties),
+        "languages": languages_of(given["languages"]) if isinstance(given["languages"], str) else given["languages"],
+        "inverse_names": inverse_names,
+        "profile": read_profile(str(profile)) if isinstance(profile, str | Path) else profile,
+        "graphs": _several(given["graphs"]),
+    }
+    return Selection(**{**given, **changed}, tables=tables_of(**tables))
+
+
+def tables_of(**given: Any) -> TableOptions:
+    """Return the options of tables. Raise InputError for a value that cannot be used."""
+    columns = given["columns"]
+    return TableOptions(
+        columns=tuple(part.strip() for part in columns.split(","))
+        if isinstance(columns, str)
+        else tuple(columns or ()),
+        header=not given["no_header"],
+        delimiter=given["delimiter"],
+        encoding=given["encoding"],
+        subjects=_several(given["subject"]),
+        ids=_several(given["id"]),
+        descriptions=_several(given["description"]),
+        aliases=_several(given["alias"]),
+        lists=_several(given["list"]),
+        keys=_several(given["key"]),
+        edges=given["edges"],
+        labels=tuple(map(str, _several(given["labels"]))),
+        query=given["query"],
+    )
+
+
+def _several(value: Any) -> tuple[Any, ...]:
+    return (value,) if isinstance(value, str | Path) else tuple(map(str, value))
+
+
+def sources_of(texts: Iterable[str | Path], tables: TableOptions) -> tuple[Path | Source, ...]:
+    """Return files, and the queries of databases, as sources.
+
+    Raises InputError for a query without a database, and a database without a query.
+    """
+    addresses = [str(text) for text in texts]
+    if tables.query and not any(_DATABASE.match(text) for text in addresses):
+        raise InputError("--query was given without a database: give sqlite:///file.db or postgresql://... as SOURCE")
+    return tuple(database_source(text, tables.query) if _DATABASE.match(text) else Path(text) for text in addresses)
+
+
+def _sources_of(source: Any, tables: TableOptions) -> tuple[Path | Source, ...]:
+    """Return an object of Python as sources."""
+    if isinstance(source, str | Path):
+        return sources_of([source], tables)
+    if isinstance(source, Source):
+        return (source,)
+    if hasattr(source, "serialize") and hasattr(source, "triples"):
+        text = source.serialize(format="nt")
+        content = io.BufferedReader(io.BytesIO(text if isinstance(text, bytes) else text.encode()))
+        return (Source(STANDARD_INPUT, stream=("graph", content)),)
+    table = _table_of(source)
+    if table is not None:
+        return (table,)
+    if not isinstance(source, Iterable):
+        raise InputError(
+            f"a {type(source).__name__} is no source: expected a path, triples, a table of pandas, Polars or Arrow, or a graph "
+            "of rdflib"
+        )
+    waiting = iter(source)
+    first = next(waiting, None)
+    if first is None:
+        raise InputError("the source has no triples: expected three values each, such as ('Ann', 'works for', 'Acme')")
+    everything = itertools.chain([first], waiting)
+    if isinstance(first, str | Path):
+        return sources_of([str(path) for path in everything], tables)
+    reader = rows_of(_triples(everything), _TRIPLE)
+    return (RowSource("triples", lambda: reader),)
+
+
+def _table_of(source: Any) -> RowSource | None:
+    """Return a table of another library as a source; None if it is none."""
+    for method in ("__arrow_c_stream__", "to_arrow", "__dataframe__"):
+        if hasattr(source, method):
+            break
+    else:
+        return None
+
+    def read() -> pa.RecordBatchReader:
+        if hasattr(source, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(source)
+        table = source.to_arrow() if hasattr(source, "to_arrow") else pa.interchange.from_dataframe(source)
+        return table.to_reader()
+
+    return RowSource("table", read)
+
+
+def _triples(values: Iterable[Any]) -> Iterator[Sequence[object]]:
+    for number, value in enumerate(values, 1):
+        if isinstance(value, str) or not isinstance(value, Sequence) or len(value) != 3:
+            raise InputError(
+                f"triple {number} is {value!r:.80}: expected three values, such as ('Ann', 'works for', 'Acme')"
+            )
+        yield value
+
+
+def rows_of(values: Iterable[Sequence[object]], names: Sequence[str]) -> pa.RecordBatchReader:
+    """Return rows of values of Python as columns of text, in batches.
+
+    >>> rows_of([("Ann", 1956)], ["subject", "object"]).read_all().to_pylist()
+    [{'subject': 'Ann', 'object': '1956'}]
+    """
+    schema = pa.schema([(name, pa.large_string()) for name in names])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        waiting = iter(values)
+        while rows := list(itertools.islice(waiting, _ROWS)):
+            columns = [
+                pa.array(list(map(format_value, column)), pa.large_string()) for column in zip(*rows, strict=True)
+            ]
+            yield pa.record_batch(columns, schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def database_source(address: str, query: str | None) -> RowSource:
+    """Return the rows of a query of SQLite (`sqlite:///file.db`) or PostgreSQL (`postgresql://host/database`).
+
+    Raises InputError if there is no query.
+    """
+    from refactx.postgres.connections import shown_address
+
+    is_sqlite = address.startswith("sqlite:")
+    name = address if is_sqlite else shown_address(address)
+    if not query:
+        raise InputError(f'{name} is a database: give --query "SELECT subject, predicate, object FROM ..." with it')
+    return RowSource(name, partial(_query_sqlite if is_sqlite else _query_postgres, address, query))
+
+
+def _query_sqlite(address: str, query: str) -> pa.RecordBatchReader:
+    path = Path(unquote(address.removeprefix("sqlite://").removeprefix("/")))
+    if not path.is_file():
+        raise InputError(
+            f"{address}: there is no file {path}: expected sqlite:///file.db, or sqlite:////folder/file.db"
+        )
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False)
+    connection.text_factory = bytes  # text that is not UTF-8 is a row of its own, not an error
+    try:
+        cursor = connection.execute(query)
+    except (sqlite3.Error, sqlite3.Warning) as error:
+        connection.close()
+        raise InputError(f"{address} refuses the query: {error}: correct --query") from None
+    return rows_of(_rows(cursor, address), [name for name, *_ in cursor.description or ()])
+
+
+def _rows(cursor: sqlite3.Cursor, address: str) -> Iterator[Sequence[object]]:
+    try:
+        yield from cursor
+    except sqlite3.Error as error:
+        raise InputError(f"{address} cannot be read to the end: {error}: correct --query or the data") from None
+    finally:
+        cursor.connection.close()
+
+
+def _query_postgres(address: str, query: str) -> pa.RecordBatchReader:
+    from refactx.postgres.connections import stream_query
+
+    names, rows = stream_query(address, query)
+    return rows_of(rows, names)

@@ -1,0 +1,383 @@
+"""Graphs of any kind: IRIs as ids, names of all sources, blank nodes, lists and restrictions, in every syntax of RDF."""
+
+import itertools
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pyoxigraph
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyoxigraph import BlankNode, Literal, NamedNode, RdfFormat, Triple
+from support.ingest.quiet import QUIET
+
+from refactx.errors import InputError
+from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, build_knowledge_base
+from refactx.ingest.profile import PREFIXES, local_name, read_profile
+from refactx.ingest.selection import Selection
+
+Fact = tuple[str, str, str]
+EX = "http://example.org/acme#"
+ACME = """
+@prefix : <http://example.org/acme#> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+@prefix owl: <http://www.w3.org/2002/07/owl#> .
+@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+:AcmeRobotics a :Company ; rdfs:label "Acme Robotics"@en, "Acme Robotik"@de ;
+  :headOffice [ :city :Graz ; :street "Hauptplatz 1" ] ; :founded "1999"^^xsd:gYear ; :products ( :K7 :K9 ) .
+:AnnLee :worksFor :AcmeRobotics ; :salary 12.50 ; :active true ; :breakTime "PT1H"^^xsd:duration .
+:worksFor owl:inverseOf :employs ; a owl:ObjectProperty .
+"""
+SYNTAXES = {
+    "nt": RdfFormat.N_TRIPLES, "nq": RdfFormat.N_QUADS, "ttl": RdfFormat.TURTLE, "trig": RdfFormat.TRIG,
+    "rdf": RdfFormat.RDF_XML, "jsonld": RdfFormat.JSON_LD, "n3": RdfFormat.N3,
+}  # fmt: skip
+
+
+def built(folder: Path, content: str | bytes, name: str = "graph.ttl", **options: object) -> KnowledgeBase:
+    folder.mkdir(exist_ok=True)
+    source = folder / name
+    source.write_bytes(content.encode() if isinstance(content, str) else content)
+    selection = Selection(**options)  # type: ignore[arg-type]  # the options of each test
+    base = build_knowledge_base([source], folder / "knowledge", selection=selection, resources=QUIET)
+    report = base.report
+    assert report.lines_read == report.kept + sum(report.dropped.values()), report
+    assert all(count > 0 for count in report.dropped.values())
+    return base
+
+
+def facts_of(base: KnowledgeBase) -> set[Fact]:
+    units = pq.read_table(base.folder / "units.parquet")["text"].to_pylist()
+    rows = pq.read_table(base.folder / "facts.parquet").to_pylist()
+    facts = [(units[row["subject"]], units[row["predicate"]], units[row["object"]]) for row in rows]
+    assert len(set(facts)) == len(facts)
+    return set(facts)
+
+
+def ids_of(base: KnowledgeBase) -> dict[str, str]:
+    rows = pq.read_table(base.folder / "names.parquet").to_pylist()
+    return {row["name"]: row["id"] for row in rows}
+
+
+def graph(*lines: str) -> str:
+    prefixes = {"": EX, **{name: PREFIXES[name] for name in ("rdf", "rdfs", "owl", "skos", "schema")}}
+    return "\n".join([*(f"PREFIX {name}: <{iri}>" for name, iri in prefixes.items()), *lines])
+
+
+def test_a_graph_of_ones_own_has_names_values_paths_and_lists(tmp_path: Path) -> None:
+    base = built(tmp_path, ACME)
+    assert facts_of(base) == {
+        ("Acme Robotics", "instance of", "Company"),
+        ("Acme Robotics", "head office: city", "Graz"),
+        ("Acme Robotics", "head office: street", "Hauptplatz 1"),
+        ("Acme Robotics", "founded", "1999"),
+        ("Acme Robotics", "products", "K7"),
+        ("Acme Robotics", "products", "K9"),
+        ("Acme Robotics", "products: 1", "K7"),
+        ("Acme Robotics", "products: 2", "K9"),
+        ("Ann Lee", "works for", "Acme Robotics"),
+        ("Ann Lee", "salary", "12.50"),
+        ("Ann Lee", "active", "true"),
+        ("Ann Lee", "break time", "PT1H"),
+    }
+    ids = ids_of(base)
+    assert ids["Acme Robotics"] == EX + "AcmeRobotics"
+    assert ids["works for"] == EX + "worksFor"
+    assert ids["head office: city"] == f"<{EX}headOffice>/<{EX}city>"
+
+
+def test_inverse_facts_are_named_by_the_graph_or_by_rule(tmp_path: Path) -> None:
+    base = built(tmp_path, ACME, inverse=True)
+    assert {
+        ("Acme Robotics", "employs", "Ann Lee"),
+        ("Graz", "head office: city of", "Acme Robotics"),
+        ("Company", "has instance", "Acme Robotics"),
+    } <= facts_of(base)
+    # `employs` is no predicate of a fact of its own, and still has the id of its property.
+    assert ids_of(base)["employs"] == EX + "employs"
+
+
+@pytest.mark.parametrize("suffix", SYNTAXES)
+def test_every_syntax_gives_the_same_facts_and_ids(tmp_path: Path, suffix: str) -> None:
+    triples = [quad.triple for quad in pyoxigraph.parse(ACME, format=RdfFormat.TURTLE)]
+    written = pyoxigraph.serialize(triples, format=SYNTAXES[suffix])
+    assert written is not None
+    expected = built(tmp_path / "turtle", ACME, inverse=True)
+    found = built(tmp_path / "other", written, f"graph.{suffix}", inverse=True)
+    assert facts_of(found) == facts_of(expected)
+    assert ids_of(found) == ids_of(expected)
+    # The content says what it is, not the name.
+    renamed = built(tmp_path / "renamed", written, "graph.ttl", inverse=True)
+    assert facts_of(renamed) == facts_of(expected)
+
+
+def test_labels_come_by_language_then_by_predicate_and_the_others_are_aliases(tmp_path: Path) -> None:
+    text = graph(
+        ':a skos:prefLabel "360n" ; rdfs:label "Net Content"@en ; :p :b .',
+        ':b rdfs:label "A New Hope", "Star Wars"@en, "Guerra"@pt ; :p :c .',
+        ':c schema:name "Third" ; rdfs:label "Erste"@de ; :p :d .',
+        ':d rdfs:label "Nur deutsch"@de ; :p :a .',
+        ':e schema:givenName "Sheldon" ; schema:familyName "Cooper" ; :p :a .',
+    )
+    facts = facts_of(built(tmp_path, text, aliases=True))
+    assert ("Net Content", "p", "Star Wars") in facts
+    assert ("A New Hope (alias)", "alias of", "Star Wars") in facts
+    assert ("360n (alias)", "alias of", "Net Content") in facts
+    assert ("Star Wars", "p", "Third") in facts
+    assert ("Third", "p", "d") in facts
+    assert ("Sheldon Cooper", "family name", "Cooper") in facts
+    in_german = facts_of(built(tmp_path / "de", text, languages=("de",)))
+    assert ("Erste", "p", "Nur deutsch") in in_german
+
+
+def test_names_of_several_things_get_what_tells_them_apart(tmp_path: Path) -> None:
+    text = graph(
+        ':paris rdfs:label "Paris" ; schema:description "capital of France" ; :in :x .',
+        ':paris2 rdfs:label "Paris" ; a :Myth ; :in :x .',
+        ':paris3 rdfs:label "Paris" ; :in :x .',
+        ':paris4 rdfs:label "Paris" ; a :Town ; :in :x .',
+        ':paris5 rdfs:label "Paris" ; a :Town ; :in :x .',
+    )
+    base = built(tmp_path, text)
+    ids = ids_of(base)
+    named = {name: id_ for name, id_ in ids.items() if name.startswith("Paris")}
+    assert named == {
+        "Paris (capital of France)": EX + "paris",
+        "Paris (Myth)": EX + "paris2",
+        "Paris (paris3)": EX + "paris3",
+        "Paris (paris4)": EX + "paris4",
+        "Paris (paris5)": EX + "paris5",
+    }
+    assert base.report.collisions == 5
+
+
+def test_classes_say_facts_by_restrictions_and_axioms_are_left_out(tmp_path: Path) -> None:
+    text = graph(
+        ":Pizza a owl:Class . :topping a owl:ObjectProperty .",
+        ":Margherita rdfs:subClassOf :Pizza, [ a owl:Restriction ; owl:onProperty :topping ; owl:someValuesFrom :Tomato ],",
+        "  [ a owl:Restriction ; owl:onProperty :country ; owl:hasValue :Italy ],",
+        "  [ a owl:Restriction ; owl:onProperty :topping ; owl:allValuesFrom [ owl:unionOf (:Tomato :Ham) ] ] .",
+        ":Cheesy owl:equivalentClass [ owl:intersectionOf (:Pizza",
+        "  [ owl:onProperty :topping ; owl:someValuesFrom :Cheese ]) ] .",
+        ":topping rdfs:range [ a owl:Class ; owl:unionOf (:Vegetable :Meat) ] .",
+        ":Tomato owl:disjointWith :Ham .",
+    )
+    base = built(tmp_path, text)
+    assert facts_of(base) == {
+        ("Margherita", "subclass of", "Pizza"),
+        ("Margherita", "topping", "Tomato"),
+        ("Margherita", "country", "Italy"),
+        ("Cheesy", "subclass of", "Pizza"),
+        ("Cheesy", "topping", "Cheese"),
+        ("topping", "range", "Vegetable"),
+        ("topping", "range", "Meat"),
+    }
+    assert base.report.dropped["OWL axiom"] > 0
+
+
+def test_nodes_that_nothing_leads_to_are_counted_and_cycles_end(tmp_path: Path) -> None:
+    text = graph(
+        ":a :p [ :q _:x ] .",
+        "_:x :r _:y . _:y :r _:x . _:y :value 5 .",
+        "_:lost :p 1 . _:lost2 :p _:lost3 . _:lost3 :p _:lost2 .",
+        '_:named rdfs:label "A named node" ; :p :a .',
+        ":a :measure [ rdf:value 7 ] .",
+    )
+    base = built(tmp_path, text)
+    assert facts_of(base) == {
+        ("a", "p: q: r: value", "5"),
+        ("A named node", "p", "a"),
+        ("a", "measure", "7"),
+    }
+    assert base.report.dropped["anonymous node"] == 3
+    assert "no named thing leads to" in base.report.notes[0]
+
+
+def test_named_graphs_are_read_or_selected(tmp_path: Path) -> None:
+    quads = (
+        "\n".join(f"<{EX}{s}> <{EX}p> <{EX}o> <{EX}g{g}> ." for s, g in (("a", 1), ("b", 2)))
+        + f"\n<{EX}c> <{EX}p> <{EX}o> ."
+    )
+    assert {s for s, _, _ in facts_of(built(tmp_path / "all", quads, "g.nq"))} == {"a", "b", "c"}
+    one = built(tmp_path / "one", quads, "g.nq", graphs=(EX + "g1", "default"))
+    assert {s for s, _, _ in facts_of(one)} == {"a", "c"}
+    assert one.report.dropped == {"other graph": 1}
+    with pytest.raises(InputError, match="no triple in the graphs"):
+        built(tmp_path / "none", quads, "g.nq", graphs=(EX + "g3",))
+
+
+def test_another_wikibase_has_the_profile_of_its_data(tmp_path: Path) -> None:
+    kb = "https://kb.example.org/"
+    lines = [
+        f"<{kb}entity/Q1> <{kb}prop/direct/P2> <{kb}entity/Q3> .",
+        f"<{kb}entity/Q1> <{kb}prop/direct/P2> <http://www.wikidata.org/entity/Q3> .",
+        *(
+            f'<{kb}entity/{id_}> <{PREFIXES["rdfs"]}label> "{name}"@en .'
+            for id_, name in (("Q1", "a"), ("P2", "p"), ("Q3", "b"))
+        ),
+    ]
+    base = built(tmp_path, "\n".join(lines), "kb.nt")
+    assert facts_of(base) == {("a", "p", "b")}
+    assert ids_of(base) == {"a": "Q1", "p": "P2", "b": "Q3"}
+    assert base.report.selection["profile"] == {"name": "wikibase", "base": kb}
+    assert base.report.dropped == {"url": 1}
+
+
+def test_a_profile_of_ones_own_names_predicates_and_errors_name_the_key(tmp_path: Path) -> None:
+    text = graph(':a :title "The A" ; rdfs:label "a label" ; :secret 1 ; :p :b .')
+    file = tmp_path / "own.toml"
+    file.write_text(f'labels = ["{EX}title"]\nleft_out = ["{EX}secret"]\n[names]\n"{EX}p" = "is beside"\n')
+    assert facts_of(built(tmp_path, text, profile=read_profile(str(file)))) == {
+        ("The A", "is beside", "b"),
+        ("The A", "label", "a label"),
+    }
+    file.write_text('lables = ["rdfs:label"]\n')
+    with pytest.raises(InputError, match="'lables', which no profile has: did you mean labels"):
+        read_profile(str(file))
+    file.write_text("labels = 3\n")
+    with pytest.raises(InputError, match="labels is not a list of IRIs"):
+        read_profile(str(file))
+    with pytest.raises(InputError, match="neither a profile nor a file"):
+        read_profile("wikidta")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            "@prefix : <http://e.org/> .\n:a :p <http://e.org/with space> .",
+            "graph.ttl is not Turtle: triple 1: not a triple",
+        ),
+        ('@prefix : <http://e.org/> .\n"a literal" :p :b .', "graph.ttl:2"),
+        ("@prefix : <http://e.org/> .\n", "it has no triples"),
+        ("@prefix owl: <http://www.w3.org/2002/07/owl#> .\n<http://e.org/a> a owl:Class .", "no fact in 1 line"),
+    ],
+)
+def test_a_graph_that_cannot_be_read_is_one_clear_line(tmp_path: Path, content: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as raised:
+        built(tmp_path, content)
+    assert "\n" not in str(raised.value)
+    assert not list((tmp_path / "knowledge").glob("*.parquet"))
+
+
+def test_names_of_iris_are_their_last_parts_in_words() -> None:
+    ends = {
+        "hasTopping": "has topping", "FourCheesesTopping": "Four Cheeses Topping", "inMYA": "in MYA",
+        "Graz_(city)": "Graz (city)", "x#y": "y", "K7": "K7", "DietTypeCode-HALAL": "Diet Type Code-HALAL", "": "http://e.org/",
+    }  # fmt: skip
+    assert {end: local_name(f"http://e.org/{end}") for end in ends} == ends
+
+
+# --- A twin of one's own: few things, in all combinations.
+
+NODES = [NamedNode(EX + name) for name in ("a", "b", "c", "oneThing")] + [BlankNode(name) for name in ("x", "y")]
+PROPERTIES = [NamedNode(EX + name) for name in ("p", "q", "worksFor")]
+LABEL, TYPE = NamedNode(PREFIXES["rdfs"] + "label"), NamedNode(PREFIXES["rdf"] + "type")
+LITERALS = [
+    Literal("5", datatype=NamedNode("http://www.w3.org/2001/XMLSchema#integer")),
+    Literal("text"),
+    Literal("x", language="fr"),
+]
+triples_of_nodes = st.builds(
+    Triple, st.sampled_from(NODES), st.sampled_from(PROPERTIES), st.sampled_from([*NODES, *LITERALS])
+)
+labels = st.builds(
+    Triple, st.sampled_from(NODES), st.just(LABEL), st.sampled_from([Literal("One"), Literal("Two", language="en")])
+)
+types = st.builds(
+    Triple, st.sampled_from(NODES[:4]), st.just(TYPE), st.sampled_from([NamedNode(EX + "Kind"), NamedNode(EX + "Sort")])
+)
+
+
+def named_by_twin(triples: Sequence[Triple]) -> dict[object, str]:
+    """The names of things, by brute force; blank nodes only with a label."""
+    found: defaultdict[object, list[tuple[bool, str]]] = defaultdict(list)
+    kinds: defaultdict[object, list[str]] = defaultdict(list)
+    for subject, predicate, object_ in triples:
+        if predicate == LABEL:
+            found[subject].append((object_.language is None, object_.value))
+        if predicate == TYPE:
+            kinds[subject].append(local_name(object_.value))
+    used = {part for triple in triples if triple.predicate != LABEL for part in (triple.subject, triple.object)}
+    things = {part for part in used | set(found) if isinstance(part, NamedNode) or found[part]}
+    label = {one: min(found[one])[1] if found[one] else local_name(one.value) for one in things}
+    names: dict[object, str] = {}
+    for name, same in itertools.groupby(
+        sorted(things, key=lambda one: (label[one], str(one))), key=lambda one: label[one]
+    ):
+        group = list(same)
+        brackets = {
+            one: [
+                *(sorted(kinds[one])[:1]),
+                *([local_name(one.value)] if isinstance(one, NamedNode) else []),
+                one.value if isinstance(one, NamedNode) else f"_:{one.value}",
+            ]
+            for one in group
+        }
+        if len(group) == 1:
+            names[group[0]] = name
+            continue
+        waiting = group
+        while waiting:
+            brackets = {
+                one: [text for text in brackets[one] if text != name]
+                or [one.value if isinstance(one, NamedNode) else f"_:{one.value}"]
+                for one in waiting
+            }
+            count = Counter(brackets[one][0] for one in waiting)
+            for one in waiting:
+                if count[brackets[one][0]] == 1:
+                    names[one] = f"{name} ({brackets[one][0]})"
+            waiting = [one for one in waiting if count[brackets[one][0]] > 1]
+            brackets = {one: brackets[one][1:] for one in waiting}
+    return names
+
+
+def facts_of_twin(triples: Sequence[Triple]) -> set[Fact]:
+    names = named_by_twin(triples)
+    claims = [triple for triple in triples if triple.predicate != LABEL]
+    facts: set[Fact] = set()
+
+    def follow(root: str, path: tuple[str, ...], triple: Triple, seen: tuple[object, ...]) -> None:
+        step = "instance of" if triple.predicate == TYPE else local_name(triple.predicate.value)
+        steps = (*path, step.removeprefix(f"{path[-1]} ") if path else step)
+        if isinstance(triple.object, Literal):
+            if triple.object.language in (None, "en"):
+                facts.add((root, ": ".join(steps), triple.object.value))
+        elif triple.object in names:
+            facts.add((root, ": ".join(steps), names[triple.object]))
+        elif triple.object not in seen and len(steps) < 9:
+            for below in claims:
+                if below.subject == triple.object:
+                    follow(root, steps, below, (*seen, triple.object))
+
+    for triple in claims:
+        if triple.subject in names:
+            follow(names[triple.subject], (), triple, ())
+    return facts
+
+
+@settings(max_examples=30)  # each is a whole ingest
+@given(st.lists(st.one_of(triples_of_nodes, labels, types), min_size=1, max_size=12), st.sampled_from(sorted(SYNTAXES)))
+def test_any_graph_in_any_syntax_gives_the_facts_of_the_twin(
+    tmp_path_factory: pytest.TempPathFactory, triples: list[Triple], suffix: str
+) -> None:
+    triples = list(dict.fromkeys(triples))
+    expected = facts_of_twin(triples)
+    written = pyoxigraph.serialize(triples, format=SYNTAXES[suffix])
+    folder = tmp_path_factory.mktemp("graph")
+    if not expected:
+        with pytest.raises(InputError, match="no fact"):
+            built(folder, written or b"", f"g.{suffix}")
+        return
+    base = built(folder, written or b"", f"g.{suffix}")
+    found = {tuple(re.sub(r"_:[0-9a-f]{6}(\w+)", r"_:\1", part) for part in fact) for fact in facts_of(base)}
+    assert found == expected
+    ids = ids_of(base)
+    assert {name: id_ for name, id_ in ids.items() if id_.startswith(EX)}.items() <= {
+        **{name: one.value for one, name in named_by_twin(triples).items() if isinstance(one, NamedNode)},
+        **{local_name(one.value): one.value for one in PROPERTIES},
+    }.items()

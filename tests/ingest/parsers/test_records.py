@@ -1,0 +1,409 @@
+"""Tables about entities, edge lists, graphs of properties and JSON lines → facts and ids, and an account of every cell."""
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.ingest.quiet import QUIET
+
+from refactx.errors import InputError
+from refactx.fact import written_part
+from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, build_knowledge_base
+from refactx.ingest.parsers.records import Statements
+from refactx.ingest.selection import Selection, TableOptions
+
+Fact = tuple[str, str, str]
+FEW = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+CELLS = st.sampled_from(["", " ", "NA", "8", "008", "2014-05-11", "a|b", "a| |c", 'say "x"', "Köln, am Rhein", "x < y"])
+
+
+def built(folder: Path, files: Mapping[str, str | bytes], *, inverse: bool = False, **tables: Any) -> KnowledgeBase:
+    """Write files and build a knowledge base of them; check the account."""
+    for name, content in files.items():
+        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    options = TableOptions(**{name: tuple(one) if isinstance(one, list) else one for name, one in tables.items()})
+    selection = Selection(inverse=inverse, aliases=True, tables=options)
+    sources = [folder / name for name in files if str(folder / name) not in options.labels]
+    base = build_knowledge_base(sources, folder / "kb", selection=selection, resources=QUIET)
+    report = base.report
+    assert report.lines_read == report.kept + sum(report.dropped.values())
+    assert all(count > 0 for count in report.dropped.values())
+    return base
+
+
+def facts_of(base: KnowledgeBase) -> set[Fact]:
+    texts = pq.read_table(base.folder / "units.parquet")["text"].to_pylist()
+    columns = pq.read_table(base.folder / "facts.parquet").to_pydict()
+    return {(texts[s], texts[p], texts[o]) for s, p, o in zip(*columns.values(), strict=True)}
+
+
+def ids_of(base: KnowledgeBase) -> dict[str, str]:
+    return {row["name"]: row["id"] for row in pq.read_table(base.folder / "names.parquet").to_pylist()}
+
+
+def kinds_of(base: KnowledgeBase) -> dict[str, str]:
+    rows = pq.read_table(base.folder / "names.parquet").to_pylist()
+    return {row["name"]: row["object_kind"] for row in rows if row["object_kind"]}
+
+
+def as_csv(rows: Sequence[Sequence[str]], delimiter: str = ",") -> str:
+    file = io.StringIO()
+    csv.writer(file, delimiter=delimiter).writerows(rows)
+    return file.getvalue()
+
+
+def values(cell: str, delimiter: str | None = None) -> list[str]:
+    """The values in a cell, by the words of the documentation."""
+    return [written_part(one) for one in (cell.split(delimiter) if delimiter else [cell]) if written_part(one)]
+
+
+@FEW
+@given(
+    st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1, max_size=6),
+    st.sampled_from([None, "|"]),
+    st.booleans(),
+    st.sampled_from(["csv", "parquet", "jsonl"]),
+)
+def test_a_wide_table_says_a_fact_for_each_value_of_each_cell(
+    tmp_path: Path, rows: list[tuple[str, str, str]], delimiter: str | None, with_ids: bool, form: str
+) -> None:
+    names = ["key", "name", "official_name", "size", "tag"]
+    table = [(f"k{at}", f"n{at // 2 if not with_ids else at}", *row) for at, row in enumerate(rows)]
+    expected = {
+        (row[1], column, value)
+        for row in table
+        for column, cell in zip(["key", "official name", "size", "tag"], [row[0], *row[2:]], strict=True)
+        for value in values(cell, delimiter)
+    }
+    content: str | bytes = as_csv([names, *table])
+    if form == "parquet":
+        pq.write_table(pa.table(dict(zip(names, zip(*table, strict=True), strict=True))), tmp_path / "t.parquet")
+        content = (tmp_path / "t.parquet").read_bytes()
+    elif form == "jsonl":
+        split = {True: lambda cell: cell.split("|"), False: lambda cell: cell}[delimiter is not None]
+        content = "".join(
+            json.dumps(
+                {name: cell if name in ("key", "name") else split(cell) for name, cell in zip(names, row, strict=True)}
+            )
+            + "\n"
+            for row in table
+        )
+    lists = [delimiter] if delimiter and form != "jsonl" else []
+    base = built(tmp_path, {f"t.{form}": content}, subjects=["name"], ids=["key"] if with_ids else [], lists=lists)
+    if form == "jsonl" and with_ids:  # the field of the id is no fact
+        expected = {fact for fact in expected if fact[1] != "key"}
+    assert facts_of(base) == expected
+    of_rows = {name: id_ for name, id_ in ids_of(base).items() if name.startswith("n")}
+    assert of_rows.items() <= {(row[1], row[0] if with_ids else row[1]) for row in table}
+
+
+def test_kinds_are_found_by_values_and_codes_are_text(tmp_path: Path) -> None:
+    rows = [["name", "founded", "area", "code", "day", "open"], ["Graz", "1128", "127.6", "008", "2014-05-11", "NA"]]
+    base = built(tmp_path, {"t.csv": as_csv(rows)}, subjects=["name"])
+    kinds = {"founded": "quantity", "area": "quantity", "code": "text", "day": "time", "open": "text"}
+    assert kinds_of(base) == kinds
+    assert built(tmp_path, {"u.csv": "name,x\na,1\nb,two\n"}, subjects=["name"]).report.facts == 2
+    assert kinds_of(KnowledgeBase(tmp_path / "kb", base.report)) == {"x": "literal"}
+
+
+def test_descriptions_aliases_and_rows_without_a_name(tmp_path: Path) -> None:
+    rows = [
+        ["code", "name", "about", "also", "size"],
+        ["1", "Springfield", "a city in Ohio", "Spring|The Field", "5"],
+        ["2", "Springfield", "a city in Maine", "", " "],
+        ["3", "", "nothing", "x", "7"],
+        ["", "Lima", "", "", "9"],
+    ]
+    tables = {"subjects": ["2"], "ids": ["code"], "descriptions": ["about"], "aliases": ["also"], "lists": ["also=|"]}
+    base = built(tmp_path, {"t.tsv": as_csv(rows, "\t")}, **tables)
+    one, other = "Springfield (a city in Ohio)", "Springfield (a city in Maine)"
+    assert facts_of(base) == {
+        *((one, "size", "5"), ("Lima", "size", "9")),
+        *((one, "description", "a city in Ohio"), (other, "description", "a city in Maine")),
+        *(("Spring (alias)", "alias of", one), ("The Field (alias)", "alias of", one)),
+    }
+    assert {name: ids_of(base)[name] for name in (one, other, "Lima")} == {one: "1", other: "2", "Lima": "Lima"}
+    assert base.report.dropped == {"empty cell": 5, "key": 2, "no subject": 1}
+
+
+def test_a_row_and_a_column_of_one_id_are_two_things(tmp_path: Path) -> None:
+    base = built(tmp_path, {"t.csv": "id,name,1990\n1990,Ann,5\n"}, subjects=["name"], ids=["id"])
+    assert facts_of(base) == {("Ann", "1990", "5")}
+    assert ids_of(base) == {"Ann": "1990", "1990": "1990"}
+
+
+@FEW
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 5)), min_size=1, max_size=8), st.booleans())
+def test_keys_join_tables_and_one_that_is_missing_drops_its_cell(
+    tmp_path: Path, products: list[tuple[int, int]], is_named: bool
+) -> None:
+    suppliers = {1: "Exotic", 2: "New Orleans", 3: "Nagoya"}
+    column = "vendor" if is_named else "supplier_id"
+    rows = [(str(at), f"product {at}", str(supplier), str(price)) for at, (supplier, price) in enumerate(products, 1)]
+    files = {
+        "products.csv": as_csv([("id", "name", column, "price"), *rows]),
+        "suppliers.csv": as_csv([("number", "company"), *((str(key), name) for key, name in suppliers.items())]),
+    }
+    is_whole = all(supplier in suppliers for supplier, _ in products)
+    if is_named and not any(supplier in suppliers for supplier, _ in products):
+        with pytest.raises(InputError, match="no cell of the first column"):
+            built(tmp_path, files, subjects=["name", "company"], keys=["products.vendor=suppliers.number"])
+        return
+    keys = {"keys": ["products.vendor=suppliers.number"]} if is_named else {"ids": ["suppliers.number"]}
+    base = built(tmp_path, files, subjects=["name", "suppliers.company"], **keys)
+    joined = is_named or is_whole
+    expected = {(name, "price", price) for _, name, _, price in rows}
+    label = "vendor" if is_named else "supplier id"
+    for _, name, supplier, _ in rows:
+        if not joined:
+            expected |= {(name, label, supplier), (name, "id", name.removeprefix("product "))}
+        elif int(supplier) in suppliers:
+            expected.add((name, label, suppliers[int(supplier)]))
+    assert facts_of(base) == expected
+    assert base.report.dropped.get("object has no label", 0) == (
+        sum(supplier not in suppliers for supplier, _ in products) if joined else 0
+    )
+    assert ids_of(base)["product 1"] == ("products:1" if joined else "product 1")
+    assert any("is read as the key of table suppliers" in note for note in base.report.notes) == joined
+
+
+@FEW
+@given(
+    st.lists(st.tuples(*[st.sampled_from(["uk", "usa", "Re:Zero", "a/b", "x|y"])] * 3), min_size=1, max_size=8),
+    st.sampled_from(["\t", ",", "|", ";"]),
+    st.booleans(),
+)
+def test_both_ends_of_an_edge_are_entities_with_their_texts_as_ids(
+    tmp_path: Path, rows: list[Fact], delimiter: str, with_labels: bool
+) -> None:
+    rows = [(s, f"rel_{len(p)}", o) for s, p, o in rows]
+    labels = {"uk": "Britain", "a/b": "A or B"} if with_labels else {}
+    (tmp_path / "labels.tsv").write_text(
+        "".join(f"{id_}\t{label}\tsaid\n" for id_, label in labels.items()) or "q\tq\n"
+    )
+    options = {"labels": [str(tmp_path / "labels.tsv")]} if with_labels else {"edges": True}
+    base = built(tmp_path, {"e.txt": as_csv(rows, delimiter)}, header=False, delimiter=delimiter, **options)
+    names = {one: labels.get(one, one) for row in rows for one in row}
+    expected = {(names[s], names[p].replace("_", " "), names[o]) for s, p, o in rows}
+    used = {one for s, _, o in rows for one in (s, o)}
+    expected |= {(label, "description", "said") for id_, label in labels.items()}
+    assert facts_of(base) == expected
+    assert {names[one]: one for one in used}.items() <= ids_of(base).items()
+
+
+NODES = [
+    ("1", "Arsenal", "Team", {"founded": "1886"}),
+    ("2", "Liverpool", "Team", {"founded": "1892"}),
+    ("3", "Liverpool", "City", {}),
+]
+EDGES: list[tuple[str, str, str, dict[str, str]]] = [
+    ("1", "2", "played", {"result": "2-0", "date": "2 Nov 2013"}),
+    ("2", "1", "played", {"result": "5-1", "date": "8 Feb 2014"}),
+    ("2", "3", "based", {}),
+]
+GRAPH = {
+    *(("Arsenal", "founded", "1886"), ("Liverpool (Team)", "founded", "1892")),
+    *(("Arsenal", "instance of", "Team"), ("Liverpool (Team)", "instance of", "Team")),
+    *(("Liverpool (City)", "instance of", "City"), ("Liverpool (Team)", "based", "Liverpool (City)")),
+    *(("Arsenal", "played", "Liverpool (Team)"), ("Liverpool (Team)", "played", "Arsenal")),
+    *(
+        (game, predicate, object_)
+        for game, one, other, date, result in [
+            ("Arsenal – Liverpool (played, 2 Nov 2013)", "Arsenal", "Liverpool (Team)", "2 Nov 2013", "2-0"),
+            ("Liverpool – Arsenal (played, 8 Feb 2014)", "Liverpool (Team)", "Arsenal", "8 Feb 2014", "5-1"),
+        ]
+        for predicate, object_ in [
+            *(("from", one), ("to", other), ("edge type", "played"), ("date", date), ("result", result)),
+        ]
+    ),
+}
+
+
+def graphml() -> str:
+    keys = "".join(
+        f'<key id="d{name}" for="all" attr.name="{name}" attr.type="string"/>' for name in ("name", "founded")
+    )
+    keys += "".join(f'<key id="d{n}" for="all" attr.name="{n}"/>' for n in ("labelV", "labelE", "date", "result"))
+
+    def data(values: Mapping[str, str]) -> str:
+        return "".join(f'<data key="d{name}">{value}</data>' for name, value in values.items())
+
+    nodes = "".join(
+        f'<node id="{id_}">{data({"labelV": type_, "name": name, **rest})}</node>' for id_, name, type_, rest in NODES
+    )
+    edges = "".join(
+        f'<edge id="e{at}" source="{one}" target="{other}">{data({"labelE": type_, **rest})}</edge>'
+        for at, (one, other, type_, rest) in enumerate(EDGES)
+    )
+    graph = f'<graph edgedefault="directed">{edges}{nodes}</graph>'
+    return f'<?xml version="1.0"?><g:graphml xmlns:g="x">{keys}{graph}</g:graphml>'
+
+
+def neo4j() -> dict[str, str]:
+    nodes = [
+        [":ID", "name", "founded:int", ":LABEL"],
+        *([id_, name, r.get("founded", ""), t] for id_, name, t, r in NODES),
+    ]
+    edges = [[":START_ID", "date", "result", ":END_ID", ":TYPE"]]
+    edges += [[one, rest.get("date", ""), rest.get("result", ""), other, type_] for one, other, type_, rest in EDGES]
+    return {"edges.csv": as_csv(edges), "nodes.csv": as_csv(nodes)}
+
+
+def neptune() -> dict[str, str]:
+    nodes = [
+        ["~id", "name:String", "founded:Int", "~label"],
+        *([i, n, r.get("founded", ""), t] for i, n, t, r in NODES),
+    ]
+    edges = [["~id", "~from", "~to", "~label", "date:String", "result:String"]]
+    for at, (one, other, type_, rest) in enumerate(EDGES):
+        edges.append([f"e{at}", one, other, type_, rest.get("date", ""), rest.get("result", "")])
+    return {"nodes.txt": as_csv(nodes), "edges.txt": as_csv(edges)}
+
+
+@pytest.mark.parametrize(
+    "files", [{"g.xml": graphml()}, {"g.graphml.gz": gzip.compress(graphml().encode())}, neo4j(), neptune()]
+)
+def test_a_graph_of_properties_is_the_same_in_every_format(tmp_path: Path, files: dict[str, str | bytes]) -> None:
+    base = built(tmp_path, files)
+    assert facts_of(base) == GRAPH
+    assert {"1": "Arsenal", "3": "Liverpool (City)"}.items() <= {
+        id_: name for name, id_ in ids_of(base).items()
+    }.items()
+
+
+def test_objects_in_objects_are_paths_and_lists_are_several_values(tmp_path: Path) -> None:
+    lines = [
+        {
+            "name": "Acme",
+            "address": {"city": "Graz", "geo": {"lat": 47.07}},
+            "tags": ["a", ["b"]],
+            "open": True,
+            "x": None,
+        },
+        {"name": "", "size": 4},
+        {"name": "Bolt", "staff": [{"who": "Ann"}, {"who": "Bob"}]},
+    ]
+    text = "".join(json.dumps(line) + "\n" for line in lines) + "\nnot json\n[1]\n"
+    base = built(tmp_path, {"t.ndjson": text}, subjects=["name"])
+    assert facts_of(base) == {
+        *(("Acme", "address: city", "Graz"), ("Acme", "address: geo: lat", "47.07"), ("Acme", "open", "true")),
+        *(("Acme", "tags", "a"), ("Acme", "tags", "b"), ("Bolt", "staff: who", "Ann"), ("Bolt", "staff: who", "Bob")),
+    }
+    assert base.report.dropped == {"blank": 1, "empty cell": 1, "malformed": 2, "no subject": 1, "structure": 4}
+    assert base.report.malformed[0].startswith(f"{tmp_path}/t.ndjson:5: not JSON")
+    array = built(tmp_path, {"t.json": json.dumps(lines)}, subjects=["name"])
+    assert facts_of(array) == facts_of(base)
+
+
+def test_lines_of_subject_predicate_and_object_are_facts(tmp_path: Path) -> None:
+    line = json.dumps({"subject": "Ann", "predicate": "age", "object": 7, "since": 1}) + "\n"
+    base = built(tmp_path, {"t.jsonl": line})
+    assert facts_of(base) == {("Ann", "age", "7")}
+    assert not ids_of(base)
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "fact"),
+    [
+        ("a|b_c|d\n", {"header": False}, ("a", "b_c", "d")),
+        ("x,a,y,b,c\n", {"header": False, "columns": ["2", "4", "5"]}, ("a", "b", "c")),
+        ("head;rel;tail\na;b;c\n", {"columns": ["head", "rel", "tail"]}, ("a", "b", "c")),
+        ("head^rel^tail\na^b^c\n", {"columns": ["1", "2", "3"], "delimiter": "^"}, ("a", "b", "c")),
+        ("sep=^\nt^h^r\nc^a^b\n", {"columns": ["h", "r", "t"]}, ("a", "b", "c")),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp1252"])
+def test_the_columns_of_facts_are_given_by_name_or_number(
+    tmp_path: Path, content: str, options: dict[str, Any], fact: Fact, encoding: str
+) -> None:
+    content, fact = (
+        content.replace("c", "café €"),
+        (fact[0], fact[1].replace("c", "café €"), "café €" if fact[2] == "c" else "d"),
+    )
+    files = {"t.txt": content.encode(encoding)}
+    options = {
+        key: [one.replace("c", "café €") for one in value] if isinstance(value, list) else value
+        for key, value in options.items()
+    }
+    assert facts_of(built(tmp_path, files, encoding=encoding, **options)) == {fact}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "message"),
+    [
+        ("t.csv", "name,size\na,1\n", {"subjects": ["nam"]}, "no column nam: its columns are name, size: correct --subject"),
+        ("t.csv", "name,size\na,1\n", {"subjects": ["name"], "ids": ["key"]}, r"no column key \(--id\): its columns are name"),
+        ("t.csv", "name,size\na,1\n", {"subjects": ["name"], "lists": ["x=,"]}, r"no column x \(--list\)"),
+        ("t.csv", "name,size\na,1\n", {}, "its columns are name, size: give --subject name .* or --columns SUBJECT,PREDICATE"),
+        ("t.csv", "a,b,c\n", {}, "give --no-header if this line is a fact, else --columns 1,2,3, or --subject a"),
+        ("kb.txt", "a|b|c\n", {}, "give --no-header if this line is a fact"),
+        ("t.csv", "name,size\nM\xfcller,1\n".encode("latin-1"), {"subjects": ["name"]}, "csv:2: not UTF-8.*--encoding latin-1"),
+        ("t.csv", "name,size\na,1\n", {"subjects": ["name"], "encoding": "utf-16"}, "is not utf-16"),
+        ("t.csv", "name,size\n,1\n", {"subjects": ["name"]}, "dropped: 1 no subject; expected rows with a name"),
+        ("t.xlsx", b"PK\x03\x04", {"subjects": ["name"]}, "is a workbook: save its sheet as CSV"),
+        ("t.csv", ":LABEL,~to\nx,y\n", {}, "neither an id of nodes nor both ends of edges: its columns are :LABEL, ~to"),
+        ("t.jsonl", '{"a": 1}\n', {}, "has the fields a: expected subject, predicate and object, or --subject FIELD"),
+        ("t.json", "[{]", {"subjects": ["a"]}, "is not JSON"),
+        ("t.graphml", "<graphml><graph>", {}, "t.graphml:1:16: this is not XML: no element found"),
+        ("t.graphml", '<!DOCTYPE g [<!ENTITY a "b">]><graphml/>', {}, "has a document type .* leave it out"),
+        ("t.graphml", "<graphml/>", {}, "is not GraphML"),
+        ("t.txt", "\n", {"header": False}, "has only blank lines"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_an_error_that_says_what_to_do(
+    tmp_path: Path, name: str, content: str | bytes, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        built(tmp_path, {name: content}, **options)
+    assert not list((tmp_path / "kb").glob("*.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"columns": ("a", "b")}, "names 2 columns: expected three"),
+        ({"columns": ("1", "2", "3"), "subjects": ("a",)}, "choose facts of three columns, or one subject a row"),
+        ({"delimiter": "ab"}, "not one character"),
+        ({"encoding": "latin1000"}, "is not known"),
+        ({"keys": ("a=b",)}, "not of the form products.supplier=suppliers.id"),
+        ({"lists": ("a=",)}, "has no delimiter"),
+    ],
+)
+def test_an_option_that_cannot_be_used_is_an_error(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        TableOptions(**options)
+
+
+def test_options_of_tables_go_through_json() -> None:
+    options = TableOptions(subjects=("name",), header=False, lists=("|",), query="SELECT 1")
+    assert TableOptions.from_json(json.loads(json.dumps(options.to_json()))) == options
+    assert Selection().to_json()["tables"] == {}
+
+
+def test_every_statement_is_a_line() -> None:
+    statements = Statements()
+    entity = statements.entity("1")
+    statements.claim(entity, statements.property("p"), text=" ")
+    statements.term(entity, 0, "Ann")
+    parsed = statements.parsed()
+    assert (parsed.lines, parsed.dropped) == (2, {"empty cell": 1})
+
+
+def test_ready_made_facts_have_inverses_if_their_objects_are_subjects(tmp_path: Path) -> None:
+    facts = "<Ann> <knows> <Bob> .\n<Bob> <knows> <Cy> .\n<Bob> <age> <4> .\n<Ann> <city> <Graz> .\n"
+    base = built(tmp_path, {"f.txt": facts}, inverse=True)
+    inverse = {("Bob", "knows (inverse)", "Ann"), ("Cy", "knows (inverse)", "Bob")}
+    assert {fact for fact in facts_of(base) if fact[1] == "knows (inverse)"} == inverse
+    assert len(facts_of(base)) == 6
+    one, other = base.report.notes
+    assert "1 predicate of tables and lines has inverse facts, such as knows" in one
+    assert "2 predicates of tables and lines have none" in other and "age (0 of 1), city (0 of 1)" in other

@@ -1,0 +1,202 @@
+"""Indexes from Python: files, triples, tables of other libraries, graphs, databases; and back as an Arrow table."""
+
+import datetime
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pytest
+import rdflib
+from click.testing import CliRunner
+from support.tiny_asker import save_tiny
+
+import refactx
+from refactx.cli.main import cli
+from refactx.errors import InputError
+
+Fact = tuple[str | None, ...]
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the tiny model."""
+    return save_tiny(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(autouse=True)
+def in_database(module_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Commands and functions use one database, and a folder of their own."""
+    monkeypatch.setenv("REFACTX_DB", module_url)
+    monkeypatch.setenv("REFACTX_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    yield
+
+
+def rows(name: str) -> set[Fact]:
+    """The facts of an index with the ids and kinds of their parts."""
+    with refactx.open_index(name) as index:
+        table = index.to_arrow()
+    assert table.schema.names == [
+        *("subject", "predicate", "object", "subject_id", "predicate_id", "object_id", "object_kind")
+    ]
+    return {tuple(row.values()) for row in table.to_pylist()}
+
+
+def facts(name: str) -> set[Fact]:
+    return {row[:3] for row in rows(name)}
+
+
+def build(name: str, source: object, tiny: Path, **options: Any) -> Any:
+    return refactx.build_index(name, source, tokenizer=str(tiny), replace=True, workers=1, **options)
+
+
+def test_triples_are_facts_and_are_appended_and_forgotten(tiny: Path) -> None:
+    triples = [("Ann", "works for", "Acme"), ("Acme", "founded", 1999), ("Acme", "since", datetime.date(1999, 1, 2))]
+    result = build("acme", iter(triples), tiny, inverse=True)
+    assert (result.report.claims, result.report.derived) == (3, 1)
+    assert refactx.append("acme", [("Bo", "works for", "Bolt"), ("Ann", "works for", "Acme")], inverse=True).facts == 2
+    assert refactx.forget("acme", [("Acme", "founded", 1999)]).facts == 1
+    assert facts("acme") == {
+        *(("Ann", "works for", "Acme"), ("Acme", "works for (inverse)", "Ann")),
+        *(("Bo", "works for", "Bolt"), ("Bolt", "works for (inverse)", "Bo")),
+        ("Acme", "since", "1999-01-02"),
+    }
+
+
+class _Capsule:
+    """A table of a library that only exports Arrow's C stream, as pandas and Polars do."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize(
+    "wrap", [_Capsule, lambda table: table, lambda table: type("Frame", (), {"to_arrow": lambda _: table})()]
+)
+def test_a_table_of_another_library_is_read_as_a_file_of_it_is(tiny: Path, wrap: Any) -> None:
+    table = pa.table(
+        {"code": ["A", "B"], "name": ["Ann", "Bob"], "born": [1980, None], "day": [datetime.date(2000, 1, 2), None]}
+    )
+    result = build("people", wrap(table), tiny, subject="name", id="code")
+    expected: set[Fact] = {
+        ("Ann", "code", "A", "A", "code", None, "text"),
+        ("Bob", "code", "B", "B", "code", None, "text"),
+        ("Ann", "born", "1980", "A", "born", None, "quantity"),
+        ("Ann", "day", "2000-01-02", "A", "day", None, "time"),
+    }
+    assert rows("people") == expected
+    assert result.report.dropped == {"empty cell": 2}
+    assert refactx.append("people", wrap(table.slice(0, 1).set_column(2, "born", pa.array([1981])))).facts == 1
+    assert ("Ann", "born", "1981", "A", "born", None, "quantity") in rows("people")
+
+
+def test_a_graph_of_rdflib_is_read_as_its_triples(tiny: Path) -> None:
+    graph = rdflib.Graph()
+    ann, name = rdflib.URIRef("http://x.org/ann"), rdflib.RDFS.label
+    graph.add((ann, name, rdflib.Literal("Ann Lee")))
+    graph.add((ann, rdflib.URIRef("http://x.org/worksFor"), rdflib.URIRef("http://x.org/acme")))
+    build("graph", graph, tiny)
+    one, predicate = "http://x.org/ann", "http://x.org/worksFor"
+    assert rows("graph") == {("Ann Lee", "works for", "acme", one, predicate, "http://x.org/acme", "entity")}
+
+
+def test_databases_are_read_by_a_query(tiny: Path, module_url: str, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "x.db") as lite:
+        lite.execute("CREATE TABLE facts (s, p, o)")
+        lite.executemany("INSERT INTO facts VALUES (?, ?, ?)", [("a", "b", 1), ("c", "d", b"\xff"), ("e", "f", None)])
+    report = build("lite", "sqlite:///x.db", tiny, query="SELECT s, p, o FROM facts").report
+    assert facts("lite") == {("a", "b", "1")}
+    assert report.dropped == {"empty part": 1, "malformed": 1}
+    assert report.malformed[0].startswith("sqlite:///x.db:2: not UTF-8")
+    with psycopg.connect(module_url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS towns (name text, since date, size numeric)")
+        connection.execute("INSERT INTO towns VALUES ('Graz', '1128-01-02', 127.60)")
+    build("towns", module_url, tiny, query="SELECT * FROM towns", subject="name")
+    assert facts("towns") == {("Graz", "since", "1128-01-02"), ("Graz", "size", "127.6")}
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        ("sqlite:///x.db", {}, "is a database: give --query"),
+        ("sqlite:///no.db", {"query": "SELECT 1"}, "there is no file no.db"),
+        ("facts.csv", {"query": "SELECT 1"}, "--query was given without a database"),
+        ([("a", "b")], {}, r"triple 1 is \('a', 'b'\): expected three values"),
+        ([], {}, "the source has no triples"),
+        (7, {}, "a int is no source"),
+        ("facts.csv", {"subjects": "a"}, "'subjects' is no option: expected .*subject"),
+        ("facts.csv", {}, "facts.csv does not exist"),
+        ([("a", " ", "c")], {}, "no fact in 1 line, dropped: 1 empty part"),
+    ],
+)
+def test_what_cannot_be_built_is_an_error_and_leaves_no_index(
+    tiny: Path, source: object, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        build("none", source, tiny, **options)
+    with pytest.raises(refactx.IndexNotFoundError):
+        refactx.open_index("none")
+
+
+def command(*words: str) -> str:
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_the_command_line_and_its_changes_find_the_options_of_the_ingest(tiny: Path, tmp_path: Path) -> None:
+    (tmp_path / "products.csv").write_text("id,name,supplier,tags\n11,Chai,1,hot|black\n")
+    (tmp_path / "suppliers.csv").write_text("id,name,city\n1,Exotic,London\n2,Nagoya,\n")
+    shown = command(
+        *("ingest", "products.csv", "suppliers.csv", "--tokenizer", str(tiny), "--index", "shop", "--replace"),
+        *("--subject", "name", "--list", "products.tags=|"),
+    )
+    assert "column supplier is read as the key of table suppliers" in shown
+    assert {row[:4] for row in rows("shop")} == {
+        ("Chai", "supplier", "Exotic", "products:11"),
+        ("Chai", "tags", "hot", "products:11"),
+        ("Chai", "tags", "black", "products:11"),
+        ("Exotic", "city", "London", "suppliers:1"),
+    }
+    (tmp_path / "products.csv").write_text("id,name,supplier,tags\n11,Chai,1,hot|green\n12,Chang,1,\n")
+    command("ingest", "products.csv", "--append", "--index", "shop")
+    assert {("Chang", "supplier", "Exotic"), ("Chai", "tags", "green")} <= facts("shop")
+    command("forget", "products.csv", "--index", "shop")
+    assert facts("shop") == {("Chai", "tags", "black"), ("Exotic", "city", "London")}
+
+
+def test_an_edge_list_is_appended_to_with_and_without_labels(tiny: Path, tmp_path: Path) -> None:
+    (tmp_path / "e.txt").write_text("/m/1\t/film/film/genre\t/m/2\n")
+    (tmp_path / "l.txt").write_text("/m/1\tAlien\n/m/2\thorror\n")
+    edges = ("--no-header", "--labels", "l.txt")
+    command("ingest", "e.txt", "--tokenizer", str(tiny), "--index", "edges", "--replace", *edges)
+    (tmp_path / "f.txt").write_text("/m/1\t/film/film/genre\t/m/3\n")
+    command("ingest", "f.txt", "--append", "--index", "edges")
+    assert rows("edges") == {
+        ("Alien", "genre", "horror", "/m/1", "/film/film/genre", "/m/2", "entity"),
+        ("Alien", "genre", "/m/3", "/m/1", "/film/film/genre", "/m/3", "entity"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("t.csv",), "has no column subject, predicate, object: its columns are name, size: give --subject name"),
+        (("t.csv", "--subject", "nmae"), "has no column nmae: its columns are name, size: correct --subject"),
+        (("sqlite:///x.db",), "is a database: give --query"),
+        (("t.csv", "--delimiter", ";;"), "is not one character"),
+    ],
+)
+def test_a_mistake_is_one_line_that_says_what_to_do(
+    tiny: Path, tmp_path: Path, words: tuple[str, ...], message: str
+) -> None:
+    (tmp_path / "t.csv").write_text("name,size\na,1\n")
+    done = CliRunner().invoke(cli, ["ingest", *words, "--tokenizer", str(tiny), "--index", "none"])
+    assert done.exit_code == 2 or isinstance(done.exception, InputError)
+    assert message in (done.output + str(done.exception))
