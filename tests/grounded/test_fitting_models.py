@@ -66,13 +66,7 @@ def test_a_learned_prompt_is_refused_and_works_with_the_processor(kind: str) -> 
 
 def test_the_name_of_an_index_is_refused_by_what_to_give() -> None:
     tokenizer = copy.deepcopy(tiny_tokenizer())
-    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
-    calls: list[Callable[[Any], Any]] = [
-        lambda name: ground(tiny_model(), tokenizer, name),
-        lambda name: FactLogitsProcessor(name, tokenizer),
-        lambda name: Asker(tiny_model(), tokenizer, name),
-        Machine,
-    ]
+    calls: list[Callable[[Any], Any]] = [lambda name: FactLogitsProcessor(name, tokenizer), Machine]
     for call in calls:
         for name in ("default", Path("wikidata.refactx")):
             with pytest.raises(InputError, match=rf"with refactx.open_index\('{name}'\) as index"):

@@ -25,7 +25,7 @@ def forge(url: str, folder: Path, labels: list[str], patch: pytest.MonkeyPatch) 
     """Make the index `evil` of facts with some labels as they are, as a changed program would."""
     with (folder / "evil.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("subject", "predicate", "object"), *(("Evil", "of", label) for label in labels)])
-    patch.setattr("refactx.ingest.parsers.tables.clean_parts", lambda texts: texts.cast(pa.large_string()))
+    patch.setattr("refactx.ingest.parsers.parsed.clean_parts", lambda texts: texts.cast(pa.large_string()))
     LivingIndex(url, folder, "evil").ingest_from(folder / "evil.csv")
     patch.undo()
 
