@@ -191,7 +191,7 @@ def unlinked(fact: Fact) -> LinkedFact:
     """Return a fact as a linked one without ids, for which the database would be needed.
 
     >>> unlinked(Fact("a", "b", "c", "<a> <b> <c> .", (0, 4))).subject
-    Link(label='a', id=None)
+    Link(label='a', id=None, page=None)
     """
     return LinkedFact(Link(fact.subject), Link(fact.predicate), Link(fact.object))
 

@@ -80,7 +80,7 @@ def test_its_rows_are_the_rows_of_an_ingest_of_the_source(shared: tuple[str, str
     with open_index("second", url) as index:
         assert verify(index).faults == []
         assert index.entry.report["facts"] == index.facts
-        assert index.entry.report["selection"] == Selection(limit=60).to_json()
+        assert index.entry.report["selection"] == Selection(limit=60, profile=Profile(name="wikidata")).to_json()
         assert index.entry.report["descriptions"] > 0
 
 
