@@ -16,6 +16,7 @@ from refactx.errors import IndexExistsError, InputError, TokenizerMismatchError
 from refactx.index.open import open_index
 from refactx.index.verify import verify
 from refactx.ingest import Selection, ingest, retokenise
+from refactx.ingest.profile import Profile
 from refactx.postgres.catalogue import list_indexes
 from refactx.postgres.database import Database
 from refactx.postgres.writing import drop
