@@ -73,8 +73,8 @@ class Profile:
     `axioms`: keep the triples with predicates and classes of OWL and SHACL as facts. `names`: pairs of an IRI and its
     name, which comes before all labels. `base`: the beginning of the IRIs of a Wikibase.
 
-    >>> Profile().label(rdfs_label := PREFIXES["rdfs"] + "label"), Profile(name="wikibase", base="http://kb/").base
-    (2, 'http://kb/')
+    >>> Profile.from_json(Profile(name="wikibase", base="http://kb/").to_json()).base
+    'http://kb/'
     """
 
     name: str = RDF
@@ -91,15 +91,6 @@ class Profile:
     left_out: tuple[str, ...] = ()
     axioms: bool = False
     names: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def is_wikidata(self) -> bool:
-        """Whether the graph is in Wikidata's RDF, of any Wikibase."""
-        return self.name != RDF
-
-    def label(self, predicate: str) -> int | None:
-        """Return the place of a predicate among those of labels, from 1 (`names` are before them); None if it is none."""
-        return self.labels.index(predicate) + 1 if predicate in self.labels else None
 
     def to_json(self) -> dict[str, Any]:
         """Return the name, and the fields that are not those of its built-in profile; `from_json` reads them back."""
