@@ -194,7 +194,7 @@ def rows_of_plan(plan: Plan, keeps_aliases: bool, texts: list[pa.Array], row_num
     if plan.subject is not None:
         rows.add_terms(LABEL, np.arange(len(names)), names)
     distinct = pc.unique(keys)
-    rows.terms.append(_terms(IdNumbers().of(_prefixed(distinct, plan.prefix)), OWN_NAME, distinct))
+    rows.terms.append(_terms(numbers.of(_prefixed(distinct, plan.prefix)), OWN_NAME, distinct))
     for at, column in enumerate(texts):
         rows.add(at, column)
     tables = rows.tables()
