@@ -31,7 +31,7 @@ def test_an_index_of_the_claims_has_the_facts_and_their_counts(db_url: str, tmp_
         entry = find_index(database, "small")
         with Index(DatabaseSource(database, entry)) as index:
             own = [(fact.subject, fact.predicate, fact.object) for fact in index.all_facts()]
-            inverse = [(o, "likes of", s) for s, p, o in FACTS if p == "likes" and o != "Bob"]
+            inverse = [(o, "likes (inverse)", s) for s, p, o in FACTS if p == "likes" and o != "Bob"]
             assert sorted(own) == sorted([*FACTS, *inverse, ("x", "p of", "Ann")])
             found = figures(database, lambda: Index(DatabaseSource(database, entry), tokenizer=index.tokenizer), own)
     finally:
