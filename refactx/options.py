@@ -13,7 +13,8 @@ class Option:
     """What is known of an option beside its name, type and default.
 
     `least`, `most`: the smallest and the largest value; `above`: a value that it has to exceed; `choices`: all of its
-    values; `old`: what names of earlier releases mean, which a command still takes. `group`: the heading of the help text
+    values; `old`: what names of earlier releases mean, which a command still takes; `former`: the option's own name
+    then, likewise. `group`: the heading of the help text
     that it is under; `metavar`: what stands for its value there.
     """
 
@@ -24,6 +25,7 @@ class Option:
     above: int | None = None
     choices: tuple[str, ...] = ()
     old: Mapping[str, str] = field(default_factory=dict)
+    former: str = ""
     group: str = ""
 
     def has(self, value: Any) -> bool:

@@ -1,7 +1,7 @@
 """`python -m bench.lists INDEX OUT`: questions for lists of 25 to 1,000 values, and the recall of their walks.
 
 OUT has lines of JSON as `refactx eval` reads them, with all values as gold answers, and beside them the walk (`walk`). The
-walk is denoted, and its answer scored as text too, as `refactx eval` scores that of a model: names with commas and `and`
+walk is evaluated, and its answer scored as text too, as `refactx eval` scores that of a model: names with commas and `and`
 must not be cut.
 """
 

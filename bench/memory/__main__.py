@@ -18,7 +18,7 @@ from psycopg import sql
 
 from refactx.index.open import open_index
 from refactx.postgres.memory import find_nearest, find_pgvector
-from refactx.query.pgmr import Mention
+from refactx.query.pgmr import Placeholder
 from refactx.sparql.memory import VectorMemory, open_memory
 
 NEAREST = 10
@@ -40,7 +40,7 @@ def main(index: str, encoder: str | None, count: int, brute: int, db: str | None
         with psycopg.connect(opened.database.url, autocommit=True) as connection:
             print_sizes(connection, memory)
             labels = sample_labels(connection, memory, count)
-            mentions = [Mention("entity", label) for label in labels]
+            mentions = [Placeholder("entity", label) for label in labels]
             bare = times(lambda _: opened.database.retry(lambda one: one.execute("SELECT 1").fetchone()), mentions)
             exact = times(lambda mention: memory.exact([mention]), mentions)
             queries = sample_embeddings(connection, memory, count)

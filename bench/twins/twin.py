@@ -9,8 +9,8 @@ from typing import Any
 
 from bench.twins.near import near_objects
 from bench.twins.text import Span, find_name, find_number, like, replace_span
-from refactx.query.evaluate import denote
-from refactx.query.language import FactSet, Query, QueryError, Which, write_line
+from refactx.query.evaluate import evaluate_walk
+from refactx.query.language import FactSet, Query, QueryError, WalkFilter, write_line
 from refactx.query.sparql import from_sparql
 from refactx.query.values import bare_name, parse_quantity
 
@@ -29,7 +29,7 @@ class NoTwin(Exception):  # noqa: N818  # a reason, not an error
 class _Change:
     """Another filter, with the words of the question and the term of the query that it takes the place of."""
 
-    which: Which
+    which: WalkFilter
     span: Span
     text: str
     old: str
@@ -45,7 +45,7 @@ def twin_of(record: dict[str, Any], facts: FactSet, chance: random.Random) -> di
     query = _walk(record["sparql"], facts)
     if query.head != "ask" or query.hops:
         raise NoTwin("its query does not ask for facts of one entity")
-    if not denote(query, facts).truth:
+    if not evaluate_walk(query, facts).truth:
         raise NoTwin("it is not true in the index")
     reasons = []
     for place in chance.sample(range(len(query.which)), len(query.which)):
@@ -72,7 +72,7 @@ def _walk(sparql: str, facts: FactSet) -> Query:
     return query
 
 
-def _changes(text: str, query: Query, which: Which, facts: FactSet, chance: random.Random) -> Iterator[_Change]:
+def _changes(text: str, query: Query, which: WalkFilter, facts: FactSet, chance: random.Random) -> Iterator[_Change]:
     """Yield other filters, the one to take first. Raise NoTwin if the question does not name what the filter has."""
     if len(which.hops) != 1 or which.hops[0].closure:
         raise NoTwin("a filter has several steps")
@@ -100,7 +100,7 @@ def _changes(text: str, query: Query, which: Which, facts: FactSet, chance: rand
         raise NoTwin(f"a filter compares by {which.operator} <{which.value}>")
 
 
-def _numbers(which: Which, values: list[Decimal], chance: random.Random) -> Iterator[Decimal]:
+def _numbers(which: WalkFilter, values: list[Decimal], chance: random.Random) -> Iterator[Decimal]:
     """Yield numbers near that of a filter, or for `over` and `under` near the farthest one that facts have.
 
     One of the nearest two comes first, then farther ones.
@@ -118,13 +118,13 @@ def _checked(record: dict[str, Any], query: Query, change: _Change, facts: FactS
         term = lambda text: [m.span() for m in re.finditer(rf"\bwd:{change.old}\b", text)]  # noqa: E731
     places = term(record["sparql"])
     try:
-        if len(places) != 1 or denote(query, facts).truth is not False:
+        if len(places) != 1 or evaluate_walk(query, facts).truth is not False:
             return None
     except QueryError:
         return None
     written = change.new if change.old.isascii() and not change.old.startswith("Q") else f"wd:{change.new}"
     sparql = record["sparql"][: places[0][0]] + written + record["sparql"][places[0][1] :]
-    if from_sparql(sparql, facts) is None or denote(_walk(sparql, facts), facts).truth is not False:
+    if from_sparql(sparql, facts) is None or evaluate_walk(_walk(sparql, facts), facts).truth is not False:
         return None
     return {
         **record,

@@ -76,7 +76,7 @@ class Answer:
     its end. (Passes may read for several answers at once, whose seconds then overlap. Under beams over the whole text,
     the passes are those of a batch together, and its seconds are divided evenly.) `finish_reason`: the text ended by
     itself (`stop`), was cut off (`length`), or was `interrupted`. `turns_left_out`: how many earlier turns of a
-    conversation the model had no room for; `queries`: the queries that the text has, with their answers. `told`: the
+    conversation the model had no room for; `queries`: the queries that the text has, with their answers. `confidence`: the
     confidence in the answer: how much likelier its query, or else its best fact, makes the question than none does, in
     nats; None if nothing was chosen by the question. `forced_tokens`: how many ids had no alternative.
     """
@@ -92,7 +92,7 @@ class Answer:
     finish_reason: FinishReason = "stop"
     turns_left_out: int = 0
     queries: tuple[AnsweredQuery, ...] = ()
-    told: float | None = None
+    confidence: float | None = None
     forced_tokens: int = 0
 
     def to_json(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class Answer:
             "question": self.question,
             "answer": self.answer,
             "text": self.text,
-            "told": None if self.told is None else round(self.told, 3),
+            "confidence": None if self.confidence is None else round(self.confidence, 3),
             "queries": [query.to_json() for query in self.queries],
             "facts": [fact_json(fact, linked) for fact, linked in zip(self.facts, self.links, strict=True)],
             "tokens": self.tokens,

@@ -112,15 +112,18 @@ class Channels:
             texts.append(f"{texts[0]}\n{prompt.queries.strip()}")
         self._examples = [index.tokenizer.encode(f"{text}\n") for text in texts]
 
-    def of(self, question: str, tells: float | None = None) -> Channel | None:
+    def of(self, question: str, min_confidence: float | None = None) -> Channel | None:
         """Return the channel of a question; None if the prompt has no examples for one.
 
-        `tells`: as in `ChannelOptions`, None for the prompt's.
+        `min_confidence`: as in `ChannelOptions`, None for the prompt's.
         """
         if not self._prompt.channel.strip():
             return None
         encode, prompt, question = self._index.tokenizer.encode, self._prompt, clean_part(question)
-        lead, options = encode(prompt.asks), ChannelOptions(tells=prompt.tells if tells is None else tells)
+        lead, options = (
+            encode(prompt.asks),
+            ChannelOptions(min_confidence=prompt.min_confidence if min_confidence is None else min_confidence),
+        )
         channel = Channel(
             examples=self._examples[0],
             of_queries=self._examples[1] if len(self._examples) > 1 else (),
@@ -140,7 +143,7 @@ class Channels:
                 marker=prompt.marker,
                 end=self._end,
                 values=options.values,
-                tells=options.tells,
+                min_confidence=options.min_confidence,
             )
         return channel
 
@@ -343,7 +346,7 @@ class Asker:
             TextRequest(
                 prompt=one.ids,
                 max_new_tokens=self._inputs.limit(one, options.max_new_tokens),
-                channel=self._channels.of(one.question, options.tells)
+                channel=self._channels.of(one.question, options.min_confidence)
                 if options.uses_channel and not free and self._channels
                 else None,
             )
@@ -404,7 +407,7 @@ class Asker:
             finish_reason=reason,
             turns_left_out=asked.left_out,
             queries=() if channel is None else tuple(channel.answered),
-            told=None if channel is None else channel.told,
+            confidence=None if channel is None else channel.confidence,
             forced_tokens=written.forced,
         )
         if not linked or self._index is None:

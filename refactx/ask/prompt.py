@@ -1,8 +1,8 @@
 """The prompt: a system message, examples and the question, written by the model's chat template.
 
 Prompts are data, TOML files in `refactx.prompts`: `system`, `trigger`, `marker`, `unknown`, `channel`, `asks`,
-`tells`, and `[[example]]` tables with `question` and `answer`. The question is data too: the texts of control tokens are
-removed from it (`refactx.ask.chat`).
+`min_confidence`, and `[[example]]` tables with `question` and `answer`. The question is data too: the texts of control
+tokens are removed from it (`refactx.ask.chat`).
 """
 
 import math
@@ -19,7 +19,7 @@ from refactx.fact import DESCRIPTIONS, Fact, LinkedFact, clean_part, split_fact,
 from refactx.options import check_options, option
 from refactx.paths import read_toml
 from refactx.selection.mentions import QueryWords
-from refactx.selection.query_answers import TELLS
+from refactx.selection.query_answers import MIN_CONFIDENCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class Prompt:
     `system`: the system message; `examples`: questions with the assistant's texts; `trigger`: the text before a fact in
     these, that of the index; `marker`: the text before the final answer; `unknown`: the answer without proof. For
     `refactx.selection.channel`: `channel`, facts with questions that they answer, one a line; `asks`, the text between
-    the two; `tells`, how much likelier, in nats, a fact or query has to make the question than none does, for the answer
-    not to be `unknown`. For `refactx.selection.queries`: `queries`, queries with questions, written like `channel`;
-    `words`, what tells them apart. Without both, questions are answered with facts alone.
+    the two; `min_confidence`, how much likelier, in nats, a fact or query has to make the question than none does, for
+    the answer not to be `unknown`. For `refactx.selection.queries`: `queries`, queries with questions, written like
+    `channel`; `words`, what tells them apart. Without both, questions are answered with facts alone.
     """
 
     system: str
@@ -49,7 +49,7 @@ class Prompt:
     unknown: str = "I don't know."
     channel: str = ""
     asks: str = " Question:"
-    tells: float = TELLS
+    min_confidence: float = MIN_CONFIDENCE
     queries: str = ""
     words: QueryWords | None = None
 
@@ -105,12 +105,15 @@ def load_prompt(name: str | Path = "wikidata") -> Prompt:
         raise InputError(f"the prompt {name} is not TOML: {error}") from error
     try:
         examples = tuple(Example(**example) for example in fields.pop("example", []))
+        if "tells" in fields:  # its name in earlier releases
+            fields["min_confidence"] = fields.pop("tells")
         words = QueryWords.of(fields.pop("words")) if "words" in fields else None
         return _checked(Prompt(examples=examples, words=words, **fields))
     except (TypeError, ValueError) as error:
         raise InputError(
             f"the prompt {name} is not valid ({error}): a prompt has the texts system, trigger, marker, unknown, "
-            "channel, asks and queries, a number tells, [[example]] tables with a question and an answer, and a table [words]"
+            "channel, asks and queries, a number min_confidence, [[example]] tables with a question and an answer, and "
+            "a table [words]"
         ) from error
 
 
@@ -120,8 +123,9 @@ def _checked(prompt: Prompt) -> Prompt:
     texts += [text for example in prompt.examples for text in (example.question, example.answer)]
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("one of its values is not a text")
-    if not isinstance(prompt.tells, int | float) or isinstance(prompt.tells, bool) or math.isnan(prompt.tells):
-        raise TypeError("its `tells` is not a number")
+    least = prompt.min_confidence
+    if not isinstance(least, int | float) or isinstance(least, bool) or math.isnan(least):
+        raise TypeError("its `min_confidence` is not a number")
     if not prompt.marker.strip():
         raise ValueError("its marker is empty")
     return prompt
@@ -141,8 +145,8 @@ class Generation:
     """Options of generation: by default greedy text of at most `max_new_tokens` ids.
 
     `channel`: choose each fact by the question (`refactx.selection.channel`), if the prompt has examples for that and
-    there are no beams; `tells`: how much likelier, in nats, a fact or query has to make the question than none does, for
-    the answer not to be "I don't know." (None: as the prompt says). `num_beams`: beams over the whole text.
+    there are no beams; `min_confidence`: how much likelier, in nats, a fact or query has to make the question than none
+    does, for the answer not to be "I don't know." (None: as the prompt says). `num_beams`: beams over the whole text.
     `fact_beams`: search for each fact with this many beams, in greedy or sampled text; `fact_length_penalty`: see
     `refactx.FactBeams`. `max_facts`: after this many facts the answer has to follow, and the text ends if it begins
     another fact (None: no limit). `temperature`: above 0, sample from the `top_k` likeliest ids, and from the likeliest
@@ -155,7 +159,9 @@ class Generation:
     """
 
     channel: bool = option(True, "Choose by the question; default: on without beams.", group=_CHOICE)
-    tells: float | None = option(None, "Confidence an answer needs; default: the prompt's.", metavar="X", group=_CHOICE)
+    min_confidence: float | None = option(
+        None, "Confidence an answer needs; default: the prompt's.", metavar="X", group=_CHOICE, former="tells"
+    )
     fact_beams: int | None = option(None, "Beam search within each fact.", least=1, group=_CHOICE)
     fact_length_penalty: float = option(
         0.0, "Divide scores of --fact-beams by length^X.", least=0, metavar="X", group=_CHOICE
@@ -174,9 +180,9 @@ class Generation:
 
     def __post_init__(self) -> None:
         check_options(self)
-        if self.tells is not None and not self.uses_channel:
+        if self.min_confidence is not None and not self.uses_channel:
             raise InputError(
-                "a threshold `tells` was given with beams or without the channel: leave these options out, or tells"
+                "a threshold `min_confidence` was given with beams or without the channel: leave these options out, or it"
             )
         if self.fact_beams is not None and self.num_beams > 1:
             raise InputError(
@@ -200,7 +206,9 @@ class Generation:
     def free(self) -> "Generation":
         """These options with the usual values of those for facts, which free text has none of."""
         most = None if self.max_facts is None else MAX_FACTS
-        return replace(self, channel=False, tells=None, fact_beams=None, fact_length_penalty=0.0, max_facts=most)
+        return replace(
+            self, channel=False, min_confidence=None, fact_beams=None, fact_length_penalty=0.0, max_facts=most
+        )
 
     @property
     def sampling(self) -> Sampling:

@@ -38,7 +38,7 @@ class QueryChoice:
 
     `heads`: what its words ask for; `mentions`: the entities, predicates and numbers that they name; `candidates`:
     queries with their scores in nats, the likeliest first, empty if the words name no entity; `without`: the score of no
-    query; `tells`: how much likelier than that a query has to make the question, to count as what it asks.
+    query; `min_confidence`: how much likelier than that a query has to make the question, to count as what it asks.
     """
 
     question: str
@@ -46,20 +46,22 @@ class QueryChoice:
     mentions: Mentions
     candidates: tuple[Candidate, ...]
     without: float
-    tells: float
+    min_confidence: float
     facts: FactSet = field(repr=False)
 
-    def told(self, candidate: Candidate) -> float:
+    def confidence(self, candidate: Candidate) -> float:
         """Return how much likelier than no query a candidate makes the question, in nats."""
         return candidate.score - self.without
 
     def answer(self, limits: Limits = DEFAULT_LIMITS) -> AnsweredQuery | None:
         """Return the likeliest candidate that has an answer, with it; None if there is none.
 
-        After the first, only those that count as what the question asks are tried (`tells`).
+        After the first, only those that count as what the question asks are tried (`min_confidence`).
         """
-        asked = [one for place, one in enumerate(self.candidates) if not place or self.told(one) >= self.tells]
-        return first_answer(((one.query, self.told(one)) for one in asked), self.facts, limits)
+        asked = [
+            one for place, one in enumerate(self.candidates) if not place or self.confidence(one) >= self.min_confidence
+        ]
+        return first_answer(((one.query, self.confidence(one)) for one in asked), self.facts, limits)
 
     def to_json(self) -> dict[str, Any]:
         """Return the choice as `refactx query --explain --json` prints it."""
@@ -79,7 +81,11 @@ class QueryChoice:
                 "numbers": list(self.mentions.numbers),
             },
             "candidates": [
-                {"query": write_line(one.query), "score": round(one.score, 3), "told": round(self.told(one), 3)}
+                {
+                    "query": write_line(one.query),
+                    "score": round(one.score, 3),
+                    "confidence": round(self.confidence(one), 3),
+                }
                 for one in self.candidates
             ],
         }
@@ -134,7 +140,7 @@ def _run(
             mentions=asked.mentions,
             candidates=tuple(sorted(candidates.values(), key=lambda one: -one.score)),
             without=(yield from asked.without()),
-            tells=queries.tells,
+            min_confidence=queries.min_confidence,
             facts=queries.facts,
         )
         found.append(choice)
@@ -160,7 +166,7 @@ EXAMPLE = "count <Louisiana> <nickname>"
 class Reply:
     """The query of a text, with its answer unless it was not to be run.
 
-    `choice`, `told`: the choice of it and the confidence in it, if a model chose it; `resolved`: the labels and aliases
+    `choice`, `confidence`: the choice of it and the confidence in it, if a model chose it; `resolved`: the labels and aliases
     that were replaced.
     """
 
@@ -169,7 +175,7 @@ class Reply:
     sparql: str | None
     answered: AnsweredQuery | None
     choice: "QueryChoice | None" = None
-    told: float | None = None
+    confidence: float | None = None
     resolved: tuple[Resolved, ...] = ()
 
     @property
@@ -178,8 +184,8 @@ class Reply:
         for one in self.resolved:
             of = f", of {one.among} with this name" if one.among > 1 else ""
             yield f"<{one.label}> is taken as <{one.name}>{of}"
-        if self.choice is not None and self.told is not None and self.told < self.choice.tells:
-            yield f"the query makes the question only {self.told:.1f} nats likelier than none does: it may be wrong"
+        if self.choice is not None and self.confidence is not None and self.confidence < self.choice.min_confidence:
+            yield f"the query makes the question only {self.confidence:.1f} nats likelier than none does: it may be wrong"
         if self.sparql is None:
             yield "the query has no SPARQL, since not all of its names have ids, or it compares text as numbers or dates"
 
@@ -190,8 +196,13 @@ class Reply:
 
     def to_json(self, limit: int | None, *, explains: bool) -> dict[str, Any]:
         """Return the reply as `refactx query --json` prints it, with at most `limit` rows and facts (None: all)."""
-        told = None if self.told is None else round(self.told, 3)
-        document: dict[str, Any] = {"query": self.line, "sparql": self.sparql, "head": self.query.head, "told": told}
+        confidence = None if self.confidence is None else round(self.confidence, 3)
+        document: dict[str, Any] = {
+            "query": self.line,
+            "sparql": self.sparql,
+            "head": self.query.head,
+            "confidence": confidence,
+        }
         if self.answered is not None:
             document = self.answered.to_json()
             for name in ("rows", "sorted_by", "facts"):
@@ -243,14 +254,14 @@ class Replies:
             )
         best = choice.candidates[0]
         if not self._runs:
-            return self._reply(text, best.query, None, choice=choice, told=choice.told(best))
+            return self._reply(text, best.query, None, choice=choice, confidence=choice.confidence(best))
         answered = choice.answer(self._limits)
         if answered is None:
             raise InputError(
                 f"no query that {text.strip()!r} may ask has an answer; the likeliest is `{write_line(best.query)}` (see "
                 "--explain --no-run)"
             )
-        return self._reply(text, answered.query, answered, choice=choice, told=answered.told)
+        return self._reply(text, answered.query, answered, choice=choice, confidence=answered.confidence)
 
     def _reply(self, text: str, query: Query, answered: AnsweredQuery | None, **more: Any) -> Reply:
         sparql = self._sparql(query) if answered is None else answered.sparql

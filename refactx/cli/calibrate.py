@@ -66,7 +66,7 @@ def calibrate(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Find the confidence that answers need (--tells) by questions whose answers are known. The same command continues
+    """Find the confidence that answers need (--min-confidence) by questions whose answers are known. The same command continues
     a stopped run. With --pack: fit the confidence of translations to a run of `refactx eval --pack`, for that model.
     """
     from refactx.eval.calibration import calibrate as find
@@ -96,10 +96,11 @@ def calibrate(
     )
     if math.isfinite(found.floor) and found.floor > FLOOR:
         click.echo(
-            f"this run has no answers by facts below {found.floor:g}: --tells {FLOOR:g} in refactx eval has them"
+            f"this run has no answers by facts below {found.floor:g}: --min-confidence {FLOOR:g} in refactx eval has them"
         )
     click.echo(
-        f"use it with `refactx ask --tells {found.tells:g}`, or write `tells = {found.tells:g}` in the prompt file"
+        f"use it with `refactx ask --min-confidence {found.min_confidence:g}`, or write "
+        f"`min_confidence = {found.min_confidence:g}` in the prompt file"
     )
     return None
 
@@ -154,7 +155,7 @@ def _ask(questions: Path | None, **given: Any) -> Path:
 
     if questions is None or given["model"] is None:
         raise InputError("there is no model to ask: give --model, or --run with the folder of a run of refactx eval")
-    generation = replace(GREEDY, tells=FLOOR, max_new_tokens=given.pop("max_new_tokens"))
+    generation = replace(GREEDY, min_confidence=FLOOR, max_new_tokens=given.pop("max_new_tokens"))
     engine = engine_options_of(given, given["batch_size"], 1)
     task = AnswerTask(questions=questions, generation=generation, engine=engine, **given)
     if task.out is None:

@@ -52,7 +52,7 @@ COMMANDS = {  # where each command is, and its line in the list, as its own help
     "eval": ("eval:eval_", "Score answers to a file of questions; the same command continues a run."),
     "calibrate": (
         "calibrate:calibrate",
-        "Find the confidence that answers need (--tells) by questions whose answers are known.",
+        "Find the confidence that answers need (--min-confidence) by questions whose answers are known.",
     ),
 }
 

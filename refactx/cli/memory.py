@@ -106,12 +106,12 @@ def find(
     What has the label as a name or an alias; else what is nearest, with its similarity.
     """
     from refactx.index.open import open_index
-    from refactx.query.pgmr import Mention
+    from refactx.query.pgmr import Placeholder
     from refactx.sparql.memory import MemoryResolver, open_memory
 
     with open_index(index, db) as opened:
         resolver = MemoryResolver(open_memory(opened, encoder))
-        found = resolver.candidates(Mention("relation" if relation else "entity", label, description))[:limit]
+        found = resolver.candidates(Placeholder("relation" if relation else "entity", label, description))[:limit]
     if as_json:
         return print_json([_choice(one) for one in found])
     if not found:

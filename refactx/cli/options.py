@@ -40,6 +40,15 @@ class Names(click.Choice[str]):
         return self._old[value] if value in self._old else super().convert(value, param, ctx)
 
 
+class Renamed(click.Option):
+    """An option whose later names are those of earlier releases: it has them, and its help text does not."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the option's name, and its help text."""
+        found = super().get_help_record(ctx)
+        return found and (found[0].replace(", " + ", ".join(self.opts[1:]), ""), found[1])
+
+
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 DB = click.option("--db", metavar="URL", help="PostgreSQL; default: $REFACTX_DB or embedded.")
 INDEX = click.option(
@@ -102,7 +111,18 @@ def _click_option(name: str, kind: Any, default: Any, known: Option) -> Callable
         value = Number(least, known.most, min_open=is_open)
     is_shown = default not in (None, 0.0) and "default:" not in known.help
     metavar = known.metavar or "N"
-    return click.option(flag, type=value, default=default, show_default=is_shown, metavar=metavar, help=known.help)
+    former = [f"--{known.former}"] if known.former else []
+    return click.option(
+        flag,
+        *former,
+        name,
+        cls=Renamed if former else click.Option,
+        type=value,
+        default=default,
+        show_default=is_shown,
+        metavar=metavar,
+        help=known.help,
+    )
 
 
 def groups_of(options: type) -> dict[str, tuple[str, ...]]:

@@ -84,8 +84,8 @@ def _lines(reply: Reply, shown: int, *, explains: bool, has_facts: bool) -> Iter
         yield f"Answer: {_answer(answered, shown)}"
         if not answered.result.is_complete:
             yield f"(incomplete: {answered.result.reason})"
-    if reply.told is not None:
-        yield f"Told: {reply.told:.1f} nats"
+    if reply.confidence is not None:
+        yield f"Confidence: {reply.confidence:.1f} nats"
     if reply.sparql is not None:
         yield from ("SPARQL:", *(f"  {visible(text)}" for text in reply.sparql.strip().splitlines()))
     if answered is not None:
@@ -138,8 +138,8 @@ def _explanation(reply: Reply, shown: int) -> Iterator[str]:
     yield from (f"Names: predicate <{line(name)}>" for name in sorted(choice.mentions.predicates))
     yield from (f"Names: number {number}" for number in choice.mentions.numbers)
     for candidate in choice.candidates[:shown]:
-        told = choice.told(candidate)
-        yield f"Candidate: {candidate.score:8.2f} (told {told:6.2f})  {line(write_line(candidate.query))}"
+        confidence = choice.confidence(candidate)
+        yield f"Candidate: {candidate.score:8.2f} (confidence {confidence:6.2f})  {line(write_line(candidate.query))}"
     yield from more(len(choice.candidates), shown, "candidate")
 
 
@@ -464,8 +464,8 @@ def _policy_lines(reply: PolicyReply, rows: Sequence[Sequence[Cell]], shown: int
     yield f"Question: {line(reply.question)}"
     if explains:
         yield from _policy_explanation(written)
-    if written.told is not None:
-        yield f"Told: {written.told:.1f} nats"
+    if written.confidence is not None:
+        yield f"Confidence: {written.confidence:.1f} nats"
     if written.sparql is None:
         yield f"Refused: {line(written.reason)}"
         return
@@ -538,7 +538,7 @@ def _document(reply: PolicyReply, rows: Sequence[Sequence[Cell]], explains: bool
             for name, choice in written.choices.items()
         ],
         "made_up": list(written.made_up),
-        "told": None if written.told is None else round(written.told, 3),
+        "confidence": None if written.confidence is None else round(written.confidence, 3),
         "engine": reply.engine or None,
         "failure": reply.failure or None,
         "truth": result if isinstance(result, bool) else None,

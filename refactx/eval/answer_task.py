@@ -67,8 +67,8 @@ GROUP = 8
 
 def _area(pairs: Sequence[tuple[float, bool]]) -> Estimate | None:
     """Return the area under the ROC curve of confidences and whether answers are right; None if all or none are."""
-    told, right = zip(*pairs, strict=True)
-    found = separation(told, right)
+    confidence, right = zip(*pairs, strict=True)
+    found = separation(confidence, right)
     return None if found.value is None else found
 
 
@@ -136,7 +136,7 @@ class QuestionResult:
     """The result of one question, asked in one way.
 
     `answer`: the final answer; `text`: all that the model wrote; `facts`: as `refactx ask --json` prints them;
-    `verdict`: the judge's, None if it gave none or there is none; `reason`: None if the answer is exact. `told`: the
+    `verdict`: the judge's, None if it gave none or there is none; `reason`: None if the answer is exact. `confidence`: the
     confidence in the answer, in nats; `queries`: as `refactx query --json` prints them; `holds_first`:
     whether the answer has the question's first gold answer.
     """
@@ -152,7 +152,7 @@ class QuestionResult:
     tokens: int = 0
     forward_passes: int = 0
     seconds: float = 0.0
-    told: float | None = None
+    confidence: float | None = None
     queries: tuple[Mapping[str, Any], ...] = ()
     holds_first: bool = False
 
@@ -211,13 +211,13 @@ class AnswerTask(IndexTask):
     def settings(self) -> dict[str, Any]:
         """What has to be the same when the run is continued."""
         golds = [[q.key, q.text, [[g.text, g.id, *g.aliases] for g in q.answers]] for q in self.asked]
-        told = self.generation.tells
+        confidence = self.generation.min_confidence
         return {
             **super().settings,
             "questions_fingerprint": fingerprint(golds),
             "prompt_fingerprint": fingerprint(asdict(self.asking_prompt)),
             **asdict(self.generation),
-            "tells": self.asking_prompt.tells if told is None else told,
+            "min_confidence": self.asking_prompt.min_confidence if confidence is None else confidence,
             "batch_size": self.batch_size,
             "engine": engine_for(self.model, self.engine),
         }
@@ -363,7 +363,7 @@ def make_result(question: Question, record: Record, *, grounded: bool, unknown: 
         tokens=answer["tokens"],
         forward_passes=answer["forward_passes"],
         seconds=answer["seconds"],
-        told=told_of(answer),
+        confidence=answer_confidence(answer),
         queries=queries,
         holds_first=came == "given" and score(items, _first(question), [*parts, *rows]).hit,
     )
@@ -373,14 +373,15 @@ def _first(question: Question) -> list[Gold]:
     return [gold for gold in question.answers if any(same(question.first, name) for name in gold.names)]
 
 
-def told_of(answer: Mapping[str, Any]) -> float | None:
+def answer_confidence(answer: Mapping[str, Any]) -> float | None:
     """Return the confidence in an answer, as `refactx ask --json` prints it; that of its query if it has no other.
 
-    >>> told_of({"told": 5.0}), told_of({"queries": [{"told": 1.0}, {"told": 3.0}]}), told_of({})
+    >>> found = {"queries": [{"confidence": 1.0}, {"confidence": 3.0}]}
+    >>> answer_confidence({"confidence": 5.0}), answer_confidence(found), answer_confidence({})
     (5.0, 3.0, None)
     """
-    told = [answer.get("told"), *(query.get("told") for query in reversed(answer.get("queries", ())))]
-    return next((float(value) for value in told if value is not None), None)
+    confidence = [answer.get("confidence"), *(query.get("confidence") for query in reversed(answer.get("queries", ())))]
+    return next((float(value) for value in confidence if value is not None), None)
 
 
 def _reason(
@@ -452,7 +453,9 @@ def scored(
         {
             way: {
                 "confidence": confidence_of(
-                    [one.told for one in results], [one.given for one in results], [one.score.hit for one in results]
+                    [one.confidence for one in results],
+                    [one.given for one in results],
+                    [one.score.hit for one in results],
                 ),
                 "failures": _failures(results),
             }
@@ -463,7 +466,7 @@ def scored(
 
 def _score(result: QuestionResult, judged: bool, checks: Mapping[str, Checked]) -> Score:
     question, one, given = result.question, result.score, result.given
-    told = result.told if given else None
+    confidence = result.confidence if given else None
     verdict = result.verdict is True if judged else None
     found = [checks[query["query"]] for query in result.queries if query["query"] in checks]
     return Score(
@@ -478,8 +481,8 @@ def _score(result: QuestionResult, judged: bool, checks: Mapping[str, Checked]) 
             "judge_without_verdict": given and result.verdict is None if judged else None,
             "answered": given,
             "first_accuracy": result.holds_first if question.first else None,
-            "auc": None if told is None else (told, one.hit),
-            "auc_f1": None if told is None else (told, one.f1 >= HALF),
+            "auc": None if confidence is None else (confidence, one.hit),
+            "auc_f1": None if confidence is None else (confidence, one.f1 >= HALF),
             "with_query": bool(result.queries),
             "queries_that_fail": sum(bool(check.error) for check in found) if found else None,
             "unknown_names": sum(len(check.unknown) for check in found) if found else None,
@@ -499,7 +502,7 @@ def _score(result: QuestionResult, judged: bool, checks: Mapping[str, Checked]) 
             "exact": one.exact,
             "f1": round(one.f1, 4),
             "verdict": result.verdict,
-            "told": result.told,
+            "confidence": result.confidence,
             "reason": result.reason,
             "seconds": result.seconds,
         },
@@ -558,7 +561,7 @@ def _transcript(result: QuestionResult) -> dict[str, Any]:
         "text": result.text,
         "facts": list(result.facts),
         "query": result.queries[-1]["query"] if result.queries else None,
-        "told": result.told,
+        "confidence": result.confidence,
         "hit": result.score.hit,
         "f1": round(result.score.f1, 4),
         "verdict": result.verdict,
@@ -646,7 +649,7 @@ def _case(one: Mapping[str, Any]) -> Case:
         "F1": f"{one['f1']:.2f}{', right' if one['hit'] else ''}{judged}",
         "Id": f"{one['key']} ({one['source']}, {one['kind']})",
         "Query": one["query"] or "",
-        "Confidence": "" if one["told"] is None else f"{one['told']:.1f}",
+        "Confidence": "" if one["confidence"] is None else f"{one['confidence']:.1f}",
         "Gold query": one["sparql"],
     }
     shown = {name: value for name, value in fields.items() if value}
@@ -665,14 +668,14 @@ def _plots(layout: Layout) -> dict[str, str]:
         "Accuracy by source": group_dots(layout, "by_source", "accuracy"),
         "Share of questions answered within a time": shares(seconds, "seconds", "seconds a question"),
     }
-    told = {
+    confidence = {
         label: [(one["answered"], one["precision"]) for one in run["confidence"]["points"]]
         for label, run in runs.items()
         if run["confidence"]
     }
-    if told:
+    if confidence:
         drawn["Precision of the most confident answers"] = curves(
-            told, "confidence", ("share of questions answered", "precision"), style="steps"
+            confidence, "confidence", ("share of questions answered", "precision"), style="steps"
         )
     counts = {label: {one["reason"]: one["count"] for one in run["failures"]} for label, run in runs.items()}
     return drawn | {"Reasons of failures": bars(counts, "failures", "questions")}

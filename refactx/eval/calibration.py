@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from refactx.errors import InputError
-from refactx.eval.answer_task import AnswerTask, told_of
+from refactx.eval.answer_task import AnswerTask, answer_confidence
 from refactx.eval.pack_task import PackTask
 from refactx.eval.run import RunLog, read_document
 from refactx.eval.statistics import Estimate, Point, best_point, curve_of, proportion, separation, table_of
@@ -23,12 +23,12 @@ _FOLDS = 10
 class Calibration:
     """A threshold, with what it does on the questions of a run.
 
-    `tells`: the threshold, in nats; `point`, `precision`: the answers that are left; `whole`: all answers of the run;
+    `min_confidence`: the threshold, in nats; `point`, `precision`: the answers that are left; `whole`: all answers of the run;
     `auc`: of the confidence, where right is hit; `floor`: the run's own threshold, below which it has no answers;
     `table`: answers by threshold, as the report has them.
     """
 
-    tells: float
+    min_confidence: float
     point: Point
     precision: Estimate
     whole: Point
@@ -39,7 +39,7 @@ class Calibration:
     def to_json(self) -> dict[str, Any]:
         """Return the calibration as `refactx calibrate --json` prints it."""
         return {
-            "tells": self.tells,
+            "min_confidence": self.min_confidence,
             "questions": self.point.of,
             "right": self.point.right,
             "wrong": self.point.wrong,
@@ -61,8 +61,8 @@ def calibrate(folder: Path, precision: float | None = None) -> Calibration:
     or if no threshold is that precise.
     """
     results, floor = _results(folder)
-    told = [value for value, given, _ in results if given and value is not None]
-    if not told:
+    values = [value for value, given, _ in results if given and value is not None]
+    if not values:
         raise InputError(
             f"no answer in {folder} has a confidence: that needs a prompt with `channel` and `unknown`, and no beams"
         )
@@ -75,27 +75,27 @@ def calibrate(folder: Path, precision: float | None = None) -> Calibration:
         )
     right = [is_right for value, given, is_right in results if given and value is not None]
     return Calibration(
-        tells=_between(told, best.threshold, floor),
+        min_confidence=_between(values, best.threshold, floor),
         point=best,
         precision=proportion(best.right, best.right + best.wrong),
         whole=points[0],
-        auc=separation(told, right),
+        auc=separation(values, right),
         floor=floor,
-        table=table_of(points, told),
+        table=table_of(points, values),
     )
 
 
-def _between(told: Sequence[float], threshold: float, floor: float) -> float:
+def _between(values: Sequence[float], threshold: float, floor: float) -> float:
     """Return a round number that has the same answers above it as a threshold has; `floor` if it has all.
 
     >>> _between([1.0, 2.0, 4.04, 4.12], 4.04, 0), _between([1.0, 4.04, 4.12], 4.12, 0), _between([1.5], -math.inf, 0)
     (3.0, 4.1, 0)
     """
-    below, above = [value for value in told if value < threshold], [value for value in told if value >= threshold]
+    below, above = [value for value in values if value < threshold], [value for value in values if value >= threshold]
     if not below:
-        return floor if math.isfinite(floor) else float(math.floor(min(told)))
+        return floor if math.isfinite(floor) else float(math.floor(min(values)))
     if not above:
-        return float(math.floor(max(told)) + 1)
+        return float(math.floor(max(values)) + 1)
     low, high = max(below), min(above)
     near = (round((low + high) / 2, digits) for digits in range(8))
     return next((value for value in near if low < value <= high), high)
@@ -112,13 +112,13 @@ def _results(folder: Path) -> tuple[list[tuple[float | None, bool, bool]], float
     try:
         lines = [line for line in report["results"] if line["run"] == "grounded"]
         found = [(line["key"], line["outcome"] == "given", bool(line["hit"])) for line in lines]
-        floor = report["settings"].get("tells")
+        floor = report["settings"].get("min_confidence")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} is no report of refactx eval ({error!r}): give the folder of a run") from error
     with RunLog(folder, "grounded") as log:
         answers = {key: record.get("answer") or {} for key, record in log.records.items()}
-    told = [(told_of(answers.get(key, {})), given, hit) for key, given, hit in found]
-    return told, -math.inf if floor is None else float(floor)
+    values = [(answer_confidence(answers.get(key, {})), given, hit) for key, given, hit in found]
+    return values, -math.inf if floor is None else float(floor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,11 +157,11 @@ def calibrate_pack(folder: Path, pack: Pack, mode: str | None = None) -> PackFit
     features, right = [line["features"] for line in lines], [float(line["f1"]) for line in lines]
     model = str(settings["model"])
     whole = fit(pack, model, features, right)
-    told = [whole.of(row) for row in features]
+    values = [whole.of(row) for row in features]
     return PackFit(
         calibration=whole,
         mode=chosen,
-        auc=separation(told, [value > RIGHT for value in right]),
+        auc=separation(values, [value > RIGHT for value in right]),
         brier=_left_out(pack, model, features, right),
         constant=sum((value - sum(right) / len(right)) ** 2 for value in right) / len(right),
     )

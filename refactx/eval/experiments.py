@@ -24,7 +24,7 @@ from refactx.eval.execution import has_answer, is_same, row_f1
 from refactx.eval.questions import Question
 from refactx.eval.statistics import mean, share
 from refactx.query.language import QueryError
-from refactx.query.pgmr import Mention, PgmrQuery, read_pgmr
+from refactx.query.pgmr import PgmrQuery, Placeholder, read_pgmr
 from refactx.sparql.engines import QueryRefusedError, SparqlSyntaxError
 from refactx.sparql.ids import ids_of
 from refactx.sparql.memory import (
@@ -186,29 +186,29 @@ class RememberedMemory:
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
-        self._exact: dict[Mention, Sequence[Entry]] = {}
-        self._nearest: defaultdict[int, dict[Mention, Sequence[Near]]] = defaultdict(dict)
-        self._similar: defaultdict[Mention, dict[Entry, float]] = defaultdict(dict)
-        self._alike: defaultdict[Mention, dict[Entry, float]] = defaultdict(dict)
+        self._exact: dict[Placeholder, Sequence[Entry]] = {}
+        self._nearest: defaultdict[int, dict[Placeholder, Sequence[Near]]] = defaultdict(dict)
+        self._similar: defaultdict[Placeholder, dict[Entry, float]] = defaultdict(dict)
+        self._alike: defaultdict[Placeholder, dict[Entry, float]] = defaultdict(dict)
 
     @property
     def thresholds(self) -> Thresholds:
         """Those of the memory."""
         return self._memory.thresholds
 
-    def exact(self, mentions: Sequence[Mention]) -> list[Sequence[Entry]]:
+    def exact(self, mentions: Sequence[Placeholder]) -> list[Sequence[Entry]]:
         """Return the entries of each mention's kind that have its label."""
         return _remembered(self._exact, mentions, self._memory.exact)
 
-    def nearest(self, mentions: Sequence[Mention], count: int) -> list[Sequence[Near]]:
+    def nearest(self, mentions: Sequence[Placeholder], count: int) -> list[Sequence[Near]]:
         """Return the entries of each mention's kind that are most similar to it, at most `count`."""
         return _remembered(self._nearest[count], mentions, lambda new: self._memory.nearest(new, count))
 
-    def similarities(self, mention: Mention, entries: Sequence[Entry]) -> list[float]:
+    def similarities(self, mention: Placeholder, entries: Sequence[Entry]) -> list[float]:
         """Return how similar entries are to a mention."""
         return _remembered(self._similar[mention], entries, lambda new: self._memory.similarities(mention, new))
 
-    def alike(self, mention: Mention, entries: Sequence[Entry]) -> list[float]:
+    def alike(self, mention: Placeholder, entries: Sequence[Entry]) -> list[float]:
         """Return how similar entries that the memory does not have are to a mention, as `nearest` would say."""
 
         def found(new: Sequence[Entry]) -> Sequence[float]:
@@ -274,7 +274,7 @@ class GrownMemory:
         """Those of the memory without near-duplicates."""
         return self._memory.thresholds
 
-    def exact(self, mentions: Sequence[Mention]) -> list[Sequence[Entry]]:
+    def exact(self, mentions: Sequence[Placeholder]) -> list[Sequence[Entry]]:
         """Return the entries that have each mention's label; near-duplicates if no name has it."""
         found = self._memory.exact(mentions)
         others = [at for at, some in enumerate(found) if not some]
@@ -284,20 +284,20 @@ class GrownMemory:
             found[at] = [one for one in self._duplicates([near.entry for near in some]) if fold(one.label) == label]
         return found
 
-    def nearest(self, mentions: Sequence[Mention], count: int) -> list[list[Near]]:
+    def nearest(self, mentions: Sequence[Placeholder], count: int) -> list[list[Near]]:
         """Return the names and near-duplicates that are most similar to each mention, at most `count`."""
         return [
             self._merged(mention, near, count)
             for mention, near in zip(mentions, self._memory.nearest(mentions, count), strict=True)
         ]
 
-    def similarities(self, mention: Mention, entries: Sequence[Entry]) -> list[float]:
+    def similarities(self, mention: Placeholder, entries: Sequence[Entry]) -> list[float]:
         """Return how similar entries are to a mention."""
         own = iter(self._memory.similarities(mention, [one for one in entries if original_of(one.id) is None]))
         made = iter(self._memory.alike(mention, [one for one in entries if original_of(one.id) is not None]))
         return [next(own if original_of(one.id) is None else made) for one in entries]
 
-    def _merged(self, mention: Mention, near: Sequence[Near], count: int) -> list[Near]:
+    def _merged(self, mention: Placeholder, near: Sequence[Near], count: int) -> list[Near]:
         made = self._duplicates([one.entry for one in near])
         others = [Near(entry, alike) for entry, alike in zip(made, self._memory.alike(mention, made), strict=True)]
         return sorted([*near, *others], key=lambda one: -one.similarity)[:count]

@@ -19,7 +19,7 @@ from refactx.eval.questions import Question
 from refactx.fact import ALIAS, ALIAS_OF, clean_part, split_fact
 from refactx.index import Index
 from refactx.index.index import completions, normalise_prefix
-from refactx.query.evaluate import denote
+from refactx.query.evaluate import evaluate_walk
 from refactx.query.language import FactSet, Hop, Query, QueryError, read_line
 
 _CUT = re.compile(r"\s*[,;\n|•]\s*(?:and\s+|&\s*)?|\s+(?:and|&|/)\s+", re.IGNORECASE)
@@ -121,7 +121,7 @@ def check_line(line: str, facts: FactSet) -> Checked:
         return Checked(str(error))
     unknown = tuple(dict.fromkeys([*_unknown_entities(query, facts), *_unknown_predicates(query, facts)]))
     try:
-        denote(query, facts)
+        evaluate_walk(query, facts)
     except QueryError as error:
         return Checked(str(error), unknown)
     return Checked("", unknown)

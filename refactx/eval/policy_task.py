@@ -293,7 +293,7 @@ def _line(written: Attempt, *, is_pgmr: bool, is_text: bool) -> Record:
             }
             for placeholder, choice in written.choices.items()
         },
-        "told": written.told,
+        "confidence": written.confidence,
     }
 
 

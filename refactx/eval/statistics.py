@@ -138,13 +138,13 @@ def separation(values: Sequence[float], right: Sequence[bool]) -> Estimate:
     >>> separation([3.0, 1.0, 2.0, 2.0], [True, False, True, False]).value
     0.875
     """
-    told, is_right = np.asarray(values, np.float64), np.asarray(right, bool)
-    number = len(told)
+    confidence, is_right = np.asarray(values, np.float64), np.asarray(right, bool)
+    number = len(confidence)
     if not number or is_right.all() or not is_right.any():
         return _undefined(number)
-    order = np.argsort(told, kind="stable")
-    told, is_right = told[order], is_right[order]
-    starts = np.flatnonzero(np.append(True, told[1:] != told[:-1]))  # of each run of equal values
+    order = np.argsort(confidence, kind="stable")
+    confidence, is_right = confidence[order], is_right[order]
+    starts = np.flatnonzero(np.append(True, confidence[1:] != confidence[:-1]))  # of each run of equal values
     random = np.random.default_rng(SEED)
 
     def areas(counts: NDArray[np.int64]) -> Floats:
@@ -214,17 +214,17 @@ class Point:
         }
 
 
-def curve_of(told: Sequence[float | None], given: Sequence[bool], right: Sequence[bool]) -> list[Point]:
+def curve_of(confidence: Sequence[float | None], given: Sequence[bool], right: Sequence[bool]) -> list[Point]:
     """Return the points at every threshold that changes something, from minus infinity (all answers are left) up.
 
-    `told`: the confidence in each question's answer; `given`, `right`: whether there is an answer, and a right one.
+    `confidence`: the confidence in each question's answer; `given`, `right`: whether there is an answer, and a right one.
 
     >>> [(p.threshold, p.right, p.wrong) for p in curve_of([1.5, 3.0, None], [True] * 3, [False, True, True])]
     [(-inf, 2, 1), (3.0, 2, 0), (inf, 1, 0)]
     """
     answers = sorted(
         (math.inf if value is None else value, is_right)
-        for value, is_given, is_right in zip(told, given, right, strict=True)
+        for value, is_given, is_right in zip(confidence, given, right, strict=True)
         if is_given
     )
     left = [sum(is_right for _, is_right in answers), sum(not is_right for _, is_right in answers)]
@@ -261,21 +261,26 @@ def best_point(points: Sequence[Point], precision: float | None = None) -> Point
     return max(fit, key=lambda point: (point.right, -point.wrong, -point.threshold), default=None)
 
 
-def table_of(points: Sequence[Point], told: Sequence[float]) -> list[dict[str, float | None]]:
-    """Return answers at all confidences, and at round thresholds among the confidences `told`, as JSON."""
-    shown = [-math.inf, *(float(threshold) for threshold in THRESHOLDS if min(told) < threshold <= max(told))]
+def table_of(points: Sequence[Point], confidence: Sequence[float]) -> list[dict[str, float | None]]:
+    """Return answers at all confidences, and at round thresholds among the confidences `confidence`, as JSON."""
+    shown = [
+        -math.inf,
+        *(float(threshold) for threshold in THRESHOLDS if min(confidence) < threshold <= max(confidence)),
+    ]
     return [at_threshold(points, threshold).to_json(threshold) for threshold in shown]
 
 
-def confidence_of(told: Sequence[float | None], given: Sequence[bool], right: Sequence[bool]) -> dict[str, Any] | None:
+def confidence_of(
+    confidence: Sequence[float | None], given: Sequence[bool], right: Sequence[bool]
+) -> dict[str, Any] | None:
     """Return the answers of a run by threshold, for the report; None if no given answer has a confidence.
 
     `points`: every threshold that changes something, for the plot; `table`: some thresholds.
     """
-    of_given = [value for value, is_given in zip(told, given, strict=True) if is_given and value is not None]
+    of_given = [value for value, is_given in zip(confidence, given, strict=True) if is_given and value is not None]
     if not of_given:
         return None
-    points = curve_of(told, given, right)
+    points = curve_of(confidence, given, right)
     return {
         "of": len(of_given),
         "points": [point.to_json(point.threshold) for point in points if point.right + point.wrong],

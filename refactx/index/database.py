@@ -11,7 +11,7 @@ from refactx.errors import CorruptIndexError, DatabaseError, IndexNotFoundError,
 from refactx.index.names import ReadBlocks
 from refactx.index.source import Segment, SegmentSource, Snapshot, StandbyWait, tree_of
 from refactx.postgres.catalogue import find_hubs, stored_tokenizer
-from refactx.postgres.connections import BoundedConnection, Server
+from refactx.postgres.connections import Server, TimeLimitedConnection
 from refactx.postgres.database import Database, IndexState, read_index_state
 from refactx.postgres.entry import CatalogueEntry, version_of
 from refactx.postgres.segments import SegmentRows, hold_all
@@ -126,7 +126,7 @@ class DatabaseSource:
     def name_rows(self, table: int, first: bytes) -> list[tuple[bytes, bytes]]:
         """Return the keys and blocks of a name table from the key `first` on."""
 
-        def read(connection: BoundedConnection) -> list[tuple[bytes, bytes]]:
+        def read(connection: TimeLimitedConnection) -> list[tuple[bytes, bytes]]:
             self._confirm(connection, table)
             statement = f"SELECT key, block FROM refactx.names_{table} WHERE key >= %b ORDER BY key".encode()
             rows: list[tuple[bytes, bytes]] = connection.execute(statement, [first], binary=True).fetchall()
@@ -144,7 +144,7 @@ class DatabaseSource:
     def _server(self) -> Server | None:
         return self._seen.server if self._seen else None
 
-    def _find_names(self, connection: BoundedConnection, find: Callable[[ReadBlocks], Value]) -> Value:
+    def _find_names(self, connection: TimeLimitedConnection, find: Callable[[ReadBlocks], Value]) -> Value:
         if connection.server is None or not connection.server.is_pooled:
             return find(partial(_read_blocks, connection))
 
@@ -155,7 +155,7 @@ class DatabaseSource:
         with connection.transaction():  # a pooler does not change the server within one
             return find(read)
 
-    def _confirm(self, connection: BoundedConnection, table: int) -> None:
+    def _confirm(self, connection: TimeLimitedConnection, table: int) -> None:
         """Raise IndexNotFoundError if the server behind a pooler does not have a name table, complete."""
         if connection.server is not None and connection.server.is_pooled:
             statement = "SELECT FROM refactx.name_tables WHERE id = %s AND created = coalesce(%s, created) AND ready"
@@ -206,7 +206,7 @@ def _is_stored(rows: SegmentSource) -> TypeGuard[SegmentRows]:
     return isinstance(rows, SegmentRows)
 
 
-def _read_blocks(connection: BoundedConnection, table: int, keys: list[bytes], first: bytes) -> dict[bytes, bytes]:
+def _read_blocks(connection: TimeLimitedConnection, table: int, keys: list[bytes], first: bytes) -> dict[bytes, bytes]:
     """Return the blocks in which the entries of keys would be; only rows from the key `first` on."""
     statement = _BLOCKS.format(table).encode()
     rows: list[tuple[bytes, bytes]] = connection.execute(statement, [keys, first], binary=True).fetchall()

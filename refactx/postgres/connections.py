@@ -134,7 +134,7 @@ class NamedStatements:
         return self.forgotten < _FORGOTTEN
 
 
-class BoundedConnection(psycopg.Connection[Any]):
+class TimeLimitedConnection(psycopg.Connection[Any]):
     """A connection that raises OperationalError if the server does not answer for `answer_seconds` (None: no limit).
 
     `cancels`: ask the server to cancel the statement then, and wait for `GRACE_SECONDS` more: for a server whose own
@@ -310,7 +310,7 @@ def without_environment(url: str) -> str:
     return make_conninfo(url, **{name: _NEUTRAL.get(name, value) for name, value in neutral.items()})
 
 
-def open_session(url: str) -> BoundedConnection:
+def open_session(url: str) -> TimeLimitedConnection:
     """Open a connection in autocommit mode, without time limits for statements and transactions.
 
     It is for writers, and for readers of whole tables. Through a pooler, which gives the session to other clients too,
@@ -338,7 +338,7 @@ def open_session(url: str) -> BoundedConnection:
     return connection
 
 
-def connect(conninfo: str, seconds: float) -> BoundedConnection:
+def connect(conninfo: str, seconds: float) -> TimeLimitedConnection:
     """Open a connection in autocommit mode. Wait for at most `seconds` while the server starts or recovers.
 
     Raises as `open_session` does.
@@ -346,7 +346,7 @@ def connect(conninfo: str, seconds: float) -> BoundedConnection:
     deadline = time.monotonic() + seconds
     while True:
         try:
-            connection = BoundedConnection.connect(conninfo, autocommit=True)
+            connection = TimeLimitedConnection.connect(conninfo, autocommit=True)
             check_kind(connection)
             return connection
         except UnicodeError:  # a host that cannot be one

@@ -39,10 +39,10 @@ from refactx.postgres.connections import (
     PAUSE_SECONDS,
     POOLED,
     UNSUPPORTED,
-    BoundedConnection,
     NamedStatements,
     Server,
     ServerChangedError,
+    TimeLimitedConnection,
     add_defaults,
     address_of,
     check_address,
@@ -77,7 +77,7 @@ class ServerPool:
             timeout=CONNECT_SECONDS,
             kwargs={"autocommit": True},
             configure=self._configure,
-            connection_class=BoundedConnection,
+            connection_class=TimeLimitedConnection,
         )
         self.connection = self._pool.connection
         self._statements = NamedStatements()
@@ -92,7 +92,7 @@ class ServerPool:
         """Close the connections."""
         self._pool.close()
 
-    def _configure(self, connection: BoundedConnection) -> None:
+    def _configure(self, connection: TimeLimitedConnection) -> None:
         """Find out what answers on a connection, and set its statement timeout, unless the address sets one.
 
         If no limit was given, a timeout of the role, database or server takes precedence over the default.
@@ -175,7 +175,7 @@ class Database:
         """The time to wait for a database that went away, or for a standby that is behind."""
         return self._limits.outage
 
-    def session(self) -> BoundedConnection:
+    def session(self) -> TimeLimitedConnection:
         """Open a session outside the pool, on the same server (`open_session`).
 
         Raises psycopg.Error, and DatabaseError if the address leads to another server each time.
@@ -193,7 +193,7 @@ class Database:
         )
 
     @contextmanager
-    def connection(self) -> Iterator[BoundedConnection]:
+    def connection(self) -> Iterator[TimeLimitedConnection]:
         """Open a session outside the pool, for commands that may take long (`session`). Raises DatabaseError."""
         try:
             with self.session() as connection:
@@ -205,7 +205,7 @@ class Database:
 
     def retry(
         self,
-        action: Callable[[BoundedConnection], Value],
+        action: Callable[[TimeLimitedConnection], Value],
         index: str | None = None,
         *,
         server: Server | None = None,
@@ -240,14 +240,14 @@ class Database:
 
     def retry_unlimited(
         self,
-        action: Callable[[BoundedConnection], Value],
+        action: Callable[[TimeLimitedConnection], Value],
         index: str | None = None,
         *,
         server: Server | None = None,
     ) -> Value:
         """Do the same as `retry`, without a time limit: for commands that read whole tables."""
 
-        def unlimited(connection: BoundedConnection) -> Value:
+        def unlimited(connection: TimeLimitedConnection) -> Value:
             seconds, connection.answer_seconds = connection.answer_seconds, None
             try:
                 with connection.transaction():
@@ -374,7 +374,7 @@ class Statement:
         """
         return cls(text.encode(), b"refactx_" + hashlib.sha256(text.encode()).hexdigest()[:16].encode())
 
-    def run(self, connection: BoundedConnection, values: list[bytes]) -> pq.abc.PGresult:
+    def run(self, connection: TimeLimitedConnection, values: list[bytes]) -> pq.abc.PGresult:
         """Return the result, in binary form. A statement is prepared once on a connection. Raises psycopg.Error."""
         # psycopg's low-level interface to libpq: a cursor for each lookup would double its time.
         pgconn, formats = connection.pgconn, [pq.Format.BINARY] * len(values)
@@ -441,7 +441,7 @@ class IndexState:
         return self.names[0][0] if self.names else 0
 
 
-def read_index_state(connection: BoundedConnection, index: int) -> IndexState:
+def read_index_state(connection: TimeLimitedConnection, index: int) -> IndexState:
     """Return an index as a connection sees it now, with one query."""
     rows = connection.execute(query("snapshot").encode(), {"index": index}, binary=True).fetchall()
     started, is_standby, changes, numbers, times = rows[0][:5]

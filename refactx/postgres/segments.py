@@ -5,7 +5,7 @@ from datetime import datetime
 from time import perf_counter
 
 from refactx.errors import IndexNotFoundError
-from refactx.postgres.connections import BoundedConnection, Server
+from refactx.postgres.connections import Server, TimeLimitedConnection
 from refactx.postgres.database import Database, Statement
 
 _KNOWN = "FROM refactx.segments AS s{} WHERE s.id = {} AND s.ready AND s.created = '{}'"
@@ -74,7 +74,7 @@ class SegmentRows:
             raise self._unknown()
         return int(row[0])
 
-    def _lookup(self, connection: BoundedConnection, key: bytes) -> bytes | None:
+    def _lookup(self, connection: TimeLimitedConnection, key: bytes) -> bytes | None:
         if not self._is_pooled:
             result = self._own.run(connection, [key])
             return result.get_value(0, 0) if result.ntuples else None

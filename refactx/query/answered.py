@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from refactx.fact import Link, LinkedFact
-from refactx.query.evaluate import DEFAULT_LIMITS, Result, denote
+from refactx.query.evaluate import DEFAULT_LIMITS, Result, evaluate_walk
 from refactx.query.language import FactSet, Query, QueryError, write_line
 from refactx.query.sets import Limits
 from refactx.query.sparql import to_sparql
@@ -17,7 +17,7 @@ class AnsweredQuery:
 
     `line`: its text; `sparql`: the same query with ids, None if a name of it has none; `result`: its answer, by names;
     `rows`: the members of a list, with their ids, literals as text; `facts`: facts that prove the answer, with their
-    ids; `told`: how much likelier than no query it makes the question, in nats, None if nobody asked.
+    ids; `confidence`: how much likelier than no query it makes the question, in nats, None if nobody asked.
     """
 
     query: Query
@@ -26,7 +26,7 @@ class AnsweredQuery:
     result: Result
     rows: tuple[Link | str, ...]
     facts: tuple[LinkedFact, ...]
-    told: float | None = None
+    confidence: float | None = None
 
     @property
     def answer(self) -> str:
@@ -62,15 +62,15 @@ class AnsweredQuery:
                 }
                 for fact in self.facts
             ],
-            "told": None if self.told is None else round(self.told, 3),
+            "confidence": None if self.confidence is None else round(self.confidence, 3),
         }
 
 
 def answer_query(
-    query: Query, facts: FactSet, limits: Limits = DEFAULT_LIMITS, told: float | None = None
+    query: Query, facts: FactSet, limits: Limits = DEFAULT_LIMITS, confidence: float | None = None
 ) -> AnsweredQuery:
-    """Answer a query, with ids and SPARQL. Raises as `refactx.query.evaluate.denote` does."""
-    result = denote(query, facts, limits)
+    """Answer a query, with ids and SPARQL. Raises as `refactx.query.evaluate.evaluate_walk` does."""
+    result = evaluate_walk(query, facts, limits)
     predicates = facts.describe(list({predicate for _, predicate, _ in result.facts}))
     names = {part for subject, _, object_ in result.facts for part in (subject, object_)}
     ids = facts.ids(list({query.start, *names, *result.values}))
@@ -92,7 +92,7 @@ def answer_query(
         result=result,
         rows=tuple(linked(value, result.kind) for value in result.values),
         facts=tuple(proof),
-        told=told,
+        confidence=confidence,
     )
 
 

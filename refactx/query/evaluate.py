@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, Protocol, runtime_checkable
 
-from refactx.query.language import By, FactSet, Hop, Query, QueryError, ValueKind, Which
+from refactx.query.language import FactSet, Hop, OrderBy, Query, QueryError, ValueKind, WalkFilter
 from refactx.query.sets import LITERALS, Budget, Limits, Members, Trail, Triple, Walks, facts_of, read_base
 from refactx.query.values import Comparison, order_of, sort_key
 
@@ -25,13 +25,13 @@ AT_ONCE = 1024
 """Members that are decided together: between two such batches the time is checked."""
 
 
-class Filter:
+class CompiledFilter:
     """A filter of members. `kind`: that of the members, for a filter without hops.
 
     Raises QueryError if its values cannot be compared so.
     """
 
-    def __init__(self, walks: Walks, which: Which, kind: ValueKind) -> None:
+    def __init__(self, walks: Walks, which: WalkFilter, kind: ValueKind) -> None:
         self._walks, self.which = walks, which
         hops = which.hops
         compared, place = (walks.kind(hops[-1].predicate), f"<{hops[-1].predicate}>") if hops else (kind, "the set")
@@ -176,7 +176,7 @@ class Ranked:
     fact: Triple | None
 
 
-def ranked(walks: Walks, members: Sequence[str], by: By, *, most: bool, limit: int) -> list[Ranked]:
+def ranked(walks: Walks, members: Sequence[str], by: OrderBy, *, most: bool, limit: int) -> list[Ranked]:
     """Return at most `limit` members, those with the most or least first.
 
     Raises QueryError if the values have no common order, or if no member has any.
@@ -234,7 +234,7 @@ class Result:
     reason: str = ""
 
 
-def denote(query: Query, facts: FactSet, limits: Limits = DEFAULT_LIMITS) -> Result:
+def evaluate_walk(query: Query, facts: FactSet, limits: Limits = DEFAULT_LIMITS) -> Result:
     """Answer a query.
 
         denote(read_line("count <Louisiana> <nickname>"), TreeFacts(index)).count  # 4
@@ -262,7 +262,7 @@ class _Answer:
             self._kind_after(which.hops, self._kind)
         if query.by is not None:
             self._kind_after((Hop(query.by.predicate),), self._kind)
-        self._filters = [Filter(self._walks, which, self._kind) for which in query.which]
+        self._filters = [CompiledFilter(self._walks, which, self._kind) for which in query.which]
 
     def result(self) -> Result:
         query = self._query
@@ -293,7 +293,7 @@ class _Answer:
             return self._done(proof=proof, truth=count > 0)
         return self._done(proof=proof, count=count)
 
-    def _ranked(self, matches: Sequence[_Match], by: By) -> Result:
+    def _ranked(self, matches: Sequence[_Match], by: OrderBy) -> Result:
         ways, most = dict(matches), self._query.head == "most"
         found = ranked(self._walks, list(ways), by, most=most, limit=self._query.limit)
         if self._budget.reason:

@@ -54,7 +54,7 @@ class Hop:
 
 
 @dataclass(frozen=True, slots=True)
-class Which:
+class WalkFilter:
     """A filter: the members from which `hops` lead to an object that compares with `value`.
 
     Without hops the member itself is compared. `value`: an entity's name for `is`, or a literal as facts have it. Text
@@ -67,7 +67,7 @@ class Which:
 
 
 @dataclass(frozen=True, slots=True)
-class By:
+class OrderBy:
     """What members are sorted by: the values of their facts with a predicate, or (`counted`) how many there are."""
 
     predicate: str
@@ -88,8 +88,8 @@ class Query:
     head: Head
     start: str
     hops: tuple[Hop, ...] = ()
-    which: tuple[Which, ...] = ()
-    by: By | None = None
+    which: tuple[WalkFilter, ...] = ()
+    by: OrderBy | None = None
     limit: int = 1
 
     def __post_init__(self) -> None:
@@ -186,7 +186,7 @@ class _Reader:
             raise self._error("a name in brackets to start from")
         if units[0].closure:
             raise QueryError(f"{units[0].closure} stands after a predicate, not after the start <{units[0].predicate}>")
-        start, hops, which = units[0].predicate, units[1:], list[Which]()
+        start, hops, which = units[0].predicate, units[1:], list[WalkFilter]()
         if head == "ask" and (len(hops) > 1 or self._peek(OPERATORS)):
             which, hops = [self._filter(hops)], []
         joins = ("and", "which") if which else ("which",)
@@ -196,7 +196,7 @@ class _Reader:
         self._end()
         return Query(_head(head), start, tuple(hops), tuple(which), by, 1 if limit is None else limit)
 
-    def _filter(self, hops: list[Hop]) -> Which:
+    def _filter(self, hops: list[Hop]) -> WalkFilter:
         """Read the rest of a filter after its hops, of which the last is its value if no operator follows."""
         operator = self._word(OPERATORS)
         values = self._units() if operator else hops[-1:]
@@ -206,14 +206,14 @@ class _Reader:
             hops = hops[:-1]
             if not hops:
                 raise self._error(f"an operator ({', '.join(OPERATORS)}) or another name in brackets")
-        return Which(tuple(hops), _operator(operator or "is"), values[0].predicate)
+        return WalkFilter(tuple(hops), _operator(operator or "is"), values[0].predicate)
 
-    def _by(self) -> By:
+    def _by(self) -> OrderBy:
         counted = self._word(("count",)) is not None
         units = self._units()
         if len(units) != 1 or units[0].closure:
             raise self._error("one predicate in brackets after `by`")
-        return By(units[0].predicate, counted)
+        return OrderBy(units[0].predicate, counted)
 
     def _end(self) -> None:
         if self._at < len(self._tokens) and self._tokens[self._at][0] == ".":

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
-from refactx.query.language import FactSet, Hop, Query, Which
+from refactx.query.language import FactSet, Hop, Query, WalkFilter
 from refactx.query.values import parse_quantity, parse_time
 
 COMPARED = 20
@@ -41,7 +41,7 @@ class Resolved:
 def resolve(query: Query, facts: LabelledFacts) -> tuple[Query, tuple[Resolved, ...]]:
     """Return a query with names of the index in place of labels and aliases, and what was replaced.
 
-    Values are names after `is` alone. A name of which nothing is known stays, and is an error of `denote`.
+    Values are names after `is` alone. A name of which nothing is known stays, and is an error of `evaluate`.
 
         query, replaced = resolve(read_line("count <Louisiana> <nickname>"), TreeFacts(index))
         query.start  # "Louisiana (state of the United States of America)"
@@ -55,7 +55,9 @@ def resolve(query: Query, facts: LabelledFacts) -> tuple[Query, tuple[Resolved, 
     return replace(query, start=start, which=which), tuple(found.values())
 
 
-def _resolve_value(which: Which, hops: Sequence[Hop], facts: LabelledFacts, found: dict[str, Resolved]) -> Which:
+def _resolve_value(
+    which: WalkFilter, hops: Sequence[Hop], facts: LabelledFacts, found: dict[str, Resolved]
+) -> WalkFilter:
     before = (*hops, *which.hops)
     if which.operator != "is" or not before:
         return which

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
 
-from refactx.query.language import FactSet, Hop, QueryError, ValueKind, Which
+from refactx.query.language import FactSet, Hop, QueryError, ValueKind, WalkFilter
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +271,7 @@ _UNKNOWN = 1 << 60
 """A number of candidates that is not known: over all limits."""
 
 
-def read_base(walks: Walks, start: str, hops: Sequence[Hop], which: Sequence[Which]) -> Members:
+def read_base(walks: Walks, start: str, hops: Sequence[Hop], which: Sequence[WalkFilter]) -> Members:
     """Return the set to which the hops lead from the start; members that no filter can admit may be missing.
 
     Raises QueryError if a hub's facts are needed.
@@ -304,7 +304,7 @@ class _Side:
         self.value, self.hops, self.count = value, hops, count
 
     @classmethod
-    def of(cls, walks: Walks, which: Which) -> "_Side | None":
+    def of(cls, walks: Walks, which: WalkFilter) -> "_Side | None":
         """Return the way back through a filter; None if there is none."""
         if which.operator != "is" or (which.hops and walks.kind(which.hops[-1].predicate) != "entity"):
             return None  # nothing leads back from a literal

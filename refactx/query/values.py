@@ -108,7 +108,7 @@ def bare_name(name: str) -> str:
 class Comparison:
     """A comparison of literals (or names) with a query's value.
 
-    `operator`, `value`: as in `refactx.query.language.Which`; `kind`: of the objects; `place`: where they come from, such
+    `operator`, `value`: as in `refactx.query.language.WalkFilter`; `kind`: of the objects; `place`: where they come from, such
     as `<age>`, for errors. Raises QueryError if objects of the kind cannot be compared so.
 
     >>> [Comparison("over", "2008", "time", "<date>").matches(day) for day in ("2008-05-01", "2009", "1956")]

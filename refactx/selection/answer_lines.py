@@ -25,14 +25,20 @@ class AnswerLines:
 
     `marker`: the text that begins the answer; a line after facts begins with it or with another fact. If empty, such
     lines are the model's. `unknown`: the answer if no fact answers the question; if empty, the model writes it.
-    `values`, `again`, `tells`: as in `refactx.selection.channel.ChannelOptions`.
+    `values`, `again`, `min_confidence`: as in `refactx.selection.channel.ChannelOptions`.
 
     `evidence`: for each chosen fact (its ids up to the end of its property), how much likelier it makes the question, a
     difference of log-probabilities.
     """
 
-    def __init__(self, *, marker: str, unknown: str, values: int, again: float, tells: float) -> None:
-        self._marker, self.unknown, self._values, self._again, self._tells = marker, unknown, values, again, tells
+    def __init__(self, *, marker: str, unknown: str, values: int, again: float, min_confidence: float) -> None:
+        self._marker, self.unknown, self._values, self._again, self._min_confidence = (
+            marker,
+            unknown,
+            values,
+            again,
+            min_confidence,
+        )
         self.evidence: dict[IdPath, float] = {}
 
     def after_fact(self, machine: Machine, state: State) -> Sequence[int]:
@@ -134,7 +140,7 @@ class AnswerLines:
         if not self.unknown:
             return True
         evidence = (self.evidence.get(up_to_object(machine, fact.tokens), math.inf) for fact in state.facts)
-        return max(evidence) >= self._tells
+        return max(evidence) >= self._min_confidence
 
 
 def up_to_object(machine: Machine, tokens: Sequence[int]) -> IdPath:

@@ -30,7 +30,7 @@ from refactx.query.answered import AnsweredQuery
 from refactx.selection.answer_lines import AnswerLines
 from refactx.selection.candidates import Property, Subject, SubjectLimits, find_properties, find_subjects
 from refactx.selection.plain import PlainChooser, draft_tokens, end_of_fact
-from refactx.selection.query_answers import TELLS, QueryAnswers
+from refactx.selection.query_answers import MIN_CONFIDENCE, QueryAnswers
 from refactx.selection.scores import QuestionScore, ScoredContinuations, fact_so_far, no_fact
 
 MOST_EARLIER = 64
@@ -56,7 +56,7 @@ class ChannelOptions:
     those at most this much below the best are compared again, with an object.
 
     Lines: `values`, the most facts of one subject and property; `again`: how much likelier than the answer another fact
-    must be to follow (small models would continue for ever); `tells`: how much likelier than no fact a fact must make
+    must be to follow (small models would continue for ever); `min_confidence`: how much likelier than no fact a fact must make
     the question to count as its answer, and than no query a query to be asked.
     """
 
@@ -73,7 +73,7 @@ class ChannelOptions:
     within: float = 2.0
     values: int = 6
     again: float = 4.0
-    tells: float = TELLS
+    min_confidence: float = MIN_CONFIDENCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,9 @@ class Channel:
         self.score_of_queries = QuestionScore(question=question, lead=lead, examples=1)
         self._options = own = options or ChannelOptions()
         self._earlier: Sequence[IdPath] = ()  # those that the last choice needed, from the first id of the fact
-        self.lines = AnswerLines(marker=marker, unknown=unknown, values=own.values, again=own.again, tells=own.tells)
+        self.lines = AnswerLines(
+            marker=marker, unknown=unknown, values=own.values, again=own.again, min_confidence=own.min_confidence
+        )
 
     @property
     def answered(self) -> Sequence[AnsweredQuery]:
@@ -121,13 +123,13 @@ class Channel:
         return () if self.queries is None else self.queries.answered
 
     @property
-    def told(self) -> float | None:
+    def confidence(self) -> float | None:
         """How much likelier what the text has makes the question: its last query, or else the best fact, in nats.
 
         None if the channel has chosen none, or if it did not compare them with none at all.
         """
         if self.answered:
-            return self.answered[-1].told
+            return self.answered[-1].confidence
         return max(self.lines.evidence.values(), default=None)
 
     def decides(self, machine: Machine, state: State) -> bool:
@@ -300,7 +302,7 @@ class ChannelChooser:
         if token is not None:
             return (token,)
         if at_fact_end and self._queries is not None and isinstance(state, Free):
-            rest = yield from self._queries.after_fact(self._machine, state, self._trees, self._channel.told)
+            rest = yield from self._queries.after_fact(self._machine, state, self._trees, self._channel.confidence)
             if rest:
                 return rest
         lines = self._channel.lines

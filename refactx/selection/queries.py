@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from refactx.engines.engine import Steps, TreeReading
 from refactx.fact import ALIAS_OF, DESCRIPTIONS
-from refactx.query.language import By, FactSet, Head, Hop, Predicate, Query, Which, write_line
+from refactx.query.language import FactSet, Head, Hop, OrderBy, Predicate, Query, WalkFilter, write_line
 from refactx.query.sets import Limits
 from refactx.query.values import bare_name, parse_quantity, parse_time
 from refactx.selection.mentions import Mention, Mentions, QueryWords
@@ -96,7 +96,7 @@ class Condition:
     """A filter by an entity that the question names, and some members that match it."""
 
     mention: Mention
-    which: Which
+    which: WalkFilter
     members: Sequence[str]
 
 
@@ -127,11 +127,13 @@ class Conditions:
                 if forwards is not None and (some := self._matching(base, members, predicate, forwards, other.name)):
                     matching[forwards] = some
             likely = sorted(matching.items(), key=lambda one: -len(one[1]))[:WAYS]
-            found += [Condition(other, Which(self._hops_to(name), "is", other.name), some) for name, some in likely]
+            found += [
+                Condition(other, WalkFilter(self._hops_to(name), "is", other.name), some) for name, some in likely
+            ]
             if self._class_of is not None and self._class_of not in matching:
                 some = self._of_class(members, other.name)
                 if some:
-                    found.append(Condition(other, Which(self._hops_to(self._class_of), "is", other.name), some))
+                    found.append(Condition(other, WalkFilter(self._hops_to(self._class_of), "is", other.name), some))
         return found
 
     def _matching(
@@ -255,7 +257,8 @@ def line_of(query: Query, *mentions: Mention) -> str:
         return called.get(name, bare_name(name))
 
     which = tuple(
-        Which(tuple(hop for hop in one.hops if not hop.closure), one.operator, short(one.value)) for one in query.which
+        WalkFilter(tuple(hop for hop in one.hops if not hop.closure), one.operator, short(one.value))
+        for one in query.which
     )
     return write_line(replace(query, start=short(query.start), which=which))
 
@@ -388,14 +391,16 @@ class QuerySearch:
                 for predicate in named or predicates:
                     if self._compares(start.name, predicate, number):
                         for operator in self._words.operators_of(self._question):
-                            query = Query("ask", start.name, (), (Which((Hop(predicate.name),), operator, number),))
+                            query = Query(
+                                "ask", start.name, (), (WalkFilter((Hop(predicate.name),), operator, number),)
+                            )
                             ways[query] = Way(query, line_of(query, start), self._prior(start))
             for other in self.mentions.entities:
                 if other.is_apart(start) and other.name != start.name:
                     # Questions mostly name the subject first.
                     prior = self._prior(start, other) + (start.start < other.start)
                     for name in self._leading_to(predicates, other):
-                        query = Query("ask", start.name, (), (Which((Hop(name),), "is", other.name),))
+                        query = Query("ask", start.name, (), (WalkFilter((Hop(name),), "is", other.name),))
                         ways[query] = Way(query, line_of(query, start, other), prior)
         found = yield from self._scores.rank(ways.values())
         return found + (yield from self._joined(found))
@@ -475,19 +480,19 @@ class QuerySearch:
             ways.append(Way(query, line_of(query, *named), prior + self._options.prior * math.log(share)))
         return ways
 
-    def _measures(self, members: Sequence[str]) -> list[tuple[By, float]]:
+    def _measures(self, members: Sequence[str]) -> list[tuple[OrderBy, float]]:
         """Return what members can be sorted by, with the share of them that has it: predicates with numbers or times,
         and how many facts of a predicate there are if the question names that."""
         counts: Counter[str] = Counter()
         for member in members:
             counts.update(self._facts.predicates(member).keys())
         described = self._facts.describe([name for name in counts if name not in UNASKED])
-        found: list[tuple[By, float]] = []
+        found: list[tuple[OrderBy, float]] = []
         for name, one in described.items():
             if self._is_sortable(members, one):
-                found.append((By(name), counts[name] / len(members)))
+                found.append((OrderBy(name), counts[name] / len(members)))
             elif one.name in self.mentions.predicates:
-                found.append((By(name, counted=True), counts[name] / len(members)))
+                found.append((OrderBy(name, counted=True), counts[name] / len(members)))
         return found
 
     def _is_sortable(self, members: Sequence[str], predicate: Predicate) -> bool:

@@ -24,15 +24,15 @@ from refactx.selection.queries import Candidate, LineScores, QuerySearch
 from refactx.selection.scores import QuestionScore
 
 TRIGGER = "Query:"
-TELLS = 4.0
-"""The default of `tells` in prompts and in `refactx.selection.channel.ChannelOptions`."""
+MIN_CONFIDENCE = 4.0
+"""The default of `min_confidence` in prompts and in `refactx.selection.channel.ChannelOptions`."""
 
 
 class QueryAnswers:
     """The queries of one text.
 
     `facts`: what they are answered with; `words`, `tokens`: to find what the question names; `score`: the likelihoods
-    of the question; `marker`: the text before the answer; `end`: the ids that end a text. `values`, `tells`: as in
+    of the question; `marker`: the text before the answer; `end`: the ids that end a text. `values`, `min_confidence`: as in
     `refactx.selection.channel.ChannelOptions`.
 
     `answered`: the queries that the text has.
@@ -49,11 +49,11 @@ class QueryAnswers:
         marker: str,
         end: Sequence[int],
         values: int,
-        tells: float,
+        min_confidence: float,
     ) -> None:
         self.facts, self._words, self._tokens, self._question = facts, words, tokens, question
         self._score, self._marker, self._end, self._values = score, marker, tuple(end), values
-        self.tells = tells
+        self.min_confidence = min_confidence
         self._mentions: Mentions | None = None
         self.answered: list[AnsweredQuery] = []
 
@@ -71,11 +71,11 @@ class QueryAnswers:
         return self._write(machine, answered) if answered is not None else ()
 
     def after_fact(
-        self, machine: Machine, state: Free, trees: TreeReading, told: float | None = None
+        self, machine: Machine, state: Free, trees: TreeReading, confidence: float | None = None
     ) -> Steps[Sequence[int]]:
         """Return the ids after the first fact: a query for the whole list, with its answer; empty if none is needed.
 
-        `told`: how much likelier than no fact that fact makes the question, in nats; a list of a class that the question
+        `confidence`: how much likelier than no fact that fact makes the question, in nats; a list of a class that the question
         names takes its place if it makes the question likelier still.
         """
         if len(state.facts) != 1 or self.answered:
@@ -90,7 +90,7 @@ class QueryAnswers:
         whole, *narrower = yield from search.narrower(start, predicate)
         better = [one for one in narrower if one.score > whole.score]
         without = yield from search.without()
-        least = whole.score if told is None else max(whole.score, without + told)
+        least = whole.score if confidence is None else max(whole.score, without + confidence)
         better += [one for one in (yield from search.of_class())[:1] if one.score > least]
         found = sorted(better, key=lambda one: -one.score)
         if self.facts.counts([subject], predicate)[0] > self._values:
@@ -143,8 +143,8 @@ class QueryAnswers:
 
     def _first_answer(self, candidates: Iterable[Candidate], without: float) -> AnsweredQuery | None:
         """Return the first candidate that has an answer, up to one that tells too little."""
-        told = ((one.query, one.score - without) for one in candidates)
-        return first_answer(takewhile(lambda one: one[1] >= self.tells, told), self.facts)
+        confidence = ((one.query, one.score - without) for one in candidates)
+        return first_answer(takewhile(lambda one: one[1] >= self.min_confidence, confidence), self.facts)
 
     def _write(self, machine: Machine, answered: AnsweredQuery) -> Sequence[int]:
         self.answered.append(answered)
@@ -159,8 +159,8 @@ def first_answer(
 
     `queries`: the likeliest first, each with what it told. That one alone may take a scan of the index.
     """
-    for query, told in queries:
-        answered = try_answer(query, facts, told, limits)
+    for query, confidence in queries:
+        answered = try_answer(query, facts, confidence, limits)
         if answered is not None:
             return answered
         limits = replace(limits, scanned=0)
@@ -168,11 +168,11 @@ def first_answer(
 
 
 def try_answer(
-    query: Query, facts: FactSet, told: float | None = None, limits: Limits = DEFAULT_LIMITS
+    query: Query, facts: FactSet, confidence: float | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> AnsweredQuery | None:
     """Return a query with its answer; None if it has none, since nothing matches or values do not compare."""
     try:
-        found = answer_query(query, facts, limits, told)
+        found = answer_query(query, facts, limits, confidence)
     except QueryError:
         return None
     result = found.result

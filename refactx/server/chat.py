@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from refactx.ask.prompt import GREEDY, Example, Generation
 from refactx.errors import InputError
@@ -34,7 +34,9 @@ class RefactxOptions(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     channel: bool = True
-    tells: float | None = Field(default=None, allow_inf_nan=False)
+    min_confidence: float | None = Field(
+        default=None, allow_inf_nan=False, validation_alias=AliasChoices("min_confidence", "tells")
+    )
     fact_beams: int | None = request_field("fact_beams", 16)
     fact_length_penalty: float = request_field("fact_length_penalty", 10)
     max_facts: int | None = request_field("max_facts", 1000)
@@ -99,7 +101,7 @@ class TextRequest(BaseModel):
         try:
             found = Generation(
                 channel=given.channel,
-                tells=given.tells,
+                min_confidence=given.min_confidence,
                 fact_beams=given.fact_beams,
                 fact_length_penalty=given.fact_length_penalty,
                 max_facts=given.max_facts,

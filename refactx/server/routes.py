@@ -340,8 +340,8 @@ def _short_error(body: bytes) -> bytes:
             return body
     except (ValueError, KeyError, TypeError):
         return body
-    told = "the body is no request or notification of JSON-RPC 2.0: send one in each POST"
-    return json.dumps(document | {"error": {"code": _INVALID_REQUEST, "message": told}}).encode()
+    confidence = "the body is no request or notification of JSON-RPC 2.0: send one in each POST"
+    return json.dumps(document | {"error": {"code": _INVALID_REQUEST, "message": confidence}}).encode()
 
 
 def _looks_up(service: TextService) -> Callable[..., Any]:

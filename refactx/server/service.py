@@ -33,16 +33,16 @@ from refactx.query import AnsweredQuery, TreeFacts
 from refactx.selection.beams import FactBeams
 from refactx.server.http import Slot, Slots, api_error
 from refactx.server.texts import (
+    Chunk,
     CitedFact,
     CountedStream,
     Delta,
     Event,
     Finished,
-    LiveWork,
-    Passed,
     Piece,
     Record,
     Span,
+    ThreadedStream,
     Transcript,
     Value,
     Work,
@@ -203,7 +203,7 @@ class Continuation:
     forward_passes: int
     answer: str = ""
     queries: tuple[AnsweredQuery, ...] = ()
-    told: float | None = None
+    confidence: float | None = None
     turns_left_out: int = 0
 
 
@@ -450,15 +450,15 @@ class TextService:
             raise
 
     @asynccontextmanager
-    async def live(self, work: Work[Piece, Value], slot: Slot) -> AsyncIterator[LiveWork[Piece, Value]]:
+    async def live(self, work: Work[Piece, Value], slot: Slot) -> AsyncIterator[ThreadedStream[Piece, Value]]:
         """Begin work that needs the model, in a thread, when its turn has come.
 
         The slot is released when the thread has ended; the work is told to end when the block is left.
         """
-        slot.is_used, live = True, cast("LiveWork[Piece, Value] | None", None)
+        slot.is_used, live = True, cast("ThreadedStream[Piece, Value] | None", None)
         try:
             await slot.turn()
-            live = LiveWork(self._writers, work, slot.release)
+            live = ThreadedStream(self._writers, work, slot.release)
             yield live
         except Exception as error:
             self.availability.note(error)
@@ -530,14 +530,14 @@ class TextService:
         return Continuation(
             answer=answer.answer,
             queries=answer.queries,
-            told=answer.told,
+            confidence=answer.confidence,
             reason="stop" if answer.finish_reason == "stop" else "length",
             forced_tokens=answer.forced_tokens,
             forward_passes=answer.forward_passes,
             turns_left_out=answer.turns_left_out,
         )
 
-    async def _delta(self, passed: Passed, facts: list[CitedFact]) -> Delta:
+    async def _delta(self, passed: Chunk, facts: list[CitedFact]) -> Delta:
         if passed.span is None:
             return Delta(text=passed.text, in_fact=passed.in_fact)
         span: Span = passed.span
@@ -574,7 +574,7 @@ class TextService:
             facts=tuple(facts),
             queries=written.queries,
             unknown=bool(unknown) and answer == unknown,
-            told=written.told,
+            confidence=written.confidence,
             reason=reason,
             prompt_tokens=stream.prompt_tokens,
             tokens=stream.tokens,
@@ -584,17 +584,17 @@ class TextService:
         )
 
 
-def _joined(passed: Sequence[Passed]) -> list[Passed]:
+def _joined(passed: Sequence[Chunk]) -> list[Chunk]:
     """Return the same text in as few pieces as possible: a piece ends with each fact.
 
     >>> [one.text for one in _joined([Passed("a"), Passed("b"), Passed("c", in_fact=True)])]
     ['ab', 'c']
     """
-    found: list[Passed] = []
+    found: list[Chunk] = []
     for one in passed:
         last = found[-1] if found else None
         if last is not None and last.span is None and last.in_fact == one.in_fact:
-            found[-1] = Passed(last.text + one.text, one.in_fact, one.span)
+            found[-1] = Chunk(last.text + one.text, one.in_fact, one.span)
         else:
             found.append(one)
     return found

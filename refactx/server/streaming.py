@@ -35,7 +35,7 @@ class ClientGoneError(Exception):
     """The client closed the connection before its answer was whole."""
 
 
-class Exchange(Generic[Item]):
+class ClientConnection(Generic[Item]):
     """Events for the client of a request. Close it, which closes `events`.
 
     `seconds`: after which a silence is broken; `on_close`: called at last.
@@ -248,11 +248,13 @@ async def stream_reply(
 
 def _exchange(
     service: TextService, request: Request, slot: Slot, events: AsyncGenerator[Value, None]
-) -> Exchange[Value]:
-    return Exchange(request, events, service.options.keep_alive, lambda: None if slot.is_used else slot.release())
+) -> ClientConnection[Value]:
+    return ClientConnection(
+        request, events, service.options.keep_alive, lambda: None if slot.is_used else slot.release()
+    )
 
 
-async def _body(events: Exchange[bytes], first: bytes | None, request: Request) -> AsyncGenerator[bytes, None]:
+async def _body(events: ClientConnection[bytes], first: bytes | None, request: Request) -> AsyncGenerator[bytes, None]:
     try:
         yield first or KEEPALIVE_COMMENT
         while True:

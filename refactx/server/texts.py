@@ -78,7 +78,7 @@ class Finished:
 
     `text`: all of it; `answer`: its final answer, empty if there is none; `answer_start`: where the marker before it
     begins; `facts`: those in it; `queries`: those in it with their answers; `unknown`: whether the
-    answer is that the facts do not tell; `told`: as in `refactx.Answer`.
+    answer is that the facts do not tell; `confidence`: as in `refactx.Answer`.
     """
 
     text: str
@@ -87,7 +87,7 @@ class Finished:
     facts: tuple[CitedFact, ...]
     queries: tuple[AnsweredQuery, ...]
     unknown: bool
-    told: float | None
+    confidence: float | None
     reason: Literal["stop", "length"]
     prompt_tokens: int
     tokens: int
@@ -100,7 +100,7 @@ class Finished:
         return {
             "answer": self.answer,
             "unknown": self.unknown,
-            "told": None if self.told is None else round(self.told, 3),
+            "confidence": None if self.confidence is None else round(self.confidence, 3),
             "facts": [fact.to_json() for fact in self.facts],
             "queries": [query.to_json() for query in self.queries],
             "forward_passes": self.forward_passes,
@@ -166,7 +166,7 @@ Work = Callable[[Callable[[Piece], None], Callable[[], bool]], Value]
 """A function that is given what takes its pieces, and what says whether to end; it returns what came of it."""
 
 
-class LiveWork(Generic[Piece, Value]):
+class ThreadedStream(Generic[Piece, Value]):
     """Work that is done in a thread of `pool`. `on_end`: called in the event loop when the thread has ended."""
 
     def __init__(self, pool: Executor, work: Work[Piece, Value], on_end: Callable[[], object] = lambda: None) -> None:
@@ -220,7 +220,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class Chunk:
     """Text that is passed on. `span`: of the fact that ends with it."""
 
     text: str
@@ -252,13 +252,13 @@ class Transcript:
         """Where the text after the last fact begins, and where it ends: at a fact that is not finished, if there is one."""
         return self._fact_end, len(self.text) if self._begin is None else self._begin
 
-    def add(self, piece: TextPiece) -> list[Passed]:
+    def add(self, piece: TextPiece) -> list[Chunk]:
         """Take the next piece of the generation."""
         if self.is_stopped:
             return []
         return self._in_fact(piece) if piece.in_fact else self._free(piece.text)
 
-    def end(self, *, is_whole: bool) -> list[Passed]:
+    def end(self, *, is_whole: bool) -> list[Chunk]:
         """Take note that nothing follows. `is_whole`: the text was not cut off: a trigger at its end is left out."""
         if self.is_stopped:
             return []
@@ -268,7 +268,7 @@ class Transcript:
         self._held = ""
         return self._passed(held)
 
-    def _free(self, text: str) -> list[Passed]:
+    def _free(self, text: str) -> list[Chunk]:
         held = self._held + text
         if not self.text and self._strips:
             held = held.lstrip()
@@ -282,7 +282,7 @@ class Transcript:
         self._held = held[keep:]
         return self._passed(held[:keep])
 
-    def _in_fact(self, piece: TextPiece) -> list[Passed]:
+    def _in_fact(self, piece: TextPiece) -> list[Chunk]:
         passed = self._passed(self._held)
         self._held = ""
         text = piece.text if self.text or not self._strips else piece.text.lstrip()
@@ -292,14 +292,14 @@ class Transcript:
             self._begin = len(before) - len(self._trigger) if is_after_trigger else len(self.text)
         self.text += text
         if piece.fact is None:
-            return [*passed, Passed(text, in_fact=True)]
+            return [*passed, Chunk(text, in_fact=True)]
         span = Span(piece.fact, self._begin, len(self.text))
         self._begin, self._fact_end = None, span.stop
-        return [*passed, Passed(text, in_fact=True, span=span)]
+        return [*passed, Chunk(text, in_fact=True, span=span)]
 
-    def _passed(self, text: str) -> list[Passed]:
+    def _passed(self, text: str) -> list[Chunk]:
         self.text += text
-        return [Passed(text)] if text else []
+        return [Chunk(text)] if text else []
 
     @staticmethod
     def _safe(held: str, wanted: str) -> int:

@@ -23,7 +23,7 @@ from refactx.errors import InputError, RefactxError
 from refactx.fact import clean_part
 from refactx.paths import read_toml
 from refactx.query.language import QueryError
-from refactx.query.pgmr import Mention, to_pgmr
+from refactx.query.pgmr import Placeholder, to_pgmr
 from refactx.query.pgmr.mentions import kind_of
 from refactx.query.sparql.prologue import ID, Prologue
 from refactx.query.sparql.tokens import joined, tokens_of
@@ -92,9 +92,9 @@ class SparqlExample:
     names: tuple[Entry, ...]
     others: tuple[Entry, ...] = ()
 
-    def mentions(self, ids: Sequence[str]) -> dict[str, Mention]:
+    def mentions(self, ids: Sequence[str]) -> dict[str, Placeholder]:
         """Return the mentions of ids (`refactx.query.pgmr.Names`)."""
-        named = {one.id: Mention(kind_of(one.id), one.label, one.description) for one in self.names}
+        named = {one.id: Placeholder(kind_of(one.id), one.label, one.description) for one in self.names}
         return {id_: named[id_] for id_ in ids if id_ in named}
 
     def text(self, form: Form) -> str:
@@ -139,7 +139,9 @@ class SparqlPrompt:
 
     def _user(self, form: Form, question: str, given: Iterable[Entry]) -> str:
         lines = [
-            str(Mention(kind_of(one.id), one.label, one.description)) if form in _AS_PGMR else f"{one.id} = {one.label}"
+            str(Placeholder(kind_of(one.id), one.label, one.description))
+            if form in _AS_PGMR
+            else f"{one.id} = {one.label}"
             for one in given
         ]
         return Template(self.texts[form].user).substitute(question=question, names="\n".join(lines)).strip()

@@ -30,7 +30,7 @@ class Attempt:
     `text`: what the model wrote, or the walk that it chose; `sparql`: the query, None if there is none, and then `reason`
     may say why; `writer`: the name of what wrote it, empty for a pack's text; `choices`: what names of the text became, by
     placeholder; `made_up`: ids of the query that the index does not have; `given`: the entities and properties that the
-    model was given; `facts`: those that it wrote before; `told`: how much likelier than no query the query makes the
+    model was given; `facts`: those that it wrote before; `confidence`: how much likelier than no query the query makes the
     question, in nats, None if nobody asked.
 
     `report`: what validation found in it, None without a query or without validation; `doubt`: why its rows do not answer
@@ -45,7 +45,7 @@ class Attempt:
     made_up: tuple[str, ...] = ()
     given: tuple[Entry, ...] = ()
     facts: tuple[LinkedFact, ...] = ()
-    told: float | None = None
+    confidence: float | None = None
     report: Report | None = None
     doubt: str = ""
 

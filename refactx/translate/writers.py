@@ -28,7 +28,7 @@ from refactx.index import Index
 from refactx.query import Hop, Query, QueryError, to_sparql, write_line
 from refactx.query.facts import TreeFacts
 from refactx.query.language import FactSet
-from refactx.query.pgmr import IndexNames, Mention, read_pgmr
+from refactx.query.pgmr import IndexNames, Placeholder, read_pgmr
 from refactx.query.pgmr import Names as PgmrNames
 from refactx.query.pgmr.index_names import split_name
 from refactx.query.pgmr.mentions import kind_of
@@ -215,13 +215,13 @@ class GivenNames:
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._entries = tuple(entries)
 
-    def exact(self, mentions: Sequence[Mention]) -> list[list[Entry]]:
+    def exact(self, mentions: Sequence[Placeholder]) -> list[list[Entry]]:
         return [[one for one in self._entries if has_label(one, mention)] for mention in mentions]
 
-    def nearest(self, mentions: Sequence[Mention], count: int) -> list[list[Near]]:
+    def nearest(self, mentions: Sequence[Placeholder], count: int) -> list[list[Near]]:
         return [[] for _ in mentions]
 
-    def similarities(self, mention: Mention, entries: Sequence[Entry]) -> list[float]:
+    def similarities(self, mention: Placeholder, entries: Sequence[Entry]) -> list[float]:
         return [float(is_described(one, mention)) for one in entries]
 
 
@@ -237,7 +237,7 @@ def _entries(facts: Sequence[LinkedFact], names: PgmrNames) -> list[Entry]:
     entries = []
     for id_, link in links.items():
         label, description = split_name(link.label, id_)
-        mention = known.get(id_) or Mention("entity", label, description)
+        mention = known.get(id_) or Placeholder("entity", label, description)
         entries.append(Entry(id_, mention.label, (mention.description or "").removeprefix(id_)))
     return sorted(entries, key=lambda one: not one.id.startswith("P"))
 
@@ -272,7 +272,7 @@ class ConstrainedWriter:
         }
         named = self._names.facts.names(list(ids.values()))
         return {
-            f"<{label}>": Choice(Mention(kind_of(id_), label), entry_of(named.get(id_, label), id_), 1.0, "name")
+            f"<{label}>": Choice(Placeholder(kind_of(id_), label), entry_of(named.get(id_, label), id_), 1.0, "name")
             for label, id_ in ids.items()
         }
 
@@ -312,8 +312,8 @@ class WalkWriter:
             return Attempt(writer="from-walk", text="", reason=reason)
         best, answered = choice.candidates[0], choice.answer()
         if answered is None:
-            return replace(self._written(best.query), told=choice.told(best))
-        return replace(self._written(answered.query), told=answered.told)
+            return replace(self._written(best.query), confidence=choice.confidence(best))
+        return replace(self._written(answered.query), confidence=answered.confidence)
 
     def _written(self, query: Query) -> Attempt:
         written = Attempt(writer="from-walk", text=write_line(query))
@@ -327,7 +327,7 @@ class WalkWriter:
         tried = {one.sparql for one in task.failed}
         choice = None if any(one.rows for one in task.failed) else task.meter.timed(self._choose, task.question)
         for candidate in () if choice is None else choice.candidates:
-            if choice is None or choice.told(candidate) < choice.tells:
+            if choice is None or choice.confidence(candidate) < choice.min_confidence:
                 break
             written = self._written(candidate.query)
             if written.sparql is not None and written.sparql not in tried:
@@ -389,7 +389,7 @@ def retriever_of(memory: Memory, feasible: Feasible, function: Collection[str] =
         if by_words:
             entities, relations = _by_words(question, memory, feasible, function)
         else:
-            near = memory.nearest([Mention("entity", question), Mention("relation", question)], count)
+            near = memory.nearest([Placeholder("entity", question), Placeholder("relation", question)], count)
             entities, relations = ([one.entry for one in some] for some in near)
         entities, relations = _once(entities), _once(relations)
         of_relations = min(len(relations), max(count // 2, count - len(entities)))
@@ -420,7 +420,7 @@ def _by_words(
     ]
     entities, relations = list[Entry](), list[Entry]()
     taken = list[str]()  # of names of several words, the words are not names besides
-    mentions = [Mention("entity", span) for span in spans] + [Mention("relation", span) for span in spans]
+    mentions = [Placeholder("entity", span) for span in spans] + [Placeholder("relation", span) for span in spans]
     for mention, found in zip(mentions, memory.exact(mentions) if mentions else [], strict=True):
         if mention.kind == "relation":
             relations += found
@@ -428,7 +428,7 @@ def _by_words(
             taken.append(mention.label)
             readings = feasible.readings([one.id for one in found])
             entities += sorted(found, key=lambda one: -sum(readings[one.id].values()))[:NAMESAKES]
-    content = [Mention("relation", word) for word in words if word.casefold() not in function]
+    content = [Placeholder("relation", word) for word in words if word.casefold() not in function]
     near: list[Near] = [one for some in memory.nearest(content, NAMESAKES) for one in some] if content else []
     relations += [one.entry for one in sorted(near, key=lambda one: -one.similarity)]
     return entities, [one for one in relations if kind_of(one.id) == "relation"]

@@ -59,7 +59,7 @@ class TestLines:
         assert found["rows"][0]["url"] == f"https://www.wikidata.org/wiki/{found['rows'][0]['id']}"
         assert found["facts"][0]["predicate"]["id"] == "P36"
         assert found["resolved"] == [{"label": "Alaska", "name": ALASKA, "among": 1}]
-        assert found["told"] is None
+        assert found["confidence"] is None
 
     def test_the_limit_shortens_rows_and_facts(self, sample_url: str) -> None:
         line = "list <Alaska> <language used>"
@@ -79,7 +79,7 @@ class TestLines:
         assert "wd:Q797 wdt:P2936 ?x" in shown
         assert not re.search("^(Answer|Row|Fact):", shown, re.M)
         found = document(COUNT, "--no-run", "--db", sample_url)
-        assert found.keys() == {"question", "query", "sparql", "head", "told", "resolved"}
+        assert found.keys() == {"question", "query", "sparql", "head", "confidence", "resolved"}
 
     @pytest.mark.parametrize(
         ("line", "answer"),
@@ -173,13 +173,13 @@ class TestQuestions:
         done = in_process(*command, "--explain", catch_exceptions=False)
         lines = done.stdout.splitlines()
         assert lines[:3] == ["Question: How many p has Ann?", "Query: count <Ann> <p>", "Answer: 2"]
-        assert re.fullmatch(r"Told: -?\d+\.\d nats", lines[3])
+        assert re.fullmatch(r"Confidence: -?\d+\.\d nats", lines[3])
         assert "Asks for: count" in lines
         assert "Names: 'Ann' <Ann>, 100% of the facts of all entities of its name" in lines
-        assert re.search(r"^Candidate: +-\d+\.\d\d \(told +-?\d+\.\d\d\)  count <Ann> <p>$", done.stdout, re.M)
+        assert re.search(r"^Candidate: +-\d+\.\d\d \(confidence +-?\d+\.\d\d\)  count <Ann> <p>$", done.stdout, re.M)
         found = json.loads(in_process(*command, "--explain", "--json").stdout)
         assert (found["question"], found["count"], found["heads"]) == ("How many p has Ann?", 2, ["count"])
-        assert found["candidates"][0]["told"] == found["told"]
+        assert found["candidates"][0]["confidence"] == found["confidence"]
         assert found["names"]["entities"][0]["name"] == "Ann"
 
     def test_lists_lines_and_questions_without_an_answer(self, url: str, tiny_folder: Path) -> None:
@@ -195,4 +195,4 @@ class TestQuestions:
         found = json.loads(in_process(*command).stdout)
         assert found["query"] == "count <Ann> <p>"
         assert "answer" not in found
-        assert isinstance(found["told"], float)
+        assert isinstance(found["confidence"], float)

@@ -22,9 +22,9 @@ ANSWERS = [(9.0, "Bern"), (8.0, "Bern"), (7.0, "Basel"), (6.0, "Bern"), (3.0, "B
 """Confidences and answers: the most right minus wrong ones are the first four."""
 
 
-def record(told: float | None, said: str, queries: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+def record(confidence: float | None, said: str, queries: list[dict[str, Any]] | None = None) -> dict[str, Any]:
     answer = {
-        "answer": said, "text": f"Answer: {said}", "facts": [], "queries": queries or [], "told": told, "tokens": 3,
+        "answer": said, "text": f"Answer: {said}", "facts": [], "queries": queries or [], "confidence": confidence, "tokens": 3,
         "forward_passes": 3, "seconds": 1.0, "finish_reason": "stop",
     }  # fmt: skip
     return {"answer": answer}
@@ -35,21 +35,21 @@ def run(tmp_path: Path) -> Path:
     """The folder of a run, one answer of which was not given."""
     results = []
     with RunLog(tmp_path, "grounded") as log:
-        for number, (told, said) in enumerate([*ANSWERS, (0.0, "I don't know.")]):
+        for number, (confidence, said) in enumerate([*ANSWERS, (0.0, "I don't know.")]):
             key = f"q{number}"
             question = Question(id=key, key=key, source="s", text="Q?", answers=(Gold("Bern"),))
-            log.add(key, record(told, said))
-            results.append(make_result(question, record(told, said), grounded=True, unknown="I don't know."))
+            log.add(key, record(confidence, said))
+            results.append(make_result(question, record(confidence, said), grounded=True, unknown="I don't know."))
     write_answers(tmp_path, {"grounded": results})
     return tmp_path
 
 
 def test_the_threshold_with_most_right_answers_minus_wrong_ones(run: Path) -> None:
     found = calibrate(run)
-    assert (found.tells, found.point.right, found.point.wrong, found.point.of) == (4.0, 3, 1, 9)
+    assert (found.min_confidence, found.point.right, found.point.wrong, found.point.of) == (4.0, 3, 1, 9)
     assert found.precision.value == 0.75
     precise = calibrate(run, 0.9)
-    assert (precise.tells, precise.point.right, precise.point.wrong) == (8.0, 2, 0)
+    assert (precise.min_confidence, precise.point.right, precise.point.wrong) == (8.0, 2, 0)
     with pytest.raises(InputError, match="no report"):
         calibrate(run / "none")
 
@@ -72,9 +72,11 @@ def test_the_command(run: Path) -> None:
     done = run_refactx("calibrate", "--run", run)
     assert done.returncode == 0, done.stderr
     assert "3 right and 1 wrong answers, precision 0.75" in done.stdout
-    assert "`refactx ask --tells 4`" in done.stdout
+    assert "`refactx ask --min-confidence 4`" in done.stdout
     assert "figures from 9 questions are not reliable: give at least 100" in done.stderr
-    assert json.loads(run_refactx("calibrate", "--run", run, "--precision", 0.9, "--json").stdout)["tells"] == 8.0
+    assert (
+        json.loads(run_refactx("calibrate", "--run", run, "--precision", 0.9, "--json").stdout)["min_confidence"] == 8.0
+    )
     assert "give either a file of questions or --run" in complains("calibrate")
     assert "give --model" in complains("calibrate", run / "q.jsonl")
     assert "at no threshold the precision is at least" not in done.stdout
@@ -96,14 +98,14 @@ def test_answers_without_confidence_are_reported(tmp_path: Path) -> None:
             calibrate(tmp_path)
 
 
-def query(rows: list[dict[str, Any]], told: float = 5.0) -> dict[str, Any]:
+def query(rows: list[dict[str, Any]], confidence: float = 5.0) -> dict[str, Any]:
     fact = {
         "subject": {"label": "S", "id": "Q39"},
         "predicate": {"label": "p", "id": "P36"},
         "object": rows[0],
         "inverse": False,
     }
-    return {"query": "list <S> <p>", "rows": rows, "facts": [fact], "told": told}
+    return {"query": "list <S> <p>", "rows": rows, "facts": [fact], "confidence": confidence}
 
 
 def test_the_items_of_a_querys_answer_are_its_rows() -> None:
@@ -112,9 +114,9 @@ def test_the_items_of_a_querys_answer_are_its_rows() -> None:
     rows = [{"label": "Trinidad and Tobago (state)", "id": "Q1"}, {"label": "Bern (city)", "id": "Q70"}]
     said = "at least Trinidad and Tobago; Bern"
     result = make_result(question, record(None, said, [query(rows)]), grounded=True, unknown="I don't know.")
-    assert (result.score.exact, result.score.f1, result.told, result.holds_first) == (True, 1.0, 5.0, True)
+    assert (result.score.exact, result.score.f1, result.confidence, result.holds_first) == (True, 1.0, 5.0, True)
     other = make_result(question, record(7.0, "Trinidad and Tobago", [query(rows[:1])]), grounded=True, unknown="")
-    assert (other.score.hit, other.told, other.holds_first) == (True, 7.0, False)
+    assert (other.score.hit, other.confidence, other.holds_first) == (True, 7.0, False)
     wrong = make_result(
         question, record(7.0, "Basel", [query([{"label": "Basel", "id": "Q9"}])]), grounded=True, unknown=""
     )
@@ -123,6 +125,6 @@ def test_the_items_of_a_querys_answer_are_its_rows() -> None:
 
 def test_a_query_without_facts_as_proof_is_a_reason() -> None:
     question = Question(id="q", source="s", text="Q?", answers=(Gold("yes"),))
-    answered = {"query": "ask <S> <p> <o>", "rows": [], "facts": [], "told": 5.0}
+    answered = {"query": "ask <S> <p> <o>", "rows": [], "facts": [], "confidence": 5.0}
     result = make_result(question, record(5.0, "no", [answered]), grounded=True, unknown="")
     assert (result.reason, result.queries[0]["query"]) == ("wrong query", "ask <S> <p> <o>")

@@ -94,8 +94,8 @@ def test_machines_that_share_a_folder_give_the_report_of_one(db_url: str, tmp_pa
         return done.stdout
 
     with ThreadPoolExecutor(2) as pool:
-        told = list(pool.map(lambda shard: run("shared", "--shard", shard), ["1/2", "2/2"]))
-    assert told[0].startswith(
+        confidence = list(pool.map(lambda shard: run("shared", "--shard", shard), ["1/2", "2/2"]))
+    assert confidence[0].startswith(
         "shard 1/2: its 3 questions are done; once all shards are, the same command without --shard"
     )
     assert not (tmp_path / "shared" / "report.json").exists()

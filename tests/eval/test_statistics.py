@@ -69,12 +69,12 @@ def test_an_area_of_right_answers_alone_is_not_defined() -> None:
 def test_each_threshold_leaves_the_answers_that_are_not_below_it(
     questions: list[tuple[float | None, bool, bool]], threshold: float
 ) -> None:
-    told, given_, hit = [list(column) for column in zip(*questions, strict=True)]
+    confidence, given_, hit = [list(column) for column in zip(*questions, strict=True)]
     right = [is_hit and is_given for is_hit, is_given in zip(hit, given_, strict=True)]
-    points = curve_of(told, given_, right)  # type: ignore[arg-type]
+    points = curve_of(confidence, given_, right)  # type: ignore[arg-type]
     for point in (*points, at_threshold(points, threshold)):
         at = point.threshold if point in points else threshold
-        left = [g and (t is None or t >= at) for t, g in zip(told, given_, strict=True)]
+        left = [g and (t is None or t >= at) for t, g in zip(confidence, given_, strict=True)]
         assert point.right == sum(is_left and is_right for is_left, is_right in zip(left, right, strict=True))
         assert point.wrong == sum(is_left and not is_right for is_left, is_right in zip(left, right, strict=True))
         decided = [is_left == is_right for is_left, is_right in zip(left, right, strict=True)]
@@ -86,12 +86,12 @@ def test_each_threshold_leaves_the_answers_that_are_not_below_it(
 def test_the_best_threshold_is_that_of_all_possible_ones(
     questions: list[tuple[float | None, bool, bool]], precision: float | None
 ) -> None:
-    told, given_, hit = [list(column) for column in zip(*questions, strict=True)]
+    confidence, given_, hit = [list(column) for column in zip(*questions, strict=True)]
     right = [is_hit and is_given for is_hit, is_given in zip(hit, given_, strict=True)]
-    best = best_point(curve_of(told, given_, right), precision)  # type: ignore[arg-type]
+    best = best_point(curve_of(confidence, given_, right), precision)  # type: ignore[arg-type]
     tried = []
     for threshold in (-math.inf, *np.arange(-4, 4, 0.25), math.inf):
-        left = [g and (t is None or t >= threshold) for t, g in zip(told, given_, strict=True)]
+        left = [g and (t is None or t >= threshold) for t, g in zip(confidence, given_, strict=True)]
         good = sum(is_left and is_right for is_left, is_right in zip(left, right, strict=True))
         if precision is None:
             tried.append(good - (sum(left) - good))

@@ -142,13 +142,13 @@ class Deadly(ListedFacts):
 
 
 @pytest.mark.parametrize(
-    ("is_killed", "error", "told"),
+    ("is_killed", "error", "confidence"),
     [(True, RefactxError, "was killed by SIGKILL: if memory is short"), (False, OSError, "the disk is gone")],
 )
-def test_what_ends_a_process_ends_the_ingest(is_killed: bool, error: type[Exception], told: str) -> None:
+def test_what_ends_a_process_ends_the_ingest(is_killed: bool, error: type[Exception], confidence: str) -> None:
     sound = ListedFacts(random_sequences(900, 3))
     facts = FactEntries(Deadly(sound.sequences, is_killed))
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=confidence):
         list(in_processes(cut_bounds, (facts, packing_of(sound), Shape(facts=16)), ranges_of(900, 300), 2))
 
 

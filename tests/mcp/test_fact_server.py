@@ -208,9 +208,9 @@ def test_it_ends_quietly_if_nobody_reads_its_replies_and_at_signals(database: st
 
 def test_arguments_that_do_not_fit_are_told_in_one_line(index: refactx.Index) -> None:
     server = fact_server(index)
-    told = "Error executing tool facts: the argument subject is wrong: "
-    assert call(server, "facts") == f"{told}Field required"
-    assert call(server, "facts", subject=5) == f"{told}Input should be a valid string"
+    confidence = "Error executing tool facts: the argument subject is wrong: "
+    assert call(server, "facts") == f"{confidence}Field required"
+    assert call(server, "facts", subject=5) == f"{confidence}Input should be a valid string"
 
 
 def test_with_a_model_it_answers_over_stdio(database: str, tmp_path: Path) -> None:

@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refactx.query.language import HEADS, OPERATORS, By, Hop, Query, QueryError, Which, read_line, write_line
+from refactx.query.language import HEADS, OPERATORS, Hop, OrderBy, Query, QueryError, WalkFilter, read_line, write_line
 
 NAMES = st.sampled_from(["Ann", "by", "count", ".", "which", "a (b)", "3", "-1.5", "starts with", "52.51°N, 13.38°E"])
 HOPS = st.lists(st.builds(Hop, NAMES, st.sampled_from(["", "+", "*"])), max_size=3).map(tuple)
-FILTERS = st.lists(st.builds(Which, HOPS, st.sampled_from(OPERATORS), NAMES), max_size=3).map(tuple)
+FILTERS = st.lists(st.builds(WalkFilter, HOPS, st.sampled_from(OPERATORS), NAMES), max_size=3).map(tuple)
 
 
 @st.composite
 def queries(draw: st.DrawFn) -> Query:
     head: Any = draw(st.sampled_from(HEADS))
     hops, which = draw(HOPS), draw(FILTERS)
-    by = draw(st.builds(By, NAMES, st.booleans())) if head in ("most", "least") else None
+    by = draw(st.builds(OrderBy, NAMES, st.booleans())) if head in ("most", "least") else None
     hops = hops[:1] if head == "ask" else hops
     if not hops and (head != "ask" or not which):
         hops = (Hop(draw(NAMES)),)

@@ -11,7 +11,7 @@ from support.query.memory_index import RowsIndex, in_segments
 from support.query.twin import CLAIMS, INVERTED, OBJECTS, Graph, SetFacts, with_inverse
 
 from refactx.decoding.states import Dead, InQuery
-from refactx.query.evaluate import denote
+from refactx.query.evaluate import evaluate_walk
 from refactx.query.facts import TreeFacts
 from refactx.query.language import read_line
 
@@ -41,7 +41,7 @@ def test_a_query_that_is_allowed_can_be_answered(claims: Graph, cuts: list[int],
         line = line_of(machine, seed + number)
         assert read_line(line)
         if has_answer(graph, line):
-            denote(read_line(line), TreeFacts(index))
+            evaluate_walk(read_line(line), TreeFacts(index))
 
 
 @settings(max_examples=40, deadline=None)
@@ -52,7 +52,7 @@ def test_it_can_be_answered_with_known_kinds_and_with_hubs_too(claims: Graph, se
     for number in range(5):
         line = line_of(machine, seed + number)
         if has_answer(facts.facts, line):
-            denote(read_line(line), facts)
+            evaluate_walk(read_line(line), facts)
 
 
 def short_queries(graph: Graph) -> Iterator[str]:

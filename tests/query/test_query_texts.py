@@ -17,7 +17,7 @@ from refactx.engines.scheduler import Job, Scheduler
 from refactx.engines.writer import Capabilities, Hooks, Row, Sampler, Sampling, TextWriter
 from refactx.errors import ModelError
 from refactx.query.decoding import QueryGrammar
-from refactx.query.evaluate import denote
+from refactx.query.evaluate import evaluate_walk
 from refactx.query.facts import TreeFacts
 from refactx.query.language import read_line
 from refactx.selection.plain import PlainChooser
@@ -56,7 +56,7 @@ def check_queries(text: str, prompt: str, written: list[str]) -> int:
     assert lines == written
     assert len(found) - len(lines) <= 1, "the last one may be cut off"
     for line in lines:
-        denote(read_line(line), TreeFacts(INDEX))
+        evaluate_walk(read_line(line), TreeFacts(INDEX))
     return len(lines)
 
 

@@ -16,7 +16,7 @@ from bench.gold_walks.answers import Answer, answer_of_index, answer_of_store, l
 from bench.gold_walks.differences import is_tie
 from refactx.ingest.selection import Selection
 from refactx.query.facts import TreeFacts
-from refactx.query.language import By, Hop, Query, QueryError, Which, write_line
+from refactx.query.language import Hop, OrderBy, Query, QueryError, WalkFilter, write_line
 from refactx.query.sparql import from_sparql, to_sparql
 
 ENTITIES = {f"Q{number}": name for number, name in enumerate(("Ann", "Bob", "Eve", "Eva", "Dan", "Abe"), 1)}
@@ -52,9 +52,9 @@ class Walker:
         if head not in ("most", "least"):
             return Query(head, start, hops, tuple(which))
         if self.chance.random() < 0.4:
-            return Query(head, start, hops, tuple(which), By(self.predicate(nodes), counted=True), 2)
+            return Query(head, start, hops, tuple(which), OrderBy(self.predicate(nodes), counted=True), 2)
         return Query(
-            head, start, hops, tuple(which), By(self.chance.choice(("size", "day"))), self.chance.randint(1, 3)
+            head, start, hops, tuple(which), OrderBy(self.chance.choice(("size", "day"))), self.chance.randint(1, 3)
         )
 
     def predicate(self, nodes: Sequence[str]) -> str:
@@ -71,18 +71,18 @@ class Walker:
             reached = sorted({name for _, name in self.facts.objects(reached, found[-1].predicate)}) or ["Ann"]
         return tuple(found), reached
 
-    def which(self, nodes: Sequence[str]) -> Which:
+    def which(self, nodes: Sequence[str]) -> WalkFilter:
         hops, reached = self.hops(nodes, self.chance.randint(0, 1))
         kind = self.chance.choice((*VALUES, "entity", "entity", "name"))
         if kind == "entity":
-            return Which(hops, "is", self.chance.choice(reached))
+            return WalkFilter(hops, "is", self.chance.choice(reached))
         if kind == "name":
-            return Which(
+            return WalkFilter(
                 hops, self.chance.choice(("starts with", "contains", "equals")), self.chance.choice(("E", "ann"))
             )
         name, _, values = VALUES[kind]
         operators: Any = ("starts with", "contains", "equals") if kind == "P10" else ("equals", "over", "under")
-        return Which((*hops, Hop(name)), self.chance.choice(operators), self.chance.choice(values))
+        return WalkFilter((*hops, Hop(name)), self.chance.choice(operators), self.chance.choice(values))
 
 
 @pytest.mark.parametrize(("seed", "limit"), [(1, 1000), (2, 1000), (3, 2), (4, 1), (5, 3)])

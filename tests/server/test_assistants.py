@@ -112,7 +112,7 @@ def initialize(server: Running, **headers: str) -> httpx2.Response:
 
 def test_a_body_that_is_no_message_is_refused_in_one_line(served: Running) -> None:
     headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
-    for body, code, told in (
+    for body, code, confidence in (
         (b'{"model": "tiny"}', -32600, "the body is no request or notification of JSON-RPC 2.0"),
         (b'[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]', -32600, "the body is no request or notification"),
         (b"{", -32700, "Parse error: EOF while parsing an object at line 1 column 1"),
@@ -126,7 +126,7 @@ def test_a_body_that_is_no_message_is_refused_in_one_line(served: Running) -> No
             reply = httpx2.post(f"{served.url}/mcp", content=body, headers=headers | version)
             error = reply.json()["error"]
             assert (reply.status_code, error["code"], "\n" in error["message"]) == (400, code, False)
-            assert told in error["message"]
+            assert confidence in error["message"]
 
 
 def test_keys_guard_it(index: refactx.Index) -> None:

@@ -189,11 +189,11 @@ def test_what_is_no_text_is_refused(tiny: Running) -> None:
 )
 def test_half_of_a_character_is_refused_and_a_whole_one_is_not(tiny: Running, path: str, body: bytes) -> None:
     headers = {"Content-Type": "application/json"}
-    for half, told in ((rb'"a \ud800"', "ud800"), (rb'"\uDE00\ud83d"', "ude00")):
+    for half, confidence in ((rb'"a \ud800"', "ud800"), (rb'"\uDE00\ud83d"', "ude00")):
         reply = httpx2.post(f"{tiny.url}/v1/{path}", content=body % half, headers=headers, timeout=60)
         assert reply.status_code == 400
         assert reply.json()["error"]["message"] == (
-            f"the body of the request is no JSON that can be read: \\{told} is half of a surrogate pair, which is no "
+            f"the body of the request is no JSON that can be read: \\{confidence} is half of a surrogate pair, which is no "
             "character: send both halves, or neither"
         )
     raw = httpx2.post(f"{tiny.url}/v1/{path}", content=body % b'"\xed\xa0\x80"', headers=headers, timeout=60)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from refactx.decoding.stream import TextPiece
 from refactx.fact import Fact
-from refactx.server.texts import Delta, Event, Finished, Passed, Transcript, answer_alone
+from refactx.server.texts import Chunk, Delta, Event, Finished, Transcript, answer_alone
 
 FACT = Fact("A", "b.x", "c\nAnswer: d", "<A> <b.x> <c\nAnswer: d> .", (0, 5))
 """A fact with a line end, as in an index that no ingest wrote."""
@@ -57,7 +57,7 @@ def expected(parts: list[str | Fact], stop: list[str]) -> tuple[str, bool]:
 def test_a_transcript_is_the_text_up_to_a_stop_text_outside_of_facts(
     parts: list[str | Fact], cuts: list[int], stop: list[str]
 ) -> None:
-    transcript, passed = Transcript("Fact:", stop), list[Passed]()
+    transcript, passed = Transcript("Fact:", stop), list[Chunk]()
     for piece in pieces_of(parts, cuts):
         passed += transcript.add(piece)
     passed += transcript.end(is_whole=False)
@@ -93,7 +93,7 @@ def test_the_answer_alone_follows_all_that_stands_before_the_last_marker_that_be
         facts=(),
         queries=(),
         unknown=False,
-        told=None,
+        confidence=None,
         reason="stop",
         prompt_tokens=1,
         tokens=1,

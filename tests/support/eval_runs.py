@@ -12,7 +12,7 @@ from refactx.eval.run import report_of, write_atomically
 
 SETTINGS = {
     "questions": "q.jsonl", "model": "m<b>", "index": "i", "split": "all", "kinds": [], "limit": None, "num_beams": 1,
-    "temperature": 0.0, "max_new_tokens": 100, "tells": 0.0,
+    "temperature": 0.0, "max_new_tokens": 100, "min_confidence": 0.0,
 }  # fmt: skip
 GOLD = Question(
     id="1",

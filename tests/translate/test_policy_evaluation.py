@@ -23,7 +23,7 @@ from refactx.errors import RefactxError
 from refactx.eval.execution import row_f1, run_query
 from refactx.eval.experiments import GrownMemory, RememberedMemory, near_duplicate, original_of
 from refactx.eval.questions import read_queries
-from refactx.query.pgmr import Mention
+from refactx.query.pgmr import Placeholder
 from refactx.sparql.engines import EngineError, EngineTimeoutError, Result
 from refactx.sparql.memory import Entry, MemoryResolver, NameMemory
 
@@ -302,16 +302,18 @@ def test_a_near_duplicate_is_another_name_with_its_own_id(label: str, number: in
 def test_a_grown_memory_finds_names_before_their_near_duplicates(stored: LivingIndex) -> None:
     with stored.open() as index:
         memory = RememberedMemory(NameMemory(index))
-        grown, mention = GrownMemory(memory, 9), Mention("entity", "Bobb")
+        grown, mention = GrownMemory(memory, 9), Placeholder("entity", "Bobb")
         (near,) = grown.nearest([mention], 200)
         similar = [one.similarity for one in near]
         assert similar == sorted(similar, reverse=True)
         own = memory.nearest([mention], 200)[0]
         assert [one for one in near if original_of(one.entry.id) is None] == list(own)
         assert len(near) == 9 * len(own)
-        assert grown.exact([Mention("entity", "Ann")]) == memory.exact([Mention("entity", "Ann")])
+        assert grown.exact([Placeholder("entity", "Ann")]) == memory.exact([Placeholder("entity", "Ann")])
         for one in (one.entry for one in near if original_of(one.entry.id) is not None):
-            assert MemoryResolver(grown, tau=0.0).candidates(Mention("entity", one.label))[0].entry.label == one.label
+            assert (
+                MemoryResolver(grown, tau=0.0).candidates(Placeholder("entity", one.label))[0].entry.label == one.label
+            )
 
 
 class Failing:

@@ -35,11 +35,11 @@ def test_a_right_query_is_returned_with_its_rows_and_what_it_was_written_after()
 def test_the_model_is_told_just_what_was_wrong() -> None:
     model = Scripted(["I cannot.", "SELECT ?dog { ?dog a ex:Wolf }", "SELECT ?dog { ?dog a ex:Dog", NONE, DOGS])
     found = translator(model, attempts=9).translate("Which dogs are there?")
-    told = [conversation[-1]["content"] for conversation in model.conversations[1:]]
-    assert "no SELECT or ASK query" in told[0]
-    assert "ex:Wolf is unknown" in told[1]
-    assert "column" in told[2] or "bracket" in told[2]
-    assert "no rows" in told[3]
+    confidence = [conversation[-1]["content"] for conversation in model.conversations[1:]]
+    assert "no SELECT or ASK query" in confidence[0]
+    assert "ex:Wolf is unknown" in confidence[1]
+    assert "column" in confidence[2] or "bracket" in confidence[2]
+    assert "no rows" in confidence[3]
     assert [one.is_valid for one in found.attempts] == [False, False, False, True, True]
     assert found.rows == 2
 

@@ -91,7 +91,7 @@ def test_a_half_is_one_of_a_file() -> None:
 
 
 class Choices:
-    """Chooses walks by given scores, and counts how often. `tells`: 4 nats over -10."""
+    """Chooses walks by given scores, and counts how often. `min_confidence`: 4 nats over -10."""
 
     def __init__(self, facts: TreeFacts, **scores: float) -> None:
         self.asked, self._facts, self._scores = 0, facts, scores
@@ -101,7 +101,7 @@ class Choices:
         candidates = [Candidate(read_line(line), line, score) for line, score in self._scores.items()]
         return QueryChoice(
             question=question, heads=("list",), mentions=Mentions([], frozenset(), []), candidates=tuple(candidates),
-            without=-10.0, tells=4.0, facts=self._facts,
+            without=-10.0, min_confidence=4.0, facts=self._facts,
         )  # fmt: skip
 
 

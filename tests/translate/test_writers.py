@@ -14,7 +14,7 @@ from support.sparql.text_models import Scripted
 from refactx.errors import InputError
 from refactx.fact import Link, LinkedFact
 from refactx.index import Index
-from refactx.query.pgmr import Mention, read_pgmr
+from refactx.query.pgmr import Placeholder, read_pgmr
 from refactx.sparql.ids import ids_of
 from refactx.sparql.memory import FactFeasibility, MemoryResolver, NameMemory, Thresholds
 from refactx.sparql.memory.entry import Entry, Memory, Near
@@ -174,10 +174,10 @@ class Numbered:
     def exact(self, mentions: object) -> list[list[Entry]]:
         raise AssertionError("whole questions are no labels")
 
-    def nearest(self, mentions: list[Mention], count: int) -> list[list[Near]]:
+    def nearest(self, mentions: list[Placeholder], count: int) -> list[list[Near]]:
         return [[Near(Entry(id_, id_), 0.5) for id_ in self._ids[one.kind][:count]] for one in mentions]
 
-    def similarities(self, mention: Mention, entries: object) -> list[float]:
+    def similarities(self, mention: Placeholder, entries: object) -> list[float]:
         return []
 
 

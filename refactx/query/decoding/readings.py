@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from refactx.query.decoding.samples import MOST_VALUES, Sample, Samples, orders_of
 from refactx.query.decoding.units import Choices, hop_of, name_of, unit_of
-from refactx.query.language import HEADS, TERMINATOR, Closure, Head, Hop, Operator, Which
+from refactx.query.language import HEADS, TERMINATOR, Closure, Head, Hop, Operator, WalkFilter
 from refactx.query.sets import Limits
 
 END = TERMINATOR.strip()
@@ -232,7 +232,7 @@ class Comparing(Reading):
     def after(self, unit: str, samples: Samples) -> Iterator[Reading]:
         values, name, of = self.choices(samples), name_of(unit), self.filter.of
         if unit in values.texts or values.literals or (values.subjects and samples.predicates(name)):
-            members = samples.narrow(of.members, Which(self.filter.hops, self.operator, name))
+            members = samples.narrow(of.members, WalkFilter(self.filter.hops, self.operator, name))
             yield replace(of, members=members, filters=of.filters + 1)
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from refactx.query.decoding.memo import Memo
-from refactx.query.evaluate import Filter
-from refactx.query.language import FactSet, Hop, Predicate, QueryError, ValueKind, Which
+from refactx.query.evaluate import CompiledFilter
+from refactx.query.language import FactSet, Hop, Predicate, QueryError, ValueKind, WalkFilter
 from refactx.query.sets import LITERALS, Budget, Limits, Walks
 from refactx.query.values import Ordered, order_of, parse_quantity, parse_time, sort_key
 
@@ -100,11 +100,11 @@ class Samples:
         is_inverse = described is not None and described.inverse
         return not is_inverse or self.follow(sample, Hop(predicate, "+")) is not None
 
-    def narrow(self, sample: Sample, which: Which) -> Sample:
+    def narrow(self, sample: Sample, which: WalkFilter) -> Sample:
         """Return the members that a filter admits; all, if it admits none."""
         walks = Walks(self.facts, Budget(Limits(scanned=0)))
         try:
-            members = tuple(Filter(walks, which, sample.kind).matching(sample.members))
+            members = tuple(CompiledFilter(walks, which, sample.kind).matching(sample.members))
         except QueryError:
             return sample
         return replace(sample, members=members) if members else sample

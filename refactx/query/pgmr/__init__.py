@@ -9,7 +9,7 @@ imported when they are first used, since they need psycopg.
 from typing import TYPE_CHECKING
 
 from refactx.lazy import lazy_exports
-from refactx.query.pgmr.mentions import Mention, Names, Refusal, RefusedError, Resolver
+from refactx.query.pgmr.mentions import Names, Placeholder, Refusal, RefusedError, Resolver
 from refactx.query.pgmr.reader import BatchResolver, PgmrQuery, from_pgmr, read_pgmr
 from refactx.query.pgmr.writer import Dialect, Style, to_pgmr
 from refactx.query.sparql.prologue import with_declarations
@@ -17,6 +17,6 @@ from refactx.query.sparql.prologue import with_declarations
 if TYPE_CHECKING:
     from refactx.query.pgmr.index_names import IndexNames, IndexResolver
 
-__all__ = ["BatchResolver", "Dialect", "IndexNames", "IndexResolver", "Mention", "Names", "PgmrQuery", "Refusal"]
+__all__ = ["BatchResolver", "Dialect", "IndexNames", "IndexResolver", "Names", "PgmrQuery", "Placeholder", "Refusal"]
 __all__ += ["RefusedError", "Resolver", "Style", "from_pgmr", "read_pgmr", "to_pgmr", "with_declarations"]
 __getattr__ = lazy_exports(__name__, {"index_names": "IndexNames IndexResolver"})

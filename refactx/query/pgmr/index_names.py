@@ -14,7 +14,7 @@ from refactx.fact import DESCRIPTIONS
 from refactx.index.index import Index
 from refactx.index.names import Named
 from refactx.query.facts import TreeFacts
-from refactx.query.pgmr.mentions import Kind, Mention, Refusal, kind_of
+from refactx.query.pgmr.mentions import Kind, Placeholder, Refusal, kind_of
 
 SHOWN = 3
 """The most names that a refusal shows."""
@@ -28,9 +28,9 @@ class IndexNames:
 
     def __init__(self, index: Index) -> None:
         self._index, self._facts = index, TreeFacts(index)
-        self._known: dict[str, Mention] = {}
+        self._known: dict[str, Placeholder] = {}
 
-    def mentions(self, ids: Sequence[str]) -> Mapping[str, Mention]:
+    def mentions(self, ids: Sequence[str]) -> Mapping[str, Placeholder]:
         """Return the mentions of ids, without ids that have no name in the index.
 
         names.mentions(["Q1588"])["Q1588"]  # Mention("entity", "Louisiana", "state of the United States of America")
@@ -40,7 +40,7 @@ class IndexNames:
             self._known |= self._read(unknown)
         return {id_: self._known[id_] for id_ in ids if id_ in self._known}
 
-    def _read(self, ids: Sequence[str]) -> dict[str, Mention]:
+    def _read(self, ids: Sequence[str]) -> dict[str, Placeholder]:
         names = self._index.names_of(ids)
         split = {id_: split_name(name, id_) for id_, name in names.items()}
         bare = [names[id_] for id_, (_, description) in split.items() if not description]
@@ -49,7 +49,7 @@ class IndexNames:
             for name, description in self._facts.objects(bare, predicate):
                 described.setdefault(name, description)
         return {
-            id_: Mention(kind_of(id_), label, description or described.get(names[id_], ""))
+            id_: Placeholder(kind_of(id_), label, description or described.get(names[id_], ""))
             for id_, (label, description) in split.items()
         }
 
@@ -114,7 +114,7 @@ class Lookup(Protocol):
 class ExactLookup:
     """A `Lookup` by names as they are written."""
 
-    def __init__(self, index: Index, facts: TreeFacts, mentions: Iterable[Mention]) -> None:
+    def __init__(self, index: Index, facts: TreeFacts, mentions: Iterable[Placeholder]) -> None:
         self._index, self._facts = index, facts
         self._names = index.ids_of(
             {name for one in mentions for name in (one.label, full_name(one.label, one.description))}
@@ -140,7 +140,7 @@ class ExactLookup:
 class FoldedLookup:
     """A `Lookup` without regard to case, by all names of an index. If several differ in case alone, all are meant."""
 
-    def __init__(self, mentions: Iterable[Mention], names: Iterable[tuple[str, Named]]) -> None:
+    def __init__(self, mentions: Iterable[Placeholder], names: Iterable[tuple[str, Named]]) -> None:
         wanted = {self.fold(name) for one in mentions for name in (one.label, full_name(one.label, one.description))}
         self._named = defaultdict[tuple[str, Kind], dict[Candidate, None]](dict)
         self._labelled = defaultdict[str, dict[Candidate, None]](dict)
@@ -179,7 +179,7 @@ class IndexResolver:
     def __init__(self, index: Index, *, ignore_case: bool = False) -> None:
         self._index, self._facts, self._ignore_case = index, TreeFacts(index), ignore_case
 
-    def resolve(self, mentions: Sequence[Mention]) -> list[str | Refusal]:
+    def resolve(self, mentions: Sequence[Placeholder]) -> list[str | Refusal]:
         """Return the id of each mention, or why it has none.
 
         A mention means the entity or property of this label and description, or else the only one of this label. Without
@@ -194,7 +194,7 @@ class IndexResolver:
         answers = {mention: self._choose(mention, lookup) for mention in wanted}
         return [answers[mention] for mention in mentions]
 
-    def _choose(self, mention: Mention, lookup: Lookup) -> str | Refusal:
+    def _choose(self, mention: Placeholder, lookup: Lookup) -> str | Refusal:
         if mention.description is not None:
             whole = lookup.called(full_name(mention.label, mention.description), mention.kind)
             if len(whole) == 1:
@@ -214,7 +214,7 @@ class IndexResolver:
         which = ", none of them with this description" if mention.description else ""
         return Refusal(f"{len(found)} {many} of the index are called <{mention.label}>{which}: {some}")
 
-    def _is_described(self, candidate: Candidate, mention: Mention, lookup: Lookup) -> bool:
+    def _is_described(self, candidate: Candidate, mention: Placeholder, lookup: Lookup) -> bool:
         """Return whether an entity whose name is the label alone has a fact with the description of a mention."""
         given = [text for predicate in DESCRIPTIONS for _, text in self._facts.objects([candidate.name], predicate)]
         return lookup.fold(mention.description or "") in map(lookup.fold, given)

@@ -19,7 +19,7 @@ _KINDS: Mapping[str, Kind] = {"ENT": "entity", "REL": "relation"}
 
 
 @dataclass(frozen=True, slots=True)
-class Mention:
+class Placeholder:
     """A URI in words. `description`: empty if it has none, None if the text does not say (the inline dialect).
 
     >>> str(Mention("relation", "nickname", "informal name"))
@@ -38,7 +38,7 @@ class Mention:
 class Names(Protocol):
     """What entities and properties are called."""
 
-    def mentions(self, ids: Sequence[str]) -> Mapping[str, Mention]:
+    def mentions(self, ids: Sequence[str]) -> Mapping[str, Placeholder]:
         """Return the mentions of ids (`Q42`, `P31`), without ids that have no name."""
         ...
 
@@ -53,7 +53,7 @@ class Refusal:
 class Resolver(Protocol):
     """What finds the ids of mentions."""
 
-    def resolve(self, mentions: Sequence[Mention]) -> Sequence[str | Refusal]:
+    def resolve(self, mentions: Sequence[Placeholder]) -> Sequence[str | Refusal]:
         """Return the id of each mention (`Q42`; `P31` for a relation), or why it has none."""
         ...
 
@@ -61,7 +61,7 @@ class Resolver(Protocol):
 class RefusedError(QueryError):
     """A query that was refused, since some of its mentions have no id. `refusals`: why, by placeholder."""
 
-    def __init__(self, mentions: Mapping[str, Mention], refusals: Mapping[str, Refusal]) -> None:
+    def __init__(self, mentions: Mapping[str, Placeholder], refusals: Mapping[str, Refusal]) -> None:
         self.refusals = refusals
         super().__init__("; ".join(f"{name} = {mentions[name]}: {why.reason}" for name, why in refusals.items()))
 
@@ -75,7 +75,7 @@ def kind_of(id_: str) -> Kind:
     return "relation" if id_.startswith("P") else "entity"
 
 
-def write_mapping(mentions: Mapping[str, Mention], *, lower: bool = False, one_line: bool = False) -> str:
+def write_mapping(mentions: Mapping[str, Placeholder], *, lower: bool = False, one_line: bool = False) -> str:
     """Return the mapping block of mentions by placeholder: entities first.
 
     >>> print(write_mapping({"relation1": Mention("relation", "spouse"), "entity1": Mention("entity", "Ann", "a girl")}))
@@ -87,7 +87,7 @@ def write_mapping(mentions: Mapping[str, Mention], *, lower: bool = False, one_l
     return text.lower() if lower else text
 
 
-def clean_mention(mention: Mention, id_: str) -> Mention:
+def clean_mention(mention: Placeholder, id_: str) -> Placeholder:
     """Return a mention with one space for each white space.
 
     Raises QueryError, which names the id, if it has no label or contains a mark, so that it could not be read again.
@@ -97,10 +97,10 @@ def clean_mention(mention: Mention, id_: str) -> Mention:
         raise QueryError(f"{id_} has an empty label: give it a name")
     if (found := _MARK.search(f"{label} {description}")) is not None:
         raise QueryError(f"the name of {id_} contains {found[0]}, which is a mark of PGMR: {label} ({description})")
-    return Mention(mention.kind, label, description)
+    return Placeholder(mention.kind, label, description)
 
 
-def read_mapping(text: str) -> dict[str, Mention]:
+def read_mapping(text: str) -> dict[str, Placeholder]:
     """Return the mentions of a mapping block by placeholder, in lower case. Raises QueryError if one is broken.
 
     >>> read_mapping("entity1 = [ENT] Ann [/ENT] a girl relation1 = [REL] spouse [/REL]")  # doctest: +NORMALIZE_WHITESPACE
@@ -111,7 +111,7 @@ def read_mapping(text: str) -> dict[str, Mention]:
     before = text[: heads[0].start()] if heads else text
     if before.strip():
         raise QueryError(f"{_shown(before)} is no mapping: {EXPECTED}")
-    found = dict[str, Mention]()
+    found = dict[str, Placeholder]()
     ends = [*(head.start() for head in heads[1:]), len(text)]
     for head, end in zip(heads, ends, strict=False):  # without heads there is an end
         name = head[1].lower()
@@ -121,7 +121,7 @@ def read_mapping(text: str) -> dict[str, Mention]:
     return found
 
 
-def _read_entry(name: str, text: str) -> Mention:
+def _read_entry(name: str, text: str) -> Placeholder:
     match = _ENTRY.fullmatch(text.strip())
     if match is None:
         raise QueryError(f"the marks of {name} are not closed at {_shown(text)}: {EXPECTED}")
@@ -137,7 +137,7 @@ def _read_entry(name: str, text: str) -> Mention:
         raise QueryError(f"the mapping of {name} has a second {mark[0]}: {EXPECTED}")
     if not label.strip():
         raise QueryError(f"the mapping of {name} has no label: {EXPECTED}")
-    return Mention(kind, " ".join(label.split()), " ".join(description.split()))
+    return Placeholder(kind, " ".join(label.split()), " ".join(description.split()))
 
 
 def _shown(text: str) -> str:

@@ -5,7 +5,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from refactx.query.language import QueryError
-from refactx.query.pgmr.mentions import EXPECTED, Kind, Mention, Refusal, RefusedError, Resolver, kind_of, read_mapping
+from refactx.query.pgmr.mentions import (
+    EXPECTED,
+    Kind,
+    Placeholder,
+    Refusal,
+    RefusedError,
+    Resolver,
+    kind_of,
+    read_mapping,
+)
 from refactx.query.sparql.parser import read_sparql
 from refactx.query.sparql.prologue import DIRECT, ENTITY, ID, NAMESPACES, Prologue
 from refactx.query.sparql.tokens import Token, inline_parts, joined, tokens_of
@@ -25,7 +34,7 @@ class PgmrQuery:
     """
 
     sparql: str
-    mentions: Mapping[str, Mention]
+    mentions: Mapping[str, Placeholder]
 
     def resolved(self, resolver: Resolver) -> str:
         """Return the query as SPARQL with URIs. Raises RefusedError if a mention has no id, and as the resolver does."""
@@ -61,7 +70,7 @@ class BatchResolver:
         mentions = list(dict.fromkeys(mention for query in queries for mention in query.mentions.values()))
         self._answers = dict(zip(mentions, resolver.resolve(mentions), strict=True))
 
-    def resolve(self, mentions: Sequence[Mention]) -> list[str | Refusal]:
+    def resolve(self, mentions: Sequence[Placeholder]) -> list[str | Refusal]:
         """Return the id of each mention, or why it has none. Raises KeyError for a mention of another query."""
         return [self._answers[mention] for mention in mentions]
 
@@ -115,7 +124,7 @@ def _mapping_start(tokens: Sequence[Token]) -> int:
     return tokens[-1].start + len(tokens[-1].text) if tokens else 0
 
 
-def _read_block(prologue: Prologue, mentions: Mapping[str, Mention]) -> PgmrQuery:
+def _read_block(prologue: Prologue, mentions: Mapping[str, Placeholder]) -> PgmrQuery:
     texts, used = dict[int, str](), dict[str, None]()
     for term in prologue.uris():
         if PLACEHOLDER.fullmatch(term.name):
@@ -174,11 +183,11 @@ def _read_inline(prologue: Prologue) -> PgmrQuery:
             raise QueryError(
                 f"the text has both starturi and {name}: {_EXPECTED_INLINE}, or placeholders with a mapping block"
             )
-    texts, placeholders = dict[int, str](), dict[Mention, str]()
+    texts, placeholders = dict[int, str](), dict[Placeholder, str]()
     for token, namespace in _namespaces(prologue).items():
         kind: Kind = "entity" if namespace == ENTITY else "relation"
         before, label, after = inline_parts(token)
-        mention = Mention(kind, label)
+        mention = Placeholder(kind, label)
         name = placeholders.setdefault(mention, f"{kind}{sum(one.kind == kind for one in placeholders) + 1}")
         texts[token.start] = f"{before}{name}{after}" if before else prologue.qualified(namespace, name)
     return PgmrQuery(joined(prologue.tokens, texts), {name: mention for mention, name in placeholders.items()})

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from refactx.query.language import QueryError
-from refactx.query.pgmr.mentions import Kind, Mention, Names, clean_mention, kind_of, write_mapping
+from refactx.query.pgmr.mentions import Kind, Names, Placeholder, clean_mention, kind_of, write_mapping
 from refactx.query.pgmr.reader import PLACEHOLDER
 from refactx.query.sparql.parser import read_sparql
 from refactx.query.sparql.prologue import ENTITY, NAMESPACES, Prologue, Uri, split_uri
@@ -94,7 +94,7 @@ def _renamed(uri: str, placeholders: Mapping[str, str]) -> str:
     return f"{namespace}{placeholders.get(name, name)}" if namespace in NAMESPACES else uri
 
 
-def _mentions(ids: Iterable[str], names: Names) -> dict[str, Mention]:
+def _mentions(ids: Iterable[str], names: Names) -> dict[str, Placeholder]:
     wanted = list(ids)
     found = names.mentions(wanted) if wanted else {}
     if missing := [id_ for id_ in wanted if id_ not in found]:
@@ -102,7 +102,7 @@ def _mentions(ids: Iterable[str], names: Names) -> dict[str, Mention]:
     return {id_: clean_mention(found[id_], id_) for id_ in wanted}
 
 
-def _labels(mentions: Mapping[str, Mention], style: Style) -> dict[str, str]:
+def _labels(mentions: Mapping[str, Placeholder], style: Style) -> dict[str, str]:
     """Return the labels of ids, which are not those of others of the kind in the query."""
     labels = {id_: mention.label.lower() if style.lower else mention.label for id_, mention in mentions.items()}
     ids = dict[tuple[Kind, str], str]()

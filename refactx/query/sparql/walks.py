@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS
-from refactx.query.language import By, FactSet, Head, Hop, Operator, Query, QueryError, Which
+from refactx.query.language import FactSet, Head, Hop, Operator, OrderBy, Query, QueryError, WalkFilter
 from refactx.query.sparql.patterns import Condition, Edge, Patterns, Step, Term, read_patterns
 from refactx.query.sparql.prologue import PREFIXES, id_of_property
 from refactx.query.sparql.values import filters_of_days
@@ -123,7 +123,7 @@ def _select(patterns: Patterns, names: _Names) -> Query:
             raise _NotAWalk
         if any(condition.term == end for condition in patterns.conditions):  # a walk sorts by all values that there are
             raise _NotAWalk
-        by = By(names.hops(sorts[0].steps)[0].predicate, patterns.order.counted)
+        by = OrderBy(names.hops(sorts[0].steps)[0].predicate, patterns.order.counted)
         if not by.counted and names.has_text(by.predicate):
             raise _NotAWalk
         chains.remove(sorts[0])
@@ -201,14 +201,14 @@ def _alias(chain: _Chain, names: _Names) -> tuple[str, tuple[Hop, ...]]:
     return name, (Hop(ALIAS_OF), *names.hops([step.reversed() for step in reversed(chain.steps[:-1])]))
 
 
-def _filters(root: Term, chains: Sequence[_Chain], patterns: Patterns, names: _Names) -> tuple[Which, ...]:
+def _filters(root: Term, chains: Sequence[_Chain], patterns: Patterns, names: _Names) -> tuple[WalkFilter, ...]:
     """Return the filters that chains and conditions are, in the order of the query."""
-    found = list[tuple[int, Which]]()
+    found = list[tuple[int, WalkFilter]]()
     for chain in chains:
         hops = names.hops(chain.steps)
         if chain.end.variable is None:
             value = names.entity(chain.end) if chain.end.id is not None else chain.end.text or ""
-            found.append((chain.position, Which(hops, "is", value)))
+            found.append((chain.position, WalkFilter(hops, "is", value)))
             continue
         conditions = [condition for condition in patterns.conditions if condition.term == chain.end]
         if not conditions:
@@ -227,15 +227,17 @@ def _filters(root: Term, chains: Sequence[_Chain], patterns: Patterns, names: _N
     return tuple(which for _, which in sorted(found, key=lambda pair: pair[0]))
 
 
-def _compared(hops: tuple[Hop, ...], conditions: Sequence[Condition], names: _Names) -> Iterator[tuple[int, Which]]:
+def _compared(
+    hops: tuple[Hop, ...], conditions: Sequence[Condition], names: _Names
+) -> Iterator[tuple[int, WalkFilter]]:
     """Yield filters for conditions of one term, with their positions. Those on days are taken together."""
     days = [(condition.sign, condition.day) for condition in conditions if condition.day is not None]
     for operator, value in filters_of_days(days):
-        yield next(c.position for c in conditions if c.day is not None), Which(hops, operator, value)
+        yield next(c.position for c in conditions if c.day is not None), WalkFilter(hops, operator, value)
     for condition in conditions:
         if condition.day is None:
             name = condition.value if condition.id is None else names.entity(Term(id=condition.id))
-            yield condition.position, Which(hops, _operator(condition.sign), name)
+            yield condition.position, WalkFilter(hops, _operator(condition.sign), name)
 
 
 def _operator(sign: str) -> Operator:

@@ -17,7 +17,7 @@ from itertools import count, pairwise
 from pyoxigraph import Literal
 
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS
-from refactx.query.language import FactSet, Hop, Query, QueryError, ValueKind, Which
+from refactx.query.language import FactSet, Hop, Query, QueryError, ValueKind, WalkFilter
 from refactx.query.sparql.prologue import OWN_PREFIXES, entity_term, property_term
 from refactx.query.sparql.values import comparison, is_value
 from refactx.query.values import bare_name
@@ -199,7 +199,7 @@ class _Body:
             may_stay = _is_variable(end) and all(hop.closure == "*" for hop in hops)
             self._where(f"isIRI({term}) || sameTerm({term}, {end})" if may_stay else f"isIRI({term})")
 
-    def filter(self, member: _Member, which: Which) -> None:
+    def filter(self, member: _Member, which: WalkFilter) -> None:
         """Write a filter of a member."""
         kind = self._kind_after(which.hops, member.kind)
         has_id = kind in ("entity", "mixed") and self._names.has_id(which.value)

@@ -18,7 +18,7 @@ from refactx.decoding.states import FactSource, LineConstraint
 from refactx.index.index import Index
 from refactx.lazy import require
 from refactx.query.decoding.slots import Begun
-from refactx.sparql.decoding.matching import Matcher, Placeholder, matcher_of
+from refactx.sparql.decoding.matching import Matcher, OpenPart, matcher_of
 from refactx.sparql.decoding.names import Scope, Texts, TreeNames
 from refactx.tree.tree import NO_TOKENS, Path, Tokens
 
@@ -39,13 +39,13 @@ class Point:
         return NO_TOKENS if self._must_group else self.matcher.allowed.tokens
 
     @property
-    def placeholders(self) -> tuple[Placeholder, ...]:
+    def placeholders(self) -> tuple[OpenPart, ...]:
         """The placeholders that may follow."""
-        return (Placeholder.GROUPED,) if self._must_group else self.matcher.allowed.placeholders
+        return (OpenPart.GROUPED,) if self._must_group else self.matcher.allowed.placeholders
 
     @property
     def _must_group(self) -> bool:
-        allowed = Placeholder.GROUPED in self.matcher.allowed.placeholders
+        allowed = OpenPart.GROUPED in self.matcher.allowed.placeholders
         return allowed and bool(self.scope.frames[-1].ungrouped)
 
 
@@ -57,7 +57,7 @@ class Way:
     """
 
     point: Point
-    placeholder: Placeholder | None = None
+    placeholder: OpenPart | None = None
     ids: Path = ()
     begun: Begun | None = field(default=None, compare=False, repr=False)
     whole: Point | None = field(default=None, compare=False, repr=False)
@@ -76,7 +76,7 @@ class SparqlState:
 
 TRIGGER = "SPARQL:"
 END = b"\n"
-_WORDS = {Placeholder.OPENS: b" SELECT", Placeholder.CLOSES: b" }"}
+_WORDS = {OpenPart.OPENS: b" SELECT", OpenPart.CLOSES: b" }"}
 
 
 class SparqlGrammar(LineConstraint[SparqlState | None]):
@@ -171,7 +171,7 @@ class SparqlGrammar(LineConstraint[SparqlState | None]):
             found += [] if way is None else [way]
         return found
 
-    def _within(self, point: Point, placeholder: Placeholder, ids: Path) -> Way | None:
+    def _within(self, point: Point, placeholder: OpenPart, ids: Path) -> Way | None:
         """Return the way to read ids as the text of a placeholder; None if no such text begins so."""
         begun = self._begun(point, placeholder, ids)
         if not begun.is_possible:
@@ -181,7 +181,7 @@ class SparqlGrammar(LineConstraint[SparqlState | None]):
             return Way(whole)
         return Way(point, placeholder, ids, begun, whole)
 
-    def _after(self, point: Point, placeholder: Placeholder, ids: Path, text: str) -> Point | None:
+    def _after(self, point: Point, placeholder: OpenPart, ids: Path, text: str) -> Point | None:
         """Return the point after the whole text of a placeholder."""
         matcher: Matcher | None = point.matcher.after_placeholder(placeholder)
         if matcher is None:
@@ -189,14 +189,14 @@ class SparqlGrammar(LineConstraint[SparqlState | None]):
         scope = point.scope.after(placeholder, text)
         return Point((*point.parts, -1 - placeholder), scope, self._token_bytes[ids[-1]][-1:], matcher)
 
-    def _begun(self, point: Point, placeholder: Placeholder, ids: Path) -> Begun:
+    def _begun(self, point: Point, placeholder: OpenPart, ids: Path) -> Begun:
         """Return the beginning of the text of a placeholder, whose unit is a name without brackets or `?`."""
-        if placeholder in (Placeholder.SUBJECT, Placeholder.ENTITY):
+        if placeholder in (OpenPart.SUBJECT, OpenPart.ENTITY):
             begun = self._names.subjects.after(ids, self._source)
             return Begun(begun.tokens, None if begun.unit is None else begun.unit[1:-1])
-        if placeholder is Placeholder.OWN_PROPERTY:
+        if placeholder is OpenPart.OWN_PROPERTY:
             return self._names.properties_of(point.scope.subject or "").after(ids)
-        if placeholder is Placeholder.PROPERTY:
+        if placeholder is OpenPart.PROPERTY:
             return self._names.all_properties().after(ids)
         if placeholder in _WORDS:
             return self._texts.word(_WORDS[placeholder], ids)

@@ -28,7 +28,7 @@ from refactx.tokenizer import FactTokenizer
 from refactx.tree.tree import Tokens
 
 
-class Placeholder(IntEnum):
+class OpenPart(IntEnum):
     """A part that is left open. The value is the number of its token, counted from the end of the vocabulary."""
 
     SUBJECT = 0
@@ -185,7 +185,7 @@ def grammar(first: int) -> str:
         opens = "/ ?SELECT/" if not level else "OPENS"
         text += _SELECT.format(n=level, opens=opens)
         text += (_NESTED if level < DEPTH - 1 else _INNERMOST).format(n=level, m=level + 1)
-    for placeholder in Placeholder:
+    for placeholder in OpenPart:
         text = re.sub(rf"\b{placeholder.name}\b", f"<[{first + placeholder}]>", text)
     return text
 
@@ -198,7 +198,7 @@ class Allowed(NamedTuple):
     """What the grammar allows next: `tokens` with text, int32[n], ascending, and `placeholders`."""
 
     tokens: Tokens
-    placeholders: tuple[Placeholder, ...]
+    placeholders: tuple[OpenPart, ...]
 
 
 class Matcher:
@@ -209,7 +209,7 @@ class Matcher:
         bits = np.frombuffer(matcher.compute_bitmask(), np.uint8)
         found = np.flatnonzero(np.unpackbits(bits, bitorder="little")).astype(np.int32)
         tokens, above = found[found < size], (found[found >= size] - size).tolist()
-        self.allowed = Allowed(tokens, tuple(Placeholder(one) for one in above if one < len(Placeholder)))
+        self.allowed = Allowed(tokens, tuple(OpenPart(one) for one in above if one < len(OpenPart)))
 
     def after(self, token: int) -> "Matcher | None":
         """Return the matcher after one more token; None if the grammar does not allow it."""
@@ -218,7 +218,7 @@ class Matcher:
             return None
         return Matcher(longer, self._size)
 
-    def after_placeholder(self, placeholder: Placeholder) -> "Matcher | None":
+    def after_placeholder(self, placeholder: OpenPart) -> "Matcher | None":
         """Return the matcher after a placeholder; None if the grammar does not allow it."""
         return self.after(self._size + placeholder)
 
@@ -256,7 +256,7 @@ class _Vocabulary:
     def __init__(self, table: list[bytes]) -> None:
         size = len(table)
         special = [text or b"%b<|%d|>" % (_SPECIAL, number) for number, text in enumerate(table)]
-        self.tokens = [*special, *(b"%b<|%d|>" % (_SPECIAL, size + n) for n in range(len(Placeholder) + 1))]
+        self.tokens = [*special, *(b"%b<|%d|>" % (_SPECIAL, size + n) for n in range(len(OpenPart) + 1))]
         self.eos_token_id = len(self.tokens) - 1
         self.special_token_ids = [number for number, text in enumerate(self.tokens) if text[:1] == _SPECIAL]
         self._bytes = {text: number for number, text in enumerate(table) if len(text) == 1}

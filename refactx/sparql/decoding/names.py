@@ -23,7 +23,7 @@ from refactx.index.index import Index
 from refactx.query.decoding.memo import Memo
 from refactx.query.decoding.slots import Begun, Subjects
 from refactx.query.facts import Units
-from refactx.sparql.decoding.matching import Placeholder
+from refactx.sparql.decoding.matching import OpenPart
 from refactx.sparql.names import Names
 from refactx.tree.tree import NO_TOKENS, MemoryTree, Path, Tokens
 
@@ -64,7 +64,7 @@ class Scope:
     used: frozenset[str] = frozenset()
     subject: str | None = None
 
-    def choice(self, placeholder: Placeholder) -> Choice:
+    def choice(self, placeholder: OpenPart) -> Choice:
         """Return the variables that may stand in place of a placeholder.
 
         >>> scope = Scope().after(Placeholder.PROJECTED, "x").after(Placeholder.NAMED, "n")
@@ -73,40 +73,40 @@ class Scope:
         """
         frame, names = self.frames[-1], frozenset(name for frame in self.frames for name in frame.named)
         match placeholder:
-            case Placeholder.PROJECTED:
+            case OpenPart.PROJECTED:
                 return Choice({*names, *frame.projected})
-            case Placeholder.NAMED:
+            case OpenPart.NAMED:
                 return Choice({*self.used, *frame.projected, *frame.counted})
-            case Placeholder.ASSIGNED:
+            case OpenPart.ASSIGNED:
                 return Choice(self.used)
-            case Placeholder.GROUPED if frame.ungrouped:
+            case OpenPart.GROUPED if frame.ungrouped:
                 return Choice(among=frame.ungrouped)
-            case Placeholder.GROUPED:
+            case OpenPart.GROUPED:
                 return Choice({*names, *frame.grouped})
-            case Placeholder.ORDERED:
+            case OpenPart.ORDERED:
                 return Choice(among=(*frame.projected, *frame.named))
         return Choice(names)
 
-    def after(self, placeholder: Placeholder, text: str) -> "Scope":
+    def after(self, placeholder: OpenPart, text: str) -> "Scope":
         """Return the scope after the text of a placeholder, a name or a variable without `?`."""
         *outer, frame = self.frames
         match placeholder:
-            case Placeholder.SUBJECT:
+            case OpenPart.SUBJECT:
                 return replace(self, subject=text)
-            case Placeholder.PROJECTED:
+            case OpenPart.PROJECTED:
                 frame = replace(frame, projected=(*frame.projected, text))
-            case Placeholder.NAMED:
+            case OpenPart.NAMED:
                 frame = replace(frame, named=(*frame.named, text))
                 return replace(self, frames=(*outer, frame), used=self.used | {text})
-            case Placeholder.COUNTED:
+            case OpenPart.COUNTED:
                 frame = replace(frame, counted=(*frame.counted, text))
-            case Placeholder.GROUPED:
+            case OpenPart.GROUPED:
                 frame = replace(frame, grouped=(*frame.grouped, text))
-            case Placeholder.VARIABLE | Placeholder.ASSIGNED:
+            case OpenPart.VARIABLE | OpenPart.ASSIGNED:
                 return replace(self, used=self.used | {text})
-            case Placeholder.OPENS:
+            case OpenPart.OPENS:
                 return replace(self, frames=(*self.frames, Frame()))
-            case Placeholder.CLOSES:
+            case OpenPart.CLOSES:
                 return replace(self, frames=tuple(outer), used=self.used.union(frame.projected, frame.counted))
             case _:
                 return self

@@ -121,7 +121,7 @@ INTERVAL = 1.0
 """Seconds from the end of a query to the next one."""
 
 
-class Pace:
+class RateLimit:
     """The pace of one service, for all threads of a process.
 
     `interval`: in seconds; `sleep`, `clock`: functions that wait, and tell the time in seconds.
@@ -149,16 +149,16 @@ class Pace:
                 self._next = self._clock() + self._interval
 
 
-class _NoPace(Pace):
+class _NoPace(RateLimit):
     @contextmanager
     def turn(self) -> Iterator[None]:
         yield
 
 
-_FREE, _SHARED = _NoPace(0.0), Pace(INTERVAL)
+_FREE, _SHARED = _NoPace(0.0), RateLimit(INTERVAL)
 
 
-def pace_of(host: str) -> Pace:
+def pace_of(host: str) -> RateLimit:
     """Return the pace at which a host is asked.
 
     >>> pace_of("query.wikidata.org") is pace_of("www.wikidata.org"), pace_of("localhost") is pace_of("wikidata.org")

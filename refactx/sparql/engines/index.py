@@ -20,7 +20,7 @@ from refactx.fact import ALIAS_OF, Fact
 from refactx.index import Index
 from refactx.query import Query, QueryError, from_sparql, write_line
 from refactx.query import Result as Answer
-from refactx.query.evaluate import denote
+from refactx.query.evaluate import evaluate_walk
 from refactx.query.facts import TreeFacts
 from refactx.query.language import FactSet
 from refactx.query.sets import Limits
@@ -204,7 +204,7 @@ class TreeEngine:
 
     def _answer(self, walk: Query, facts: TreeFacts, limits: Limits) -> Answer:
         try:
-            return denote(walk, facts, limits)
+            return evaluate_walk(walk, facts, limits)
         except QueryError as error:
             if walk.head in ("list", "most", "least") and self._is_empty(walk, limits):
                 return Answer()
@@ -213,12 +213,12 @@ class TreeEngine:
     def _is_empty(self, walk: Query, limits: Limits) -> bool:
         """Return whether a walk has no rows: it is no error that no member has a predicate, as in walks it is."""
         try:
-            members = denote(replace(walk, head="count", by=None, limit=1), self._facts, limits)
+            members = evaluate_walk(replace(walk, head="count", by=None, limit=1), self._facts, limits)
             if members.count == 0 and members.is_complete:
                 return True
             if walk.by is None:
                 return False
-            listed = denote(replace(walk, head="list", by=None, limit=1), self._facts, limits)
+            listed = evaluate_walk(replace(walk, head="list", by=None, limit=1), self._facts, limits)
             return listed.is_complete and not any(self._facts.counts(listed.values, walk.by.predicate))
         except QueryError:
             return False

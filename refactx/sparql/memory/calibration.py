@@ -24,7 +24,7 @@ from refactx.postgres.memory import (
     store_thresholds,
 )
 from refactx.query.facts import TreeFacts
-from refactx.query.pgmr import Mention
+from refactx.query.pgmr import Placeholder
 from refactx.query.pgmr.index_names import split_name
 from refactx.sparql.memory.entry import (
     FEWEST,
@@ -54,8 +54,8 @@ class Case:
 
     match: Match
     entry: Entry
-    mention: Mention
-    label: Mention
+    mention: Placeholder
+    label: Placeholder
 
 
 def sample_cases(index: Index, record: MemoryRecord, count: int, seed: int = 0) -> list[Case]:
@@ -68,14 +68,14 @@ def sample_cases(index: Index, record: MemoryRecord, count: int, seed: int = 0) 
     cases = []
     for row in entities:
         description = words.get(row.number, row.description)
-        mentions = (Mention("entity", label, description) for label in (row.alias, row.label))
+        mentions = (Placeholder("entity", label, description) for label in (row.alias, row.label))
         cases.append(Case("entity", _entry(row), *mentions))
     for row in relations:
-        mention = Mention("relation", first_sentence(row.description))
+        mention = Placeholder("relation", first_sentence(row.description))
         cases.append(Case("relation", _entry(row), mention, mention))
     for row in namesakes:
         if row.number in words:
-            mention = Mention("entity", row.label, words[row.number])
+            mention = Placeholder("entity", row.label, words[row.number])
             cases.append(Case("namesake", _entry(row), mention, mention))
     return cases
 
@@ -159,7 +159,7 @@ def _namesake_pairs(memory: Memory, case: Case) -> Iterator[Pair]:
             yield Pair(best.similarity, best.entry.id == case.entry.id)
 
 
-def _best_namesake(memory: Memory, mention: Mention) -> Near | None:
+def _best_namesake(memory: Memory, mention: Placeholder) -> Near | None:
     entries = memory.exact([mention])[0]
     likeness = memory.similarities(mention, entries)
     near = [Near(entry, min(one, 1.0)) for entry, one in zip(entries, likeness, strict=True) if entry.description]

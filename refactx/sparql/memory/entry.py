@@ -12,7 +12,7 @@ from refactx.entity_ids import entity_number, is_wikidata_id
 from refactx.errors import InputError
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, clean_part
 from refactx.index.index import Index
-from refactx.query.pgmr import Mention
+from refactx.query.pgmr import Placeholder
 from refactx.query.pgmr.index_names import full_name, split_name
 from refactx.query.pgmr.mentions import kind_of
 
@@ -159,16 +159,16 @@ class Memory(Protocol):
         """The least similarity of what a mention is resolved to, by kind."""
         ...
 
-    def exact(self, mentions: Sequence[Mention]) -> Sequence[Sequence[Entry]]:
+    def exact(self, mentions: Sequence[Placeholder]) -> Sequence[Sequence[Entry]]:
         """Return the entries of each mention's kind that have its label, without regard to case."""
         ...
 
-    def nearest(self, mentions: Sequence[Mention], count: int) -> Sequence[Sequence[Near]]:
+    def nearest(self, mentions: Sequence[Placeholder], count: int) -> Sequence[Sequence[Near]]:
         """Return the entries of each mention's kind that are most similar to it, each entity or property once: at most
         `count`, the nearest first."""
         ...
 
-    def similarities(self, mention: Mention, entries: Sequence[Entry]) -> Sequence[float]:
+    def similarities(self, mention: Placeholder, entries: Sequence[Entry]) -> Sequence[float]:
         """Return how similar entries are to a mention, by labels and descriptions."""
         ...
 
@@ -211,12 +211,12 @@ def folded_hash(text: str) -> int:
     return int.from_bytes(digest, "big", signed=True)
 
 
-def mention_text(mention: Mention) -> str:
+def mention_text(mention: Placeholder) -> str:
     """Return a mention as an encoder reads it."""
     return full_name(mention.label, mention.description)
 
 
-def label_keys(mention: Mention) -> set[str]:
+def label_keys(mention: Placeholder) -> set[str]:
     """Return the labels that entries of a mention's label may have: a label may also be a whole name of the index.
 
     >>> sorted(label_keys(Mention("entity", "Air (film)")))
@@ -225,7 +225,7 @@ def label_keys(mention: Mention) -> set[str]:
     return {mention.label, split_name(mention.label, "")[0]}
 
 
-def has_label(entry: Entry, mention: Mention) -> bool:
+def has_label(entry: Entry, mention: Placeholder) -> bool:
     """Return whether an entry is of a mention's kind and has its label, in any case.
 
     >>> [has_label(Entry("Q1", "Air", "film"), Mention(kind, "air")) for kind in ("entity", "relation")]
@@ -234,7 +234,7 @@ def has_label(entry: Entry, mention: Mention) -> bool:
     return kind_of(entry.id) == mention.kind and fold(mention.label) in (fold(entry.label), fold(entry.text))
 
 
-def is_described(entry: Entry, mention: Mention) -> bool:
+def is_described(entry: Entry, mention: Placeholder) -> bool:
     """Return whether an entry has the description of a mention, in any case; its id counts as one.
 
     An entry without a description has that of a mention with an empty one. A label that is a whole name of the index
@@ -262,7 +262,7 @@ class Choice:
     """What a mention was resolved to. `similarity`: 1 unless it is only near, or is an entity that is described otherwise;
     `feasible`: whether all patterns with it match facts, None if no pattern says."""
 
-    mention: Mention
+    mention: Placeholder
     entry: Entry
     similarity: float
     how: How

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from refactx.index.index import Index
 from refactx.lazy import require
 from refactx.query.facts import TreeFacts
-from refactx.query.pgmr import IndexNames, Mention
+from refactx.query.pgmr import IndexNames, Placeholder
 from refactx.query.pgmr.mentions import Kind, kind_of
 from refactx.sparql.memory.entry import (
     LETTERS,
@@ -49,7 +49,7 @@ class NameMemory:
         """Those of similarity by letters."""
         return LETTERS
 
-    def exact(self, mentions: Sequence[Mention]) -> list[list[Entry]]:
+    def exact(self, mentions: Sequence[Placeholder]) -> list[list[Entry]]:
         """Return the entries of each mention's kind that have its label; aliases as they are written."""
         names = self._names()
         found = []
@@ -60,27 +60,27 @@ class NameMemory:
             found.append([*(one for one in described if has_label(one, mention)), *self._by_alias(mention)])
         return found
 
-    def nearest(self, mentions: Sequence[Mention], count: int) -> list[list[Near]]:
+    def nearest(self, mentions: Sequence[Placeholder], count: int) -> list[list[Near]]:
         """Return the entries of each mention's kind whose labels have most letters in common with its own, in order.
 
         Of equally similar labels, those are first whose descriptions are more similar.
         """
         return [self._nearest(mention, count) for mention in mentions]
 
-    def similarities(self, mention: Mention, entries: Sequence[Entry]) -> list[float]:
+    def similarities(self, mention: Placeholder, entries: Sequence[Entry]) -> list[float]:
         """Return how many words of a mention's label and description entries have, from 0 to 1."""
         from rapidfuzz.fuzz import token_sort_ratio
 
         text = fold(mention_text(mention))
         return [token_sort_ratio(text, fold(one.text)) / 100 for one in self._described(entries)]
 
-    def likeness(self, mention: Mention, entries: Sequence[Entry]) -> list[float]:
+    def likeness(self, mention: Placeholder, entries: Sequence[Entry]) -> list[float]:
         """Return how many letters a mention's label has in common with those of entries, from 0 to 1, as in `nearest`."""
         from rapidfuzz import fuzz
 
         return [fuzz.ratio(fold(mention.label), fold(one.label)) / 100 for one in entries]
 
-    def _nearest(self, mention: Mention, count: int) -> list[Near]:
+    def _nearest(self, mention: Placeholder, count: int) -> list[Near]:
         from rapidfuzz import fuzz, process
 
         entries = self._names().entries[mention.kind]
@@ -96,7 +96,7 @@ class NameMemory:
         order = sorted(range(len(close)), key=lambda at: (-close[at][1], -likeness[at], described[at].id))
         return [Near(described[at], close[at][1] / 100) for at in order[:count]]
 
-    def _by_alias(self, mention: Mention) -> list[Entry]:
+    def _by_alias(self, mention: Placeholder) -> list[Entry]:
         if mention.kind != "entity":
             return []
         label = mention.label
@@ -166,11 +166,11 @@ class MemoryWithout:
         """Those of the whole memory."""
         return self._memory.thresholds
 
-    def exact(self, mentions: Sequence[Mention]) -> list[list[Entry]]:
+    def exact(self, mentions: Sequence[Placeholder]) -> list[list[Entry]]:
         """Return the other entries of each mention's kind that have its label."""
         return [[one for one in some if one.id not in self._ids] for some in self._memory.exact(mentions)]
 
-    def nearest(self, mentions: Sequence[Mention], count: int) -> list[list[Near]]:
+    def nearest(self, mentions: Sequence[Placeholder], count: int) -> list[list[Near]]:
         """Return the other entries of each mention's kind that are most similar to it: at most `count`."""
         kept: list[list[Near]] = [[] for _ in mentions]
         lacking, seen, read = list(range(len(mentions))), [0] * len(mentions), count + _MORE
@@ -182,6 +182,6 @@ class MemoryWithout:
             lacking, read = [at for at in lacking if seen[at] > 0], 4 * read
         return kept
 
-    def similarities(self, mention: Mention, entries: Sequence[Entry]) -> Sequence[float]:
+    def similarities(self, mention: Placeholder, entries: Sequence[Entry]) -> Sequence[float]:
         """Return how similar entries are to a mention."""
         return self._memory.similarities(mention, entries)

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from refactx.index.index import Index
 from refactx.query.facts import TreeFacts
-from refactx.query.pgmr import Mention, PgmrQuery, Refusal
+from refactx.query.pgmr import PgmrQuery, Placeholder, Refusal
 from refactx.query.sparql.parser import read_sparql
 from refactx.query.sparql.prologue import split_uri
 from refactx.query.sparql.tree import Block, Group, Nested, Path, Query, Term
@@ -289,7 +289,9 @@ class MemoryResolver:
         """
         return self.resolve_mentions(query.mentions, patterns_of(query) if self._feasible is not None else ())
 
-    def resolve_mentions(self, mentions: Mapping[str, Mention], patterns: Sequence[Pattern] = ()) -> Resolved | Refused:
+    def resolve_mentions(
+        self, mentions: Mapping[str, Placeholder], patterns: Sequence[Pattern] = ()
+    ) -> Resolved | Refused:
         """Return what mentions stand for, or why their query is refused. Mentions and patterns are by placeholder."""
         options = dict(zip(mentions, self._options(list(mentions.values())), strict=True))
         refusals = [
@@ -314,7 +316,7 @@ class MemoryResolver:
             }
         )
 
-    def resolve(self, mentions: Sequence[Mention]) -> list[str | Refusal]:
+    def resolve(self, mentions: Sequence[Placeholder]) -> list[str | Refusal]:
         """Return the id of each mention, chosen on its own, or why it has none."""
         found: list[str | Refusal] = []
         for mention, options in zip(mentions, self._options(mentions), strict=True):
@@ -322,12 +324,12 @@ class MemoryResolver:
             found.append(self._passing(options)[0].choice.entry.id if refused is None else Refusal(refused.reason))
         return found
 
-    def candidates(self, mention: Mention) -> list[Choice]:
+    def candidates(self, mention: Placeholder) -> list[Choice]:
         """Return what a mention may mean, the likeliest first: whatever has its label, or else what is nearest."""
         (options,) = self._options([mention])
         return [option.choice for option in options]
 
-    def _options(self, mentions: Sequence[Mention]) -> list[list[Option]]:
+    def _options(self, mentions: Sequence[Placeholder]) -> list[list[Option]]:
         """Return the candidates of each mention, those with most weight first."""
         options = [
             self._with_label(mention, entries)
@@ -340,7 +342,7 @@ class MemoryResolver:
             options[at] = [Option(choice, choice.similarity) for choice in choices]
         return options
 
-    def _with_label(self, mention: Mention, entries: Sequence[Entry]) -> list[Option]:
+    def _with_label(self, mention: Placeholder, entries: Sequence[Entry]) -> list[Option]:
         """Return the entries with a mention's label that it may mean."""
         if not self._ignore_case:
             entries = [one for one in entries if mention.label in (one.label, one.text)] or entries
@@ -372,7 +374,7 @@ class MemoryResolver:
     def _passing(self, options: Sequence[Option]) -> list[Option]:
         return [one for one in options if self._passes(one.choice)]
 
-    def _refusal(self, name: str, mention: Mention, options: Sequence[Option]) -> Refused | None:
+    def _refusal(self, name: str, mention: Placeholder, options: Sequence[Option]) -> Refused | None:
         if self._passing(options):
             return None
         what, text = "entity" if mention.kind == "entity" else "property", mention_text(mention)

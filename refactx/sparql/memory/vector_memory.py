@@ -37,7 +37,7 @@ from refactx.postgres.memory import (
     update_entries,
 )
 from refactx.postgres.writing import make_schema
-from refactx.query.pgmr import Mention
+from refactx.query.pgmr import Placeholder
 from refactx.sparql.memory.entry import (
     PAPER,
     Encoder,
@@ -199,7 +199,7 @@ class VectorMemory:
         """Those that `refactx memory calibrate` found, else the paper's."""
         return PAPER.updated(self.record.thresholds)
 
-    def exact(self, mentions: Sequence[Mention]) -> list[list[Entry]]:
+    def exact(self, mentions: Sequence[Placeholder]) -> list[list[Entry]]:
         """Return the entries of each mention's kind that have its label, with one query."""
         hashes = {folded_hash(key) for mention in mentions for key in label_keys(mention)}
         rows = self._database.retry(
@@ -208,7 +208,7 @@ class VectorMemory:
         entries = [_entry(row) for row in rows]
         return [[one for one in entries if has_label(one, mention)] for mention in mentions]
 
-    def nearest(self, mentions: Sequence[Mention], count: int) -> list[list[Near]]:
+    def nearest(self, mentions: Sequence[Placeholder], count: int) -> list[list[Near]]:
         """Return the entries of each mention's kind that are most similar to it, with one query for each kind."""
         found: list[list[Near]] = [[] for _ in mentions]
         if not mentions:
@@ -248,7 +248,7 @@ class VectorMemory:
             self.record.index,
         )
 
-    def similarities(self, mention: Mention, entries: Sequence[Entry]) -> list[float]:
+    def similarities(self, mention: Placeholder, entries: Sequence[Entry]) -> list[float]:
         """Return the cosines of a mention's embedding with those of entries' labels and descriptions."""
         if not entries:
             return []

@@ -11,7 +11,7 @@ from support.ingest.tiny import ingest_tiny
 from refactx.index.index import Index
 from refactx.index.open import open_index
 from refactx.ingest.selection import Selection
-from refactx.query.pgmr import IndexNames, IndexResolver, Mention, Refusal, RefusedError, from_pgmr, to_pgmr
+from refactx.query.pgmr import IndexNames, IndexResolver, Placeholder, Refusal, RefusedError, from_pgmr, to_pgmr
 from refactx.query.pgmr.index_names import full_name, split_name
 
 NAMED = {
@@ -41,8 +41,8 @@ def index(module_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield opened
 
 
-def entity(label: str, description: str | None = None) -> Mention:
-    return Mention("entity", label, description)
+def entity(label: str, description: str | None = None) -> Placeholder:
+    return Placeholder("entity", label, description)
 
 
 @given(st.text(max_size=12), st.text(max_size=12), st.sampled_from(["Q1", "L2", "P1", "P22"]))
@@ -73,11 +73,11 @@ def test_every_name_of_the_index_is_resolved_to_its_id(index: Index, ignore_case
         (entity("Air (film)", "another description"), "Q3"),
         (entity("Ann", "a girl"), "Q1"),
         (entity("child"), "Q7"),
-        (Mention("relation", "child"), "P1"),
-        (Mention("relation", "weight (kg)", "mass"), "P2"),
+        (Placeholder("relation", "child"), "P1"),
+        (Placeholder("relation", "weight (kg)", "mass"), "P2"),
     ],
 )
-def test_the_label_decides_if_it_is_the_only_one(index: Index, mention: Mention, answer: str) -> None:
+def test_the_label_decides_if_it_is_the_only_one(index: Index, mention: Placeholder, answer: str) -> None:
     assert IndexResolver(index).resolve([mention]) == [answer]
 
 
@@ -88,11 +88,11 @@ def test_the_label_decides_if_it_is_the_only_one(index: Index, mention: Mention,
         (entity("Ann", "a boy"), "2 entities of the index are called <Ann>, none of them with this description: "),
         (entity("air (film)"), "no entity of the index is called <air (film)>"),
         (entity("weight (kg)"), "no entity of the index is called <weight (kg)>"),
-        (Mention("relation", "Ann"), "no property of the index is called <Ann>"),
-        (Mention("relation", "child of"), "no property of the index is called <child of>"),
+        (Placeholder("relation", "Ann"), "no property of the index is called <Ann>"),
+        (Placeholder("relation", "child of"), "no property of the index is called <child of>"),
     ],
 )
-def test_a_mention_that_means_none_or_several_is_refused(index: Index, mention: Mention, reason: str) -> None:
+def test_a_mention_that_means_none_or_several_is_refused(index: Index, mention: Placeholder, reason: str) -> None:
     (answer,) = IndexResolver(index).resolve([mention])
     assert isinstance(answer, Refusal)
     assert answer.reason.startswith(reason)
@@ -102,7 +102,7 @@ def test_case_is_ignored_if_asked_and_a_name_in_its_case_is_preferred(index: Ind
     wanted = [
         entity("air (FILM)"),
         entity("ANN", "A Girl"),
-        Mention("relation", "parent"),
+        Placeholder("relation", "parent"),
         entity("BOB"),
         entity("bob"),
     ]

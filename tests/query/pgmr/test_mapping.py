@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refactx.query.language import QueryError
-from refactx.query.pgmr import Mention, read_pgmr
+from refactx.query.pgmr import Placeholder, read_pgmr
 from refactx.query.pgmr.mentions import clean_mention, read_mapping, write_mapping
 
 WORDS = st.lists(
@@ -23,10 +23,10 @@ ENT, REL = "entity1 = [ENT] Ann [/ENT] a girl", "relation1 = [REL] child [/REL]"
 
 @given(st.lists(st.tuples(st.sampled_from(["entity", "relation"]), WORDS, WORDS), max_size=4), st.booleans())
 def test_clean_names_are_read_as_they_were_written(parts: list[tuple[str, str, str]], one_line: bool) -> None:
-    mentions = dict[str, Mention]()
+    mentions = dict[str, Placeholder]()
     for number, (kind, label, description) in enumerate(parts):
         with suppress(QueryError):
-            mentions[f"{kind}{number}"] = clean_mention(Mention(kind, label, description), "Q1")
+            mentions[f"{kind}{number}"] = clean_mention(Placeholder(kind, label, description), "Q1")
     assert read_mapping(write_mapping(mentions, one_line=one_line)) == mentions
 
 
@@ -41,7 +41,7 @@ def test_clean_names_are_read_as_they_were_written(parts: list[tuple[str, str, s
 )
 def test_a_name_that_could_not_be_read_is_refused(label: str, complaint: str) -> None:
     with pytest.raises(QueryError, match=complaint):
-        clean_mention(Mention("entity", label), "Q1")
+        clean_mention(Placeholder("entity", label), "Q1")
 
 
 @pytest.mark.parametrize(

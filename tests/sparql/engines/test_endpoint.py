@@ -24,7 +24,7 @@ from refactx.sparql.engines import (
     SparqlSyntaxError,
     UnreachableError,
 )
-from refactx.sparql.engines.endpoint import INTERVAL, LONGEST_URL, Pace, pace_of, read_address
+from refactx.sparql.engines.endpoint import INTERVAL, LONGEST_URL, RateLimit, pace_of, read_address
 
 WD, WDT = "http://www.wikidata.org/entity/", "http://www.wikidata.org/prop/direct/"
 QUERY = "SELECT ?x { wd:Q1 wdt:P1 ?x }"
@@ -494,7 +494,7 @@ class TestPace:
             waited.append(seconds)
             now[0] += seconds
 
-        pace = Pace(INTERVAL, sleep, lambda: now[0])
+        pace = RateLimit(INTERVAL, sleep, lambda: now[0])
         for took in (5.0, 0.25, 3.0):
             with pace.turn():
                 now[0] += took
@@ -502,7 +502,7 @@ class TestPace:
         assert waited == [0.5, 0.5]
 
     def test_turns_do_not_overlap(self) -> None:
-        pace, inside, most = Pace(0.0), 0, 0
+        pace, inside, most = RateLimit(0.0), 0, 0
 
         def ask() -> None:
             nonlocal inside, most

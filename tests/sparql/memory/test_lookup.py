@@ -12,7 +12,7 @@ from support.memory.letters import LetterEncoder
 
 from refactx.errors import InputError
 from refactx.index.index import Index
-from refactx.query.pgmr import IndexNames, Mention
+from refactx.query.pgmr import IndexNames, Placeholder
 from refactx.query.pgmr.mentions import kind_of
 from refactx.sparql.memory import Memory, MemoryWithout, NameMemory, VectorMemory, open_memory
 from refactx.sparql.memory.entry import mention_text
@@ -49,7 +49,7 @@ LABELLED = {id_: (label, text) for id_, (label, text, _) in NAMED.items()} | VIL
 
 @pytest.mark.parametrize("change", [str, str.upper, str.lower], ids=["as written", "upper", "lower"])
 def test_every_label_is_found_in_any_case(memory: Memory, change: type[str]) -> None:
-    mentions = [Mention(kind_of(id_), change(label)) for id_, (label, _) in LABELLED.items()]
+    mentions = [Placeholder(kind_of(id_), change(label)) for id_, (label, _) in LABELLED.items()]
     for (label, _), mention, found in zip(LABELLED.values(), mentions, memory.exact(mentions), strict=True):
         expected = {id_ for id_, (other, _) in LABELLED.items() if other == label and kind_of(id_) == mention.kind}
         assert {one.id for one in found} == expected
@@ -58,14 +58,18 @@ def test_every_label_is_found_in_any_case(memory: Memory, change: type[str]) -> 
 
 def test_aliases_and_whole_names_are_found(memory: Memory) -> None:
     found = memory.exact(
-        [Mention("entity", "City of Light"), Mention("entity", "Paris (prince of Troy)"), Mention("entity", "no such")]
+        [
+            Placeholder("entity", "City of Light"),
+            Placeholder("entity", "Paris (prince of Troy)"),
+            Placeholder("entity", "no such"),
+        ]
     )
     assert [[(one.id, one.is_alias) for one in some] for some in found] == [[("Q4", True)], [("Q5", False)], []]
 
 
 def test_a_relation_is_no_entity(memory: Memory) -> None:
-    assert memory.exact([Mention("entity", "capital"), Mention("relation", "Texas")]) == [[], []]
-    entities, relations = memory.nearest([Mention("entity", "capital city"), Mention("relation", "Texas")], 3)
+    assert memory.exact([Placeholder("entity", "capital"), Placeholder("relation", "Texas")]) == [[], []]
+    entities, relations = memory.nearest([Placeholder("entity", "capital city"), Placeholder("relation", "Texas")], 3)
     assert {kind_of(one.entry.id) for one in entities} <= {"entity"}
     assert {kind_of(one.entry.id) for one in relations} <= {"relation"}
 
@@ -73,7 +77,7 @@ def test_a_relation_is_no_entity(memory: Memory) -> None:
 @given(st.sampled_from(sorted(LABELLED)), st.integers(0, 8), st.sampled_from("xyz"), st.integers(1, 7))
 def test_the_nearest_are_those_of_brute_force(vectors: Memory, id_: str, at: int, letter: str, count: int) -> None:
     label, text = LABELLED[id_]
-    mention = Mention(kind_of(id_), label[:at] + letter + label[at + 1 :], text)
+    mention = Placeholder(kind_of(id_), label[:at] + letter + label[at + 1 :], text)
     same = {one: named for one, named in LABELLED.items() if kind_of(one) == mention.kind}
     encoder = LetterEncoder()
     (wanted,) = encoder.encode([mention_text(mention)])
@@ -90,7 +94,7 @@ def test_the_nearest_are_those_of_brute_force(vectors: Memory, id_: str, at: int
 
 
 def test_one_letter_wrong_is_nearest_by_letters_too(index: Index) -> None:
-    mentions = [Mention("entity", label[:-1] + "x") for label, _ in VILLAGES.values() if len(label) > 8]
+    mentions = [Placeholder("entity", label[:-1] + "x") for label, _ in VILLAGES.values() if len(label) > 8]
     assert mentions
     for mention, (near, *_) in zip(mentions, NameMemory(index).nearest(mentions, 3), strict=True):
         assert near.entry.label[:-1] == mention.label[:-1]
@@ -98,14 +102,14 @@ def test_one_letter_wrong_is_nearest_by_letters_too(index: Index) -> None:
 
 @given(hidden=st.sets(st.sampled_from(sorted(LABELLED)), max_size=40), count=st.integers(1, 5))
 def test_a_memory_without_names_is_the_rest(memory: Memory, hidden: set[str], count: int) -> None:
-    mention = Mention("entity", "Brenington", "village")
+    mention = Placeholder("entity", "Brenington", "village")
     without = MemoryWithout(memory, hidden)
     (every,) = memory.nearest([mention], len(LABELLED))
     (left,) = without.nearest([mention], count)
     expected = [one for one in every if one.entry.id not in hidden][:count]
     assert [one.similarity for one in left] == pytest.approx([one.similarity for one in expected])
     assert not {one.entry.id for one in left} & hidden
-    assert {one.id for one in without.exact([Mention("entity", "Paris")])[0]} == {"Q4", "Q5"} - hidden
+    assert {one.id for one in without.exact([Placeholder("entity", "Paris")])[0]} == {"Q4", "Q5"} - hidden
 
 
 def test_every_mention_of_the_index_is_found_again(index: Index, memory: Memory) -> None:
@@ -129,7 +133,9 @@ def test_embeddings_of_aliases_are_near_too(db_url: str, tmp_path: Path) -> None
         with living.open() as opened:
             memory = open_memory(opened, LetterEncoder())
             assert isinstance(memory, VectorMemory)
-            ((near, *rest),) = memory.nearest([Mention("entity", "Lone Star Stat", "state of the United States")], 4)
+            ((near, *rest),) = memory.nearest(
+                [Placeholder("entity", "Lone Star Stat", "state of the United States")], 4
+            )
             assert (near.entry.id, near.entry.label) == ("Q3", expected)
             assert "Q3" not in {one.entry.id for one in rest}
 
@@ -142,15 +148,15 @@ def test_embeddings_that_are_not_numbers_are_an_error(index: Index) -> None:
     from refactx.errors import ModelError
 
     with pytest.raises(ModelError, match="not finite"):
-        open_memory(index, Broken()).nearest([Mention("entity", "Bre")], 1)
+        open_memory(index, Broken()).nearest([Placeholder("entity", "Bre")], 1)
 
 
 def test_a_property_without_a_description_is_compared_by_its_label_too(vectors: Memory) -> None:
-    encoder, mention = LetterEncoder(), Mention("relation", "nicknames")
+    encoder, mention = LetterEncoder(), Placeholder("relation", "nicknames")
     ((wanted,), labels) = encoder.encode(["nicknames"]), ("nickname", "capital", "spouse", "country")
     alone = dict(zip(labels, encoder.encode(labels) @ wanted, strict=True))
     (near,) = vectors.nearest([mention], 4)
-    (described,) = vectors.nearest([Mention("relation", "nicknames", "informal name")], 4)
+    (described,) = vectors.nearest([Placeholder("relation", "nicknames", "informal name")], 4)
     assert near[0].entry.label == "nickname" == described[0].entry.label
     assert near[0].similarity == pytest.approx(alone["nickname"], abs=3e-3)
     assert all(one.similarity > alone[one.entry.label] - 3e-3 for one in near)

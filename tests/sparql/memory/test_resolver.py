@@ -7,7 +7,7 @@ from support.memory.graph import CLAIMS, NAMED, build, ingest_named, lines_of
 from support.memory.letters import LetterEncoder
 
 from refactx.index.index import Index
-from refactx.query.pgmr import IndexNames, Mention, Refusal, read_pgmr
+from refactx.query.pgmr import IndexNames, Placeholder, Refusal, read_pgmr
 from refactx.sparql.memory import (
     Entry,
     FactFeasibility,
@@ -58,7 +58,7 @@ def test_the_description_decides_between_namesakes(memory: Memory) -> None:
         ("prince of Troy", "Q5"),
         ("a Trojan prince, of Troy", "Q5"),
     ):
-        assert resolver.resolve([Mention("entity", "Paris", description)]) == [expected], description
+        assert resolver.resolve([Placeholder("entity", "Paris", description)]) == [expected], description
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_facts_decide_where_nothing_describes(
     index: Index, memory: Memory, relation: str, inverse: bool, expected: str
 ) -> None:
     resolver = MemoryResolver(memory, feasible=FactFeasibility(index))
-    mentions = {"e": Mention("entity", "Paris"), "r": Mention("relation", relation)}
+    mentions = {"e": Placeholder("entity", "Paris"), "r": Placeholder("relation", relation)}
     found = resolver.resolve_mentions(mentions, [Pattern("e", "r", inverse)])
     assert ids(found)["e"] == expected
     assert isinstance(found, Resolved)
@@ -76,7 +76,7 @@ def test_facts_decide_where_nothing_describes(
 
 
 def test_facts_decide_between_near_names(index: Index, memory: Memory) -> None:
-    mentions = {"e": Mention("entity", "Tebas"), "r": Mention("relation", "nicknam")}
+    mentions = {"e": Placeholder("entity", "Tebas"), "r": Placeholder("relation", "nicknam")}
     resolver = MemoryResolver(memory, tau=0.0, feasible=FactFeasibility(index))
     assert ids(resolver.resolve_mentions(mentions, [Pattern("e", "r")])) == {"e": "Q3", "r": "P1"}
 
@@ -99,7 +99,7 @@ def test_one_missing_name_refuses_the_whole_query(index: Index, memory: Memory) 
 
 
 def test_a_namesake_of_what_is_missing_is_refused(memory: Memory) -> None:
-    mention = Mention("entity", "Paris", "capital of France")
+    mention = Placeholder("entity", "Paris", "capital of France")
     without = MemoryWithout(memory, {"Q4"})
     strict, lenient = (Thresholds(entity=0.5, relation=0.5, namesake=tau) for tau in (0.95, 0.0))
     (answer,) = MemoryResolver(without, tau=strict).resolve([mention])
@@ -107,14 +107,14 @@ def test_a_namesake_of_what_is_missing_is_refused(memory: Memory) -> None:
     assert "the nearest is <Paris (prince of Troy)>" in answer.reason
     assert MemoryResolver(without, tau=lenient).resolve([mention]) == ["Q5"]
     # Without a description there is nothing to be like.
-    assert MemoryResolver(without, tau=strict).resolve([Mention("entity", "Paris")]) == ["Q5"]
+    assert MemoryResolver(without, tau=strict).resolve([Placeholder("entity", "Paris")]) == ["Q5"]
 
 
 def test_one_of_several_namesakes_is_not_meant_just_since_it_has_no_description() -> None:
     state, town, mention = (
         Entry("Q1", "Egypt", "state in Africa"),
         Entry("Q2", "Egypt"),
-        Mention("entity", "Egypt", "land"),
+        Placeholder("entity", "Egypt", "land"),
     )
     (refused,) = MemoryResolver(GivenNames([state, town]), tau=0.5).resolve([mention])
     assert isinstance(refused, Refusal)
@@ -124,7 +124,7 @@ def test_one_of_several_namesakes_is_not_meant_just_since_it_has_no_description(
 
 
 def test_thresholds_are_by_kind(memory: Memory) -> None:
-    mentions = [Mention("entity", "Texass", "state of the United States"), Mention("relation", "nicknames")]
+    mentions = [Placeholder("entity", "Texass", "state of the United States"), Placeholder("relation", "nicknames")]
     for entity, relation in ((0.2, 0.99), (0.99, 0.2)):
         thresholds = Thresholds(entity=entity, relation=relation, namesake=0)
         found = MemoryResolver(memory, tau=thresholds).resolve(mentions)
@@ -132,7 +132,7 @@ def test_thresholds_are_by_kind(memory: Memory) -> None:
 
 
 def test_a_pattern_that_matches_nothing_is_refused_if_it_must_match(index: Index, memory: Memory) -> None:
-    mentions = {"e": Mention("entity", "Texas"), "r": Mention("relation", "spouse")}
+    mentions = {"e": Placeholder("entity", "Texas"), "r": Placeholder("relation", "spouse")}
     for must, expected in ((False, Resolved), (True, Refused)):
         resolver = MemoryResolver(memory, feasible=FactFeasibility(index), must_match=must)
         found = resolver.resolve_mentions(mentions, [Pattern("e", "r")])
@@ -144,13 +144,13 @@ def test_a_pattern_that_matches_nothing_is_refused_if_it_must_match(index: Index
 
 
 def test_case_counts_unless_it_is_ignored(memory: Memory) -> None:
-    assert MemoryResolver(memory).resolve([Mention("entity", "texas")]) == ["Q3"]  # there is no other
-    lower = [Mention("entity", "paris", "prince of troy"), Mention("relation", "spouse")]
+    assert MemoryResolver(memory).resolve([Placeholder("entity", "texas")]) == ["Q3"]  # there is no other
+    lower = [Placeholder("entity", "paris", "prince of troy"), Placeholder("relation", "spouse")]
     assert MemoryResolver(memory, ignore_case=True).resolve(lower) == ["Q5", "P3"]
 
 
 def test_mentions_of_another_kind_are_not_found(memory: Memory) -> None:
-    (found,) = MemoryResolver(memory, tau=1.0).resolve([Mention("entity", "spouse")])
+    (found,) = MemoryResolver(memory, tau=1.0).resolve([Placeholder("entity", "spouse")])
     assert isinstance(found, Refusal)
 
 

@@ -2,7 +2,7 @@
 
 import re
 
-from refactx.query.evaluate import Limits, Result, denote
+from refactx.query.evaluate import Limits, Result, evaluate_walk
 from refactx.query.language import FactSet, Query, QueryError
 from refactx.query.sets import Triple
 from support.query.twin import NUMBERS, TIMES, Graph, first_by, members, with_inverse
@@ -23,7 +23,7 @@ def check(
     """
     graph = with_inverse(claims)
     try:
-        result = denote(query, facts, Limits(members=10_000, seconds=600))
+        result = evaluate_walk(query, facts, Limits(members=10_000, seconds=600))
     except QueryError as error:
         if HUB in str(error):
             assert has_hubs and scanned is None, error

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from refactx.query.pgmr import Mention
+from refactx.query.pgmr import Placeholder
 
 WIKIDATA = "http://www.wikidata.org/"
 OF_PROPERTIES = {
@@ -198,16 +198,16 @@ class _Writing:
 class MadeNames:
     """Made-up names and a resolver by them. `names`: those of some ids; others are called `Name of Q42`."""
 
-    def __init__(self, names: Mapping[str, Mention] = MappingProxyType({})) -> None:
+    def __init__(self, names: Mapping[str, Placeholder] = MappingProxyType({})) -> None:
         self._names = names
 
-    def mention(self, id_: str) -> Mention:
+    def mention(self, id_: str) -> Placeholder:
         kind = "relation" if id_[0] == "P" else "entity"
-        return self._names.get(id_) or Mention(kind, f"Name of {id_}", f"what {id_} Is" if id_[-1] != "2" else "")
+        return self._names.get(id_) or Placeholder(kind, f"Name of {id_}", f"what {id_} Is" if id_[-1] != "2" else "")
 
-    def mentions(self, ids: Sequence[str]) -> dict[str, Mention]:
+    def mentions(self, ids: Sequence[str]) -> dict[str, Placeholder]:
         return {id_: self.mention(id_) for id_ in ids}
 
-    def resolve(self, mentions: Sequence[Mention]) -> list[str]:
+    def resolve(self, mentions: Sequence[Placeholder]) -> list[str]:
         known = {self.mention(id_).label.lower(): id_ for id_ in (*self._names, *ENTITY_IDS, *PROPERTY_IDS)}
         return [known[mention.label.lower()] for mention in mentions]

@@ -119,7 +119,9 @@ def _parts(line: str) -> list[str]:
     return [part.partition(" (")[0].strip() for part in line.replace(">", "<").split("<") if part.strip(" *+")]
 
 
-def answers(index: WorldIndex, question: str, score: FakeScore, tells: float = 4.0, values: int = 6) -> QueryAnswers:
+def answers(
+    index: WorldIndex, question: str, score: FakeScore, min_confidence: float = 4.0, values: int = 6
+) -> QueryAnswers:
     return QueryAnswers(
         facts=index.facts,
         words=words(),
@@ -129,7 +131,7 @@ def answers(index: WorldIndex, question: str, score: FakeScore, tells: float = 4
         marker="Answer:",
         end=END,
         values=values,
-        tells=tells,
+        min_confidence=min_confidence,
     )
 
 

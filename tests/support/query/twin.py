@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from refactx.fact import Link
-from refactx.query.language import By, Hop, Predicate, Query, ValueKind, Which
+from refactx.query.language import Hop, OrderBy, Predicate, Query, ValueKind, WalkFilter
 
 Fact = tuple[str, str, str]
 Graph = frozenset[Fact]
@@ -201,18 +201,18 @@ class Drawn:
             nodes = reach(self.graph, nodes, found[-1])
         return found + ([self.hop(nodes, last)] if last and self.draw(st.booleans()) else [])
 
-    def which(self, nodes: set[str], kind: str, has_hops: bool) -> Which:
+    def which(self, nodes: set[str], kind: str, has_hops: bool) -> WalkFilter:
         """A filter of members of a kind, whose operator and value fit what its hops lead to, with some exceptions."""
         hops = self.hops(nodes, 2, PREDICATES) if has_hops else []
         last = objects_as(hops[-1].predicate) if hops else kind
         operators = ["is", "equals", "starts with", "contains", *(["over", "under"] if last in "tnm" else [])]
         operator: Any = self.draw(st.sampled_from(operators))
         if operator in ("starts with", "contains"):
-            return Which(tuple(hops), operator, self.draw(st.sampled_from(("a", "E", "1990", "-"))))
+            return WalkFilter(tuple(hops), operator, self.draw(st.sampled_from(("a", "E", "1990", "-"))))
         ends = sorted(reach_all(self.graph, nodes, hops))
         values = OBJECTS[last] if last != "m" or operator not in ("over", "under") else NUMBERS
         fitting = [end for end in ends if end in values] or values
-        return Which(tuple(hops), operator, self.draw(st.sampled_from(fitting)))
+        return WalkFilter(tuple(hops), operator, self.draw(st.sampled_from(fitting)))
 
 
 @st.composite
@@ -230,7 +230,7 @@ def queries(draw: st.DrawFn, claims: Graph) -> Query:
     if not is_sorted:
         return Query(head, start, tuple(hops), tuple(which))
     counted = draw(st.booleans())
-    by = By(drawn.hop(nodes, PREDICATES if counted else ("t", "n")).predicate, counted)
+    by = OrderBy(drawn.hop(nodes, PREDICATES if counted else ("t", "n")).predicate, counted)
     return Query(head, start, tuple(hops), tuple(which), by, draw(st.integers(1, 4)))
 
 

@@ -118,7 +118,7 @@ def answer_by_query(page: Page, url: str, line: str) -> dict[str, Any]:
 def replayed(text: str, queries: list[object] | None = None) -> dict[str, Any]:
     """The stream of an answer without facts, as the server sends it."""
     answer = text.rpartition("Answer:")[2].strip()
-    final = {"answer": answer, "unknown": False, "told": None, "facts": [], "queries": queries or []}
+    final = {"answer": answer, "unknown": False, "confidence": None, "facts": [], "queries": queries or []}
     final |= {"forward_passes": 1, "turns_left_out": 0}
     chunks: list[object] = [
         {"choices": [{"delta": {"content": text}, "finish_reason": None}]},

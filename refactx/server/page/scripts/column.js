@@ -149,8 +149,8 @@ export class Column {
             figures.unshift(counted(result.facts.length, "fact"));
         }
         figures.push(`${seconds.toFixed(1)} s`);
-        if (result.told !== null && result.told !== undefined) {
-            figures.push(`confidence ${result.told.toFixed(1)} nats`);
+        if (result.confidence !== null && result.confidence !== undefined) {
+            figures.push(`confidence ${result.confidence.toFixed(1)} nats`);
         }
         return element("p", { class: "figures" }, figures.join(" · "));
     }

@@ -23,7 +23,7 @@ def choice(*scored: tuple[str, float], without: float = -10.0) -> QueryChoice:
         mentions=Mentions([Mention(15, 16, "A", "A", 0.5)], frozenset("p"), ["7"]),
         candidates=tuple(Candidate(read_line(line), line, score) for line, score in scored),
         without=without,
-        tells=4.0,
+        min_confidence=4.0,
         facts=TreeFacts(RowsIndex([(1, GRAPH)])),
     )
 
@@ -31,14 +31,14 @@ def choice(*scored: tuple[str, float], without: float = -10.0) -> QueryChoice:
 def test_the_likeliest_candidate_with_an_answer_is_answered() -> None:
     found = choice(("list <A> <q>", -1.0), ("most <A> <p> by <x>", -2.0), ("count <A> <p>", -3.0)).answer()
     assert found is not None
-    assert (found.line, found.answer, found.told) == ("count <A> <p>", "2", 7.0)
+    assert (found.line, found.answer, found.confidence) == ("count <A> <p>", "2", 7.0)
 
 
 def test_after_the_first_only_confident_candidates_are_tried() -> None:
     assert choice(("list <A> <q>", -1.0), ("count <A> <p>", -6.5)).answer() is None
     found = choice(("count <A> <p>", -9.0)).answer()
     assert found is not None
-    assert found.told == 1.0
+    assert found.confidence == 1.0
     assert choice().answer() is None
 
 
@@ -50,7 +50,7 @@ def test_the_choice_as_json() -> None:
             "predicates": ["p"],
             "numbers": ["7"],
         },
-        "candidates": [{"query": "count <A> <p>", "score": -3.25, "told": 6.75}],
+        "candidates": [{"query": "count <A> <p>", "score": -3.25, "confidence": 6.75}],
     }
 
 

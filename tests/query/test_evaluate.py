@@ -7,7 +7,7 @@ from support.query.check import check
 from support.query.memory_index import RowsIndex
 from support.query.twin import ASKED, Graph, SetFacts, members, with_inverse
 
-from refactx.query.evaluate import Limits, Result, denote
+from refactx.query.evaluate import Limits, Result, evaluate_walk
 from refactx.query.facts import TreeFacts
 from refactx.query.language import FactSet, Query, QueryError, read_line
 from refactx.query.sets import Budget
@@ -50,7 +50,7 @@ def test_hubs_are_found_by_a_scan_of_all_facts(asked: tuple[Graph, Query], limit
 def test_a_limit_gives_a_part_of_the_answer_or_an_error(asked: tuple[Graph, Query], most: int, reads: int) -> None:
     claims, query = asked
     try:
-        result = denote(query, SetFacts(claims), Limits(members=most, reads=reads, facts=2))
+        result = evaluate_walk(query, SetFacts(claims), Limits(members=most, reads=reads, facts=2))
     except QueryError:
         return
     expected = members(with_inverse(claims), query)
@@ -83,7 +83,7 @@ PEOPLE: Graph = frozenset(
 
 
 def answer(line: str, facts: FactSet | None = None, limits: Limits | None = None) -> Result:
-    return denote(read_line(line), facts or SetFacts(PEOPLE), limits or Limits())
+    return evaluate_walk(read_line(line), facts or SetFacts(PEOPLE), limits or Limits())
 
 
 def test_facts_lead_from_the_start_to_each_member_and_from_there_to_the_value() -> None:

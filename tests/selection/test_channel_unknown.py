@@ -23,7 +23,7 @@ UNKNOWN = "hello"
 
 
 def write(
-    seed: int, question: str, tells: float, text: str = "a Fact:", unknown: str = UNKNOWN, **options: Any
+    seed: int, question: str, min_confidence: float, text: str = "a Fact:", unknown: str = UNKNOWN, **options: Any
 ) -> tuple[MemoryIndex, list[int], list[Any]]:
     """Index, ids, and the facts before the answer."""
     index, model = tiny_index(GRAPH), llama(seed)
@@ -34,7 +34,7 @@ def write(
         lead=len(lead),
         marker="Answer:",
         unknown=unknown,
-        options=ChannelOptions(tells=tells, again=math.inf, **options),
+        options=ChannelOptions(min_confidence=min_confidence, again=math.inf, **options),
     )
     grounded, inputs = ground(model, tiny_tokenizer(), index), prompts(text)
     out = grounded.generate(
@@ -70,8 +70,13 @@ def test_decides_by_how_much_likelier_the_best_fact_makes_the_question(seed: int
         - likely(index, seed, question, [])
         for fact in facts
     )
-    for tells, is_answered in ((-math.inf, True), (tell - 0.01, True), (tell + 0.01, False), (math.inf, False)):
-        _, row, found = write(seed, question, tells, values=2)
+    for min_confidence, is_answered in (
+        (-math.inf, True),
+        (tell - 0.01, True),
+        (tell + 0.01, False),
+        (math.inf, False),
+    ):
+        _, row, found = write(seed, question, min_confidence, values=2)
         assert [fact.text for fact in found] == [fact.text for fact in facts], "the facts are shown"
         if is_answered:
             assert row == plain

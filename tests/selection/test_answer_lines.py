@@ -12,7 +12,7 @@ from refactx.selection.answer_lines import AnswerLines, up_to_object
 
 
 def lines_of(marker: str, unknown: str = "") -> AnswerLines:
-    return AnswerLines(marker=marker, unknown=unknown, values=6, again=4.0, tells=4.0)
+    return AnswerLines(marker=marker, unknown=unknown, values=6, again=4.0, min_confidence=4.0)
 
 
 def end_of_fact(marker: str, machine: Machine, state: State) -> Sequence[int]:

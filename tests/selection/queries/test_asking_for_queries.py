@@ -29,7 +29,7 @@ PROMPT = Prompt(
     channel=EXAMPLES,
     queries="Query: count <a> <b> Question: how many b?",
     words=WORDS,
-    tells=-1e9,
+    min_confidence=-1e9,
 )
 QUESTIONS = (
     "how many property 1 has Entity 005?",
@@ -56,9 +56,11 @@ def ask(one: Asker, question: str, **options: Any) -> Answer:
 
 def shown(answer: Answer | InputError) -> Any:
     assert isinstance(answer, Answer)
-    told = answer.told if answer.told is None else pytest.approx(answer.told, abs=1e-3)
-    queries = [{**query.to_json(), "told": None} for query in answer.queries]  # sums in another order differ a little
-    return answer.text, answer.answer, queries, answer.facts, told
+    confidence = answer.confidence if answer.confidence is None else pytest.approx(answer.confidence, abs=1e-3)
+    queries = [
+        {**query.to_json(), "confidence": None} for query in answer.queries
+    ]  # sums in another order differ a little
+    return answer.text, answer.answer, queries, answer.facts, confidence
 
 
 def test_answers_of_queries(index: Index) -> None:
@@ -69,7 +71,7 @@ def test_answers_of_queries(index: Index) -> None:
     for answer in answers[:2]:
         [query] = answer.queries
         assert answer.text == f"Query: {query.line} .\nAnswer: {query.answer}"
-        assert (answer.answer, answer.told, answer.facts) == (query.answer, query.told, ())
+        assert (answer.answer, answer.confidence, answer.facts) == (query.answer, query.confidence, ())
         assert answer.finish_reason == "stop"
         assert answer_query(read_line(query.line), facts).answer == query.answer
         assert all(index.complete(f"<{f.subject.label}> <{f.predicate.label}> <") for f in query.facts)
@@ -84,7 +86,7 @@ def test_when_there_are_no_queries(index: Index) -> None:
     """Without a channel, words, or examples, below the threshold, and with an engine that cannot read trees."""
     question = QUESTIONS[0]
     assert ask(asker(index), question).queries
-    for options in ({"channel": False}, {"fact_beams": 2}, {"tells": 1e9}, {"free": True}):
+    for options in ({"channel": False}, {"fact_beams": 2}, {"min_confidence": 1e9}, {"free": True}):
         assert not ask(asker(index), question, **options).queries
     for prompt in (replace(PROMPT, words=None), replace(PROMPT, queries=""), replace(PROMPT, channel="")):
         assert not ask(asker(index, prompt), question).queries

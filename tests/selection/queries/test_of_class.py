@@ -9,7 +9,7 @@ from support.query.world import FakeScore, result_of
 from refactx.decoding.states import Free
 from refactx.engines.engine import TreeReading
 from refactx.fact import verbalise
-from refactx.query.evaluate import denote
+from refactx.query.evaluate import evaluate_walk
 from refactx.query.language import QueryError
 from refactx.selection.queries import QuerySearch
 
@@ -34,29 +34,29 @@ def test_lists_of_a_class_have_members_and_a_filter_apart_from_the_start(asked: 
         assert which.value != one.query.start
         assert classes - {one.query.start}
         try:
-            assert denote(one.query, asked.facts).values
+            assert evaluate_walk(one.query, asked.facts).values
         except QueryError as error:
             assert HUB in str(error)
 
 
-def after(told: float | None, weight: float = 20.0) -> str:
+def after(confidence: float | None, weight: float = 20.0) -> str:
     """What follows a fact that does not fit, given how much likelier than no fact it makes the question."""
     index = world()
     found = answers(index, QUESTION, FakeScore(index.tokenizer, Script(SHORTS, weight)), values=99)
     state = index.machine.run(index.tokenizer.encode(f"Fact:{verbalise(KUBRICK, 'spouse', 'Christiane (n)')} .\n"), 0)
     assert isinstance(state, Free)
-    ids = index.run(found.after_fact(index.machine, state, TreeReading.ROWS, told))
+    ids = index.run(found.after_fact(index.machine, state, TreeReading.ROWS, confidence))
     return index.tokenizer.decode(list(ids))
 
 
 def test_the_likelier_of_the_fact_and_the_list_answers() -> None:
-    assert after(told=None).startswith(f"Query: {SHORTS} .")
-    assert after(told=5.0).startswith(f"Query: {SHORTS} .")
-    assert not after(told=50.0)
+    assert after(confidence=None).startswith(f"Query: {SHORTS} .")
+    assert after(confidence=5.0).startswith(f"Query: {SHORTS} .")
+    assert not after(confidence=50.0)
 
 
 def test_a_list_below_the_threshold_does_not() -> None:
-    assert not after(told=0.0, weight=3.0)
+    assert not after(confidence=0.0, weight=3.0)
 
 
 def test_a_class_that_the_predicate_says_is_no_filter() -> None:

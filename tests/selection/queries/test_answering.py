@@ -75,8 +75,8 @@ def test_the_text_is_the_query_with_its_answer(question: str) -> None:
     [answered] = found.answered
     again = answer_query(read_line(line), INDEX.facts)
     assert (answered.line, answered.result, answered.answer) == (line, again.result, answer)
-    assert answered.told is not None
-    assert answered.told >= found.tells
+    assert answered.confidence is not None
+    assert answered.confidence >= found.min_confidence
 
 
 @pytest.mark.parametrize("question", ASKED)
@@ -86,10 +86,10 @@ def test_nothing_is_written_below_the_threshold(question: str) -> None:
         text, found = begin(question, Script(line, weight))
         assert bool(text) == bool(found.answered) == is_written
     _, found = begin(question, Script(line))
-    told = found.answered[0].told
-    assert told is not None
-    assert begin(question, Script(line), tells=told)[0]
-    assert not begin(question, Script(line), tells=told + 1e-9)[0]
+    confidence = found.answered[0].confidence
+    assert confidence is not None
+    assert begin(question, Script(line), min_confidence=confidence)[0]
+    assert not begin(question, Script(line), min_confidence=confidence + 1e-9)[0]
 
 
 def test_questions_for_a_list_have_facts() -> None:
@@ -98,7 +98,7 @@ def test_questions_for_a_list_have_facts() -> None:
 
 
 def test_questions_that_name_nothing_have_facts() -> None:
-    text, found = begin("How many are there?", Script("count"), tells=-1e9)
+    text, found = begin("How many are there?", Script("count"), min_confidence=-1e9)
     assert (text, found.answered) == ("", [])
 
 
@@ -189,7 +189,7 @@ QUESTIONS = st.builds(
 )
 
 
-def answers_of(claims: Graph, question: str, tells: float) -> tuple[RowsIndex, QueryAnswers]:
+def answers_of(claims: Graph, question: str, min_confidence: float) -> tuple[RowsIndex, QueryAnswers]:
     index: Any = RowsIndex([(1, with_inverse(claims))])
     found = QueryAnswers(
         facts=TreeFacts(index),
@@ -200,7 +200,7 @@ def answers_of(claims: Graph, question: str, tells: float) -> tuple[RowsIndex, Q
         marker="Answer:",
         end=END,
         values=2,
-        tells=tells,
+        min_confidence=min_confidence,
     )
     return index, found
 
@@ -212,9 +212,9 @@ def run(index: RowsIndex, steps: Any) -> Sequence[int]:
 @settings(max_examples=60)
 @given(RANDOM, QUESTIONS, st.sampled_from([-1e9, 0.0, 4.0]), st.data())
 def test_whatever_the_graph_and_the_question_the_answer_is_the_querys_result(
-    claims: Graph, question: str, tells: float, data: st.DataObject
+    claims: Graph, question: str, min_confidence: float, data: st.DataObject
 ) -> None:
-    index, found = answers_of(claims, question, tells)
+    index, found = answers_of(claims, question, min_confidence)
     machine = Machine(index)
     ids = run(index, found.begin(machine, TREES))
     if not ids and data.draw(st.booleans()):
@@ -229,18 +229,18 @@ def test_whatever_the_graph_and_the_question_the_answer_is_the_querys_result(
         line = query.removeprefix("Query: ")
         assert (query, answer) == (f"Query: {one.line} .", f"Answer: {one.answer}")
         assert answer_query(read_line(line), found.facts).answer == one.answer != ""
-        assert one.told is not None
-        assert one.told >= tells
+        assert one.confidence is not None
+        assert one.confidence >= min_confidence
 
 
 def test_the_likeliest_query_alone_may_take_a_scan() -> None:
     claims = frozenset((name, "p", hub) for hub in ("A", "B") for name in ("C", "D")) | {("E", "q", "C")}
     lines = ("list <A> <p of> which <q> <F>", "list <B> <p of>", "list <A> <p>", "list <C> <p>")
-    queries = [(read_line(line), told) for told, line in enumerate(lines)]
+    queries = [(read_line(line), confidence) for confidence, line in enumerate(lines)]
     facts = SetFacts(claims, 1, size=5)
     found = first_answer(queries, facts)
     assert found is not None
-    assert (found.line, found.told, len(facts.scans)) == ("list <C> <p>", 3, 1)
+    assert (found.line, found.confidence, len(facts.scans)) == ("list <C> <p>", 3, 1)
     found = first_answer(queries[1:], facts)
     assert found is not None
     assert found.line == "list <B> <p of>"

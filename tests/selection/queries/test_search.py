@@ -13,8 +13,8 @@ from support.query.choice import CLASSES, EVERY, Asked, mentions_of, some_asked
 from support.query.twin import INVERTED, Graph, with_inverse
 from support.query.world import result_of
 
-from refactx.query.evaluate import denote
-from refactx.query.language import HEADS, Hop, Query, QueryError, Which
+from refactx.query.evaluate import evaluate_walk
+from refactx.query.language import HEADS, Hop, Query, QueryError, WalkFilter
 from refactx.selection.mentions import Mention, Mentions, QueryWords
 from refactx.selection.queries import Candidate, SearchOptions
 
@@ -24,7 +24,7 @@ OPTIONS = st.sampled_from([EVERY, SearchOptions(), SearchOptions(starts=1, bases
 def refusal(query: Query, asked: Asked) -> str:
     """Why a query is refused; empty if it has an answer."""
     try:
-        denote(query, asked.facts)
+        evaluate_walk(query, asked.facts)
     except QueryError as error:
         return str(error)
     return ""
@@ -95,7 +95,7 @@ def test_questions_for_yes_or_no_may_have_either_answer(asked: Asked) -> None:
         if s != o and (s, p) in has and (p, o) in objects
     }
     for query in queries_of(found, 1):
-        assert denote(query, asked.facts).truth == ((query.start, *parts(query)) in graph) or not is_is(query)
+        assert evaluate_walk(query, asked.facts).truth == ((query.start, *parts(query)) in graph) or not is_is(query)
 
 
 @settings(max_examples=50)
@@ -130,7 +130,7 @@ def test_sets_are_sorted_by_all_that_their_members_have(asked: Asked, head: str)
     by_values = {(q.start, q.hops[0].predicate, q.by.predicate) for q in found if q.by and q.by.predicate != "m"}
     assert by_values == expected
     for query in found:
-        assert denote(query, asked.facts).values
+        assert evaluate_walk(query, asked.facts).values
 
 
 @settings(max_examples=50)
@@ -250,10 +250,10 @@ def test_the_narrower_lists_of_a_start(asked: Asked) -> None:
         mention = next(one for one in asked.mentions.entities if one.name == start)
         whole, *narrower = result_of(asked.search().narrower(mention, predicate))
         assert whole.query == Query("list", start, (Hop(predicate),))
-        every = set(denote(whole.query, asked.facts).values)
+        every = set(evaluate_walk(whole.query, asked.facts).values)
         for one in narrower:
             assert len(one.query.which) == 1
-            values = set(denote(one.query, asked.facts).values)
+            values = set(evaluate_walk(one.query, asked.facts).values)
             assert values
             assert values <= every
 
@@ -263,4 +263,4 @@ def test_a_filter_has_to_gain() -> None:
     found = {one.line: one.score for one in asked.candidates("list", SearchOptions(filter=2.5), lambda line: -7.0)}
     assert found["list <A> <p>"] == -7.0
     assert found["list <A> <p> which <q> <C>"] == -9.5
-    assert Which((Hop("q"),), "is", "C") in {w for one in asked.candidates("list") for w in one.query.which}
+    assert WalkFilter((Hop("q"),), "is", "C") in {w for one in asked.candidates("list") for w in one.query.which}

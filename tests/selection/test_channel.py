@@ -60,7 +60,7 @@ class TestWhatIsWritten:
         values=st.integers(0, 3),
         marker=st.sampled_from(["Answer:", "", "Fact: no", "Fa"]),
         unknown=st.sampled_from(["", "no", "Fact:"]),
-        tells=st.sampled_from([-math.inf, 0.0, math.inf]),
+        min_confidence=st.sampled_from([-math.inf, 0.0, math.inf]),
         seed=st.integers(0, 3),
         budget=st.integers(1, 90),
         most=st.sampled_from([None, 1, 2]),

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from support.query.choice import CLASSES, PLAIN, mentions_of
 from support.query.twin import CLAIMS, ENTITIES, INVERTED, Graph, SetFacts, members, with_inverse
 
-from refactx.query.evaluate import denote
-from refactx.query.language import Hop, Query, Which
+from refactx.query.evaluate import evaluate_walk
+from refactx.query.language import Hop, Query, WalkFilter
 from refactx.selection.mentions import Mention, Mentions, QueryWords
 from refactx.selection.queries import NEAR, WIDER, Base, Condition, Conditions
 
@@ -22,7 +22,7 @@ def found(facts: SetFacts, start: str, predicate: str, words: QueryWords = PLAIN
     return Conditions(facts, words, named, sample).of(base)
 
 
-def matching(claims: Graph, start: str, predicate: str, which: Which) -> set[str]:
+def matching(claims: Graph, start: str, predicate: str, which: WalkFilter) -> set[str]:
     return members(with_inverse(claims), Query("list", start, (Hop(predicate),), (which,)))
 
 
@@ -38,14 +38,14 @@ def test_filters_are_those_that_members_match(claims: Graph, start: str, predica
         matches = matching(claims, start, predicate, one.which)
         assert one.members
         assert set(one.members) <= matches
-        listed = denote(Query("list", start, (Hop(predicate),), (one.which,)), facts)
+        listed = evaluate_walk(Query("list", start, (Hop(predicate),), (one.which,)), facts)
         assert set(listed.values) == matches
     direct = {(one.which.hops[0].predicate, one.which.value) for one in conditions}
     assert len(direct) == len(conditions)
     feasible = {
         (name, other)
         for name, other in product(INVERTED, ENTITIES)
-        if other != start and matching(claims, start, predicate, Which((Hop(name),), "is", other))
+        if other != start and matching(claims, start, predicate, WalkFilter((Hop(name),), "is", other))
     }
     assert feasible <= direct
     assert words is CLASSES or feasible == direct
@@ -62,7 +62,7 @@ def test_filters_of_hubs_are_found_from_the_other_side(claims: Graph, start: str
         assert set(one.members) <= matching(claims, start, predicate, one.which)
     direct = {(one.which.hops[0].predicate, one.which.value) for one in conditions}
     for name, other in product(INVERTED, ENTITIES):
-        if other != start and matching(claims, start, predicate, Which((Hop(name),), "is", other)):
+        if other != start and matching(claims, start, predicate, WalkFilter((Hop(name),), "is", other)):
             assert (name, other) in direct or (is_hub and facts.is_hub(other, f"{name} of"))
 
 
@@ -77,7 +77,7 @@ def test_a_small_sample_has_no_wrong_filter(claims: Graph, start: str, predicate
 def test_a_member_beyond_the_sample_is_found_from_the_other_side() -> None:
     facts = SetFacts(frozenset({(f"z{n:02}", "p", "A") for n in range(40)} | {("z39", "q", "B"), ("z40", "q", "C")}))
     [one] = found(facts, "A", "p of", sample=5)
-    assert (one.which, one.members) == (Which((Hop("q"),), "is", "B"), ["z39"])
+    assert (one.which, one.members) == (WalkFilter((Hop("q"),), "is", "B"), ["z39"])
 
 
 def test_words_in_common_exclude_a_filter() -> None:
@@ -104,7 +104,7 @@ def test_a_class_is_found_some_steps_up(depth: int) -> None:
     conditions = [one for one in found(SetFacts(frozenset(claims)), "A", "m", CLASSES) if one.mention.name == "C"]
     assert len(conditions) == (depth <= WIDER)
     for one in conditions:
-        assert (one.which, one.members) == (Which((Hop("p"), Hop("q", "*")), "is", "C"), ["Ea"])
+        assert (one.which, one.members) == (WalkFilter((Hop("p"), Hop("q", "*")), "is", "C"), ["Ea"])
 
 
 def test_most_of_a_named_hub_is_not_read() -> None:
@@ -112,4 +112,4 @@ def test_most_of_a_named_hub_is_not_read() -> None:
     claims = frozenset({("A", "p", "B"), ("B", "q", "C"), *((f"z{n}", "q", "C") for n in range(3 * NEAR))})
     facts = SetFacts(claims, 5)
     [one] = found(facts, "A", "p")
-    assert (one.which, one.members) == (Which((Hop("q"),), "is", "C"), ["B"])
+    assert (one.which, one.members) == (WalkFilter((Hop("q"),), "is", "C"), ["B"])
