@@ -160,8 +160,8 @@ class Selection:
         if self.properties is not None and not self.properties:
             raise InputError("--properties names no property: expected ids such as P31,P569; leave it out for all")
         for property_ in sorted(self.properties or ()):
-            if not is_property(property_):
-                raise InputError(f"{property_!r} is not a property: expected ids such as P31,P569")
+            if not _names_property(property_):
+                raise InputError(f"{property_!r} is not a property: expected ids such as P31,P569, or IRIs")
         for language in self.languages:
             if not _LANGUAGE.fullmatch(language):
                 raise InputError(f"{language!r} is not a language code: expected codes such as en,en-gb,mul")
@@ -197,7 +197,7 @@ class Selection:
     def to_json(self) -> dict[str, Any]:
         """Return what the report of an ingest has: lists for sets and tuples, a mapping for `inverse_names`."""
         document = asdict(self)
-        document["properties"] = None if self.properties is None else sorted(self.properties, key=_by_number)
+        document["properties"] = None if self.properties is None else sorted(self.properties, key=_in_order)
         document["languages"] = list(self.languages)
         document["inverse_names"] = dict(self.inverse_names)
         document["profile"] = None if self.profile is None else self.profile.to_json()
@@ -219,7 +219,7 @@ def is_property(text: str) -> bool:
 
 
 def properties_of(text: str) -> frozenset[str]:
-    """Return the ids in `P31,P569`, or in a file of ids separated by commas, white space or line ends.
+    """Return the ids or IRIs in `P31,P569`, or in a file of them, separated by commas, white space or line ends.
 
     In a file, `#` begins a comment. Raises InputError for an id that is not a property's, and for a text that is
     neither a list of ids nor a file.
@@ -228,17 +228,17 @@ def properties_of(text: str) -> frozenset[str]:
     ['P31', 'P569']
     """
     ids = _words(text)
-    if ids and all(is_property(word) for word in ids):
+    if ids and all(map(_names_property, ids)):
         return frozenset(ids)
     path = Path(text)
     if not path.is_file():
         raise InputError(
-            f"{text!r} is neither a list of properties nor a file of them: expected ids such as P31,P569, or a file"
+            f"{text!r} is neither a list of properties nor a file of them: expected ids such as P31,P569, IRIs, or a file"
         )
     found: set[str] = set()
     for number, line in enumerate(read_text(path).splitlines(), 1):
-        for word in _words(line.partition("#")[0]):
-            if not is_property(word):
+        for word in _words(re.split(r"(?:^|\s)#", line)[0]):
+            if not _names_property(word):
                 raise InputError(f"{path}:{number}: {word!r} is not a property: expected ids such as P31")
             found.add(word)
     if not found:
@@ -272,5 +272,10 @@ def _words(text: str) -> list[str]:
     return text.replace(",", " ").split()
 
 
-def _by_number(property_: str) -> int:
-    return int(property_[1:])
+def _names_property(text: str) -> bool:
+    """Return whether a text is the id of a property, or an IRI, which may be that of one."""
+    return is_property(text) or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:\S", text) is not None
+
+
+def _in_order(property_: str) -> tuple[int, str]:
+    return (int(property_[1:]), "") if is_property(property_) else (0, property_)

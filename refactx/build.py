@@ -27,13 +27,14 @@ from refactx.ingest.knowledge.inverse import read_inverse_names
 from refactx.ingest.parsers.tables import format_value
 from refactx.ingest.profile import read_profile
 from refactx.ingest.selection import INVERSE_LIMIT, Selection, TableOptions, languages_of, properties_of
-from refactx.ingest.sources import STANDARD_INPUT, RowSource, Source
+from refactx.ingest.sources import STANDARD_INPUT, BlockStream, RowSource, Source
 from refactx.paths import refactx_home
 
 if TYPE_CHECKING:
     from refactx.ingest import ChangeResult, IngestResult
 
 _DATABASE = re.compile(r"(sqlite|postgres(?:ql)?):")
+_ENDPOINT = re.compile(r"https?://", re.IGNORECASE)
 _ROWS = 122_880
 _TRIPLE = ("subject", "predicate", "object")
 
@@ -222,14 +223,32 @@ def _several(value: Any) -> tuple[Any, ...]:
 
 
 def sources_of(texts: Iterable[str | Path], tables: TableOptions) -> tuple[Path | Source, ...]:
-    """Return files, and the queries of databases, as sources.
+    """Return files, and the queries of databases and endpoints, as sources.
 
-    Raises InputError for a query without a database, and a database without a query.
+    Raises InputError for a query without a database or an endpoint, and a database without a query.
     """
     addresses = [str(text) for text in texts]
-    if tables.query and not any(_DATABASE.match(text) for text in addresses):
-        raise InputError("--query was given without a database: give sqlite:///file.db or postgresql://... as SOURCE")
-    return tuple(database_source(text, tables.query) if _DATABASE.match(text) else Path(text) for text in addresses)
+    if tables.query and not any(_DATABASE.match(text) or _ENDPOINT.match(text) for text in addresses):
+        raise InputError(
+            "--query was given without a database: give sqlite:///file.db, postgresql://... or the https://... of an endpoint "
+            "as SOURCE"
+        )
+    found: list[Path | Source] = []
+    for text in addresses:
+        if _ENDPOINT.match(text):
+            found.append(endpoint_source(text, tables.query))
+        else:
+            found.append(database_source(text, tables.query) if _DATABASE.match(text) else Path(text))
+    return tuple(found)
+
+
+def endpoint_source(url: str, query: str | None) -> Source:
+    """Return the triples of a CONSTRUCT query at a SPARQL endpoint, page by page; without a query, all triples."""
+    from refactx.sparql.engines.endpoint import EVERYTHING, EndpointEngine
+
+    engine = EndpointEngine(url)
+    pages = BlockStream(engine.triples(query or EVERYTHING))
+    return Source(STANDARD_INPUT, stream=(engine.name, io.BufferedReader(pages)))
 
 
 def _sources_of(source: Any, tables: TableOptions) -> tuple[Path | Source, ...]:

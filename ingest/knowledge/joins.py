@@ -372,7 +372,7 @@ def join_facts(
 
     values = {"limit": MAX_PART_CHARACTERS, "descriptions": selection.descriptions, "alias_of": ALIAS_OF}
     values |= {"kinds": " ".join(f"WHEN {at} THEN '{kind}'" for at, kind in enumerate(VALUE_KINDS))}
-    database.table("unwanted", _unwanted(selection))
+    database.table("unwanted", _unwanted(selection, is_graph))
     database.view("descriptions", _DESCRIPTIONS.format(description=DESCRIPTIONS[0], short_description=DESCRIPTIONS[1]))
     _follow_redirects(database)
     step()
@@ -389,18 +389,23 @@ def join_facts(
     return account_for(database, selection, inverted, ready, is_graph)
 
 
-def _unwanted(selection: Selection) -> str:
-    """Return the query of properties whose claims are dropped, by datatype or since only names of inverses need them."""
+def _unwanted(selection: Selection, is_graph: bool) -> str:
+    """Return the query of properties whose claims are dropped, by datatype or since only names of inverses need them.
+
+    A path through blank nodes is wanted if its first property is.
+    """
     dropped = f"""
         SELECT property, min(reason) AS reason FROM left_out
         WHERE reason <> 'external identifier' OR NOT {selection.keep_external_ids} GROUP BY property"""
     if selection.properties is None:
         return dropped
-    wanted = ", ".join(f"'{property_}'" for property_ in sorted(selection.properties))
+    wanted = ", ".join("'" + property_.replace("'", "''") + "'" for property_ in sorted(selection.properties))
+    path = f"(SELECT entity FROM path_steps WHERE place = 1 AND entity_id(step) IN ({wanted}))" if is_graph else "(-1)"
     return f"""
         SELECT property, min(reason) AS reason FROM (
             {dropped} UNION ALL SELECT c.property, 'other property' FROM claims c
-            ANTI JOIN ({dropped}) d ON c.property = d.property WHERE entity_id(c.property) NOT IN ({wanted})
+            ANTI JOIN ({dropped}) d ON c.property = d.property
+            WHERE entity_id(c.property) NOT IN ({wanted}) AND c.property NOT IN {path}
         ) GROUP BY property"""
 
 

@@ -51,7 +51,7 @@ _WORKERS = click.option(
 _OPTIONS = (
     click.option("--limit", type=click.IntRange(1), metavar="N", help="For a trial: N subjects with all their facts."),
     click.option("--inverse", is_flag=True, help="Add inverse facts: <A> <director of> <B>."),
-    click.option("--properties", metavar="LIST", help="Only these: P31,P569 or a file of ids."),
+    click.option("--properties", metavar="LIST", help="Only these: P31,P569, IRIs, or a file of them."),
     click.option(
         "--languages", default="en,mul", show_default=True, metavar="LIST", help="Languages of names, best first."
     ),
@@ -97,7 +97,7 @@ _TABLE_OPTIONS = (
     click.option("--key", multiple=True, metavar="KEY", help="products.supplier=suppliers.id: joins tables."),
     click.option("--edges", is_flag=True, help="Objects are entities, as subjects are."),
     click.option("--labels", multiple=True, type=FILE, metavar="FILE", help="Lines of id<TAB>label<TAB>description."),
-    click.option("--query", metavar="SQL", help="With sqlite:///file.db or postgresql://...: its rows."),
+    click.option("--query", metavar="QUERY", help="SQL for sqlite:///..., postgresql://...; CONSTRUCT for https://..."),
 )
 SOURCE_GROUPS = {
     "Tables": (

@@ -11,11 +11,15 @@ import pyarrow as pa
 import pytest
 import rdflib
 from click.testing import CliRunner
+from pyoxigraph import Literal, NamedNode, Quad, Store
+from support.sparql.endpoint import HTML, Canned, running
 from support.tiny_asker import save_tiny
 
 import refactx
 from refactx.cli.main import cli
 from refactx.errors import InputError
+from refactx.sparql.engines import EngineError
+from refactx.sparql.engines.endpoint import EndpointEngine
 
 Fact = tuple[str | None, ...]
 
@@ -200,3 +204,48 @@ def test_a_mistake_is_one_line_that_says_what_to_do(
     done = CliRunner().invoke(cli, ["ingest", *words, "--tokenizer", str(tiny), "--index", "none"])
     assert done.exit_code == 2 or isinstance(done.exception, InputError)
     assert message in (done.output + str(done.exception))
+
+
+def published() -> Store:
+    """People of a company, as an endpoint has them."""
+    store, kb = Store(), "https://kb.example/"
+    for number in range(25):
+        person = NamedNode(f"{kb}person{number}")
+        store.add(Quad(person, NamedNode("http://www.w3.org/2000/01/rdf-schema#label"), Literal(f"P {number}")))
+        store.add(Quad(person, NamedNode(f"{kb}worksFor"), NamedNode(f"{kb}AcmeRobotics")))
+    return store
+
+
+def test_a_graph_at_an_endpoint_is_read_page_by_page(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    everyone = {(f"P {number}", "works for", "Acme Robotics") for number in range(25)}
+    monkeypatch.setattr(EndpointEngine.triples, "__kwdefaults__", {"page": 10, "seconds": None})
+    with running(published()) as endpoint:
+        build("all", endpoint.url, tiny)
+        assert facts("all") == everyone
+        assert len(endpoint.requests) == 6, "50 triples in pages of ten, and none on the sixth"
+        endpoint.most_triples = 7
+        build("limited", endpoint.url, tiny)
+        assert facts("limited") == everyone, "a server's own limit loses nothing"
+        endpoint.most_triples = None
+        query = (
+            "CONSTRUCT { ?s <https://kb.example/is-at> ?o } WHERE { ?s <https://kb.example/worksFor> ?o } ORDER BY ?s"
+        )
+        build("own", endpoint.url, tiny, query=query)
+        assert facts("own") == {(f"person{number}", "is at", "Acme Robotics") for number in range(25)}
+        endpoint.replies += [Canned(503), *[Canned(500, "text/plain", b"out of order")] * 2]
+        with pytest.raises(EngineError, match="HTTP 500"):
+            build("own", endpoint.url, tiny)
+        assert len(facts("own")) == 25, "an index that was there stays"
+        for wrong, message in (
+            ("SELECT * { ?s ?p ?o }", "read by a CONSTRUCT query"),
+            ("CONSTRUCT WHERE { ?s ?p ?o } LIMIT 9", "leave them out"),
+        ):
+            with pytest.raises(InputError, match=message):
+                build("none", endpoint.url, tiny, query=wrong)
+        endpoint.always = HTML
+        with pytest.raises(EngineError, match=r"a web page \(HTML\) in place of triples"):
+            build("none", endpoint.url, tiny)
+    with pytest.raises(EngineError, match="cannot be reached"):
+        build("none", endpoint.url, tiny)

@@ -12,7 +12,7 @@ import ssl
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,12 +20,12 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from importlib.metadata import version
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import SplitResult, quote, unquote, urlencode, urljoin, urlsplit, urlunsplit
 from xml.parsers import expat
 
 import numpy as np
-from pyoxigraph import QueryBoolean, QueryResultsFormat, parse_query_results
+from pyoxigraph import QueryBoolean, QueryResultsFormat, RdfFormat, parse, parse_query_results, serialize
 
 from refactx.ask.chat import is_here
 from refactx.errors import InputError, without_password
@@ -168,6 +168,7 @@ def pace_of(host: str) -> RateLimit:
 
 
 ACCEPTED = "application/sparql-results+json, application/sparql-results+xml;q=0.5"
+_TRIPLES_ACCEPTED = "application/n-triples, text/turtle;q=0.8, application/rdf+xml;q=0.5"
 _ALIKE = {
     "application/json": QueryResultsFormat.JSON,
     "text/xml": QueryResultsFormat.XML,
@@ -214,11 +215,7 @@ class Reply:
             raise self._refusal()
         form = QueryResultsFormat.from_media_type(self.kind) or _ALIKE.get(self.kind)
         if form is None:
-            what = "a web page (HTML)" if self._is_html else f"{visible(self.kind) or 'data of an unknown kind'}"
-            raise EngineError(
-                f"{self.name} answered with {what} in place of results: is this the address of a SPARQL endpoint, such as "
-                f"{EXAMPLE}?"
-            )
+            raise self._unexpected("results")
         try:
             if _is_deep(self.body, form):
                 raise ValueError(f"a document that is nested more than {_DEEPEST} deep")
@@ -237,6 +234,29 @@ class Reply:
             raise EngineError(
                 f"the results of {self.name} cannot be read: {_line(str(error))}: run the query again"
             ) from None
+
+    def triples(self) -> bytes:
+        """Return the triples that the reply has, as N-Triples; its blank nodes have labels that no other reply has.
+
+        Raises TryAgain or EngineError as `result` does.
+        """
+        if self.status != HTTPStatus.OK:
+            raise self._refusal()
+        form = RdfFormat.from_media_type(self.kind)
+        if form is None:
+            raise self._unexpected("triples")
+        try:
+            quads = parse(self.body, format=form, lenient=True, rename_blank_nodes=True)
+            return serialize((quad.triple for quad in quads), format=RdfFormat.N_TRIPLES) or b""
+        except (SyntaxError, ValueError) as error:
+            raise EngineError(f"the triples of {self.name} cannot be read: {_line(str(error))}") from None
+
+    def _unexpected(self, wanted: str) -> EngineError:
+        what = "a web page (HTML)" if self._is_html else f"{visible(self.kind) or 'data of an unknown kind'}"
+        return EngineError(
+            f"{self.name} answered with {what} in place of {wanted}: is this the address of a SPARQL endpoint, such as "
+            f"{EXAMPLE}?"
+        )
 
     def _standard(self) -> bytes | None:
         """Return the document as the W3C has it; None if it is no JSON."""
@@ -438,6 +458,10 @@ FIRST_WAIT, LONGEST_WAIT = 1.0, 30.0
 MOST_BYTES = 256 << 20
 """The most bytes of a reply, after decompression: a million rows and more."""
 MOST_REDIRECTS = 5
+EVERYTHING = "CONSTRUCT WHERE { ?s ?p ?o }"
+PAGE = 10_000
+"""Rows of a page of triples: as many as public endpoints give."""
+Answered = TypeVar("Answered")
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _log = logging.getLogger(__name__)
 
@@ -468,7 +492,7 @@ class EndpointEngine:
         self._sleep, self._pace, self._most_bytes = sleep, pace_of(self._address.host), most_bytes
         self._client = httpx2.Client(
             auth=self._address.user,
-            headers={"Accept": ACCEPTED, "Accept-Encoding": "gzip", "User-Agent": user_agent()},
+            headers={"Accept-Encoding": "gzip", "User-Agent": user_agent()},
         )
 
     @property
@@ -481,14 +505,46 @@ class EndpointEngine:
 
         What is no query is refused before anything is sent. `limit` is sent as LIMIT, if the query has none or a larger.
         """
-        import tenacity
-
         query, seconds = read_query(query), SECONDS if seconds is None else seconds
         end = time.monotonic() + seconds
         checked = check_query(query, seconds)
         if limit is not None and not checked.is_ask:
             query = with_limit(query, limit + 1)
-        text = with_declarations(query)
+        result = self._answer(with_declarations(query), ACCEPTED, end, seconds, lambda reply: reply.result(limit))
+        if isinstance(result, bool) != checked.is_ask:
+            kinds = "an ASK with rows" if checked.is_ask else "a SELECT with true or false"
+            raise EngineError(f"{self.name} answered {kinds}: is this the address of a SPARQL endpoint?")
+        return result
+
+    def triples(
+        self, query: str = EVERYTHING, *, page: int = PAGE, seconds: float | None = None
+    ) -> Generator[bytes, None, None]:
+        """Yield the triples that a CONSTRUCT query makes, as N-Triples, page by page: with LIMIT `page` and an OFFSET.
+
+        `seconds`: the most time of a page. What no page can tell is whether the endpoint has them in the same order each
+        time: a query with ORDER BY says so. Raises InputError for a query without CONSTRUCT, or with a LIMIT or an OFFSET
+        of its own; as `run` does.
+        """
+        if not re.search(r"\bCONSTRUCT\b", query, re.IGNORECASE):
+            raise InputError(f"a graph at an endpoint is read by a CONSTRUCT query, such as {EVERYTHING!r}")
+        if re.search(r"\b(?:LIMIT|OFFSET)\s+\d+\s*$", query, re.IGNORECASE):
+            raise InputError("the query ends with LIMIT or OFFSET, which are added page by page: leave them out")
+        seconds, offset = SECONDS if seconds is None else seconds, 0
+        while True:
+            text = f"{with_declarations(query)}\nLIMIT {page} OFFSET {offset}"
+            found = self._answer(text, _TRIPLES_ACCEPTED, time.monotonic() + seconds, seconds, Reply.triples)
+            if not found:
+                return
+            yield found
+            # A server may have a lower limit of its own: where a row is a triple, their number tells where it stopped.
+            offset += min(page, found.count(b"\n")) if query == EVERYTHING else page
+
+    def _answer(
+        self, text: str, accepted: str, end: float, seconds: float, read: Callable[[Reply], Answered]
+    ) -> Answered:
+        """Return what `read` makes of the reply to a query, which is sent again where that may help."""
+        import tenacity
+
         retrying = tenacity.Retrying(
             sleep=self._sleep,
             stop=tenacity.stop_after_attempt(ATTEMPTS) | tenacity.stop_before_delay(seconds),
@@ -499,25 +555,21 @@ class EndpointEngine:
         )
         try:
             with self._pace.turn():
-                result = retrying(lambda: self._ask(text, end, seconds).result(limit))
+                return retrying(lambda: read(self._ask(text, accepted, end, seconds)))
         except TryAgain as failed:
             raise failed.error from None
-        if isinstance(result, bool) != checked.is_ask:
-            kinds = "an ASK with rows" if checked.is_ask else "a SELECT with true or false"
-            raise EngineError(f"{self.name} answered {kinds}: is this the address of a SPARQL endpoint?")
-        return result
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
 
-    def _ask(self, query: str, end: float, seconds: float) -> Reply:
+    def _ask(self, query: str, accepted: str, end: float, seconds: float) -> Reply:
         """Send a query, and return the reply. Raises EngineTimeoutError at a moment, TryAgain if a connection fails."""
         import httpx2
 
         worker = Worker()  # time limits of httpx2 are those of a single read, and names are looked up without any
         try:
-            return worker.run(lambda call: self._send(query, end, call), max(0.1, end - time.monotonic()))
+            return worker.run(lambda call: self._send(query, accepted, end, call), max(0.1, end - time.monotonic()))
         except (TimeoutError, httpx2.ReadTimeout, httpx2.WriteTimeout, httpx2.PoolTimeout):
             raise EngineTimeoutError(
                 f"{self.name} did not answer within {seconds:g} seconds: give it more time (--timeout), or ask for less"
@@ -536,7 +588,7 @@ class EndpointEngine:
         finally:
             worker.close()
 
-    def _send(self, query: str, end: float, call: Call) -> Reply:
+    def _send(self, query: str, accepted: str, end: float, call: Call) -> Reply:
         """Send a query to the address, or where that redirects to, and read the reply."""
         import httpx2
 
@@ -548,6 +600,7 @@ class EndpointEngine:
                 "GET" if is_short else "POST",
                 httpx2.URL(address.url).copy_merge_params(parameters if is_short else {}),
                 data=None if is_short else parameters,
+                headers={"Accept": accepted},
                 timeout=httpx2.Timeout(left, connect=min(left, CONNECT_SECONDS)),
             ) as response:
                 location = response.headers.get("Location") if response.status_code in _REDIRECTS else None

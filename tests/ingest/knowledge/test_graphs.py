@@ -17,7 +17,7 @@ from support.ingest.quiet import QUIET
 from refactx.errors import InputError
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, build_knowledge_base
 from refactx.ingest.profile import PREFIXES, local_name, read_profile
-from refactx.ingest.selection import Selection
+from refactx.ingest.selection import Selection, properties_of
 
 Fact = tuple[str, str, str]
 EX = "http://example.org/acme#"
@@ -87,6 +87,18 @@ def test_a_graph_of_ones_own_has_names_values_paths_and_lists(tmp_path: Path) ->
     assert ids["Acme Robotics"] == EX + "AcmeRobotics"
     assert ids["works for"] == EX + "worksFor"
     assert ids["head office: city"] == f"<{EX}headOffice>/<{EX}city>"
+
+
+def test_only_the_properties_that_are_wanted_are_facts(tmp_path: Path) -> None:
+    (tmp_path / "wanted.txt").write_text(f"{EX}address  # with the parts of the address\n# a comment\n{EX}it's\n")
+    wanted = properties_of(str(tmp_path / "wanted.txt"))
+    assert wanted == {f"{EX}address", f"{EX}it's"} and properties_of(f"{EX}address,{EX}it's") == wanted
+    content = graph(":Ann :address [ :city 'Graz' ] ; :worksFor :Acme ; :address 'here' .", f":Bo <{EX}it's> :Ann .")
+    base = built(tmp_path, content, properties=wanted)
+    assert facts_of(base) == {("Ann", "address: city", "Graz"), ("Ann", "address", "here"), ("Bo", "it's", "Ann")}
+    assert base.report.dropped["other property"] == 1
+    with pytest.raises(InputError, match="neither a list of properties nor a file"):
+        properties_of("address")
 
 
 def test_inverse_facts_are_named_by_the_graph_or_by_rule(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
-from pyoxigraph import QueryResultsFormat, Store
+from pyoxigraph import QueryResultsFormat, QueryTriples, RdfFormat, Store, serialize
 
 JSON = "application/sparql-results+json"
 
@@ -41,7 +41,8 @@ HTML = Canned(kind="text/html; charset=utf-8", body=b"<!DOCTYPE html><html><titl
 class Endpoint:
     """An endpoint that is running. `requests`: what it got; `replies`: what the next requests get, else results.
 
-    `form`: of results; `always`: the reply to all requests.
+    `form`: of results; `always`: the reply to all requests; `most_triples`: the most that a reply has, as some servers have
+    a limit of their own.
     """
 
     def __init__(self, store: Store) -> None:
@@ -49,6 +50,7 @@ class Endpoint:
         self.replies = list[Canned]()
         self.always: Canned | None = None
         self.form = QueryResultsFormat.JSON
+        self.most_triples: int | None = None
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), lambda *given: _Handler(self, *given))
         self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
@@ -74,7 +76,11 @@ class Endpoint:
         if self.replies:
             return self.replies.pop(0)
         try:
-            body = self.store.query(request.query).serialize(format=self.form)
+            found = self.store.query(request.query)
+            if isinstance(found, QueryTriples):
+                rows = list(found)[: self.most_triples]
+                return Canned(kind="text/turtle; charset=utf-8", body=serialize(rows, format=RdfFormat.TURTLE) or b"")
+            body = found.serialize(format=self.form)
         except SyntaxError as error:
             return Canned(400, "text/plain", str(error).encode())
         return Canned(kind=self.form.media_type, body=body or b"")
