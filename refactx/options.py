@@ -14,7 +14,7 @@ class Option:
 
     `least`, `most`: the smallest and the largest value; `above`: a value that it has to exceed; `choices`: all of its
     values; `old`: what names of earlier releases mean, which a command still takes. `group`: the heading of the help text
-    that it is under; `metavar`: what stands for its value there.
+    that it is under; `metavar`: what stands for its value there; `flag`: its name in a command, if that is another one.
     """
 
     help: str
@@ -25,6 +25,7 @@ class Option:
     choices: tuple[str, ...] = ()
     old: Mapping[str, str] = field(default_factory=dict)
     group: str = ""
+    flag: str = ""
 
     def has(self, value: Any) -> bool:
         """Return whether a value is within the limits; None is."""

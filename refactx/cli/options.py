@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import click
 
@@ -89,20 +89,23 @@ def declared(options: type, *names: str) -> Callable[[Callable[..., Any]], Calla
 
 
 def _click_option(name: str, kind: Any, default: Any, known: Option) -> Callable[..., Any]:
-    flag = f"--{name.replace('_', '-')}"
-    if kind is bool:
-        return click.option(f"{flag}/--no-{flag[2:]}", default=default, help=known.help)
+    flag, kinds = f"--{(known.flag or name).replace('_', '-')}", get_args(kind) or (kind,)
+    if bool in kinds:
+        both = flag if default is False else f"{flag}/--no-{flag[2:]}"
+        return click.option(both, name, is_flag=True, default=default, help=known.help)
     least, is_open = (known.least, False) if known.above is None else (known.above, True)
     value: Any = str
     if known.choices:
         value = Names(known.choices, known.old)
-    elif kind in (int, int | None):
+    elif int in kinds:
         value = click.IntRange(least, known.most, min_open=is_open)
-    elif kind in (float, float | None):
+    elif float in kinds:
         value = Number(least, known.most, min_open=is_open)
-    is_shown = default not in (None, 0.0) and "default:" not in known.help
-    metavar = known.metavar or "N"
-    return click.option(flag, type=value, default=default, show_default=is_shown, metavar=metavar, help=known.help)
+    elif Path in kinds:
+        value = click.Path(path_type=Path)
+    shown: dict[str, Any] = {"metavar": known.metavar or "N", "help": known.help}
+    shown["show_default"] = default not in (None, 0.0, ()) and "default:" not in known.help
+    return click.option(flag, name, type=value, multiple=get_origin(kind) is tuple, default=default, **shown)
 
 
 def groups_of(options: type) -> dict[str, tuple[str, ...]]:
