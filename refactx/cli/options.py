@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
@@ -75,20 +76,30 @@ RUN_FOLDER = click.option(
 )
 
 
-def declared(options: type, *names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def all_of(*options: Decorator) -> Decorator:
+    """Return a decorator that adds options to a command, in their order."""
+    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
+
+
+def parts_of(given: str) -> tuple[str, ...]:
+    """Return the parts of a list with commas, each once.
+
+    >>> parts_of("single, multi,")
+    ('single', 'multi')
+    """
+    return tuple(dict.fromkeys(filter(None, map(str.strip, given.split(",")))))
+
+
+def declared(options: type, *names: str) -> Decorator:
     """Return a decorator that adds options of a dataclass (`refactx.options`) to a command: those named, or all."""
     wanted = [each for each in fields(options) if "option" in each.metadata and (each.name in names or not names)]
-    made = [_click_option(each.name, each.type, each.default, each.metadata["option"]) for each in wanted]
-
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(made):
-            command = option(command)
-        return command
-
-    return add
+    return all_of(*(_click_option(each.name, each.type, each.default, each.metadata["option"]) for each in wanted))
 
 
-def _click_option(name: str, kind: Any, default: Any, known: Option) -> Callable[..., Any]:
+def _click_option(name: str, kind: Any, default: Any, known: Option) -> Decorator:
     flag, kinds = f"--{(known.flag or name).replace('_', '-')}", get_args(kind) or (kind,)
     if bool in kinds:
         both = flag if default is False else f"{flag}/--no-{flag[2:]}"
@@ -145,36 +156,20 @@ def engine_options_of(given: dict[str, Any], texts: int, beams: int) -> "EngineO
     return EngineOptions(texts=texts, **{name: given.pop(name) for name in names})
 
 
-def question_options(split: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def question_options(split: str) -> Decorator:
     """Return a decorator that adds the options of which questions of a file are asked. `split`: the default half.
 
     The command gets `split`, `kinds` (a tuple of names) and `limit`.
     """
-    options = (
+    halves = click.Choice(["all", "tune", "report"])
+    which, only = "Which half: all, tune or report.", "Ask only these kinds, such as single,multi."
+    return all_of(
+        click.option("--split", default=split, show_default=True, type=halves, metavar="HALF", help=which),
         click.option(
-            "--split",
-            default=split,
-            show_default=True,
-            type=click.Choice(["all", "tune", "report"]),
-            metavar="HALF",
-            help="Which half: all, tune or report.",
-        ),
-        click.option(
-            "--kinds",
-            default="",
-            callback=lambda _context, _parameter, given: tuple(filter(None, map(str.strip, given.split(",")))),
-            metavar="KIND,...",
-            help="Ask only these kinds, such as single,multi.",
+            "--kinds", default="", callback=lambda _, __, given: parts_of(given), metavar="KIND,...", help=only
         ),
         click.option("--limit", type=click.IntRange(1), metavar="N", help="Ask N questions, always the same ones."),
     )
-
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
 
 
 def generation_of(given: dict[str, Any]) -> Generation:
