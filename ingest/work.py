@@ -122,7 +122,6 @@ class Resources:
 
 DEFAULT_RESOURCES = Resources()
 
-
 _MACROS = """
 CREATE MACRO cut(part, size) AS
     CASE WHEN length(part) > size THEN rtrim(substr(part, 1, size - 1)) || '…' ELSE part END;

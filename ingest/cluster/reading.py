@@ -121,11 +121,7 @@ _PLACES = {
     "left_out": {"property": "a", "reason": "x"},
     "ready": {"subject": "x", "predicate": "y", "object": "z"},
 }
-_TYPES = {
-    **dict.fromkeys("abc", pa.int64()),
-    **dict.fromkeys("xyz", pa.string()),
-    **dict.fromkeys("kr", pa.int16()),
-}
+_TYPES = {**dict.fromkeys("abc", pa.int64()), **dict.fromkeys("xyz", pa.string()), **dict.fromkeys("kr", pa.int16())}
 _WIDE = pa.schema({"part": pa.string(), **_TYPES})
 _WIDE_SQL = "part STRING, a BIGINT, b BIGINT, c BIGINT, x STRING, y STRING, z STRING, k SMALLINT, r SMALLINT"
 

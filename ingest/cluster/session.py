@@ -354,8 +354,7 @@ class ClusterTables:
         self._spark.createDataFrame(starts).createOrReplaceTempView(f"{name}_starts")
         self._spark.read.parquet(ordered.folder).createOrReplaceTempView(f"{name}_sorted")
         self.table(
-            name,
-            f"SELECT CAST(start + at AS INT) AS {number}, text FROM {name}_sorted JOIN {name}_starts USING (part)",
+            name, f"SELECT CAST(start + at AS INT) AS {number}, text FROM {name}_sorted JOIN {name}_starts USING (part)"
         )
 
     def table_of(self, name: str, rows: pa.Table) -> None:

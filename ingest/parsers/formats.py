@@ -478,7 +478,6 @@ FORMATS: Mapping[Format, SourceFormat] = {
     ),
 }
 
-
 RDF_KINDS = FORMATS.keys() - {"ready-made facts", "table", "JSON lines", "GraphML"}
 _LABELS = SourceFormat(
     lambda source, selection, _, advance: parse_labels(source, selection, advance), "Q42<TAB>Douglas Adams<TAB>writer"

@@ -245,13 +245,7 @@ def find_lines(block: bytes) -> BlockLines:
     first_mark, starts = np.zeros_like(last_mark), np.zeros_like(ends)
     first_mark[1:], starts[1:] = last_mark[:-1] + 1, ends[:-1] + 1
     return BlockLines(
-        buffer=buffer,
-        starts=starts,
-        ends=ends,
-        marks=marks,
-        kinds=kinds,
-        first_mark=first_mark,
-        last_mark=last_mark,
+        buffer=buffer, starts=starts, ends=ends, marks=marks, kinds=kinds, first_mark=first_mark, last_mark=last_mark
     )
 
 

@@ -43,16 +43,7 @@ from refactx.ingest.parsers.ntriples import (
     triples_of,
     unescape,
 )
-from refactx.ingest.parsers.parsed import (
-    DESCRIPTION,
-    LABEL,
-    OTHER_NAME,
-    SCHEMAS,
-    TITLE,
-    Parsed,
-    cast_rows,
-    clean_texts,
-)
+from refactx.ingest.parsers.parsed import DESCRIPTION, LABEL, OTHER_NAME, SCHEMAS, TITLE, Parsed, cast_rows, clean_texts
 from refactx.ingest.parsers.values import DATES, DECIMALS, format_literal, language_rank, value_kind
 from refactx.ingest.selection import DEFAULT_SELECTION, Selection
 

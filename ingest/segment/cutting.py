@@ -435,12 +435,7 @@ class _OpenBelow:
     def of(cls, level: int, batch: EntryBatch, first: int, carried_in: tuple[bytes, int]) -> "_OpenBelow":
         begins = np.flatnonzero(batch.kinds == NEW_PIECE)
         return cls(
-            level=level,
-            batch=batch,
-            first=first,
-            begins=begins,
-            items=offsets_of(batch.items),
-            carried_in=carried_in,
+            level=level, batch=batch, first=first, begins=begins, items=offsets_of(batch.items), carried_in=carried_in
         )
 
     def before(self, entry: int) -> tuple[bytes, int]:

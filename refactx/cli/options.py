@@ -57,12 +57,7 @@ def in_database(_context: click.Context, _parameter: click.Parameter, name: str 
 
 NAME = click.argument("name", callback=in_database)
 OWN_INDEX = click.option(
-    "--index",
-    default="default",
-    show_default=True,
-    metavar="NAME",
-    callback=in_database,
-    help="Name of the index.",
+    "--index", default="default", show_default=True, metavar="NAME", callback=in_database, help="Name of the index."
 )
 MODEL = click.option("--model", required=True, metavar="MODEL", help="Hugging Face id, folder, GGUF; or demo.")
 PROMPT = click.option(
@@ -74,7 +69,6 @@ BATCH_SIZE = click.option(
 RUN_FOLDER = click.option(
     "--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Folder of the run; default: in refactx-eval/."
 )
-
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 

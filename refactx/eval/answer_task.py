@@ -36,14 +36,7 @@ from refactx.errors import InputError
 from refactx.eval import judge
 from refactx.eval.answers import NOTHING, Gold, Outcome, outcome, same, score
 from refactx.eval.answers import Score as Metrics
-from refactx.eval.names import (
-    Checked,
-    check_line,
-    find_holders,
-    gold_names,
-    possible_aliases,
-    with_aliases,
-)
+from refactx.eval.names import Checked, check_line, find_holders, gold_names, possible_aliases, with_aliases
 from refactx.eval.questions import Question, read_questions, with_names
 from refactx.eval.report import Case, Cases, Figure, Layout, Row, Table, lead_of, ranged, signed
 from refactx.eval.run import Answers, IndexTask, Record, Score, Scored, default_folder, fingerprint, look_up

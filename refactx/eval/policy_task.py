@@ -469,10 +469,7 @@ def _plots(layout: Layout) -> dict[str, str]:
     from refactx.eval.plots import curves, figure_dots, group_dots
 
     report = layout.report
-    drawn = {
-        "Policies": figure_dots(layout, _OF_PLOT),
-        "Execution F1 by kind": group_dots(layout, "by_kind", "f1"),
-    }
+    drawn = {"Policies": figure_dots(layout, _OF_PLOT), "Execution F1 by kind": group_dots(layout, "by_kind", "f1")}
     for key, title in (("refusal_accuracy", "Refusal accuracy"), ("sqm_strict", "SQM of answerable questions")):
         points: dict[str, list[tuple[float, float]]] = {}
         for row in report.get("ablation", ()):

@@ -204,11 +204,7 @@ class Database:
             raise read_error(error, None, 0.0) from error
 
     def retry(
-        self,
-        action: Callable[[BoundedConnection], Value],
-        index: str | None = None,
-        *,
-        server: Server | None = None,
+        self, action: Callable[[BoundedConnection], Value], index: str | None = None, *, server: Server | None = None
     ) -> Value:
         """Run a lookup within the time limit. While the database is away, wait and try again, within the limits.
 
@@ -239,11 +235,7 @@ class Database:
                 self._wait(deadline)
 
     def retry_unlimited(
-        self,
-        action: Callable[[BoundedConnection], Value],
-        index: str | None = None,
-        *,
-        server: Server | None = None,
+        self, action: Callable[[BoundedConnection], Value], index: str | None = None, *, server: Server | None = None
     ) -> Value:
         """Do the same as `retry`, without a time limit: for commands that read whole tables."""
 

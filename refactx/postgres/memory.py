@@ -389,10 +389,7 @@ def store_embeddings(
     with connection.transaction():
         statement = sql.SQL("CREATE TEMP TABLE new_embeddings (entry integer, embedding {}({})) ON COMMIT DROP")
         connection.execute(statement.format(halfvec(vectors), sql.Literal(memory.width)))
-        with (
-            connection.cursor() as cursor,
-            cursor.copy("COPY new_embeddings FROM STDIN (FORMAT binary)") as copy,
-        ):
+        with connection.cursor() as cursor, cursor.copy("COPY new_embeddings FROM STDIN (FORMAT binary)") as copy:
             copy.set_types(["int4", "bytea"])
             for entry, numbers in zip(entries, halves, strict=True):
                 copy.write_row((entry, head + numbers.tobytes()))

@@ -389,8 +389,7 @@ def show_index(connection: Connection, index: int, report: dict[str, Any], repla
     check_free(connection, name[0], replace)
     connection.execute("UPDATE refactx.indexes SET state = 'building' WHERE name = %s AND state = 'ready'", [name[0]])
     connection.execute(
-        "UPDATE refactx.indexes SET state = 'ready', report = %s, created = now() WHERE id = %s",
-        [Jsonb(report), index],
+        "UPDATE refactx.indexes SET state = 'ready', report = %s, created = now() WHERE id = %s", [Jsonb(report), index]
     )
 
 

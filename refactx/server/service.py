@@ -473,11 +473,7 @@ class TextService:
         return str(getattr(self.index, "trigger", self.prompt.trigger))
 
     def _written(
-        self,
-        order: Order,
-        stream: CountedStream,
-        put: Callable[[TextPiece], None],
-        stops: Callable[[], bool],
+        self, order: Order, stream: CountedStream, put: Callable[[TextPiece], None], stops: Callable[[], bool]
     ) -> Continuation:
         """Write a text, in a thread."""
         stream.begin(self.asker.stream(put, order.free))

@@ -526,11 +526,7 @@ def load_gguf(
 ) -> LlamaCppLanguageModel:
     """Load a model. The arguments are those of `refactx.engines.loading.EngineOptions`, and the errors of `load`."""
     model = load(
-        path,
-        texts=texts,
-        context=context,
-        gpu_layers=ALL_LAYERS if gpu_layers is None else gpu_layers,
-        threads=threads,
+        path, texts=texts, context=context, gpu_layers=ALL_LAYERS if gpu_layers is None else gpu_layers, threads=threads
     )
     if index is not None:
         check(index, model.vocabulary)

@@ -210,7 +210,6 @@ def split_passes(wants: Sequence[tuple[int, Places]], seen_an_id: int) -> list[l
 SHARE = 0.6
 """The share of the free memory that the cache may take. A pass needs some of the rest."""
 
-
 UNKNOWN = 4 << 30
 """The bytes that are taken to be free if the system does not tell."""
 
