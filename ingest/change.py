@@ -112,10 +112,9 @@ def append(
 
     The other errors are those of `refactx.ingest.ingest`.
     """
-    change = _Change(
+    return _Change(
         action="append", index=index, work=work, selection=selection, strict=strict, resources=resources, shape=shape
-    )
-    return change.make(database, sources, wikipedia, tokenizer)
+    ).make(database, sources, wikipedia, tokenizer)
 
 
 def forget(
@@ -135,10 +134,9 @@ def forget(
 
     Readers see the whole change or none of it. Arguments and errors are those of `append`.
     """
-    change = _Change(
+    return _Change(
         action="forget", index=index, work=work, selection=selection, strict=strict, resources=resources, shape=shape
-    )
-    return change.make(database, sources, wikipedia, tokenizer)
+    ).make(database, sources, wikipedia, tokenizer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,15 +213,16 @@ class _Change:
         """Return the first steps, with the names that the knowledge base of the index has."""
         # Numbers of indexes and name tables start at 1 in each database; with the time of creation they are unique.
         identity = f"{entry.id} {entry.created.isoformat()}"
-        selection = self.selection
-        appends = self.sign > 0
+        selection, appends = self.selection, self.sign > 0
+        own_profile = entry.report.get("selection", {}).get("profile")
+        profile = Profile.from_json(own_profile) if isinstance(own_profile, dict) else None
         # An append adds inverse facts of all but the index's hubs, so that it has all of them or is known to have none.
         # To forget inverse facts that the index lacks is to pass them over.
         if knows_hubs(entry) or not appends:
             selection = replace(selection, inverse_limit=NO_INVERSE_LIMIT)
         selection = replace(
             selection,
-            profile=selection.profile or _profile_of(entry),
+            profile=selection.profile or profile,
             tables=_tables_of(entry, selection.tables),
             inverse_names=_inverse_names(entry, selection),
         )
@@ -334,12 +333,6 @@ def _note_on_left_out(entry: CatalogueEntry, action: str, selection: Selection, 
             "--inverse-names of the ingest"
         )
     return ""
-
-
-def _profile_of(entry: CatalogueEntry) -> Profile | None:
-    """Return the profile with which an index was ingested; None if its account has none."""
-    document = entry.report.get("selection", {}).get("profile")
-    return Profile.from_json(document) if isinstance(document, dict) else None
 
 
 def _tables_of(entry: CatalogueEntry, given: TableOptions) -> TableOptions:

@@ -7,7 +7,7 @@ soon as no reader uses it; a reader that finds a table missing opens the new seg
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +23,7 @@ from refactx.ingest.segment.cutting import DEFAULT_SHAPE, KeyedRow, Shape
 from refactx.ingest.work import DEFAULT_RESOURCES, Resources, index_change
 from refactx.postgres.catalogue import copy_rows
 from refactx.postgres.database import Database
-from refactx.postgres.entry import IndexVersion, read_mark
+from refactx.postgres.entry import read_mark
 from refactx.postgres.locks import PATIENCE, Connection
 from refactx.postgres.writing import (
     add_name_table,
@@ -56,10 +56,7 @@ class CompactResult:
 
     def to_json(self) -> dict[str, Any]:
         """Return what `refactx index compact --json` prints."""
-        return {
-            **{key: getattr(self, key) for key in ("index", "segments", "name_tables", "facts")},
-            **timings(self.seconds),
-        }
+        return {**asdict(self), **timings(self.seconds)}
 
 
 def compact(
@@ -122,7 +119,15 @@ def compact(
                 if names is not None:
                     _hide(connection, "name_tables", "knowledge_base", entry.knowledge_base)
                     show_names(connection, names)
-                note_change(connection, entry, _note(len(signs), len(facts), before, read_mark(connection, entry)))
+                note = {
+                    "change": "compact",
+                    "segments": len(signs),
+                    "facts": len(facts),
+                    "created": datetime.now(UTC).isoformat(timespec="seconds"),
+                    "before": before.to_json(),
+                    "after": read_mark(connection, entry).to_json(),
+                }
+                note_change(connection, entry, note)
         with clock.step("drop"):
             remove_unfinished(connection, entry, PATIENCE)
         return result
@@ -195,13 +200,6 @@ def _drop_repeated(entries: Iterator[tuple[Key, int, Value]]) -> Iterator[tuple[
         if key != last:
             yield key, value
         last = key
-
-
-def _note(segments: int, facts: int, before: IndexVersion, after: IndexVersion) -> dict[str, Any]:
-    """Return what the account of an index says of a compaction."""
-    created = datetime.now(UTC).isoformat(timespec="seconds")
-    marks = {"before": before.to_json(), "after": after.to_json()}
-    return {"change": "compact", "segments": segments, "facts": facts, "created": created, **marks}
 
 
 def _hide(connection: Connection, table: str, column: str, number: int) -> None:

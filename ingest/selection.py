@@ -199,7 +199,9 @@ class Selection:
     def to_json(self) -> dict[str, Any]:
         """Return what the report of an ingest has: lists for sets and tuples, a mapping for `inverse_names`."""
         document = asdict(self)
-        document["properties"] = None if self.properties is None else sorted(self.properties, key=_by_number)
+        document["properties"] = (
+            None if self.properties is None else sorted(self.properties, key=lambda one: int(one[1:]))
+        )
         document["languages"] = list(self.languages)
         document["inverse_names"] = dict(self.inverse_names)
         document["profile"] = None if self.profile is None else self.profile.to_json()
@@ -324,7 +326,3 @@ def read_text(path: Path) -> str:
 
 def _words(text: str) -> list[str]:
     return text.replace(",", " ").split()
-
-
-def _by_number(property_: str) -> int:
-    return int(property_[1:])

@@ -129,7 +129,7 @@ CREATE MACRO cut(part, size) AS
 
 
 class WorkDatabase:
-    """An open work database. Every method raises DuckDB's errors, which `open_work_database` translates."""
+    """An open work database: `Tables`, and more. Every method raises DuckDB's errors, which `open_work_database` translates."""
 
     def __init__(self, connection: "duckdb.DuckDBPyConnection") -> None:
         self._connection = connection
@@ -139,27 +139,21 @@ class WorkDatabase:
         self._connection.execute(query, parameters)
 
     def table(self, name: str, query: str) -> None:
-        """Make a table of the rows of a query, in place of one of that name, which the query may read."""
         self.execute(f"CREATE OR REPLACE TABLE {name} AS {query}")
 
     def view(self, name: str, query: str) -> None:
-        """Make a view of a query, in place of one of that name, which the query may not read."""
         self.execute(f"CREATE OR REPLACE VIEW {name} AS {query}")
 
     def numbered(self, name: str, query: str, number: str) -> None:
-        """Make a table of the rows of a query with the column `text`, distinct, after a column `number` INTEGER: from 0,
-        in the order of the texts' bytes."""
         self.table("texts", query)  # a statement each: together the two would not fit into memory that either fits into
         self.table(name, f"SELECT CAST(row_number() OVER (ORDER BY text) - 1 AS INTEGER) AS {number}, text FROM texts")
         self.drop("texts")
 
     def table_of(self, name: str, rows: pa.Table) -> None:
-        """Make a table of an Arrow table, in place of one of that name."""
         with self.lend("incoming", rows):
             self.table(name, "SELECT * FROM incoming")
 
     def drop(self, *names: str) -> None:
-        """Remove tables."""
         for name in names:
             self.execute(f"DROP TABLE {name}")
 
@@ -168,7 +162,6 @@ class WorkDatabase:
         return self._connection.execute(query, parameters).fetchall()
 
     def number(self, query: str) -> int:
-        """Return the one number that a query gives; 0 for NULL (a sum over nothing)."""
         rows = self.rows(query)  # fetches to the end: an open result would hold up other statements
         return int(rows[0][0] or 0) if rows else 0
 

@@ -61,7 +61,9 @@ def encode_facts(spark: Any, tokenizer: FactTokenizer, trigger: str, folder: str
     Facts that the tokenizer changes are left out. Raises ModelError if it joins the trigger and what follows it.
     """
     shared = versions_here(), tokenizer.serialized
-    if _words_join(spark, tokenizer, trigger):
+    sample = [verbalise(*row) for row in spark.sql(_SAMPLE).collect()]
+    joined_words = encode_by_word(tokenizer, pa.array([fact[1:] for fact in sample]))
+    if same_as_whole(tokenizer, trigger, sample, *joined_words):
         encoded = spark.table("units").mapInArrow(partial(_encode_units, *shared), "unit INT, ids BINARY")
         encoded.write.mode("overwrite").parquet(f"{folder}-units")
         spark.read.parquet(f"{folder}-units").createOrReplaceTempView("encoded")
@@ -75,13 +77,6 @@ def count_tokens(spark: Any, facts: SortedParts) -> int:
     """Return how many tokens all facts have."""
     rows = spark.read.parquet(facts.folder).agg(spark_function("sum(length(ids) DIV 4)")).collect()
     return int(rows[0][0] or 0)
-
-
-def _words_join(spark: Any, tokenizer: FactTokenizer, trigger: str) -> bool:
-    """Return whether, on a sample of the facts, joined words are what the tokenizer makes of the whole fact."""
-    facts = [verbalise(*row) for row in spark.sql(_SAMPLE).collect()]
-    joined = encode_by_word(tokenizer, pa.array([fact[1:] for fact in facts]))
-    return same_as_whole(tokenizer, trigger, facts, *joined)
 
 
 @cache
@@ -225,9 +220,7 @@ class Run:
         """Return facts as entries of level 0. Raises RunTooShortError if the run ends before."""
         if not self.reaches(high):
             raise RunTooShortError
-        tokens, offsets = self.facts(low, high)
-        ones = np.ones(high - low, np.int64)
-        return EntryBatch(tokens=tokens, offsets=offsets, kinds=np.zeros(high - low, np.uint8), leaves=ones, items=ones)
+        return EntryBatch.of_facts(*self.facts(low, high))
 
     def forget(self, low: int) -> None:
         """Give up the facts before `low`."""
@@ -478,9 +471,7 @@ class _HeldFacts:
         self._held = [one for one in self._held if one.high > low - self._behind]
 
     def read(self, low: int, high: int) -> EntryBatch:
-        tokens, offsets = self._find(low, high) or self._facts.read_tokens(low, high)
-        ones = np.ones(high - low, np.int64)
-        return EntryBatch(tokens=tokens, offsets=offsets, kinds=np.zeros(high - low, np.uint8), leaves=ones, items=ones)
+        return EntryBatch.of_facts(*(self._find(low, high) or self._facts.read_tokens(low, high)))
 
     def _find(self, low: int, high: int) -> Any:
         """Return facts low to high - 1 from those that are held; None if some are not."""

@@ -26,7 +26,7 @@ from refactx.ingest.encoding import check_any_left
 from refactx.ingest.knowledge.knowledge_base import FILES, KnowledgeBase, join_tables
 from refactx.ingest.parsers.formats import RDF_KINDS, LineAccount
 from refactx.ingest.profile import WIKIDATA, Profile
-from refactx.ingest.publish import IngestResult, SegmentFacts, hubs_of, name_rows, publish_index
+from refactx.ingest.publish import IngestResult, hubs_of, name_rows, publish_index
 from refactx.ingest.report import Clock, Report
 from refactx.ingest.segment.builder import Learned
 from refactx.ingest.segment.cutting import DEFAULT_SHAPE, Shape, sample_ranges
@@ -79,12 +79,10 @@ def build_index(
         task = CutTask(packing=(learned := Learned.of(facts)).packing, shape=shape)
         result = publish_index(
             connection,
-            SegmentFacts(
-                facts,
-                learned,
-                knowledge.report.without_changed(len(facts)),
-                cut=pieces_of(cut_rows(spark, stages.cut(clock, facts, task)), facts, task),
-            ),
+            facts,
+            learned,
+            knowledge.report.without_changed(len(facts)),
+            cut=pieces_of(cut_rows(spark, stages.cut(clock, facts, task)), facts, task),
             header=IndexHeader(
                 name=index,
                 tokenizer_name=tokenizer_name,
@@ -139,7 +137,12 @@ class _Stages:
         """Read and join; units and facts become views, and the rest a folder of files here."""
         staged = f"{self._folder}/read"
         with clock.step("read"):
-            lines = self._stages.run("read", self._read)
+
+            def read(place: str) -> dict[str, Any]:
+                account = read_lines(self._spark, self._files, self._selection, strict=self._strict, folder=place)
+                return account.to_json()
+
+            lines = self._stages.run("read", read)
         with clock.step("join"):
 
             def join(place: str) -> dict[str, Any]:
@@ -186,10 +189,6 @@ class _Stages:
     def release(self) -> None:
         """Give up what the stages left."""
         self._stages.release("read", "join", "encode", "cut")
-
-    def _read(self, place: str) -> dict[str, Any]:
-        account = read_lines(self._spark, self._files, self._selection, strict=self._strict, folder=place)
-        return account.to_json()
 
 
 _ORDERS = {"names.parquet": ["name"], "ids.parquet": ["entity"], "hubs.parquet": ["object", "predicate", "inverse"]}

@@ -22,7 +22,6 @@ The files depend on the set of lines in the sources, not on their order, and app
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from refactx.errors import InputError
@@ -139,7 +138,13 @@ def join(
         properties = known.other_properties() if known is not None and database.has_rows("ids") else ()
         graph = shape_graph(database, selection.profile, properties)
         report = join_tables(database, lines, selection, before, bar.update, graph)
-        _write(folder, partial(_copy, database, bar.update))
+        # First under temporary names, so that a killed run leaves no incomplete file.
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as new:
+            for name, query in FILES.items():
+                database.write_parquet(query, Path(new, name))
+                bar.update()
+            for name in FILES:
+                Path(new, name).replace(folder / name)
     return KnowledgeBase(folder, report)
 
 
@@ -217,17 +222,3 @@ def _report(
         other_graph = next((note for note in lines.notes if note.endswith(OTHER_GRAPH)), expected)
         raise InputError(f"no fact in {counted(lines.read, 'line')}, dropped: {reasons}; {other_graph}")
     return report
-
-
-def _write(folder: Path, write: Callable[[str, Path], object]) -> None:
-    """Write the files under temporary names and rename them, so that a killed run leaves no incomplete file."""
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as new:
-        for name in FILES:
-            write(name, Path(new, name))
-        for name in FILES:
-            Path(new, name).replace(folder / name)
-
-
-def _copy(database: WorkDatabase, step: Callable[[], object], name: str, path: Path) -> None:
-    database.write_parquet(FILES[name], path)
-    step()

@@ -7,9 +7,8 @@ is left to the joins (`refactx.ingest.knowledge`): every IRI and blank node is a
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
@@ -103,10 +102,7 @@ def parse_graph(block: bytes, first_line: int, selection: Selection, *, scope: s
         if len(others):
             found = Parsed(lines=0)
             rows.add(_of_triples(list(triples_of(text, 1, found))))
-            result.lines += found.lines
-            result.statements += found.statements
-            result.dropped += found.dropped
-            result.faults += [(int(others[line - 1]) + first_line, what) for line, what in found.faults]
+            result.add(found, others + first_line)
     result.tables = rows.tables()
     return result
 
@@ -170,7 +166,7 @@ class _Rows:
 
     def __init__(self, selection: Selection, scope: str, dropped: Counter[str]) -> None:
         self._selection, self._profile, self._dropped = selection, selection.profile or Profile(), dropped
-        self._kind_of = _kinds(self._profile)
+        self._kind_of = kinds_of_predicates(self._profile)
         self._scope = f"_:{blake2b(scope.encode(), digest_size=3).hexdigest()}"
         self._numbers = IdNumbers()
         self._claims: list[pa.Table] = []
@@ -209,7 +205,8 @@ class _Rows:
         of_type = np.array([predicate == TYPE for predicate in triples.predicates], np.bool_)[triples.predicate]
         about_term = pc.equal(triples.subjects, TRIPLE_TERM).to_numpy(zero_copy_only=False)
         kept = ~about_term
-        for code, reason in enumerate(map(self._reason, classes)):
+        for code, class_ in enumerate(classes):
+            reason = _TERM if class_ == TRIPLE_TERM else class_reason(class_, self._profile)
             if reason is not None:
                 rows = (objects.indices.to_numpy() == code) & (of_type | (reason == _TERM)) & ~about_term
                 kept &= ~rows
@@ -218,9 +215,6 @@ class _Rows:
         rest = triples.take(np.flatnonzero(kept))
         self._add_claims(rest, self._numbers.of(self._scoped(rest.objects)), None, None)
 
-    def _reason(self, node: str) -> str | None:
-        return _TERM if node == TRIPLE_TERM else class_reason(node, self._profile)
-
     def _add_literals(self, triples: _Columns) -> None:
         """Add claims about literals, one datatype at a time."""
         for code, (language, datatype) in enumerate(triples.suffixes):
@@ -228,7 +222,7 @@ class _Rows:
             if not len(rows.suffix):
                 continue
             if language is not None and language_rank(language, self._selection.languages) is None:
-                self._drop(rows, "other language")
+                self._drop_count(len(rows.suffix), "other language")
                 continue
             distinct = rows.objects.dictionary_encode()
             if language is None and datatype is not None:
@@ -246,8 +240,13 @@ class _Rows:
     def _add_terms(self, triples: _Columns, names: Sequence[str], places: Sequence[int]) -> None:
         """Add labels, descriptions and other names in the languages of the selection."""
         languages = self._selection.languages
-        ranks = [1 if tag is None else _twice(language_rank(tag, languages)) for tag, _ in triples.suffixes]
-        rank = np.array([-1 if one is None else one for one in ranks], np.int64)[triples.suffix]
+        found = (None if tag is None else language_rank(tag, languages) for tag, _ in triples.suffixes)
+        # A text without a language comes after the best one.
+        ranks = [
+            1 if tag is None else -1 if one is None else 2 * one
+            for one, (tag, _) in zip(found, triples.suffixes, strict=True)
+        ]
+        rank = np.array(ranks, np.int64)[triples.suffix]
         is_name = np.array([name in ("given name", "family name") for name in names], np.bool_)[triples.predicate]
         self._drop_count(int(np.count_nonzero((rank < 0) & ~is_name)), "other language")
         rank = np.where(rank < 0, rank, rank * _PLACES + np.array(places)[triples.predicate])
@@ -293,19 +292,6 @@ class _Rows:
         scope, end = pa.scalar(self._scope, _TEXT), pa.scalar("", _TEXT)
         return pc.if_else(blank, pc.binary_join_element_wise(scope, pc.utf8_slice_codeunits(nodes, 2), end), nodes)
 
-    def _drop(self, triples: _Columns, reason: str) -> None:
-        self._drop_count(len(triples.suffix), reason)
-
     def _drop_count(self, count: int, reason: str) -> None:
         if count:
             self._dropped[reason] += count
-
-
-@lru_cache(maxsize=4)
-def _kinds(profile: Profile) -> Callable[[str], tuple[str, int]]:
-    return kinds_of_predicates(profile)
-
-
-def _twice(rank: int | None) -> int | None:
-    """Return the place of a language among all texts: one without a language comes after the best one."""
-    return None if rank is None else 2 * rank

@@ -348,9 +348,11 @@ def numbers_of_iris(buffer: NDArray[np.uint8], starts: Positions, closes: Positi
     letters = np.minimum(starts + head, len(buffer) - 1)
     digits = closes - starts - head - 1
     good = (digits > 0) & (digits <= _ID_DIGITS)
+    # The eight bytes from each position on, as one number.
+    words: NDArray[np.uint64] = np.ndarray((max(0, len(buffer) - 7),), np.dtype("<u8"), buffer.data, 0, (1,))
     for word in range(0, head, 8):
         expected = np.frombuffer((b"<" + _ENTITY)[word : word + 8], "<u8")[0]
-        good &= _words(buffer)[np.minimum(starts + word, len(buffer) - 8)] == expected
+        good &= words[np.minimum(starts + word, len(buffer) - 8)] == expected
     kind = buffer[letters]
     good &= ((kind == ord("Q")) | (kind == ord("P"))) & (buffer[np.minimum(letters + 1, len(buffer) - 1)] != ord("0"))
     rows = np.flatnonzero(good)
@@ -364,11 +366,6 @@ def numbers_of_iris(buffer: NDArray[np.uint8], starts: Positions, closes: Positi
     result = np.full(len(starts), -1, np.int64)
     result[rows] = np.where(are_digits, entity_numbers(numbers, kind[rows] == ord("P")), -1)
     return result
-
-
-def _words(buffer: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Return the eight bytes from each position of a buffer on, as one number."""
-    return np.ndarray((max(0, len(buffer) - 7),), np.dtype("<u8"), buffer.data, 0, (1,))
 
 
 def _matches(texts: pa.Array, pattern: str) -> Mask:

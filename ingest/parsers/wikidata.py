@@ -21,6 +21,7 @@ duplicate) is left to the joins (`refactx.ingest.knowledge`).
 import re
 from collections import Counter
 from functools import cache
+from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
@@ -43,7 +44,7 @@ from refactx.ingest.parsers.ntriples import (
     triples_of,
     unescape,
 )
-from refactx.ingest.parsers.parsed import DESCRIPTION, LABEL, OTHER_NAME, SCHEMAS, TITLE, Parsed, cast_rows, clean_texts
+from refactx.ingest.parsers.parsed import DESCRIPTION, LABEL, OTHER_NAME, SCHEMAS, TITLE, Parsed, clean_texts, table_of
 from refactx.ingest.parsers.values import DATES, DECIMALS, format_literal, language_rank, value_kind
 from refactx.ingest.selection import DEFAULT_SELECTION, Selection
 
@@ -183,29 +184,15 @@ def other_reason(kind: str, is_entity: bool, node: str) -> str:
 
 
 class _Rows:
-    """The rows of one block, in columns. An `add_` method returns the reason if it drops the line instead."""
+    """The rows of one block, one by one. An `add_` method returns the reason if it drops the line instead."""
 
     def __init__(self, selection: Selection) -> None:
         self._wiki = selection.wikipedia
         self._rank = cache(lambda language: language_rank(language, selection.languages))
-        self._redirects: list[tuple[str, str]] = []
-        self._subjects: list[str] = []
-        self._properties: list[str] = []
-        self._objects: list[str | None] = []
-        self._texts: list[str | None] = []
-        self._value_kinds: list[int | None] = []
-        self._entities: list[str] = []
-        self._kinds: list[int] = []
-        self._ranks: list[int] = []
-        self._terms: list[str] = []
-        self._left_out: list[tuple[str, str]] = []
+        self._rows: dict[str, list[tuple[Any, ...]]] = {"claims": [], "terms": [], "redirects": [], "left_out": []}
 
     def add_claim(self, subject: str, property_: str, entity: str | None, text: str | None, kind: int | None) -> None:
-        self._subjects.append(subject)
-        self._properties.append(property_)
-        self._objects.append(entity)
-        self._texts.append(text)
-        self._value_kinds.append(kind)
+        self._rows["claims"].append((subject, property_, entity, text, kind))
 
     def add_literal(
         self, subject: str, property_: str, text: str, language: str | None, datatype: str | None
@@ -233,10 +220,7 @@ class _Rows:
         text = clean_part(text)
         if not text:
             return "empty part"
-        self._entities.append(entity)
-        self._kinds.append(kind)
-        self._ranks.append(rank)
-        self._terms.append(text)
+        self._rows["terms"].append((entity, kind, rank, text))
         return None
 
     def add_page(self, subject: str, kind: str, entity: str | None) -> str | None:
@@ -249,43 +233,13 @@ class _Rows:
 
     def add_other(self, subject: str, kind: str, entity: str | None, node: str | None) -> str:
         if kind == "property datatype" and node in LEFT_OUT:
-            self._left_out.append((subject, LEFT_OUT[node]))
+            self._rows["left_out"].append((subject, LEFT_OUT[node]))
         elif kind == "redirect" and entity is not None:
-            self._redirects.append((subject, entity))
+            self._rows["redirects"].append((subject, entity))
         return other_reason(kind, entity is not None, node or "")
 
     def tables(self) -> dict[str, pa.Table]:
-        text = pa.large_string()
-        claims = pa.table(
-            {
-                "subject": pa.array(self._subjects, text),
-                "property": pa.array(self._properties, text),
-                "object": pa.array(self._objects, text),
-                "text": pa.array(self._texts, text),
-                "kind": pa.array(self._value_kinds, pa.uint8()),
-            }
-        )
-        terms = pa.table(
-            {
-                "entity": pa.array(self._entities, text),
-                "kind": pa.array(self._kinds, pa.uint8()),
-                "rank": pa.array(self._ranks, pa.uint8()),
-                "text": pa.array(self._terms, text),
-            }
-        )
-        redirects = pa.table(
-            {
-                "entity": pa.array([e for e, _ in self._redirects], text),
-                "target": pa.array([t for _, t in self._redirects], text),
-            }
-        )
-        left_out = pa.table(
-            {
-                "property": pa.array([p for p, _ in self._left_out], text),
-                "reason": pa.array([r for _, r in self._left_out], text),
-            }
-        )
-        return {"claims": claims, "terms": terms, "redirects": redirects, "left_out": left_out}
+        return {name: table_of(name, rows, pa.large_string()) for name, rows in self._rows.items()}
 
 
 _STRINGS = (None, "http://www.w3.org/2001/XMLSchema#string")
@@ -307,23 +261,12 @@ def parse_block(block: bytes, first_line: int, selection: Selection = DEFAULT_SE
         return parse_exactly(block, first_line, selection)
     statements = common_statements(lines)
     common = _Columns(statements, lines.buffer, selection)
-    result = Parsed(lines=len(lines.starts), statements=len(statements.line))
+    result = Parsed(lines=len(statements.line), statements=len(statements.line))
     result.tables = common.tables(result.dropped)
     text, others = other_lines(block, lines, statements)
     if len(others):
-        _add_others(result, text, others + first_line, selection)
+        result.add(parse_exactly(text, 1, selection), others + first_line)
     return result
-
-
-def _add_others(result: Parsed, block: bytes, numbers: Positions, selection: Selection) -> None:
-    """Add to a result the outcome of lines of any form, which have these numbers in their file."""
-    parsed = parse_exactly(block, 1, selection)
-    result.statements += parsed.statements
-    result.dropped += parsed.dropped
-    result.faults += [(int(numbers[line - 1]), what) for line, what in parsed.faults]
-    for name, rows in parsed.tables.items():
-        before = [result.tables[name]] if name in result.tables else []
-        result.tables[name] = pa.concat_tables([*before, cast_rows(name, rows)])
 
 
 class _Columns:
@@ -344,18 +287,22 @@ class _Columns:
         is_entity, is_claim, is_literal = statements.subject >= 0, self._property >= 0, statements.suffix >= 0
         is_term = np.array([kind in TERMS for kind in self._kinds], np.bool_)[statements.predicate]
         claims = [
-            self._entity_claims(is_entity & is_claim & (statements.object >= 0)),
+            self._entity_claims(np.flatnonzero(is_entity & is_claim & (statements.object >= 0))),
             self._literal_claims(is_entity & is_claim & is_literal, dropped),
         ]
         terms = [
             self._terms(is_entity & is_term & is_literal, dropped),
             self._titles(~is_entity & (statements.object >= 0), dropped),
         ]
-        self._drop_other_objects(is_entity & is_claim & ~is_literal & (statements.object < 0), dropped)
+        iris = texts_at(
+            self._buffer, statements.object_span[is_entity & is_claim & ~is_literal & (statements.object < 0)]
+        )
+        dropped.update(object_reason(iri[1:-1]) for iri in iris.to_pylist())
         dropped["not a fact"] += int(np.count_nonzero(is_entity & is_term & ~is_literal))
         others = np.flatnonzero(is_entity & ~is_claim & ~is_term)
         self._drop_others(others, dropped)
-        self._drop_pages(~is_entity & (statements.object < 0), dropped)
+        pages = np.flatnonzero(~is_entity & (statements.object < 0))
+        self._count_pages(pages, texts_at(self._buffer, statements.subject_span[pages]), False, dropped)
         return {
             "claims": pa.concat_tables(claims),
             "terms": pa.concat_tables(terms),
@@ -363,8 +310,7 @@ class _Columns:
             "left_out": self._left_out(others),
         }
 
-    def _entity_claims(self, chosen: Mask) -> pa.Table:
-        rows = np.flatnonzero(chosen)
+    def _entity_claims(self, rows: Positions) -> pa.Table:
         texts, kinds = pa.nulls(len(rows), pa.large_string()), pa.nulls(len(rows), pa.uint8())
         return _make_table(
             "claims", self._statements.subject[rows], self._property[rows], self._statements.object[rows], texts, kinds
@@ -448,15 +394,6 @@ class _Columns:
         left_out = [(row, LEFT_OUT[node]) for row, node in zip(rows.tolist(), nodes, strict=True) if node in LEFT_OUT]
         properties = self._statements.subject[[row for row, _ in left_out]] if left_out else np.empty(0, np.int64)
         return _make_table("left_out", properties, pa.array([reason for _, reason in left_out], pa.large_string()))
-
-    def _drop_other_objects(self, chosen: Mask, dropped: Counter[str]) -> None:
-        """Count claims whose object is an IRI and no entity."""
-        iris = texts_at(self._buffer, self._statements.object_span[chosen])
-        dropped.update(object_reason(iri[1:-1]) for iri in iris.to_pylist())
-
-    def _drop_pages(self, chosen: Mask, dropped: Counter[str]) -> None:
-        rows = np.flatnonzero(chosen)
-        self._count_pages(rows, texts_at(self._buffer, self._statements.subject_span[rows]), False, dropped)
 
     def _count_pages(self, rows: Positions, pages: pa.Array, about_entity: bool, dropped: Counter[str]) -> None:
         for page, code in zip(pages.to_pylist(), self._statements.predicate[rows].tolist(), strict=True):

@@ -76,6 +76,12 @@ class EntryBatch:
     leaves: NDArray[np.int64]
     items: NDArray[np.int64]
 
+    @classmethod
+    def of_facts(cls, tokens: Tokens, offsets: Offsets) -> "EntryBatch":
+        """Return facts as entries of level 0."""
+        kinds, ones = np.zeros(len(offsets) - 1, np.uint8), np.ones(len(offsets) - 1, np.int64)
+        return cls(tokens=tokens, offsets=offsets, kinds=kinds, leaves=ones, items=ones)
+
 
 class Entries(Protocol):
     """The sorted entries of a level."""
@@ -99,9 +105,7 @@ class FactEntries:
         return len(self.facts)
 
     def read(self, low: int, high: int) -> EntryBatch:
-        tokens, offsets = self.facts.read_tokens(low, high)
-        ones = np.ones(high - low, np.int64)
-        return EntryBatch(tokens=tokens, offsets=offsets, kinds=np.zeros(high - low, np.uint8), leaves=ones, items=ones)
+        return EntryBatch.of_facts(*self.facts.read_tokens(low, high))
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -502,7 +506,12 @@ def learn(facts: SortedFacts, level: int) -> tuple[TokenCodes, bytes]:
     if not size:
         return TokenCodes.from_sample(spots[0][0]), b""
     codes = TokenCodes.from_sample(np.concatenate([tokens for tokens, _, _ in spots]))
-    samples: list[bytes | bytearray | memoryview] = [dump(to_members(_piece(codes, *spot))) for spot in spots]
+    samples = list[bytes | bytearray | memoryview]()
+    for tokens, lcp, lengths in spots:
+        data, sizes = codes.encode(tokens)
+        ends = offsets_of(sizes.astype(np.int64))[offsets_of(lengths)]
+        piece = Piece.of_facts(lcp=lcp.astype(np.uint32), ends=ends.astype(np.int32), codes=data.tobytes())
+        samples.append(dump(to_members(piece)))
     try:
         return codes, zstandard.train_dictionary(size, samples, level=level).as_bytes()
     except zstandard.ZstdError:  # too few samples
@@ -529,9 +538,3 @@ def _front_code(facts: SortedFacts, low: int, high: int) -> tuple[Tokens, NDArra
     lcp = shared_lengths(tokens, offsets).astype(np.int64)
     lengths = np.diff(offsets) - lcp
     return tokens[ragged(offsets[:-1] + lcp, lengths)], lcp, lengths
-
-
-def _piece(codes: TokenCodes, tokens: Tokens, lcp: NDArray[np.int64], lengths: NDArray[np.int64]) -> Piece:
-    data, sizes = codes.encode(tokens)
-    ends = offsets_of(sizes.astype(np.int64))[offsets_of(lengths)]
-    return Piece.of_facts(lcp=lcp.astype(np.uint32), ends=ends.astype(np.int32), codes=data.tobytes())
