@@ -163,7 +163,6 @@ class _Change:
         wikipedia: tuple[Path, Path] | None,
         tokenizer: FactTokenizer | None,
     ) -> ChangeResult:
-        """Make the change."""
         with index_change(database, self.index, self.work, self.action) as (connection, entry, folder):
             tables = _tables_of(entry, self.selection.tables)
             inputs = inputs_of(

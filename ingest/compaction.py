@@ -55,7 +55,6 @@ class CompactResult:
     seconds: dict[str, float]
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `refactx index compact --json` prints."""
         return {**asdict(self), **timings(self.seconds)}
 
 

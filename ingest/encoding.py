@@ -42,9 +42,7 @@ TRIPLES, UNIT, FACT = "triples", "unit", "fact"
 class SortedFacts(Protocol):
     """Distinct token sequences in ascending order. Those in files are pickled as the paths of these."""
 
-    def __len__(self) -> int:
-        """Return how many there are."""
-        ...
+    def __len__(self) -> int: ...
 
     def read_tokens(self, low: int, high: int) -> tuple[Tokens, Offsets]:
         """Return sequences low to high - 1: tokens (int32) and offsets (int64[high - low + 1])."""

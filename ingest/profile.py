@@ -100,7 +100,6 @@ class Profile:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "Profile":
-        """Return the profile that `to_json` gave."""
         lists = {name: tuple(value) for name, value in document.items() if isinstance(value, list | tuple)}
         names = tuple((iri, name) for iri, name in document.get("names", ()))
         return cls(**{**document, **lists, "names": names})

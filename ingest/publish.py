@@ -42,7 +42,6 @@ class IngestResult:
     names_size: int
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `refactx ingest --json` prints."""
         return {
             "index": self.index,
             **{name: getattr(self.report, name) for name in _SHOWN},

@@ -171,7 +171,6 @@ class _Encoder:
     bars: ProgressBars
 
     def encode(self, name: str, tokenizer: FactTokenizer) -> EncodedFacts:
-        """Encode into the new folder `name`."""
         folder = self.knowledge / name
         folder.mkdir()
         return encode_facts(

@@ -100,7 +100,6 @@ class TableOptions:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "TableOptions":
-        """Return the options that `to_json` gave."""
         known = {field.name for field in fields(cls)}
         values = {name: value for name, value in document.items() if name in known}
         found: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in values.items()}

@@ -405,13 +405,11 @@ class RowSource(Source):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns."""
         if self._opened is None:
             self._opened = self._read()
         return tuple(self._opened.schema.names)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows."""
         opened, self._opened = self._opened, None
         with opened or self._read() as reader:
             yield from reader

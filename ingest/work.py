@@ -135,7 +135,6 @@ class WorkDatabase:
         self._connection = connection
 
     def execute(self, query: str, parameters: Sequence[object] | None = None) -> None:
-        """Run one or more statements."""
         self._connection.execute(query, parameters)
 
     def table(self, name: str, query: str) -> None:
@@ -158,7 +157,6 @@ class WorkDatabase:
             self.execute(f"DROP TABLE {name}")
 
     def rows(self, query: str, parameters: Sequence[object] | None = None) -> list[tuple[Any, ...]]:
-        """Return all rows of a query."""
         return self._connection.execute(query, parameters).fetchall()
 
     def number(self, query: str) -> int:
@@ -166,7 +164,6 @@ class WorkDatabase:
         return int(rows[0][0] or 0) if rows else 0
 
     def has_rows(self, name: str) -> bool:
-        """Return whether a table has any row."""
         return bool(self.rows(f"SELECT 1 FROM {name} LIMIT 1"))
 
     def arrays(self, query: str) -> dict[str, NDArray[Any]]:
@@ -193,11 +190,9 @@ class WorkDatabase:
             self.execute(f"INSERT INTO {table} SELECT {columns} FROM incoming")
 
     def view_parquet(self, name: str, path: Path) -> None:
-        """Make a Parquet file a view."""
         self.execute(f"CREATE VIEW {name} AS FROM {_quote(path)}")
 
     def write_parquet(self, query: str, path: Path) -> None:
-        """Write the rows of a query to a Parquet file."""
         self.execute(f"COPY ({query}) TO {_quote(path)} (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1)")
 
 

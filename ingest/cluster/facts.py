@@ -146,7 +146,6 @@ class ClusterFacts:
         return self._parts
 
     def start_of(self, part: int) -> int:
-        """Return the position of the first fact of a part."""
         return self._starts[part]
 
     def keep(self, ranges: Iterable[tuple[int, int]]) -> None:

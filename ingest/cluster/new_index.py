@@ -165,8 +165,6 @@ class _Stages:
         return KnowledgeBase(folder, Report.from_json(report))
 
     def facts(self, clock: Clock, tokenizer: FactTokenizer, trigger: str) -> ClusterFacts:
-        """Encode and sort."""
-
         def encode(place: str) -> dict[str, Any]:
             facts = encode_facts(self._spark, tokenizer, trigger, place)
             return {"tokens": count_tokens(self._spark, facts)}
@@ -187,7 +185,6 @@ class _Stages:
         return f"{self._folder}/cut"
 
     def release(self) -> None:
-        """Give up what the stages left."""
         self._stages.release("read", "join", "encode", "cut")
 
 

@@ -375,7 +375,6 @@ class ClusterTables:
         return int(rows[0][0] or 0) if rows else 0
 
     def write(self, name: str, frame: Any) -> None:
-        """Write the rows of a data frame as a table."""
         place = self._place(name)
         frame.write.mode("overwrite").parquet(place)
         self._spark.read.parquet(place).createOrReplaceTempView(name)

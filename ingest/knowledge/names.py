@@ -200,15 +200,12 @@ class NamesBefore:
 
     @property
     def inverses(self) -> Mapping[int, int]:
-        """As in `KnownNames`."""
         return self.names.inverses
 
     def load_entities(self, wanted: Collection[str] = ()) -> None:
-        """Do what `KnownNames.load_entities` does."""
         self.names.load_entities(self.database, wanted)
 
     def load_taken(self, candidates: str) -> None:
-        """Do what `KnownNames.load_taken` does."""
         self.names.load_taken(self.database, candidates)
 
 

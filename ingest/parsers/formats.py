@@ -533,7 +533,6 @@ class LineAccount:
     notes: list[str] = field(default_factory=list)
 
     def add(self, source: str, parsed: Parsed) -> None:
-        """Add a parsed block of a source."""
         self.read += parsed.lines
         self.cut += parsed.cut
         self.dropped += parsed.dropped
@@ -549,7 +548,6 @@ class LineAccount:
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> "LineAccount":
-        """Return the account that `to_json` gave."""
         return cls(**{**document, "dropped": Counter(document["dropped"])})
 
 

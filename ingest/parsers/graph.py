@@ -173,7 +173,6 @@ class _Rows:
         self._terms: list[pa.Table] = []
 
     def add(self, triples: _Columns) -> None:
-        """Add the rows of some triples."""
         if not len(triples.predicate):
             return
         kinds = [self._kind_of(predicate) for predicate in triples.predicates]
@@ -190,7 +189,6 @@ class _Rows:
         self._add_terms(triples.take(np.flatnonzero(has_terms & is_literal)), names, places)
 
     def tables(self) -> dict[str, pa.Table]:
-        """Return all rows."""
         claims, terms = SCHEMAS["claims"].empty_table(), SCHEMAS["terms"].empty_table()
         return {
             "claims": pa.concat_tables([claims, *self._claims]),

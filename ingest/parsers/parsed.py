@@ -207,7 +207,6 @@ class IdNumbers:
         return pa.array([known[one] for one in distinct], pa.int64()).take(encoded.indices)
 
     def table(self) -> pa.Table:
-        """Return the rows of `ids`."""
         columns = [pa.array(self._numbers.values(), pa.int64()), pa.array(self._numbers, _TEXT)]
         return pa.table(columns, schema=SCHEMAS["ids"])
 
@@ -243,7 +242,6 @@ class StagingWriter:
         }
 
     def write(self, tables: Mapping[str, pa.Table]) -> None:
-        """Append rows to tables of these names."""
         for name, rows in tables.items():
             if len(rows):
                 self._writers[name].write_table(cast_rows(name, rows))

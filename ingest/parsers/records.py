@@ -116,7 +116,6 @@ class Statements:
             self.dropped["empty cell"] += 1
 
     def parsed(self) -> Parsed:
-        """Return all that was added."""
         result = Parsed(
             lines=len(self), statements=len(self) - len(self.faults), dropped=self.dropped, faults=self.faults
         )
@@ -217,7 +216,6 @@ class _PlanRows:
         self.said = 0
 
     def add(self, at: int, column: pa.Array) -> None:
-        """Add what a column says."""
         plan = self._plan
         if at == plan.subject or not (
             plan.predicates[at] or at in plan.descriptions | plan.aliases or at == plan.classes
@@ -257,7 +255,6 @@ class _PlanRows:
         self.said += len(kept)
 
     def tables(self) -> dict[str, pa.Table]:
-        """Return the rows of claims, terms and ids."""
         own = pa.array(self._own.values(), _TEXT)
         ids = [pa.array(self._ids, pa.int64()), pa.array(self._ids.values(), _TEXT)]
         return {
@@ -491,7 +488,6 @@ class _JsonRows:
         self._add_fields(entity, value, skipped=(name_field, id_field), node=f"_:{self._source.name}:{number}")
 
     def parsed(self) -> Parsed:
-        """Return all that was added."""
         result = self.statements.parsed()
         if self._facts:
             make = edges_of_columns if self._options.edges or self._options.labels else facts_of_columns
@@ -606,7 +602,6 @@ class _GraphReader:
         return taken
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
-        """Read the begin of an element."""
         name = name.rpartition(":")[2]
         self.texts.clear()
         if name == "key":
@@ -620,7 +615,6 @@ class _GraphReader:
             self._key = attributes.get("key", "")
 
     def end(self, name: str) -> None:
-        """Read the end of an element."""
         name = name.rpartition(":")[2]
         if name == "data":
             self._data[self._names.get(self._key, self._key)] = "".join(self.texts)

@@ -270,7 +270,6 @@ class Learned:
 
     @classmethod
     def of(cls, facts: EncodedFacts) -> "Learned":
-        """Learn from a sample of the facts."""
         codes, dictionary = learn(facts, ZSTD_LEVEL)
         code_bytes = codes.frequent.astype("<i4").tobytes()
         codec = RowCodec(dictionary, ZSTD_LEVEL, shared_seed(code_bytes, dictionary))

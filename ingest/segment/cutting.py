@@ -86,9 +86,7 @@ class EntryBatch:
 class Entries(Protocol):
     """The sorted entries of a level."""
 
-    def __len__(self) -> int:
-        """Return how many there are."""
-        ...
+    def __len__(self) -> int: ...
 
     def read(self, low: int, high: int) -> EntryBatch:
         """Return entries low to high - 1."""
@@ -153,8 +151,6 @@ class CollectedEntries:
         return sum(len(part.lengths) for part in self._parts)
 
     def lifted(self) -> Lifted:
-        """Return all that was appended."""
-
         def column(name: str, dtype: type[np.generic]) -> NDArray[Any]:
             return np.concatenate([np.empty(0, dtype), *(getattr(part, name) for part in self._parts)])
 
@@ -266,7 +262,6 @@ class LevelCutter:
         return self._done
 
     def batches(self) -> Iterator[CutBatch]:
-        """Yield the pieces."""
         count, least = len(self._entries), 4 * self._capacity
         while self._done < self._stop:
             start = self._done

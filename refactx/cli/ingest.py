@@ -42,7 +42,6 @@ def print_report(report: "Report") -> None:
 
 
 def print_seconds(seconds: dict[str, float]) -> None:
-    """Print how long each step took."""
     click.echo("  " + ", ".join(f"{step} {each:.1f} s" for step, each in seconds.items()))
 
 

@@ -95,7 +95,6 @@ def print_with_store(
 
 
 def print_store(report: "StoreReport") -> None:
-    """Print what became of a store."""
     changed = {
         "built": f"built of {counted(report.facts, 'fact')}",
         "updated": f"{counted(report.added, 'triple')} added, {report.removed:,} removed",

@@ -227,7 +227,6 @@ class TerminalText:
             self._console.print(rest)
 
     def add(self, piece: TextPiece) -> None:
-        """Add the next piece of the text."""
         text = visible(piece.text)
         if not self._begun:  # an answer's text has no leading white space
             text = text.lstrip()
@@ -292,7 +291,6 @@ def print_answer(console: Console, answer: Answer, marker: str, was_streamed: bo
 
 
 def print_question(console: Console, question: str) -> None:
-    """Print the question above its answer."""
     console.print(Text(line(question), style=ANSWER))
     console.print()
 
@@ -434,7 +432,6 @@ class LineView:
         self._asking, self._as_json = asking, as_json
 
     def ask(self, question: str, history: Sequence[Example] = ()) -> Answer:
-        """Ask a question and print its answer."""
         with shown(self.show), tqdm(unit=" tokens", disable=None, leave=False) as bar:
             answer = self._asking.ask(question, history, _Bar(bar))
         self.show(answer)
@@ -455,7 +452,6 @@ class TerminalView:
         self._asking, self._asks, self._console = asking, asks, terminal()
 
     def ask(self, question: str, history: Sequence[Example] = ()) -> Answer:
-        """Ask a question and show its answer while it is written."""
         if self._asks:
             print_question(self._console, question)
         text = TerminalText(self._console, self._asking.marker)

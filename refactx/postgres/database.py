@@ -89,7 +89,6 @@ class ServerPool:
             return self._server == server
 
     def close(self) -> None:
-        """Close the connections."""
         self._pool.close()
 
     def _configure(self, connection: BoundedConnection) -> None:
@@ -251,7 +250,6 @@ class Database:
         return self.retry(unlimited, index, server=server)
 
     def close(self) -> None:
-        """Close the connections."""
         with self._lock:
             if self._pool is not None and self._process == os.getpid():
                 self._pool.close()

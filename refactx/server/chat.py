@@ -316,7 +316,6 @@ def citations_of(finished: Finished, *, answer_alone: bool) -> list[Citation]:
 
 
 def usage(finished: Finished) -> Document:
-    """Return the numbers of tokens of a text and its prompt."""
     return {
         "prompt_tokens": finished.prompt_tokens,
         "completion_tokens": finished.tokens,
@@ -460,7 +459,6 @@ class ChatRequest(CompletedRequest):
 
 
 def chat_router(service: TextService) -> APIRouter:
-    """Return the route of chat completions."""
     router = APIRouter(route_class=JsonRoute)
 
     @router.post("/v1/chat/completions", response_class=JSONResponse, responses=STREAMED)
@@ -508,7 +506,6 @@ class CompletionRequest(CompletedRequest):
 
 
 def completions_router(service: TextService) -> APIRouter:
-    """Return the route of continuations."""
     router = APIRouter(route_class=JsonRoute)
 
     @router.post("/v1/completions", response_class=JSONResponse, responses=STREAMED)

@@ -233,7 +233,6 @@ class ResponseRequest(TextRequest):
 
 
 def responses_router(service: TextService) -> APIRouter:
-    """Return the route of responses."""
     router = APIRouter(route_class=JsonRoute)
 
     @router.post("/v1/responses", response_class=JSONResponse, responses=STREAMED)

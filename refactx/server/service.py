@@ -141,7 +141,6 @@ class Following:
         self._thread.start()
 
     def close(self) -> None:
-        """Refresh no more."""
         self._stop.set()
         self._thread.join(5)
 

@@ -80,7 +80,6 @@ class Exchange(Generic[Item]):
         return found
 
     async def close(self) -> None:
-        """End the events."""
         try:
             if self._next is not None:
                 self._next.cancel()
@@ -164,7 +163,6 @@ class JsonReply(JSONResponse):
     """A document as JSON; halves of characters, which JSON can have and UTF-8 cannot, become `?`."""
 
     def render(self, content: Any) -> bytes:
-        """Return the document as bytes."""
         return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 

@@ -126,7 +126,6 @@ class Finished:
     turns_left_out: int
 
     def to_json(self) -> dict[str, Any]:
-        """Return the field `refactx` of a response."""
         return {
             "answer": self.answer,
             "unknown": self.unknown,
