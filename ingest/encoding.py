@@ -46,7 +46,6 @@ class SortedFacts(Protocol):
 
     def read_tokens(self, low: int, high: int) -> tuple[Tokens, Offsets]:
         """Return sequences low to high - 1: tokens (int32) and offsets (int64[high - low + 1])."""
-        ...
 
 
 class EncodedFacts(SortedFacts, Protocol):
@@ -54,7 +53,6 @@ class EncodedFacts(SortedFacts, Protocol):
 
     def token_count(self) -> int:
         """Return the number of tokens of all facts, without terminators."""
-        ...
 
 
 class UnitFacts:

@@ -257,33 +257,25 @@ class Tables(Protocol):
 
     def table(self, name: str, query: str) -> None:
         """Make a table of the rows of a query, in place of one of that name, which the query may read."""
-        ...
 
     def view(self, name: str, query: str) -> None:
         """Make a view of a query, in place of one of that name, which the query may not read."""
-        ...
 
     def numbered(self, name: str, query: str, number: str) -> None:
         """Make a table of the rows of a query with the column `text`, distinct, after a column `number` INTEGER: from 0,
         in the order of the texts' bytes."""
-        ...
 
     def table_of(self, name: str, rows: pa.Table) -> None:
         """Make a table of an Arrow table, in place of one of that name."""
-        ...
 
     def insert(self, name: str, rows: pa.Table) -> None:
         """Add rows to a table, by the position of their columns."""
-        ...
 
     def drop(self, *names: str) -> None:
         """Remove tables."""
-        ...
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return all rows of a query."""
-        ...
 
     def number(self, query: str) -> int:
         """Return the one number that a query gives; 0 for NULL (a sum over nothing)."""
-        ...

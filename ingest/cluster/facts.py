@@ -120,7 +120,6 @@ class PlacedFacts(SortedFacts, Protocol):
 
     def start_of(self, part: int) -> int:
         """Return the position of the first fact of a part."""
-        ...
 
 
 class ClusterFacts:

@@ -90,7 +90,6 @@ class Entries(Protocol):
 
     def read(self, low: int, high: int) -> EntryBatch:
         """Return entries low to high - 1."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +132,6 @@ class LiftedTo(Protocol):
 
     def append(self, lifted: Lifted) -> None:
         """Add entries after those that are there."""
-        ...
 
 
 class CollectedEntries:

@@ -375,7 +375,6 @@ class Reader(Protocol):
 
     def add(self, piece: TextPiece) -> None:
         """Take the next piece of the text."""
-        ...
 
 
 class View(Protocol):
@@ -383,11 +382,9 @@ class View(Protocol):
 
     def ask(self, question: str, history: Sequence[Example] = ()) -> Answer:
         """Ask a question and show its answer."""
-        ...
 
     def show(self, answer: Answer, error: str = "") -> None:
         """Show a finished answer, or one that `error` ended early."""
-        ...
 
 
 class _BeamFacts:

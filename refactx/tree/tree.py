@@ -67,7 +67,6 @@ class FactTree(Protocol):
 
     def children(self, prefix: Sequence[int]) -> Children:
         """Return the continuations of `prefix` (token ids). If no fact starts with it, their `total` is 0."""
-        ...
 
 
 class MemoryTree:
@@ -146,7 +145,6 @@ class Sized(Protocol):
     @property
     def nbytes(self) -> int:
         """Bytes of memory that the value takes."""
-        ...
 
 
 Value = TypeVar("Value", bound=Sized)
@@ -210,7 +208,6 @@ class PathTree(FactTree, Protocol):
 
         Call `children` for the prefix before. The result may be shorter than the path.
         """
-        ...
 
 
 SignedTrees = tuple[tuple[int, PathTree], ...]
