@@ -165,7 +165,7 @@ class IngestSteps:
         self._join = self._read.next_step("join", "knowledge", **base)
 
     def knowledge_base(self, clock: Clock, resources: Resources) -> KnowledgeBase:
-        """Read and join. Raises what `build_knowledge_base` raises, and InputError if the disk is too small."""
+        """Read and join. Raises as `read_sources` and `join` do, and InputError if the disk is too small."""
         folder, staged = self._join.files, self._read.files
         done = self._join.result()
         if done is not None:

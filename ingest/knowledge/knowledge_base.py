@@ -20,7 +20,7 @@ The files depend on the set of lines in the sources, not on their order, and app
 """
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,15 +33,11 @@ from refactx.ingest.knowledge.structure import NO_GRAPH, GraphShape, shape_graph
 from refactx.ingest.parsers.formats import (
     OTHER_GRAPH,
     LineAccount,
-    open_sources,
     progress_bar,
-    read_sources,
-    recognised,
 )
 from refactx.ingest.parsers.parsed import SCHEMAS
 from refactx.ingest.report import Report
-from refactx.ingest.selection import DEFAULT_SELECTION, Selection
-from refactx.ingest.sources import Source, inputs_of
+from refactx.ingest.selection import Selection
 from refactx.ingest.work import DEFAULT_RESOURCES, Resources, Tables, WorkDatabase, open_work_database
 
 # The names in facts, and those of the predicates that hubs do not have, so that a change does not call them otherwise.
@@ -77,41 +73,6 @@ class KnowledgeBase:
     report: Report
 
 
-def build_knowledge_base(
-    sources: Sequence[Path | Source],
-    folder: Path,
-    *,
-    wikipedia: tuple[Path, Path] | None = None,
-    selection: Selection = DEFAULT_SELECTION,
-    strict: bool = False,
-    resources: Resources = DEFAULT_RESOURCES,
-) -> KnowledgeBase:
-    """Read sources, of one format or several, and write their facts and names into `folder`.
-
-    Args:
-        sources: the files; `-` is standard input.
-        folder: the folder of the knowledge base, made if it is missing.
-        wikipedia: English Wikipedia's dumps of the tables `page` and `page_props`, for titles and short descriptions.
-        selection: which facts of the sources are kept, and which are added.
-        strict: raise an error at the first malformed line instead of counting it.
-        resources: limits of memory and threads; what does not fit into `resources.memory` spills into `folder`.
-
-    Raises:
-        InputError: a source cannot be read or is not what its name says, all sources together have no fact, or a line
-            is malformed and `strict` is set.
-        RefactxError: DuckDB cannot continue, since the disk is full or `resources.memory` is too small.
-    """
-    inputs = inputs_of(
-        sources, wikipedia, resources.workers, encoding=selection.tables.encoding, labels=selection.tables.labels
-    )
-    selection = recognised(inputs, selection)
-    opened = open_sources(inputs, selection, resources.workers)
-    _make(folder)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".staged-") as staged:
-        lines = read_sources(opened, inputs, Path(staged), selection, strict=strict, resources=resources)
-        return join(Path(staged), lines, folder, selection, resources=resources)
-
-
 def join(
     staged: Path,
     lines: LineAccount,
@@ -124,8 +85,10 @@ def join(
     """Write the files, from staged rows and the account of their lines.
 
     `known`: the names that entities have already, if facts are added to an index. `names.parquet` then has only the
-    names to add, and it is no error if there is no fact: the change may have nothing to do. Raises what
-    `build_knowledge_base` raises.
+    names to add, and it is no error if there is no fact: the change may have nothing to do.
+
+    Raises InputError if there is no fact and no `known`, RefactxError if DuckDB cannot continue, since the disk is full or
+    `resources.memory` is too small.
     """
     _make(folder)
     with (

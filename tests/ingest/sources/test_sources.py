@@ -14,11 +14,11 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.ingest.knowledge_runs import build_knowledge_base
 from support.ingest.quiet import QUIET
 
 from refactx.errors import InputError
 from refactx.ingest import sources
-from refactx.ingest.knowledge.knowledge_base import build_knowledge_base
 from refactx.ingest.parsers import wikidata
 from refactx.ingest.parsers import wikidata as wikidata_blocks
 from refactx.ingest.parsers.parsed import cast_rows
