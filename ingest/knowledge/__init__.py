@@ -1,7 +1,7 @@
 """Knowledge bases: parsed rows joined into named facts, which depend on no tokenizer.
 
-`join` writes a knowledge base to a folder, from staged rows. `KnownNames` are the names that entities have already, if facts are added to an index. `read_inverse_names` reads
-a file of names for the inverses of properties.
+`join` writes a knowledge base to a folder, from staged rows. `KnownNames` are the names that entities have already, if
+facts are added to an index. `read_inverse_names` reads a file of names for the inverses of properties.
 """
 
 from typing import TYPE_CHECKING

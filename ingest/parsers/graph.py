@@ -17,18 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from refactx.fact import clean_part
-from refactx.ingest.parsers.ntriples import (
-    TRIPLE_TERM,
-    Statements,
-    Triple,
-    common_statements,
-    find_lines,
-    is_utf8,
-    other_lines,
-    texts_at,
-    triples_of,
-    unescape,
-)
+from refactx.ingest.parsers.ntriples import TRIPLE_TERM, Statements, statements_of
 from refactx.ingest.parsers.parsed import (
     DESCRIPTION,
     FAMILY_NAME,
@@ -87,22 +76,10 @@ def parse_graph(block: bytes, first_line: int, selection: Selection, *, scope: s
     `first_line` is the number of the block's first line in its file. `scope` is what the blank nodes of this file have
     in common: `_:b1` of two files are two nodes.
     """
-    if not block.endswith(b"\n"):
-        block += b"\n"
     result = Parsed(lines=0)
     rows = _Rows(selection, scope, result.dropped)
-    if not is_utf8(block):
-        rows.add(_of_triples(list(triples_of(block, first_line, result))))
-    else:
-        lines = find_lines(block)
-        statements = common_statements(lines)
-        result.lines, result.statements = len(statements.line), len(statements.line)
-        rows.add(_of_statements(statements, lines.buffer))
-        text, others = other_lines(block, lines, statements)
-        if len(others):
-            found = Parsed(lines=0)
-            rows.add(_of_triples(list(triples_of(text, 1, found))))
-            result.add(found, others + first_line)
+    for statements in statements_of(block, first_line, result):
+        rows.add(_of_statements(statements))
     result.tables = rows.tables()
     return result
 
@@ -130,35 +107,14 @@ def as_wikidata(block: bytes, base: str) -> bytes:
     return re.sub(rb"(?m)(^| )<%b(?=entity/|prop/)" % re.escape(base.encode()), rb"\1<%b" % ours, block)
 
 
-def _of_statements(statements: Statements, buffer: NDArray[np.uint8]) -> _Columns:
-    inside = np.array([1, -1])
-    objects = texts_at(buffer, statements.object_span + inside)
-    if pc.any(pc.match_substring(objects, "\\")).as_py():
-        escaped = pc.match_substring(objects, "\\")
-        decoded = [unescape(text) for text in objects.filter(escaped).to_pylist()]
+def _of_statements(statements: Statements) -> _Columns:
+    objects = statements.objects()
+    escaped = pc.match_substring(objects, "\\")
+    if pc.any(escaped).as_py():
+        decoded = [statements.decode(text) for text in objects.filter(escaped).to_pylist()]
         objects = pc.replace_with_mask(objects, escaped, pa.array(decoded, _TEXT))
-    subjects = texts_at(buffer, statements.subject_span + inside)
-    return _Columns(
-        subjects, statements.predicate, objects, statements.suffix, statements.predicates, statements.suffixes
-    )
-
-
-def _of_triples(triples: list[Triple]) -> _Columns:
-    predicates: dict[str, int] = {}
-    suffixes: dict[Suffix, int] = {}
-    predicate = [predicates.setdefault(triple.predicate, len(predicates)) for triple in triples]
-    suffix = [
-        -1 if triple.text is None else suffixes.setdefault((triple.language, triple.datatype), len(suffixes))
-        for triple in triples
-    ]
-    return _Columns(
-        pa.array([triple.subject for triple in triples], _TEXT),
-        np.array(predicate, np.int32),
-        pa.array([triple.node if triple.text is None else triple.text for triple in triples], _TEXT),
-        np.array(suffix, np.int32),
-        list(predicates),
-        list(suffixes),
-    )
+    predicates, suffixes = statements.predicates, statements.suffixes
+    return _Columns(statements.subjects(), statements.predicate, objects, statements.suffix, predicates, suffixes)
 
 
 class _Rows:

@@ -278,8 +278,8 @@ class PolicyTask(IndexTask):
             lead=[
                 lead_of(report, f"Index {settings['index']}; queries run on the {report['engine']}."),
                 f"Gold queries: {gold['queries']}, of which {gold['left_out']} are no SPARQL and left out, {gold['fail']} "
-                f"cannot be run, {gold['without_rows']} have no rows, and {gold['lack_names']} need a name that the index does not "
-                f"have. BLEU: {report['bleu_signature']}.",
+                f"cannot be run, {gold['without_rows']} have no rows, and {gold['lack_names']} need a name that the index "
+                f"does not have. BLEU: {report['bleu_signature']}.",
             ],
             labels={name: name for name in report["runs"]},
             figures=FIGURES,
