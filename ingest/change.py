@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -84,27 +84,24 @@ class ChangeResult:
         }
 
 
+class ChangeOptions(TypedDict, total=False):
+    """What `append` and `forget` may be given, as `refactx.ingest.ingest`. `tokenizer`: the index's own, if it is loaded
+    already; otherwise it is read from the catalogue."""
+
+    tokenizer: FactTokenizer | None
+    wikipedia: tuple[Path, Path] | None
+    selection: Selection
+    strict: bool
+    resources: Resources
+    shape: Shape
+
+
 def append(
-    sources: Sequence[Path | Source],
-    database: Database,
-    *,
-    index: str,
-    work: Path,
-    tokenizer: FactTokenizer | None = None,
-    wikipedia: tuple[Path, Path] | None = None,
-    selection: Selection = DEFAULT_SELECTION,
-    strict: bool = False,
-    resources: Resources = DEFAULT_RESOURCES,
-    shape: Shape = DEFAULT_SHAPE,
+    sources: Sequence[Path | Source], database: Database, *, index: str, work: Path, **options: Unpack[ChangeOptions]
 ) -> ChangeResult:
     """Add the facts of sources that an index does not have, and the names that its knowledge base does not have.
 
     Readers see the whole change or none of it.
-
-    Args:
-        tokenizer: the index's own, if it is loaded already; otherwise it is read from the catalogue.
-
-    The other arguments are those of `refactx.ingest.ingest`.
 
     Raises:
         IndexNotFoundError: there is no such index.
@@ -112,31 +109,17 @@ def append(
 
     The other errors are those of `refactx.ingest.ingest`.
     """
-    return _Change(
-        action="append", index=index, work=work, selection=selection, strict=strict, resources=resources, shape=shape
-    ).make(database, sources, wikipedia, tokenizer)
+    return _Change(action="append", index=index, work=work, **options).make(database, sources)
 
 
 def forget(
-    sources: Sequence[Path | Source],
-    database: Database,
-    *,
-    index: str,
-    work: Path,
-    tokenizer: FactTokenizer | None = None,
-    wikipedia: tuple[Path, Path] | None = None,
-    selection: Selection = DEFAULT_SELECTION,
-    strict: bool = False,
-    resources: Resources = DEFAULT_RESOURCES,
-    shape: Shape = DEFAULT_SHAPE,
+    sources: Sequence[Path | Source], database: Database, *, index: str, work: Path, **options: Unpack[ChangeOptions]
 ) -> ChangeResult:
     """Retract the facts of sources that an index has. Entities without a label in the sources are known by their ids.
 
     Readers see the whole change or none of it. Arguments and errors are those of `append`.
     """
-    return _Change(
-        action="forget", index=index, work=work, selection=selection, strict=strict, resources=resources, shape=shape
-    ).make(database, sources, wikipedia, tokenizer)
+    return _Change(action="forget", index=index, work=work, **options).make(database, sources)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,31 +129,27 @@ class _Change:
     action: str
     index: str
     work: Path
-    selection: Selection
-    strict: bool
-    resources: Resources
-    shape: Shape
+    tokenizer: FactTokenizer | None = None
+    wikipedia: tuple[Path, Path] | None = None
+    selection: Selection = DEFAULT_SELECTION
+    strict: bool = False
+    resources: Resources = DEFAULT_RESOURCES
+    shape: Shape = DEFAULT_SHAPE
 
     @property
     def sign(self) -> int:
         """+1 or -1, the sign of the new segment in the table `refactx.segments`."""
         return 1 if self.action == "append" else -1
 
-    def make(
-        self,
-        database: Database,
-        sources: Sequence[Path | Source],
-        wikipedia: tuple[Path, Path] | None,
-        tokenizer: FactTokenizer | None,
-    ) -> ChangeResult:
+    def make(self, database: Database, sources: Sequence[Path | Source]) -> ChangeResult:
         with index_change(database, self.index, self.work, self.action) as (connection, entry, folder):
             tables = _tables_of(entry, self.selection.tables)
             inputs = inputs_of(
-                sources, wikipedia, self.resources.workers, encoding=tables.encoding, labels=tables.labels
+                sources, self.wikipedia, self.resources.workers, encoding=tables.encoding, labels=tables.labels
             )
             clock, bars = Clock(), ProgressBars(self.resources.progress)
-            _check_tokenizer(entry, tokenizer)
-            index = Index(DatabaseSource(database, entry), cache_bytes=_CACHE_BYTES, tokenizer=tokenizer)
+            _check_tokenizer(entry, self.tokenizer)
+            index = Index(DatabaseSource(database, entry), cache_bytes=_CACHE_BYTES, tokenizer=self.tokenizer)
             own_tokenizer = index.tokenizer  # before the sources, so that a damaged one is reported at once
             hubs = read_hubs(connection, entry.id)
             steps = self._steps(connection, entry, folder, inputs, hubs)

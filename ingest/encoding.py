@@ -9,9 +9,6 @@ A sample of the facts shows whether joined words are what the tokenizer makes of
 that look across white space), whole facts are encoded and sorted. Either way the ids are those that a model sees after
 the trigger.
 
-Most of tokenising facts is repetition, and byte-level tokenizers start anew at a space. The caller has to check whether
-joined words are what the tokenizer makes of whole facts (`same_as_whole`).
-
 A fact is either three units (in `triples`, with `unit-tokens` and `unit-offsets.npy`), or has all its tokens
 (`fact-tokens`, `fact-offsets.npy`).
 """

@@ -2,9 +2,9 @@
 
 A block is some 16 MB of bytes that end with a line feed (except, perhaps, at the end of a file), so that a step can
 work on many lines at once and memory stays bounded, however large the file is. The line ends of all systems (LF, CRLF,
-CR) become line feeds. `refactx.ingest.sources` decompresses gzip, bzip2 and zstandard.
+CR) become line feeds.
 
-Libraries do the work, outside Python's lock: rapidgzip for files of gzip and bzip2, in several threads even if a file
+Libraries decompress, outside Python's lock: rapidgzip for files of gzip and bzip2, in several threads even if a file
 is one stream; Arrow for zstandard, of which one thread gives over half a gigabyte a second, and for streams, which
 rapidgzip does not read.
 """

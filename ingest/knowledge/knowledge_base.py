@@ -20,15 +20,16 @@ The files depend on the set of lines in the sources, not on their order, and app
 """
 
 import tempfile
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from refactx.errors import InputError
 from refactx.fact import counted
 from refactx.index.names import LITERAL_KINDS
-from refactx.ingest.knowledge.joins import STEPS, JoinAccount, join_facts
-from refactx.ingest.knowledge.names import KnownNames, NamesBefore, NamingOutcome, name_entities
+from refactx.ingest.knowledge.joins import STEPS, join_facts
+from refactx.ingest.knowledge.names import KnownNames, NamesBefore, name_entities
 from refactx.ingest.knowledge.structure import NO_GRAPH, GraphShape, shape_graph
 from refactx.ingest.parsers.formats import (
     OTHER_GRAPH,
@@ -144,37 +145,26 @@ def _make(folder: Path) -> None:
 
 def _report(
     lines: LineAccount,
-    joined: JoinAccount,
-    naming: NamingOutcome,
+    joined: Report,
+    naming: tuple[int, tuple[str, ...]],
     selection: Selection,
     graph: GraphShape,
     *,
     needs_facts: bool,
 ) -> Report:
-    dropped = lines.dropped + graph.dropped + joined.dropped
-    facts = joined.claims + joined.descriptions + joined.derived
-    report = Report(
-        facts=facts,
-        claims=joined.claims,
-        descriptions=joined.descriptions,
-        aliases=joined.aliases,
-        derived=joined.derived,
+    dropped, (collisions, names) = lines.dropped + graph.dropped + Counter(joined.dropped), naming
+    report = replace(
+        joined,
         lines_read=lines.read,
         kept=joined.kept - graph.more,
         dropped={reason: dropped[reason] for reason in sorted(dropped) if dropped[reason]},
         cut=lines.cut + joined.cut,
         malformed=tuple(lines.faults),
-        notes=(*lines.notes, *graph.notes, *naming.notes, *(joined.notes if needs_facts else ())),
-        entities=joined.entities,
-        names=joined.names,
-        collisions=naming.collisions,
-        not_inverted=joined.not_inverted,
-        inverse_properties=joined.inverse_properties,
-        ready_inverses=joined.ready_inverses,
-        hubs=joined.hubs,
+        notes=(*lines.notes, *graph.notes, *names, *(joined.notes if needs_facts else ())),
+        collisions=collisions,
         selection=selection.to_json(),
     )
-    if needs_facts and not facts:
+    if needs_facts and not report.facts:
         reasons = ", ".join(f"{count} {reason}" for reason, count in report.dropped.items())
         expected = f"expected Wikidata claims with labels in {','.join(selection.languages)} for their subjects, "
         expected += "predicates and objects, or ready-made facts"

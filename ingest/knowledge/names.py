@@ -12,18 +12,15 @@ Entities that would have the same name get their ids at its end:
   that collide with a property or with each other (` (inverse of P569)`). A property or an inverse that collides only
   with items keeps its bare label, since models choose from these labels;
 * an entity whose name would be `description` or `short description`, the predicates of descriptions, or `alias of`, or
-  would end in ` (alias)`, as the parts of aliases do (`refactx.ingest.knowledge.names`);
+  would end in ` (alias)`, as the parts of aliases do;
 * an entity whose name is that of another entity with its id.
 
 All named entities of the input count, also those that no fact uses: a name does not depend on which facts are kept.
 
-If facts are added to a knowledge base (`refactx.ingest.knowledge.names`), an entity or inverse that has a name
-there keeps it, with or without a label in the input. A new one gets its id if its name is taken.
-
-An entity that has a name keeps it; a new entity does not get a name that is taken (`refactx.ingest.knowledge.names`).
-All names may not fit into memory, so only those that matter for the sources are loaded into the work database: names of
-given entities by one pass over the numbers in all blocks of names, given names from the blocks whose keys say that they
-could hold them.
+If facts are added to a knowledge base, an entity or inverse that has a name there keeps it, with or without a label in
+the input. A new one gets its id if its name is taken. All names may not fit into memory, so only those that matter for
+the sources are loaded into the work database: names of given entities by one pass over the numbers in all blocks of
+names, given names from the blocks whose keys say that they could hold them.
 
 A question seldom uses the label of an entity. An alias (skos:altLabel) is a way into the tree that costs one fact
 instead of a copy of all facts about the entity. The name of an alias ends in "(alias)", so that an alias and an entity
@@ -390,21 +387,11 @@ WHERE rule <> {as_before} AND CASE
 """
 
 
-@dataclass(frozen=True, slots=True)
-class NamingOutcome:
-    """The outcome of naming.
-
-    `collisions`: how many names had to get an id. `notes`: for the user, about given names that are not used.
-    """
-
-    collisions: int
-    notes: tuple[str, ...]
-
-
 def name_entities(
     database: Tables, selection: Selection, known: NamesBefore | None = None, graph: WorkDatabase | None = None
-) -> NamingOutcome:
-    """Make the tables `chosen` and `named` from `terms` (and `claims`, if inverse facts are asked for).
+) -> tuple[int, tuple[str, ...]]:
+    """Make the tables `chosen` and `named` from `terms` (and `claims`, if inverse facts are asked for). Return how many names
+    had to get an id, and notes for the user about given names that are not used.
 
     `chosen`: `entity, label, description, title, short_description`: the best of each, or NULL. `named`: `entity, name,
     rule, is_cut, has_id`: each entity with its unique name and the rule that made it; the inverse of a property has the
@@ -443,4 +430,4 @@ def name_entities(
         database.table("named", _WITH_IDS.format(**values))
         database.table("colliding", _COLLIDING_AGAIN.format(**values))
     database.drop("colliding")
-    return NamingOutcome(collisions, notes)
+    return collisions, notes

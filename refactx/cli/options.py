@@ -174,6 +174,11 @@ def generation_of(given: dict[str, Any]) -> Generation:
     return Generation(**{field.name: given.pop(field.name) for field in fields(Generation) if field.name in given})
 
 
+def print_done(as_json: bool, document: Any, text: str) -> None:
+    """Print what was done: as JSON, or as a line."""
+    print_json(document) if as_json else click.echo(text)
+
+
 def print_json(document: Any, err: bool = False) -> None:
     """Print a document as one line of JSON on standard output (`err`: on standard error)."""
     click.echo(json.dumps(document, ensure_ascii=False, default=str), err=err)

@@ -1,8 +1,5 @@
-"""Replies to requests: as JSON, or as a stream of server-sent events until the client goes away.
-
-A request as JSON, and the answer to it while it is made: events until the client goes away, with a sign of life in
-silences.
-"""
+"""Requests as JSON, and replies: as JSON, or as a stream of server-sent events until the client goes away, with a sign of
+life in silences."""
 
 import asyncio
 import json
