@@ -41,13 +41,7 @@ _TRIPLE = ("subject", "predicate", "object")
 
 
 def build_index(
-    name: str,
-    source: object,
-    *,
-    tokenizer: Any,
-    db: str | None = None,
-    replace: bool = False,
-    **options: Any,
+    name: str, source: object, *, tokenizer: Any, db: str | None = None, replace: bool = False, **options: Any
 ) -> "IngestResult":
     """Build an index as `refactx ingest` does, and return its figures and the account of its sources.
 

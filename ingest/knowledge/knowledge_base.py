@@ -29,13 +29,9 @@ from refactx.errors import InputError
 from refactx.fact import counted
 from refactx.index.names import LITERAL_KINDS
 from refactx.ingest.knowledge.joins import STEPS, join_facts
-from refactx.ingest.knowledge.names import KnownNames, NamesBefore, name_entities
+from refactx.ingest.knowledge.names import KnownNames, name_entities
 from refactx.ingest.knowledge.structure import NO_GRAPH, GraphShape, shape_graph
-from refactx.ingest.parsers.formats import (
-    OTHER_GRAPH,
-    LineAccount,
-    progress_bar,
-)
+from refactx.ingest.parsers.formats import OTHER_GRAPH, LineAccount, progress_bar
 from refactx.ingest.parsers.parsed import SCHEMAS
 from refactx.ingest.report import Report
 from refactx.ingest.selection import Selection
@@ -98,10 +94,9 @@ def join(
     ):
         for table in SCHEMAS:
             database.view_parquet(table, staged / f"{table}.parquet")
-        before = None if known is None else NamesBefore(known, database)
         properties = known.other_properties() if known is not None and database.has_rows("ids") else ()
         graph = shape_graph(database, selection.profile, properties)
-        report = join_tables(database, lines, selection, before, bar.update, graph)
+        report = join_tables(database, lines, selection, known, bar.update, graph)
         # First under temporary names, so that a killed run leaves no incomplete file.
         with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as new:
             for name, query in FILES.items():
@@ -116,7 +111,7 @@ def join_tables(
     database: Tables,
     lines: LineAccount,
     selection: Selection,
-    known: NamesBefore | None = None,
+    known: KnownNames | None = None,
     step: Callable[[], object] = lambda: None,
     graph: GraphShape = NO_GRAPH,
 ) -> Report:

@@ -188,24 +188,6 @@ class KnownNames:
             yield unpack_columns(key, block, _CODEC, _describe(key))
 
 
-@dataclass(frozen=True, slots=True)
-class NamesBefore:
-    """Known names, with the work database that they are loaded into."""
-
-    names: KnownNames
-    database: WorkDatabase
-
-    @property
-    def inverses(self) -> Mapping[int, int]:
-        return self.names.inverses
-
-    def load_entities(self, wanted: Collection[str] = ()) -> None:
-        self.names.load_entities(self.database, wanted)
-
-    def load_taken(self, candidates: str) -> None:
-        self.names.load_taken(self.database, candidates)
-
-
 def no_known_names(database: Tables) -> None:
     """Make the tables `known`, `taken` and `known_hubs`, empty, as for a knowledge base without names."""
     for name, schema in _EMPTY.items():
@@ -388,7 +370,7 @@ WHERE rule <> {as_before} AND CASE
 
 
 def name_entities(
-    database: Tables, selection: Selection, known: NamesBefore | None = None, graph: WorkDatabase | None = None
+    database: Tables, selection: Selection, known: KnownNames | None = None, graph: WorkDatabase | None = None
 ) -> tuple[int, tuple[str, ...]]:
     """Make the tables `chosen` and `named` from `terms` (and `claims`, if inverse facts are asked for). Return how many names
     had to get an id, and notes for the user about given names that are not used.
@@ -405,8 +387,8 @@ def name_entities(
     reserved = (*DESCRIPTIONS, ALIAS_OF)
     database.table("chosen", _CHOSEN.format(**terms))
     no_known_names(database)
-    if known is not None:
-        known.load_entities({written_part(name) for _, name in selection.inverse_names if name})
+    if known is not None and isinstance(database, WorkDatabase):
+        known.load_entities(database, {written_part(name) for _, name in selection.inverse_names if name})
     if graph is not None:
         complete_labels(graph)
     database.table("named", _NATURAL.format(**values))
@@ -416,9 +398,9 @@ def name_entities(
     if selection.inverse:
         pairs = {} if known is None else known.inverses
         notes = name_inverses(database, selection, BY_INVERSE, pairs, is_graph=graph is not None)
-    if known is not None:
+    if known is not None and isinstance(database, WorkDatabase):
         database.table("named", _WITH_KNOWN_INVERSE_NAMES.format(**values))
-        known.load_taken(f"{_CANDIDATES.format(**values)} UNION ALL {NAMES}")
+        known.load_taken(database, f"{_CANDIDATES.format(**values)} UNION ALL {NAMES}")
     collisions = 0
     if graph is not None:
         collisions = distinguish_names(

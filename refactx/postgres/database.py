@@ -259,12 +259,9 @@ class Database:
         with self._lock:
             if self._pool is None or self._process != os.getpid():
                 # After a fork the inherited sockets are the parent's: they are neither used nor closed.
-                self._pool, self._process = self._new_pool(), os.getpid()
+                self._own_address = self._reach()  # its error says what is wrong; that of a pool is only a timeout
+                self._pool, self._process = ServerPool(self._own_address, self._limits.lookup), os.getpid()
             return self._pool
-
-    def _new_pool(self) -> ServerPool:
-        self._own_address = self._reach()  # its error says what is wrong; that of a pool is only a timeout
-        return ServerPool(self._own_address, self._limits.lookup)
 
     def _reach(self, seconds: float | None = None) -> str:
         """Connect once, within `seconds` (at least two, the minimum of libpq). Return the address of the server.

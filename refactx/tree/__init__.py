@@ -20,6 +20,5 @@ if TYPE_CHECKING:
 
 __all__ = ["Children", "FactTree", "MemoryTree", "RowSource", "SignedSum", "StoredTree", "SummedTree"]
 __getattr__ = lazy_exports(
-    __name__,
-    {"tree": "Children FactTree MemoryTree SignedSum SummedTree", "stored": "RowSource StoredTree"},
+    __name__, {"tree": "Children FactTree MemoryTree SignedSum SummedTree", "stored": "RowSource StoredTree"}
 )

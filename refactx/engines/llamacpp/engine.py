@@ -543,7 +543,10 @@ class LlamaCppEngine:
             batch.flush()
         except BaseException:
             batch.clear()
-            self._take_back(feeds, before)
+            for (sequence, _), length in zip(feeds, before, strict=True):
+                own = self._sequences[sequence]
+                own.length = length
+                self._context.remove(own.slot, length)
             for one in trees:
                 self._release(self._trees[one.tree].leaves())
             raise
@@ -618,12 +621,6 @@ class LlamaCppEngine:
         for n, number in enumerate(ids):
             batch.add(Waiting(number, start + n, slots, into=logits[n - first] if n >= first else None))
         return logits
-
-    def _take_back(self, feeds: Sequence[tuple[int, Feed]], lengths: Sequence[int]) -> None:
-        for (sequence, _), length in zip(feeds, lengths, strict=True):
-            own = self._sequences[sequence]
-            own.length = length
-            self._context.remove(own.slot, length)
 
     def _release(self, slots: Iterable[int]) -> None:
         for slot in slots:

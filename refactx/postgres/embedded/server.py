@@ -130,15 +130,12 @@ def _bring_up(home: Path, cluster: Cluster) -> None:
         "uid": account.uid,
         "gid": account.gid,
     }
-    _write(cluster.folder / "server.json", json.dumps(server))
+    fd = embedded_locks.open_file(cluster.folder / "server.json", os.O_WRONLY | os.O_TRUNC)
+    with os.fdopen(fd, "w", encoding="utf-8") as file:
+        json.dump(server, file)
     # The watchdog first: it stops the server if this process is killed during the start.
     _ensure_watchdog(cluster.folder)
     cluster.start(programs, account)
-
-
-def _write(path: Path, text: str) -> None:
-    with os.fdopen(embedded_locks.open_file(path, os.O_WRONLY | os.O_TRUNC), "w", encoding="utf-8") as file:
-        file.write(text)
 
 
 def _ensure_watchdog(folder: Path) -> None:
