@@ -17,9 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import compute
 
-from refactx.fact import verbalise
 from refactx.ingest.cluster.session import (
     SortedParts,
     Versions,
@@ -30,16 +28,7 @@ from refactx.ingest.cluster.session import (
     versions_here,
     write_sorted,
 )
-from refactx.ingest.encoding import (
-    SAMPLE,
-    SortedFacts,
-    are_kept,
-    as_keys,
-    encode_after_trigger,
-    encode_by_word,
-    from_keys,
-    same_as_whole,
-)
+from refactx.ingest.encoding import SAMPLE, SortedFacts, encode_units, encode_whole, from_keys, words_join
 from refactx.ingest.segment.builder import PIECES_UNTIL_CHAINS_MEET, CutRange, cut_range, joined
 from refactx.ingest.segment.cutting import EntryBatch, Lifted, Packing, Shape
 from refactx.tokenizer import FactTokenizer
@@ -61,9 +50,7 @@ def encode_facts(spark: Any, tokenizer: FactTokenizer, trigger: str, folder: str
     Facts that the tokenizer changes are left out. Raises ModelError if it joins the trigger and what follows it.
     """
     shared = versions_here(), tokenizer.serialized
-    sample = [verbalise(*row) for row in spark.sql(_SAMPLE).collect()]
-    joined_words = encode_by_word(tokenizer, pa.array([fact[1:] for fact in sample]))
-    if same_as_whole(tokenizer, trigger, sample, *joined_words):
+    if words_join(tokenizer, trigger, [(s, p, o) for s, p, o in spark.sql(_SAMPLE).collect()]):
         encoded = spark.table("units").mapInArrow(partial(_encode_units, *shared), "unit INT, ids BINARY")
         encoded.write.mode("overwrite").parquet(f"{folder}-units")
         spark.read.parquet(f"{folder}-units").createOrReplaceTempView("encoded")
@@ -89,11 +76,8 @@ def _encode_units(driver: Versions, serialized: str, batches: Iterator[pa.Record
     check_versions(driver)
     for batch in batches:
         if len(batch):
-            texts = compute.binary_join_element_wise("<", batch["text"], ">", "")
-            ids, lengths = encode_by_word(tokenizer := _tokenizer(serialized), texts)
-            kept = are_kept(tokenizer, compute.binary_join_element_wise("", texts, " "), ids, lengths)
-            keys = as_keys(ids, lengths).cast(pa.binary())
-            yield pa.RecordBatch.from_arrays([batch["unit"], keys], ["unit", "ids"]).filter(pa.array(kept))
+            keys, kept = encode_units(_tokenizer(serialized), batch["text"])
+            yield pa.RecordBatch.from_arrays([batch["unit"], keys.cast(pa.binary())], ["unit", "ids"]).filter(kept)
 
 
 def _encode_whole(
@@ -102,11 +86,8 @@ def _encode_whole(
     check_versions(driver)
     for batch in batches:
         if len(batch):
-            texts = batch["text"].to_pylist()
-            ids, lengths = encode_after_trigger(tokenizer := _tokenizer(serialized), trigger, texts)
-            kept = are_kept(tokenizer, batch["text"], ids, lengths)
-            keys = as_keys(ids, lengths).cast(pa.binary())
-            yield pa.RecordBatch.from_arrays([keys], ["ids"]).filter(pa.array(kept))
+            keys, kept = encode_whole(_tokenizer(serialized), trigger, batch["text"])
+            yield pa.RecordBatch.from_arrays([keys.cast(pa.binary())], ["ids"]).filter(kept)
 
 
 _FOUND = """

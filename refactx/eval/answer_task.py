@@ -427,7 +427,10 @@ def _reason(
     facts = [*facts, *(fact for query in queries for fact in query["facts"])]
     if not facts:
         return "wrong query" if queries else "no fact"
-    if _holds_gold(question, facts):
+    ids = {gold.id for gold in question.answers if gold.id} | set(question.answer_ids)
+    names = [name for gold in question.answers for name in gold.names]
+    parts = [part for fact in facts for part in _parts(fact)]
+    if any(number in ids or any(same(name, text) for name in names) for number, text in parts):
         return "fact not used"
     entities, properties = _ids(_ENTITY, question.sparql), _ids(_PROPERTY, question.sparql)
     subjects = [_id(fact.get("subject")) for fact in facts]
@@ -437,13 +440,6 @@ def _reason(
     if not about:
         return "wrong subject"
     return "wrong object" if any(_id(fact.get("predicate")) in properties for fact in about) else "wrong predicate"
-
-
-def _holds_gold(question: Question, facts: Iterable[Mapping[str, Any]]) -> bool:
-    ids = {gold.id for gold in question.answers if gold.id} | set(question.answer_ids)
-    names = [name for gold in question.answers for name in gold.names]
-    parts = [part for fact in facts for part in _parts(fact)]
-    return any(number in ids or any(same(name, text) for name in names) for number, text in parts)
 
 
 def _parts(fact: Mapping[str, Any]) -> list[tuple[str | None, str]]:

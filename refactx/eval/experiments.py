@@ -281,20 +281,17 @@ class GrownMemory:
 
     def nearest(self, mentions: Sequence[Mention], count: int) -> list[list[Near]]:
         """Return the names and near-duplicates that are most similar to each mention, at most `count`."""
-        return [
-            self._merged(mention, near, count)
-            for mention, near in zip(mentions, self._memory.nearest(mentions, count), strict=True)
-        ]
+        found = []
+        for mention, near in zip(mentions, self._memory.nearest(mentions, count), strict=True):
+            made = self._duplicates([one.entry for one in near])
+            others = map(Near, made, self._memory.alike(mention, made))
+            found.append(sorted([*near, *others], key=lambda one: -one.similarity)[:count])
+        return found
 
     def similarities(self, mention: Mention, entries: Sequence[Entry]) -> list[float]:
         own = iter(self._memory.similarities(mention, [one for one in entries if original_of(one.id) is None]))
         made = iter(self._memory.alike(mention, [one for one in entries if original_of(one.id) is not None]))
         return [next(own if original_of(one.id) is None else made) for one in entries]
-
-    def _merged(self, mention: Mention, near: Sequence[Near], count: int) -> list[Near]:
-        made = self._duplicates([one.entry for one in near])
-        others = [Near(entry, alike) for entry, alike in zip(made, self._memory.alike(mention, made), strict=True)]
-        return sorted([*near, *others], key=lambda one: -one.similarity)[:count]
 
     def _duplicates(self, entries: Sequence[Entry]) -> list[Entry]:
         return [near_duplicate(one, number) for one in entries for number in range(1, self._factor)]

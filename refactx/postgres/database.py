@@ -162,7 +162,7 @@ class Database:
     @property
     def address(self) -> tuple[str, str, str]:
         """The host, the port and the name of the database, with libpq's defaults."""
-        return self.retry(lambda connection: _address(connection.info))
+        return self.retry(lambda at: (at.info.host, str(at.info.port), at.info.dbname))
 
     @property
     def shown(self) -> str:
@@ -339,10 +339,6 @@ class Database:
         variables = variables_of(self.url)
         hint = f" The environment sets {', '.join(variables)}, which may be the reason" if variables else ""
         return DatabaseError(f"cannot reach the database {address}: {reason}. Is it running, and is --db right?{hint}")
-
-
-def _address(info: psycopg.ConnectionInfo) -> tuple[str, str, str]:
-    return info.host, str(info.port), info.dbname
 
 
 @dataclass(frozen=True, slots=True)

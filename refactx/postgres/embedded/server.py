@@ -70,7 +70,10 @@ def start(home: Path | None = None) -> EmbeddedServer:
     home = refactx_home() if home is None else make_home(home)
     cluster = Cluster(home / "embedded")
     try:
-        _make_folder(cluster.folder)
+        cluster.folder.mkdir(mode=0o711, exist_ok=True)
+        status = cluster.folder.stat()
+        if status.st_uid == os.geteuid() and status.st_mode & 0o777 != 0o711:  # the umask has removed permissions
+            cluster.folder.chmod(0o711)
         with embedded_locks.exclusive(cluster.folder / "start.lock"):
             users = embedded_locks.share(cluster.folder / "users.lock")
             try:
@@ -103,13 +106,6 @@ def wait_until_stopped(home: Path | None = None) -> None:
                     os.close(lock)
                     return
         time.sleep(0.05)
-
-
-def _make_folder(folder: Path) -> None:
-    folder.mkdir(mode=0o711, exist_ok=True)
-    status = folder.stat()
-    if status.st_uid == os.geteuid() and status.st_mode & 0o777 != 0o711:  # the umask has removed permissions
-        folder.chmod(0o711)
 
 
 def _bring_up(home: Path, cluster: Cluster) -> None:
