@@ -338,8 +338,7 @@ def common_statements(lines: BlockLines) -> Statements:
     object_end = np.where(is_literal, marks[last_quote] + 1, end - 2)
 
     subject, good = numbers_of_iris(buffer, start, subject_end), np.ones(len(keep), np.bool_)
-    iris = np.flatnonzero(~is_literal)
-    object_ = np.full(len(keep), -1, np.int64)
+    iris, object_ = np.flatnonzero(~is_literal), np.full(len(keep), -1, np.int64)
     object_[iris] = numbers_of_iris(buffer, predicate_end[iris] + 2, object_end[iris] - 1)
     subject_span = np.stack([start, subject_end + 1], 1)
     object_span = np.stack([predicate_end + 2, object_end], 1)
