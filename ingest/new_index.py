@@ -281,8 +281,8 @@ def ingest(
     Args:
         sources: files, of one format or several; `-` is standard input.
         database, index: where the index is stored, and its name.
-        tokenizer: the tokenizer of the models that will use the index.
-        tokenizer_name: its name in the catalogue, from which a user can load it (a Hugging Face id, say).
+        tokenizer, tokenizer_name: of the models that will use the index, and its name in the catalogue, from which a user
+            can load it (a Hugging Face id, say).
         work: a folder for temporary files, made if it is missing.
         wikipedia: English Wikipedia's dumps of the tables `page` and `page_props`, for titles and short descriptions.
         selection: which facts of the sources the index gets.

@@ -220,28 +220,16 @@ def ingest(
     Args:
         spark: a session of Spark 4, classic or Connect. Temporary views of the names that the joins use are replaced.
         sources: paths or URIs that all machines can read, of N-Triples or lines of facts; also folders and patterns.
-        index: its name.
         tokenizer: a model whose tokenizer the index is for: a Hugging Face id, a folder, or a GGUF file.
         cluster_work: a folder in the storage of the cluster, for what stages leave: a path on a shared disk, or a URI.
         db: the libpq URL of the database; by default what `refactx ingest` takes.
         work: a folder at the driver, for names and the upper levels of the tree; by default in `$REFACTX_HOME`.
-        selection: which facts of the sources the index gets.
-        strict: raise an error for the first malformed line instead of counting it.
-        replace: replace an index of the same name.
 
-    Raises:
-        InputError: a source cannot be read or is not what its name says, or all together have no fact.
-        IndexExistsError: an index of this name exists and `replace` is not set, or another process is writing it.
-        DatabaseError: the database cannot be reached, or refused a statement.
-        RefactxError: the cluster stopped a stage, does not sort, or has other versions of packages than the driver.
+    The others are those of `refactx.ingest.ingest`, and so are the errors. Raises RefactxError if the cluster stopped a
+    stage, does not sort, or has other versions of packages than the driver.
 
-    >>> result = ingest(  # doctest: +SKIP
-    ...     spark,
-    ...     ["s3a://dumps/truthy.nt.bz2"],
-    ...     index="wikidata",
-    ...     tokenizer="Qwen/Qwen3-8B",
-    ...     cluster_work="s3a://bucket/tmp",
-    ... )
+        files = ["s3a://dumps/truthy.nt.bz2"]
+        ingest(spark, files, index="wikidata", tokenizer="Qwen/Qwen3-8B", cluster_work="s3a://bucket/tmp")
     """
     loaded, name = load_tokenizer(tokenizer)
     with database(db) as opened:

@@ -398,7 +398,6 @@ def statements_of(block: bytes, first_line: int, result: Parsed) -> Iterator[Sta
 
 
 def is_utf8(block: bytes) -> bool:
-    """Return whether a block is UTF-8."""
     offsets = pa.py_buffer(np.array([0, len(block)], np.int64))
     try:
         pa.LargeStringArray.from_buffers(1, offsets, pa.py_buffer(block)).validate(full=True)

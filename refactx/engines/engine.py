@@ -217,20 +217,15 @@ def _limit_of_group() -> int | None:
 
 
 class LanguageModel(Protocol):
-    """A model that reads sequences, and its tokenizer.
-
-    `has_generate`: whether it is one of Transformers, whose `generate` has beams over the whole text; `engine`: None if
-    its cache cannot be read and shared in the way that engines do; `ends`: the ids that end a sequence; `room`: the most
-    ids that it takes, prompt and text together, None if that is not known.
-    """
+    """A model that reads sequences, and its tokenizer."""
 
     @property
     def has_generate(self) -> bool:
-        """Whether it is a model of Transformers."""
+        """Whether it is a model of Transformers, whose `generate` has beams over the whole text."""
 
     @property
     def engine(self) -> Engine | None:
-        """The model as an engine."""
+        """The model as an engine; None if its cache cannot be read and shared in the way that engines do."""
 
     @property
     def tokenizer(self) -> Any:
