@@ -10,28 +10,8 @@ import click
 from click.core import ParameterSource
 
 from refactx.ask.prompt import Generation
+from refactx.cli import options as common
 from refactx.cli.help import GroupedCommand
-from refactx.cli.options import (
-    BATCH_SIZE,
-    DB,
-    GENERATION_GROUPS,
-    INDEX,
-    JSON,
-    MACHINE_GROUP,
-    MODEL,
-    PROMPT,
-    RUN_FOLDER,
-    Names,
-    all_of,
-    declared,
-    engine_options,
-    engine_options_of,
-    generation_of,
-    generation_options,
-    parts_of,
-    print_json,
-    question_options,
-)
 from refactx.cli.query import WRITING, PolicyOptions, check_place
 from refactx.cli.translate import Models, TranslatorOptions, engine_of, open_translator
 from refactx.errors import InputError
@@ -47,14 +27,14 @@ _PACK_GROUP = ("pack_name", "modes", "policy", "source", "language", "category",
 _OF_ANSWERS = ("free", "judge", "judge_url", "batch_size", *(field.name for field in fields(Generation)))
 _OF_PACKS = (
     *_PACK_GROUP, "model", "model_url", "grammar", "run_on", "questions", "split", "kinds", "limit", "shard", "out",
-    "as_json", *MACHINE_GROUP, "index",
+    "as_json", *common.MACHINE_GROUP, "index",
 )  # fmt: skip
 _GROUPS = {
     "Questions and judge": ("split", "kinds", "limit", "shard", "judge", "judge_url"),
     "SPARQL of policies": _POLICY_GROUP,
     "Domain packs": _PACK_GROUP,
-    **GENERATION_GROUPS,
-    "Database and machine": MACHINE_GROUP,
+    **common.GENERATION_GROUPS,
+    "Database and machine": common.MACHINE_GROUP,
 }
 MODES = ("prompt", "retrieval", "repair", "agent")
 _RUN_ON = {None: "invented", "invented": "invented", "frozen": "invented"}
@@ -65,11 +45,11 @@ _TYPED = ParameterSource.COMMANDLINE
 
 
 def _names(_context: click.Context, _parameter: click.Parameter, given: str | None) -> tuple[str, ...] | None:
-    return None if given is None else parts_of(given)
+    return None if given is None else common.parts_of(given)
 
 
 def _modes(_context: click.Context, _parameter: click.Parameter, given: str) -> tuple[str, ...]:
-    modes = parts_of(given)
+    modes = common.parts_of(given)
     if not modes or not set(modes) <= set(MODES):
         raise click.BadParameter(f"{given} is no list of {', '.join(MODES)}")
     return modes
@@ -107,14 +87,14 @@ def _shard(_context: click.Context, _parameter: click.Parameter, given: str) -> 
         raise click.BadParameter(str(error)) from None
 
 
-_own_options = all_of(
+_own_options = common.all_of(
     click.option(
         "--shard", default="1/1", callback=_shard, metavar="I/N", help="Ask the Ith of N parts; without it: report."
     ),
     click.option(
         "--sparql", callback=_names, metavar="POLICY,...", help="Score queries of these, such as ids,from-walk."
     ),
-    declared(PolicyOptions, *WRITING),
+    common.declared(PolicyOptions, *WRITING),
     click.option(
         "--ablate-names", callback=_shares, metavar="X,...", help="placeholders: without these shares of names."
     ),
@@ -126,7 +106,7 @@ _own_options = all_of(
     click.option(
         "--policy",
         default="text",
-        type=Names(["text", "from-walk"], {"strict": "from-walk"}),
+        type=common.Names(["text", "from-walk"], {"strict": "from-walk"}),
         metavar="POLICY",
         help="text, or from-walk: walks of --index.",
     ),
@@ -141,20 +121,20 @@ _own_options = all_of(
 
 @click.command("eval", cls=GroupedCommand, groups=_GROUPS)
 @click.argument("questions", type=click.Path(path_type=Path), required=False)
-@MODEL
-@INDEX
+@common.MODEL
+@common.INDEX
 @click.option("--free", is_flag=True, help="Also ask the model alone, and compare.")
-@PROMPT
-@RUN_FOLDER
+@common.PROMPT
+@common.RUN_FOLDER
 @click.option("--judge", metavar="MODEL", help="Also have a language model judge the answers.")
 @click.option("--judge-url", metavar="URL", help="Its OpenAI-like API; key: $REFACTX_JUDGE_KEY.")
-@question_options("all")
+@common.question_options("all")
 @_own_options
-@generation_options
-@JSON
-@DB
-@BATCH_SIZE
-@engine_options
+@common.generation_options
+@common.JSON
+@common.DB
+@common.BATCH_SIZE
+@common.engine_options
 def eval_(as_json: bool, **given: Any) -> None:
     """Score answers to a file of questions; the same command continues a run."""
     with ExitStack() as stack:
@@ -168,7 +148,7 @@ def eval_(as_json: bool, **given: Any) -> None:
             task = _answer_task(given) if given["sparql"] is None else _policy_task(given)
         report = run_task(task)
     if as_json:
-        return print_json(report)
+        return common.print_json(report)
     return _print(task, report)
 
 
@@ -214,8 +194,8 @@ def _answer_task(given: dict[str, Any]) -> "Task[Any]":
     from refactx.eval.answer_task import AnswerTask
 
     _refuse(_POLICY_GROUP, "is of policies: give --sparql POLICY,... with it")
-    generation = generation_of(given)
-    engine = engine_options_of(given, given["batch_size"], generation.num_beams)
+    generation = common.generation_of(given)
+    engine = common.engine_options_of(given, given["batch_size"], generation.num_beams)
     return AnswerTask(generation=generation, engine=engine, **_without(given, *_POLICY_GROUP, *_PACK_GROUP))
 
 
@@ -225,7 +205,7 @@ def _policy_task(given: dict[str, Any]) -> "Task[Any]":
 
     _refuse(_OF_ANSWERS, "is of answers, and --sparql scores queries: leave one out")
     check_place(given["run_on"])
-    engine = engine_options_of(given, 1, 1)
+    engine = common.engine_options_of(given, 1, 1)
     ablate, grammar, has_url = given.pop("ablate_names"), given.pop("grammar"), given["model_url"] is not None
     named = [writer_named(one, constrained=grammar and not (one == "open" and has_url)) for one in given.pop("sparql")]
     policies = tuple(dict.fromkeys(named))
@@ -237,7 +217,7 @@ def _pack_task(given: dict[str, Any], stack: ExitStack) -> "Task[Any]":
     from refactx.eval.pack_task import PackTask
     from refactx.translate.pack import load_pack
 
-    models = Models(engine_options_of(given, given["batch_size"], 1))
+    models = Models(common.engine_options_of(given, given["batch_size"], 1))
     pack, run_on = load_pack(given["pack_name"]), _RUN_ON.get(given["run_on"], given["run_on"])
     cases = _cases(given)
     names = ("model", "model_url", "grammar", "policy", "index", "db", "encoder")

@@ -11,19 +11,8 @@ import click
 from pyoxigraph import NamedNode
 
 from refactx.ask.queries import Reply, check_text
+from refactx.cli import options as common
 from refactx.cli.help import GroupedCommand
-from refactx.cli.options import (
-    DB,
-    INDEX,
-    JSON,
-    MACHINE,
-    PROMPT,
-    declared,
-    engine_options,
-    engine_options_of,
-    groups_of,
-    print_json,
-)
 from refactx.cli.sparql import Cell, cell_of, links_of
 from refactx.errors import InputError, RefactxError, without_password
 from refactx.fact import Link, LinkedFact, counted, line, visible
@@ -58,7 +47,7 @@ def print_reply(reply: Reply, *, as_json: bool, explains: bool, limit: int | Non
     for note in reply.notes:
         click.echo(f"refactx: {note}", err=True)
     if as_json:
-        return print_json(reply.to_json(limit, explains=explains))
+        return common.print_json(reply.to_json(limit, explains=explains))
     shown, is_terminal = limit or SHOWN, sys.stdout.isatty()
     _print_lines(_lines(reply, shown, explains=explains, has_facts=not is_terminal))
     if is_terminal and reply.answered is not None and reply.answered.facts:
@@ -324,20 +313,20 @@ def labels(facts: TreeFacts) -> Callable[[Sequence[str]], dict[str, str]]:
     return lambda ids: {id_: bare_name(name) for id_, name in facts.names(ids).items()}
 
 
-WRITING = groups_of(PolicyOptions)[_SPARQL]
+WRITING = common.groups_of(PolicyOptions)[_SPARQL]
 
 
-@click.command(cls=GroupedCommand, groups={_SPARQL: WRITING, "Database and machine": MACHINE})
+@click.command(cls=GroupedCommand, groups={_SPARQL: WRITING, "Database and machine": common.MACHINE})
 @click.argument("questions", nargs=-1, metavar="[QUESTION]...")
-@declared(PolicyOptions)
-@INDEX
+@common.declared(PolicyOptions)
+@common.INDEX
 @click.option("--run/--no-run", default=True, help="Answer the query; default: on.")
 @click.option("--explain", is_flag=True, help="Print candidates, or what the model wrote.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="At most N rows and facts; default: 20, JSON: all.")
-@PROMPT
-@JSON
-@DB
-@engine_options
+@common.PROMPT
+@common.JSON
+@common.DB
+@common.engine_options
 def query(
     questions: tuple[str, ...],
     model: str | None,
@@ -362,7 +351,7 @@ def query(
     from refactx.cli.typing import read_typed_queries as read_typed
     from refactx.index.open import open_index
 
-    machine = engine_options_of(given, texts=1, beams=1)
+    machine = common.engine_options_of(given, texts=1, beams=1)
     options, template = PolicyOptions(model=model, **given), load_prompt(prompt)
     options.check()
     check_place(options.run_on)
@@ -424,7 +413,7 @@ def _answer_each(texts: Iterable[str], answer: Callable[[str], None], as_json: b
         except InputError as error:
             failed.append((text, error))
             if as_json:
-                print_json({"question": text, "error": str(error)})
+                common.print_json({"question": text, "error": str(error)})
             else:
                 click.echo(f"refactx: {error}", err=True)
     if not given:
@@ -439,7 +428,7 @@ def print_policy_reply(
     """Print a reply, with at most `limit` rows."""
     rows = _policy_rows(reply, facts)
     if as_json:
-        return print_json(_document(reply, rows[:limit], explains))
+        return common.print_json(_document(reply, rows[:limit], explains))
     _print_lines(_policy_lines(reply, rows, limit or SHOWN, explains))
     click.echo()
     return None

@@ -11,18 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from refactx.cli import options as common
 from refactx.cli.help import GroupedCommand
-from refactx.cli.options import (
-    DB,
-    INDEX,
-    MACHINE,
-    MODEL,
-    PROMPT,
-    declared,
-    engine_options,
-    engine_options_of,
-    groups_of,
-)
 from refactx.cli.translate import Models, TranslatorOptions, open_translator
 from refactx.errors import InputError
 from refactx.lazy import require
@@ -67,11 +57,12 @@ _NAME = re.compile(r"[\w.-]+|\[?[\da-fA-F:.]+\]?")
 
 
 @click.command(
-    cls=GroupedCommand, groups={"Access": ACCESS, **groups_of(ServerOptions), "Database and machine": MACHINE}
+    cls=GroupedCommand,
+    groups={"Access": ACCESS, **common.groups_of(ServerOptions), "Database and machine": common.MACHINE},
 )
-@MODEL
-@INDEX
-@PROMPT
+@common.MODEL
+@common.INDEX
+@common.PROMPT
 @click.option("--pack", "pack_name", metavar="PACK", help="Translate to SPARQL too: liita, wikidata, or a folder.")
 @click.option("--run-on", metavar="WHERE", help="Queries of the pack: URL, store, tree or invented.")
 @click.option("--name", metavar="NAME", help="Name of the model; default: that of --model.")
@@ -85,9 +76,9 @@ _NAME = re.compile(r"[\w.-]+|\[?[\da-fA-F:.]+\]?")
 )
 @click.option("--auth/--no-auth", default=True, help="--no-auth: serve other machines without keys.")
 @click.option("--allow-host", multiple=True, metavar="NAME", help="Answer under NAME too, such as a proxy's.")
-@declared(ServerOptions)
-@DB
-@engine_options
+@common.declared(ServerOptions)
+@common.DB
+@common.engine_options
 def serve(
     model: str,
     index: str,
@@ -123,7 +114,7 @@ def serve(
         raise InputError(
             f"everybody who reaches {host} could ask this model: give --api-key-file FILE, or --no-auth if that is meant"
         )
-    machine = engine_options_of(given, texts=given["max_running"] + 1, beams=1)
+    machine = common.engine_options_of(given, texts=given["max_running"] + 1, beams=1)
     options = ServerOptions(
         name=name or name_of(model),
         keys=keys,
