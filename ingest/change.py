@@ -32,20 +32,11 @@ from refactx.ingest.segment.cutting import DEFAULT_SHAPE, Shape
 from refactx.ingest.selection import DEFAULT_SELECTION, NO_INVERSE_LIMIT, Selection, TableOptions, is_property
 from refactx.ingest.sources import Inputs, Source, inputs_of
 from refactx.ingest.work import DEFAULT_RESOURCES, Resources, index_change
+from refactx.postgres import writing
 from refactx.postgres.catalogue import Hub, change_hubs, copy_rows, knows_hubs, read_hubs
 from refactx.postgres.database import Database
 from refactx.postgres.entry import CatalogueEntry
 from refactx.postgres.locks import Connection
-from refactx.postgres.writing import (
-    add_name_table,
-    add_segment,
-    add_to_report,
-    name_tables,
-    note_change,
-    or_removed,
-    show_names,
-    show_segment,
-)
 from refactx.tokenizer import FactTokenizer
 
 _CACHE_BYTES = 64 << 20  # each row is read once a batch
@@ -206,7 +197,7 @@ class _Change:
         )
         selection = recognised(inputs, selection)
         known = KnownNames(
-            connection, name_tables(connection, entry), _inverse_properties(entry), hubs if appends else ()
+            connection, writing.name_tables(connection, entry), _inverse_properties(entry), hubs if appends else ()
         )
         return IngestSteps(folder, inputs, selection, strict=self.strict, known=known, identity=identity)
 
@@ -233,9 +224,11 @@ class _Change:
         """Write the segment, the new names and the counts of hubs, and make them visible in one transaction."""
         appends = self.sign > 0
         with connection.transaction():
-            segment = add_segment(connection, entry.id, self.sign)
-            names = add_name_table(connection, entry.knowledge_base) if appends and has_names(knowledge) else None
-        with or_removed(connection, entry), connection.transaction():
+            segment = writing.add_segment(connection, entry.id, self.sign)
+            names = (
+                writing.add_name_table(connection, entry.knowledge_base) if appends and has_names(knowledge) else None
+            )
+        with writing.or_removed(connection, entry), connection.transaction():
             described = load_segment(
                 connection,
                 segment,
@@ -245,13 +238,13 @@ class _Change:
                 shape=self.shape,
                 workers=self.resources.workers,
             )
-            show_segment(connection, segment, described)
+            writing.show_segment(connection, segment, described)
             if names is not None:
                 copy_rows(connection, "names", names, name_rows(knowledge))
-                show_names(connection, names)
+                writing.show_names(connection, names)
             if more:
                 change_hubs(connection, entry.id, more)
-            note_change(connection, entry, note, note["source"] if appends else ())
+            writing.note_change(connection, entry, note, note["source"] if appends else ())
             if appends:
                 _add_inverses(connection, entry, "inverse_properties", knowledge.report.inverse_properties)
                 _add_inverses(connection, entry, "ready_inverses", knowledge.report.ready_inverses)
@@ -363,5 +356,5 @@ def _add_inverses(connection: Connection, entry: CatalogueEntry, key: str, found
     known = entry.report.get(key, {})
     new = {one: other for one, other in found.items() if one not in known}
     if new:
-        add_to_report(connection, entry, key, new)
+        writing.add_to_report(connection, entry, key, new)
     return len(new)
