@@ -8,6 +8,13 @@ import gzip
 import os
 from pathlib import Path
 
+from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
+from refactx.ingest.new_index import IngestSteps
+from refactx.ingest.parsers.formats import recognised
+from refactx.ingest.report import Clock
+from refactx.ingest.selection import DEFAULT_SELECTION
+from refactx.ingest.sources import inputs_of
+from refactx.ingest.work import Resources
 from refactx.models import demo_model_folder
 
 SOURCES = ("*.nt.gz", "*.nt", "*.txt", "*.txt.gz")
@@ -35,3 +42,12 @@ def tokenizers(work: Path) -> dict[str, Path]:
             found[path.parent.name] = target
         found |= {path.parent.name: path.parent for path in sorted(Path(folder).glob("**/tokenizer.json"))}
     return found
+
+
+def knowledge_of(source: Path, work: Path) -> KnowledgeBase:
+    """Build the knowledge base of a source, below the folder `work`."""
+    resources = Resources(progress=False)
+    work.mkdir(parents=True, exist_ok=True)
+    inputs = inputs_of([source], None, resources.workers)
+    steps = IngestSteps(work, inputs, recognised(inputs, DEFAULT_SELECTION), strict=False)
+    return steps.knowledge_base(Clock(), resources)

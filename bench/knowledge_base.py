@@ -21,10 +21,9 @@ _BUILD = """
 import sys
 import time
 from pathlib import Path
-from refactx.ingest import Resources
-from refactx.ingest.knowledge.knowledge_base import build_knowledge_base
+from bench.data import knowledge_of
 start = time.perf_counter()
-built = build_knowledge_base([Path(sys.argv[1])], Path(sys.argv[2]), resources=Resources(progress=False))
+built = knowledge_of(Path(sys.argv[1]), Path(sys.argv[2]))
 print(built.report.lines_read, time.perf_counter() - start)
 """
 _CAT = {".gz": "zcat", ".bz2": "bzcat", ".zst": "zstdcat"}

@@ -12,9 +12,7 @@ import click
 import numpy as np
 
 from bench import data
-from refactx.ingest import Resources
 from refactx.ingest.encoding import SortedFacts, encode_facts
-from refactx.ingest.knowledge.knowledge_base import build_knowledge_base
 from refactx.ingest.segment.builder import SegmentBuilder
 from refactx.ingest.segment.cutting import DEFAULT_SHAPE, Packing, Shape, learn
 from refactx.models.loading import load_tokenizer
@@ -28,7 +26,7 @@ def main() -> None:
     tokenizer, _ = load_tokenizer("demo")
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
-        knowledge = build_knowledge_base([source], work / "knowledge", resources=Resources(progress=False))
+        knowledge = data.knowledge_of(source, work / "steps")
         facts = encode_facts(knowledge.folder, tokenizer, "Fact:", work)
         click.echo(f"{source.name}: {len(facts):,} facts")
         click.echo(f"{'variant':<44} {'rows':>8} {'bytes/fact':>10} {'µs/fact':>8} {'µs to read a piece of facts':>28}")

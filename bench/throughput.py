@@ -23,7 +23,8 @@ from refactx.decoding.states import FactSource
 from refactx.engines.transformers.processor import check_tokenizer
 from refactx.errors import InputError
 from refactx.eval.answer_task import LABELS
-from refactx.eval.plots import curves, standalone
+from refactx.eval.plots import curves
+from refactx.eval.report import DARK, LIGHT
 from refactx.eval.run import write_atomically
 from refactx.index.open import open_index
 from refactx.models.loading import load_model
@@ -212,6 +213,13 @@ def _markdown(document: dict[str, Any]) -> list[str]:
         "",
         "![](throughput.svg)",
     ]
+
+
+def standalone(svg: str) -> str:
+    """Return the content of an SVG file: a plot with its colours, light or dark as in the reader's settings."""
+    media = f"@media(prefers-color-scheme:dark){{:root{{{DARK}background:#15181d}}}}"
+    style = f"<style>:root{{{LIGHT}background:#fff}}{media}</style>"
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + svg.replace(">", f">{style}", 1)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -32,20 +32,11 @@ from refactx.ingest.segment.cutting import DEFAULT_SHAPE, Shape
 from refactx.ingest.selection import DEFAULT_SELECTION, NO_INVERSE_LIMIT, Selection, TableOptions, is_property
 from refactx.ingest.sources import Inputs, Source, inputs_of
 from refactx.ingest.work import DEFAULT_RESOURCES, Resources, index_change
+from refactx.postgres import writing
 from refactx.postgres.catalogue import Hub, change_hubs, copy_rows, knows_hubs, read_hubs
 from refactx.postgres.database import Database
 from refactx.postgres.entry import CatalogueEntry
 from refactx.postgres.locks import Connection
-from refactx.postgres.writing import (
-    add_name_table,
-    add_segment,
-    add_to_report,
-    name_tables,
-    note_change,
-    or_removed,
-    show_names,
-    show_segment,
-)
 from refactx.tokenizer import FactTokenizer
 
 _CACHE_BYTES = 64 << 20  # each row is read once a batch
@@ -84,27 +75,24 @@ class ChangeResult:
         }
 
 
+class ChangeOptions(TypedDict, total=False):
+    """What `append` and `forget` may be given, as `refactx.ingest.ingest`. `tokenizer`: the index's own, if it is loaded
+    already; otherwise it is read from the catalogue."""
+
+    tokenizer: FactTokenizer | None
+    wikipedia: tuple[Path, Path] | None
+    selection: Selection
+    strict: bool
+    resources: Resources
+    shape: Shape
+
+
 def append(
-    sources: Sequence[Path | Source],
-    database: Database,
-    *,
-    index: str,
-    work: Path,
-    tokenizer: FactTokenizer | None = None,
-    wikipedia: tuple[Path, Path] | None = None,
-    selection: Selection = DEFAULT_SELECTION,
-    strict: bool = False,
-    resources: Resources = DEFAULT_RESOURCES,
-    shape: Shape = DEFAULT_SHAPE,
+    sources: Sequence[Path | Source], database: Database, *, index: str, work: Path, **options: Unpack[ChangeOptions]
 ) -> ChangeResult:
     """Add the facts of sources that an index does not have, and the names that its knowledge base does not have.
 
     Readers see the whole change or none of it.
-
-    Args:
-        tokenizer: the index's own, if it is loaded already; otherwise it is read from the catalogue.
-
-    The other arguments are those of `refactx.ingest.ingest`.
 
     Raises:
         IndexNotFoundError: there is no such index.
@@ -112,33 +100,17 @@ def append(
 
     The other errors are those of `refactx.ingest.ingest`.
     """
-    change = _Change(
-        action="append", index=index, work=work, selection=selection, strict=strict, resources=resources, shape=shape
-    )
-    return change.make(database, sources, wikipedia, tokenizer)
+    return _Change(action="append", index=index, work=work, **options).make(database, sources)
 
 
 def forget(
-    sources: Sequence[Path | Source],
-    database: Database,
-    *,
-    index: str,
-    work: Path,
-    tokenizer: FactTokenizer | None = None,
-    wikipedia: tuple[Path, Path] | None = None,
-    selection: Selection = DEFAULT_SELECTION,
-    strict: bool = False,
-    resources: Resources = DEFAULT_RESOURCES,
-    shape: Shape = DEFAULT_SHAPE,
+    sources: Sequence[Path | Source], database: Database, *, index: str, work: Path, **options: Unpack[ChangeOptions]
 ) -> ChangeResult:
     """Retract the facts of sources that an index has. Entities without a label in the sources are known by their ids.
 
     Readers see the whole change or none of it. Arguments and errors are those of `append`.
     """
-    change = _Change(
-        action="forget", index=index, work=work, selection=selection, strict=strict, resources=resources, shape=shape
-    )
-    return change.make(database, sources, wikipedia, tokenizer)
+    return _Change(action="forget", index=index, work=work, **options).make(database, sources)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,32 +120,27 @@ class _Change:
     action: str
     index: str
     work: Path
-    selection: Selection
-    strict: bool
-    resources: Resources
-    shape: Shape
+    tokenizer: FactTokenizer | None = None
+    wikipedia: tuple[Path, Path] | None = None
+    selection: Selection = DEFAULT_SELECTION
+    strict: bool = False
+    resources: Resources = DEFAULT_RESOURCES
+    shape: Shape = DEFAULT_SHAPE
 
     @property
     def sign(self) -> int:
         """+1 or -1, the sign of the new segment in the table `refactx.segments`."""
         return 1 if self.action == "append" else -1
 
-    def make(
-        self,
-        database: Database,
-        sources: Sequence[Path | Source],
-        wikipedia: tuple[Path, Path] | None,
-        tokenizer: FactTokenizer | None,
-    ) -> ChangeResult:
-        """Make the change."""
+    def make(self, database: Database, sources: Sequence[Path | Source]) -> ChangeResult:
         with index_change(database, self.index, self.work, self.action) as (connection, entry, folder):
             tables = _tables_of(entry, self.selection.tables)
             inputs = inputs_of(
-                sources, wikipedia, self.resources.workers, encoding=tables.encoding, labels=tables.labels
+                sources, self.wikipedia, self.resources.workers, encoding=tables.encoding, labels=tables.labels
             )
             clock, bars = Clock(), ProgressBars(self.resources.progress)
-            _check_tokenizer(entry, tokenizer)
-            index = Index(DatabaseSource(database, entry), cache_bytes=_CACHE_BYTES, tokenizer=tokenizer)
+            _check_tokenizer(entry, self.tokenizer)
+            index = Index(DatabaseSource(database, entry), cache_bytes=_CACHE_BYTES, tokenizer=self.tokenizer)
             own_tokenizer = index.tokenizer  # before the sources, so that a damaged one is reported at once
             hubs = read_hubs(connection, entry.id)
             steps = self._steps(connection, entry, folder, inputs, hubs)
@@ -215,21 +182,22 @@ class _Change:
         """Return the first steps, with the names that the knowledge base of the index has."""
         # Numbers of indexes and name tables start at 1 in each database; with the time of creation they are unique.
         identity = f"{entry.id} {entry.created.isoformat()}"
-        selection = self.selection
-        appends = self.sign > 0
+        selection, appends = self.selection, self.sign > 0
+        own_profile = entry.report.get("selection", {}).get("profile")
+        profile = Profile.from_json(own_profile) if isinstance(own_profile, dict) else None
         # An append adds inverse facts of all but the index's hubs, so that it has all of them or is known to have none.
         # To forget inverse facts that the index lacks is to pass them over.
         if knows_hubs(entry) or not appends:
             selection = replace(selection, inverse_limit=NO_INVERSE_LIMIT)
         selection = replace(
             selection,
-            profile=selection.profile or _profile_of(entry),
+            profile=selection.profile or profile,
             tables=_tables_of(entry, selection.tables),
             inverse_names=_inverse_names(entry, selection),
         )
         selection = recognised(inputs, selection)
         known = KnownNames(
-            connection, name_tables(connection, entry), _inverse_properties(entry), hubs if appends else ()
+            connection, writing.name_tables(connection, entry), _inverse_properties(entry), hubs if appends else ()
         )
         return IngestSteps(folder, inputs, selection, strict=self.strict, known=known, identity=identity)
 
@@ -256,9 +224,11 @@ class _Change:
         """Write the segment, the new names and the counts of hubs, and make them visible in one transaction."""
         appends = self.sign > 0
         with connection.transaction():
-            segment = add_segment(connection, entry.id, self.sign)
-            names = add_name_table(connection, entry.knowledge_base) if appends and has_names(knowledge) else None
-        with or_removed(connection, entry), connection.transaction():
+            segment = writing.add_segment(connection, entry.id, self.sign)
+            names = (
+                writing.add_name_table(connection, entry.knowledge_base) if appends and has_names(knowledge) else None
+            )
+        with writing.or_removed(connection, entry), connection.transaction():
             described = load_segment(
                 connection,
                 segment,
@@ -268,13 +238,13 @@ class _Change:
                 shape=self.shape,
                 workers=self.resources.workers,
             )
-            show_segment(connection, segment, described)
+            writing.show_segment(connection, segment, described)
             if names is not None:
                 copy_rows(connection, "names", names, name_rows(knowledge))
-                show_names(connection, names)
+                writing.show_names(connection, names)
             if more:
                 change_hubs(connection, entry.id, more)
-            note_change(connection, entry, note, note["source"] if appends else ())
+            writing.note_change(connection, entry, note, note["source"] if appends else ())
             if appends:
                 _add_inverses(connection, entry, "inverse_properties", knowledge.report.inverse_properties)
                 _add_inverses(connection, entry, "ready_inverses", knowledge.report.ready_inverses)
@@ -336,12 +306,6 @@ def _note_on_left_out(entry: CatalogueEntry, action: str, selection: Selection, 
     return ""
 
 
-def _profile_of(entry: CatalogueEntry) -> Profile | None:
-    """Return the profile with which an index was ingested; None if its account has none."""
-    document = entry.report.get("selection", {}).get("profile")
-    return Profile.from_json(document) if isinstance(document, dict) else None
-
-
 def _tables_of(entry: CatalogueEntry, given: TableOptions) -> TableOptions:
     """Return the options of tables of a change: those of the index's ingest, if none are given here, without its query and
     its files of labels. Keys are those of both."""
@@ -392,5 +356,5 @@ def _add_inverses(connection: Connection, entry: CatalogueEntry, key: str, found
     known = entry.report.get(key, {})
     new = {one: other for one, other in found.items() if one not in known}
     if new:
-        add_to_report(connection, entry, key, new)
+        writing.add_to_report(connection, entry, key, new)
     return len(new)

@@ -7,7 +7,7 @@ soon as no reader uses it; a reader that finds a table missing opens the new seg
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,20 +21,11 @@ from refactx.ingest.report import Clock, ProgressBars, timings
 from refactx.ingest.segment.builder import ZSTD_LEVEL, Learned, load_segment
 from refactx.ingest.segment.cutting import DEFAULT_SHAPE, KeyedRow, Shape
 from refactx.ingest.work import DEFAULT_RESOURCES, Resources, index_change
+from refactx.postgres import writing
 from refactx.postgres.catalogue import copy_rows
 from refactx.postgres.database import Database
-from refactx.postgres.entry import IndexVersion, read_mark
+from refactx.postgres.entry import read_mark
 from refactx.postgres.locks import PATIENCE, Connection
-from refactx.postgres.writing import (
-    add_name_table,
-    add_segment,
-    name_tables,
-    note_change,
-    or_removed,
-    remove_unfinished,
-    show_names,
-    show_segment,
-)
 from refactx.tree.bulk import from_matrix, surviving
 from refactx.tree.codes import RowCodec
 
@@ -55,11 +46,7 @@ class CompactResult:
     seconds: dict[str, float]
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `refactx index compact --json` prints."""
-        return {
-            **{key: getattr(self, key) for key in ("index", "segments", "name_tables", "facts")},
-            **timings(self.seconds),
-        }
+        return {**asdict(self), **timings(self.seconds)}
 
 
 def compact(
@@ -88,7 +75,7 @@ def compact(
     with index_change(database, index, work, "compact") as (connection, entry, folder):
         clock, bars, before = Clock(), ProgressBars(resources.progress), read_mark(connection, entry)
         opened = Index(DatabaseSource(database, entry), cache_bytes=_CACHE_BYTES)
-        signs, tables = [sign for sign, _ in opened.segments], name_tables(connection, entry)
+        signs, tables = [sign for sign, _ in opened.segments], writing.name_tables(connection, entry)
         result = CompactResult(
             index=index, segments=len(signs), name_tables=len(tables), facts=opened.facts, seconds=clock.seconds
         )
@@ -97,9 +84,9 @@ def compact(
         with clock.step("merge"), bars:
             facts = _merge_facts(opened, folder, bars)
         with connection.transaction():
-            segment = add_segment(connection, entry.id, 1) if len(facts) and signs != [1] else None
-            names = add_name_table(connection, entry.knowledge_base) if len(tables) > 1 else None
-        with or_removed(connection, entry):
+            segment = writing.add_segment(connection, entry.id, 1) if len(facts) and signs != [1] else None
+            names = writing.add_name_table(connection, entry.knowledge_base) if len(tables) > 1 else None
+        with writing.or_removed(connection, entry):
             with clock.step("load"), bars, connection.transaction():
                 if segment is not None:
                     described = load_segment(
@@ -118,13 +105,21 @@ def compact(
                 if signs != [1]:
                     _hide(connection, "segments", "index_id", entry.id)
                 if segment is not None:
-                    show_segment(connection, segment, described)
+                    writing.show_segment(connection, segment, described)
                 if names is not None:
                     _hide(connection, "name_tables", "knowledge_base", entry.knowledge_base)
-                    show_names(connection, names)
-                note_change(connection, entry, _note(len(signs), len(facts), before, read_mark(connection, entry)))
+                    writing.show_names(connection, names)
+                note = {
+                    "change": "compact",
+                    "segments": len(signs),
+                    "facts": len(facts),
+                    "created": datetime.now(UTC).isoformat(timespec="seconds"),
+                    "before": before.to_json(),
+                    "after": read_mark(connection, entry).to_json(),
+                }
+                writing.note_change(connection, entry, note)
         with clock.step("drop"):
-            remove_unfinished(connection, entry, PATIENCE)
+            writing.remove_unfinished(connection, entry, PATIENCE)
         return result
 
 
@@ -195,13 +190,6 @@ def _drop_repeated(entries: Iterator[tuple[Key, int, Value]]) -> Iterator[tuple[
         if key != last:
             yield key, value
         last = key
-
-
-def _note(segments: int, facts: int, before: IndexVersion, after: IndexVersion) -> dict[str, Any]:
-    """Return what the account of an index says of a compaction."""
-    created = datetime.now(UTC).isoformat(timespec="seconds")
-    marks = {"before": before.to_json(), "after": after.to_json()}
-    return {"change": "compact", "segments": segments, "facts": facts, "created": created, **marks}
 
 
 def _hide(connection: Connection, table: str, column: str, number: int) -> None:

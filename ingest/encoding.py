@@ -9,13 +9,11 @@ A sample of the facts shows whether joined words are what the tokenizer makes of
 that look across white space), whole facts are encoded and sorted. Either way the ids are those that a model sees after
 the trigger.
 
-Most of tokenising facts is repetition, and byte-level tokenizers start anew at a space. The caller has to check whether
-joined words are what the tokenizer makes of whole facts (`same_as_whole`).
-
 A fact is either three units (in `triples`, with `unit-tokens` and `unit-offsets.npy`), or has all its tokens
 (`fact-tokens`, `fact-offsets.npy`).
 """
 
+from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -42,13 +40,10 @@ TRIPLES, UNIT, FACT = "triples", "unit", "fact"
 class SortedFacts(Protocol):
     """Distinct token sequences in ascending order. Those in files are pickled as the paths of these."""
 
-    def __len__(self) -> int:
-        """Return how many there are."""
-        ...
+    def __len__(self) -> int: ...
 
     def read_tokens(self, low: int, high: int) -> tuple[Tokens, Offsets]:
         """Return sequences low to high - 1: tokens (int32) and offsets (int64[high - low + 1])."""
-        ...
 
 
 class EncodedFacts(SortedFacts, Protocol):
@@ -56,7 +51,6 @@ class EncodedFacts(SortedFacts, Protocol):
 
     def token_count(self) -> int:
         """Return the number of tokens of all facts, without terminators."""
-        ...
 
 
 class UnitFacts:
@@ -208,9 +202,10 @@ def _encode_words(tokenizer: FactTokenizer, words: list[str]) -> tuple[Tokens, O
     return _flatten(tokenizer.encode_distinct([f" {word}" for word in words]))
 
 
-def same_as_whole(tokenizer: FactTokenizer, trigger: str, facts: list[str], joined: Tokens, lengths: Offsets) -> bool:
-    """Return whether ids joined from words, `lengths` of them a fact, are those of whole facts after the trigger."""
-    head = len(tokenizer.encode(trigger))
+def words_join(tokenizer: FactTokenizer, trigger: str, rows: Iterable[tuple[str, str, str]]) -> bool:
+    """Return whether the ids of some facts, joined from words, are those of whole facts after the trigger."""
+    facts, head = [verbalise(*parts) for parts in rows], len(tokenizer.encode(trigger))
+    joined, lengths = encode_by_word(tokenizer, pa.array([fact[1:] for fact in facts]))
     whole = [ids[head:] for ids in tokenizer.encode_batch([trigger + fact for fact in facts])]
     same_lengths: bool = lengths.tolist() == list(map(len, whole))
     return same_lengths and joined.tolist() == list(chain.from_iterable(whole))
@@ -238,6 +233,20 @@ def are_kept(tokenizer: FactTokenizer, texts: pa.Array, ids: Tokens, lengths: Of
     decoded = decode_texts(tokenizer, ids, offsets_of(lengths))
     kept: NDArray[np.bool_] = compute.equal(decoded, texts.cast(pa.large_binary())).to_numpy(zero_copy_only=False)
     return kept
+
+
+def encode_units(tokenizer: FactTokenizer, units: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return the sequences of units by word, as keys, and which can be decoded from them (boolean)."""
+    texts = compute.binary_join_element_wise("<", units, ">", "")
+    ids, lengths = encode_by_word(tokenizer, texts)
+    kept = are_kept(tokenizer, compute.binary_join_element_wise("", texts, " "), ids, lengths)
+    return as_keys(ids, lengths), pa.array(kept)
+
+
+def encode_whole(tokenizer: FactTokenizer, trigger: str, texts: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return the sequences of whole facts after the trigger, as keys, and which can be decoded from them (boolean)."""
+    ids, lengths = encode_after_trigger(tokenizer, trigger, texts.to_pylist())
+    return as_keys(ids, lengths), pa.array(are_kept(tokenizer, texts, ids, lengths))
 
 
 def check_any_left(tokenizer: FactTokenizer, facts: int) -> None:
@@ -283,6 +292,9 @@ SAMPLE = 2_000
 """The number of facts on which encoding by word is checked, which takes a twentieth of a second."""
 
 _BATCH = 1_000_000
+_PARTS = "JOIN units AS s ON s.unit = subject JOIN units AS p ON p.unit = predicate JOIN units AS o ON o.unit = object"
+_SAMPLED = f"""SELECT s.text, p.text, o.text
+FROM (SELECT * FROM facts USING SAMPLE reservoir({SAMPLE} ROWS) REPEATABLE (1)) AS sample {_PARTS}"""
 
 
 def encode_facts(
@@ -305,32 +317,18 @@ def encode_facts(
     with open_work_database(work, resources, task="sort the facts", in_memory=False) as database:
         database.view_parquet("units", knowledge / "units.parquet")
         database.view_parquet("facts", knowledge / "facts.parquet")
-        if words_join(database, tokenizer, trigger):
+        sample = database.rows(_SAMPLED)
+        if words_join(tokenizer, trigger, [(s, p, o) for s, p, o in sample]):
             return _encode_by_unit(database, tokenizer, work, advance)
         return _encode_whole(database, tokenizer, trigger, work, advance)
-
-
-def words_join(database: WorkDatabase, tokenizer: FactTokenizer, trigger: str) -> bool:
-    """Return whether, on a sample of the facts, joined words are what the tokenizer makes of the whole fact."""
-    rows = database.rows(
-        f"""SELECT s.text, p.text, o.text
-            FROM (SELECT * FROM facts USING SAMPLE reservoir({SAMPLE} ROWS) REPEATABLE (1)) AS sample
-            JOIN units AS s ON s.unit = subject JOIN units AS p ON p.unit = predicate JOIN units AS o ON o.unit = object"""
-    )
-    facts = [verbalise(*parts) for parts in rows]
-    return same_as_whole(tokenizer, trigger, facts, *encode_by_word(tokenizer, pa.array([fact[1:] for fact in facts])))
 
 
 def _encode_by_unit(database: WorkDatabase, tokenizer: FactTokenizer, work: Path, advance: Advance) -> UnitFacts:
     count = database.number("SELECT count(*) FROM units")
     database.execute("CREATE TABLE encoded (unit INTEGER, ids BLOB)")
     for batch in database.batches("SELECT unit, text FROM units", _BATCH):
-        texts = compute.binary_join_element_wise("<", batch["text"], ">", "")
-        ids, lengths = encode_by_word(tokenizer, texts)
-        kept = are_kept(tokenizer, compute.binary_join_element_wise("", texts, " "), ids, lengths)
-        database.insert(
-            "encoded", pa.table({"unit": batch["unit"], "ids": as_keys(ids, lengths)}).filter(pa.array(kept))
-        )
+        keys, kept = encode_units(tokenizer, batch["text"])
+        database.insert("encoded", pa.table({"unit": batch["unit"], "ids": keys}).filter(kept))
         advance("encode", len(batch), count)
     ranks, rank = np.full(count, -1, np.int32), -1
     writer = SequenceWriter(work, UNIT)
@@ -371,15 +369,12 @@ def _encode_whole(
 ) -> WholeFacts:
     total, left = database.number("SELECT count(*) FROM facts"), 0
     database.execute("CREATE TABLE encoded (ids BLOB)")
-    query = """SELECT ' <' || s.text || '> <' || p.text || '> <' || o.text || '>' AS text FROM facts
-        JOIN units AS s ON s.unit = subject JOIN units AS p ON p.unit = predicate JOIN units AS o ON o.unit = object"""
+    query = f"SELECT ' <' || s.text || '> <' || p.text || '> <' || o.text || '>' AS text FROM facts {_PARTS}"
     for batch in database.batches(query, _BATCH):
-        texts = batch["text"].to_pylist()
-        ids, lengths = encode_after_trigger(tokenizer, trigger, texts)
-        kept = are_kept(tokenizer, pa.array(texts, pa.large_string()), ids, lengths)
-        left += int(kept.sum())
-        database.insert("encoded", pa.table({"ids": as_keys(ids, lengths)}).filter(pa.array(kept)))
-        advance("encode", len(texts), total)
+        keys, kept = encode_whole(tokenizer, trigger, batch["text"])
+        left += kept.true_count
+        database.insert("encoded", pa.table({"ids": keys}).filter(kept))
+        advance("encode", len(batch), total)
     check_any_left(tokenizer, left)
     writer = SequenceWriter(work, FACT)
     for batch in database.batches("SELECT ids FROM encoded ORDER BY ids", _BATCH):

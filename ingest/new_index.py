@@ -30,7 +30,7 @@ from refactx.ingest.encoding import EncodedFacts, encode_facts, open_encoded
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, join
 from refactx.ingest.knowledge.names import KnownNames
 from refactx.ingest.parsers.formats import LineAccount, open_sources, read_sources, recognised
-from refactx.ingest.publish import IngestResult, SegmentFacts, hubs_of, name_rows, publish_index
+from refactx.ingest.publish import IngestResult, hubs_of, name_rows, publish_index
 from refactx.ingest.report import Clock, ProgressBars, Report
 from refactx.ingest.segment.builder import Learned
 from refactx.ingest.segment.cutting import DEFAULT_SHAPE, Shape
@@ -155,16 +155,17 @@ class IngestSteps:
         self._read = first_step("read", folder, "staged", inputs.all, selection=selection.to_json(), strict=strict)
         base: dict[str, Any] = {}
         if known is not None:
+            hubs = sorted((hub.object, hub.predicate, hub.inverse) for hub in known.hubs)
             base = {
                 "names": list(known.tables),
                 "index": identity,
                 "inverses": sorted(map(list, known.inverses.items())),
-                "hubs": _digest(sorted((hub.object, hub.predicate, hub.inverse) for hub in known.hubs)),
+                "hubs": hashlib.sha256(json.dumps(hubs).encode()).hexdigest(),  # they may be many
             }
         self._join = self._read.next_step("join", "knowledge", **base)
 
     def knowledge_base(self, clock: Clock, resources: Resources) -> KnowledgeBase:
-        """Read and join. Raises what `build_knowledge_base` raises, and InputError if the disk is too small."""
+        """Read and join. Raises as `read_sources` and `join` do, and InputError if the disk is too small."""
         folder, staged = self._join.files, self._read.files
         done = self._join.result()
         if done is not None:
@@ -214,11 +215,6 @@ class IngestSteps:
             )
             self._read.finish(lines.to_json())
         return lines
-
-
-def _digest(values: Sequence[object]) -> str:
-    """Return the SHA-256 of values, which may be many."""
-    return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
 
 BYTES_PER_TEXT_BYTE = 0.7
@@ -285,8 +281,8 @@ def ingest(
     Args:
         sources: files, of one format or several; `-` is standard input.
         database, index: where the index is stored, and its name.
-        tokenizer: the tokenizer of the models that will use the index.
-        tokenizer_name: its name in the catalogue, from which a user can load it (a Hugging Face id, say).
+        tokenizer, tokenizer_name: of the models that will use the index, and its name in the catalogue, from which a user
+            can load it (a Hugging Face id, say).
         work: a folder for temporary files, made if it is missing.
         wikipedia: English Wikipedia's dumps of the tables `page` and `page_props`, for titles and short descriptions.
         selection: which facts of the sources the index gets.
@@ -319,7 +315,9 @@ def ingest(
         paths = tuple(source.address for source in inputs.all)
         return publish_index(
             connection,
-            SegmentFacts(facts, learned, knowledge.report.without_changed(len(facts))),
+            facts,
+            learned,
+            knowledge.report.without_changed(len(facts)),
             header=IndexHeader(
                 name=index,
                 tokenizer_name=tokenizer_name,

@@ -15,6 +15,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
 from pathlib import Path
 from tomllib import TOMLDecodeError, loads
 from typing import Any
@@ -99,7 +100,6 @@ class Profile:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "Profile":
-        """Return the profile that `to_json` gave."""
         lists = {name: tuple(value) for name, value in document.items() if isinstance(value, list | tuple)}
         names = tuple((iri, name) for iri, name in document.get("names", ()))
         return cls(**{**document, **lists, "names": names})
@@ -233,6 +233,7 @@ def predicate_label(text: str) -> str | None:
     return local_name(text) if text.startswith("/") else (in_words(text) or clean_part(text))
 
 
+@lru_cache(maxsize=4)
 def kinds_of_predicates(profile: Profile) -> Callable[[str], tuple[str, int]]:
     """Return a function from a predicate's IRI to what its triples are, and its place among those of a kind.
 

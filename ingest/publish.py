@@ -19,6 +19,12 @@ from refactx.postgres.locks import Connection
 from refactx.postgres.writing import IndexHeader, begin, discard_unfinished, publish, remove_unshown
 from refactx.tree.codes import RowCodec
 
+_SHOWN = (
+    *("facts", "claims", "descriptions", "aliases", "derived", "lines_read", "kept", "dropped", "cut", "malformed"),
+    *("notes", "entities", "names", "collisions", "not_inverted", "hubs", "selection"),
+)
+"""What the JSON of a result has of its report."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestResult:
@@ -36,51 +42,22 @@ class IngestResult:
     names_size: int
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `refactx ingest --json` prints."""
-        report = self.report
         return {
             "index": self.index,
-            "facts": report.facts,
-            "claims": report.claims,
-            "descriptions": report.descriptions,
-            "aliases": report.aliases,
-            "derived": report.derived,
-            "lines_read": report.lines_read,
-            "kept": report.kept,
-            "dropped": report.dropped,
-            "cut": report.cut,
-            "malformed": list(report.malformed),
-            "notes": list(report.notes),
-            "entities": report.entities,
-            "names": report.names,
-            "collisions": report.collisions,
-            "not_inverted": report.not_inverted,
-            "hubs": report.hubs,
-            "selection": report.selection,
+            **{name: getattr(self.report, name) for name in _SHOWN},
             "tokens": self.tokens,
             **timings(self.seconds),
             "bytes": self.size,
-            "bytes_per_fact": round(self.size / report.facts, 3),
+            "bytes_per_fact": round(self.size / self.report.facts, 3),
             "names_bytes": self.names_size,
         }
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentFacts:
-    """The facts of a new segment, what its rows share, and the account of the facts' sources.
-
-    `cut`: the pieces of the facts, if they are cut elsewhere (`refactx.ingest.segment.builder`).
-    """
-
-    facts: EncodedFacts
-    learned: Learned
-    report: Report
-    cut: Iterable[CutRange] | None = None
-
-
 def publish_index(
     connection: Connection,
-    segment: SegmentFacts,
+    facts: EncodedFacts,
+    learned: Learned,
+    report: Report,
     *,
     header: IndexHeader,
     replace: bool,
@@ -88,16 +65,19 @@ def publish_index(
     shape: Shape,
     resources: Resources,
     clock: Clock,
+    cut: Iterable[CutRange] | None = None,
     names: Callable[[], Iterable[KeyedRow]] = tuple,
     hubs: Iterable[Hub] = (),
     knowledge_base: int | None = None,
 ) -> IngestResult:
     """Load a new index and make it visible to readers.
 
-    `names`: the blocks of its names. `hubs`: its hubs. `knowledge_base`: one in the catalogue, whose names it shares
-    instead. `replace`: remove a ready index of the same name in the same transaction.
+    `learned`: what its rows share. `report`: the account of its sources. `cut`: the pieces of the facts, if they are cut
+    elsewhere (`refactx.ingest.segment.builder`). `names`: the blocks of its names. `hubs`: its hubs. `knowledge_base`: one
+    in the catalogue, whose names it shares instead. `replace`: remove a ready index of the same name in the same
+    transaction.
     """
-    facts, bars = segment.facts, ProgressBars(resources.progress)
+    bars = ProgressBars(resources.progress)
     begun = begin(connection, header, knowledge_base)
     try:
         with clock.step("load"), bars, connection.transaction():
@@ -105,17 +85,17 @@ def publish_index(
                 connection,
                 begun.segment,
                 facts,
-                segment.learned,
+                learned,
                 work=work,
                 shape=shape,
                 workers=resources.workers,
-                cut=segment.cut,
+                cut=cut,
                 advance=lambda done: bars.advance("load", done, len(facts)),
             )
             if begun.names is not None:
                 copy_rows(connection, "names", begun.names, names())
             add_hubs(connection, begun.index, hubs)
-            publish(connection, begun, described, asdict(segment.report), replace)
+            publish(connection, begun, described, asdict(report), replace)
     except BaseException:
         if not connection.broken and not connection.closed:
             remove_unshown(connection, begun.index, header.name)
@@ -124,7 +104,7 @@ def publish_index(
     entry = list_indexes(connection, header.name)[0]
     return IngestResult(
         index=header.name,
-        report=segment.report,
+        report=report,
         tokens=entry.tokens,
         seconds=clock.seconds,
         size=entry.tree_bytes,

@@ -100,7 +100,6 @@ class Clock:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Measure a block as a step."""
         start = time.perf_counter()
         try:
             yield

@@ -17,7 +17,7 @@ from refactx.fact import DESCRIPTIONS
 from refactx.index.database import DatabaseSource
 from refactx.index.index import Index
 from refactx.ingest.encoding import EncodedFacts, decode_texts, encode_facts
-from refactx.ingest.publish import IngestResult, SegmentFacts, publish_index
+from refactx.ingest.publish import IngestResult, publish_index
 from refactx.ingest.report import Clock, ProgressBars, Report
 from refactx.ingest.segment.builder import Learned
 from refactx.ingest.segment.cutting import DEFAULT_SHAPE, Shape
@@ -107,17 +107,18 @@ def retokenise(
                 inverse_properties=known.get("inverse_properties", {}),
                 hubs=len(hubs) if knows_hubs(entry) else None,
             )
-            sources = entry.source
             return publish_index(
                 connection,
-                SegmentFacts(facts, Learned.of(facts), report),
+                facts,
+                Learned.of(facts),
+                report,
                 header=IndexHeader(
                     name=index,
                     tokenizer_name=tokenizer_name,
                     tokenizer=tokenizer,
                     trigger=opened.trigger,
                     terminator=opened.terminator,
-                    source=sources,
+                    source=entry.source,
                 ),
                 replace=replace,
                 work=folder,
@@ -170,7 +171,6 @@ class _Encoder:
     bars: ProgressBars
 
     def encode(self, name: str, tokenizer: FactTokenizer) -> EncodedFacts:
-        """Encode into the new folder `name`."""
         folder = self.knowledge / name
         folder.mkdir()
         return encode_facts(

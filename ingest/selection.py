@@ -1,6 +1,7 @@
 """The selection of an ingest: which facts of the sources it keeps, and which it adds."""
 
 import codecs
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -10,6 +11,7 @@ from typing import Any
 from refactx.errors import InputError
 from refactx.fact import PAGE_FIELDS, counted
 from refactx.ingest.profile import Profile
+from refactx.options import option
 
 LANGUAGES = ("en", "mul")
 """English, then `mul`: labels that Wikidata writes once for all languages, above all names of people and places."""
@@ -98,7 +100,6 @@ class TableOptions:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "TableOptions":
-        """Return the options that `to_json` gave."""
         known = {field.name for field in fields(cls)}
         values = {name: value for name, value in document.items() if name in known}
         found: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in values.items()}
@@ -207,6 +208,60 @@ class Selection:
 
 
 DEFAULT_SELECTION = Selection()
+TABLES, _FACTS, _TITLES, _MACHINE = "Tables", "Which facts", "Names from Wikipedia", "Database and machine"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """The options of sources as users write them, in commands and in Python. `refactx.build` makes a `Selection` of them."""
+
+    limit: int | None = option(None, "For a trial: N subjects with all their facts.", least=1)
+    inverse: bool = option(False, "Add inverse facts: <A> <director of> <B>.")
+    columns: str | None = option(
+        None, "Of subject, predicate, object: names or numbers.", metavar="S,P,O", group=TABLES
+    )
+    no_header: bool = option(False, "The first line is a row, not names of columns.", group=TABLES)
+    delimiter: str | None = option(None, "Between cells: ';' or tab; default: what fits.", metavar="CHAR", group=TABLES)
+    encoding: str | None = option(
+        None, "Of text: latin-1, cp1252, utf-16; default: UTF-8.", metavar="NAME", group=TABLES
+    )
+    subject: tuple[str, ...] = option((), "Names the rows; the others are predicates.", metavar="COLUMN", group=TABLES)
+    id: tuple[str, ...] = option((), "Has the ids of the rows; default: their names.", metavar="COLUMN", group=TABLES)
+    description: tuple[str, ...] = option((), "Has a description of each row.", metavar="COLUMN", group=TABLES)
+    alias: tuple[str, ...] = option((), "Has other names, with --aliases.", metavar="COLUMN", group=TABLES)
+    list: tuple[str, ...] = option((), "Between the values of a cell: '|', 'langs=,'.", metavar="CHAR", group=TABLES)
+    key: tuple[str, ...] = option((), "products.supplier=suppliers.id: joins tables.", metavar="KEY", group=TABLES)
+    edges: bool = option(False, "Objects are entities, as subjects are.", group=TABLES)
+    labels: tuple[Path, ...] = option((), "Lines of id<TAB>label<TAB>description.", metavar="FILE", group=TABLES)
+    query: str | None = option(
+        None, "SQL for sqlite:///..., postgresql://...; CONSTRUCT for https://...", metavar="QUERY", group=TABLES
+    )
+    properties: str | None = option(
+        None, "Only these: P31,P569, IRIs, or a file of them.", metavar="LIST", group=_FACTS
+    )
+    languages: str = option(",".join(LANGUAGES), "Languages of names, best first.", metavar="LIST", group=_FACTS)
+    keep_external_ids: bool = option(False, "Keep identifiers in other databases.", group=_FACTS)
+    descriptions: bool = option(True, "<X> <description> <...>; default: on.", group=_FACTS)
+    aliases: bool | None = option(None, "<JFK (alias)> <alias of> <...>; default: as --inverse.", group=_FACTS)
+    inverse_names: Path | None = option(None, "Lines of P57<TAB>director of, or TOML.", metavar="FILE", group=_FACTS)
+    inverse_limit: int = option(INVERSE_LIMIT, "At most N per object and property.", least=1, group=_FACTS)
+    profile: str | None = option(
+        None, "wikidata, rdf or FILE.toml; default: by the data.", metavar="NAME", group=_FACTS
+    )
+    graphs: tuple[str, ...] = option(
+        (), "Only this named graph, or `default`.", metavar="IRI", flag="graph", group=_FACTS
+    )
+    link: str | None = option(
+        None, "Pages of things, with {id}, {local} or {label} in it.", metavar="URL", group=_FACTS
+    )
+    page: Path | None = option(None, "enwiki-...-page.sql.gz: titles as names.", metavar="FILE", group=_TITLES)
+    page_props: Path | None = option(None, "enwiki-...-page_props.sql.gz, with --page.", metavar="FILE", group=_TITLES)
+    strict: bool = option(False, "Stop at the first malformed line.", group=_MACHINE)
+    memory: str = option("1GB", "Memory for joins and sorts.", metavar="SIZE", group=_MACHINE)
+    workers: int = option(os.cpu_count() or 2, "Number of threads.", least=1, group=_MACHINE)
+    work_dir: Path | None = option(
+        None, "For temporary files; default: $REFACTX_HOME/work.", metavar="FOLDER", group=_MACHINE
+    )
 
 
 def is_property(text: str) -> bool:

@@ -2,9 +2,9 @@
 
 A block is some 16 MB of bytes that end with a line feed (except, perhaps, at the end of a file), so that a step can
 work on many lines at once and memory stays bounded, however large the file is. The line ends of all systems (LF, CRLF,
-CR) become line feeds. `refactx.ingest.sources` decompresses gzip, bzip2 and zstandard.
+CR) become line feeds.
 
-Libraries do the work, outside Python's lock: rapidgzip for files of gzip and bzip2, in several threads even if a file
+Libraries decompress, outside Python's lock: rapidgzip for files of gzip and bzip2, in several threads even if a file
 is one stream; Arrow for zstandard, of which one thread gives over half a gigabyte a second, and for streams, which
 rapidgzip does not read.
 """
@@ -109,17 +109,12 @@ def _translate_errors(chunks: Iterator[bytes], source: Path | BinaryIO, kind: st
         raise DecompressionError(_describe(error, kind)) from None
     # rapidgzip 0.16 takes the end of a truncated file for the end of its text, without an error. A file of one member
     # ends with the size of its text; a file of several has to be read again.
-    if kind == "gzip" and isinstance(source, Path) and size % (1 << 32) != _recorded_size(source):
-        fault = _diagnose(source, kind, None)
-        if fault:
+    if kind == "gzip" and isinstance(source, Path):
+        with source.open("rb") as file:
+            file.seek(-4, SEEK_END)
+            recorded = int.from_bytes(file.read(4), "little")  # modulo 2^32
+        if size % (1 << 32) != recorded and (fault := _diagnose(source, kind, None)):
             raise DecompressionError(fault)
-
-
-def _recorded_size(path: Path) -> int:
-    """Return the size at the end of a gzip file: that of the last member's text, modulo 2^32."""
-    with path.open("rb") as file:
-        file.seek(-4, SEEK_END)
-        return int.from_bytes(file.read(4), "little")
 
 
 def _diagnose(source: Path | BinaryIO, kind: str, limit: int | None) -> str | None:
@@ -141,18 +136,8 @@ def _describe(error: Exception, kind: str) -> str:
 
 
 Format = Literal[
-    "N-Triples",
-    "N-Quads",
-    "ready-made facts",
-    "Turtle",
-    "TriG",
-    "N3",
-    "RDF/XML",
-    "JSON-LD",
-    "table",
-    "JSON lines",
-    "GraphML",
-]
+    "N-Triples", "N-Quads", "ready-made facts", "Turtle", "TriG", "N3", "RDF/XML", "JSON-LD", "table", "JSON lines", "GraphML",
+]  # fmt: skip
 
 BLOCK_BYTES = 16 << 20
 """Some 150,000 lines: smaller blocks are parsed more slowly (4 MB: by a fifth), larger ones only take more memory."""
@@ -420,13 +405,11 @@ class RowSource(Source):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns."""
         if self._opened is None:
             self._opened = self._read()
         return tuple(self._opened.schema.names)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows."""
         opened, self._opened = self._opened, None
         with opened or self._read() as reader:
             yield from reader

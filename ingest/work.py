@@ -122,7 +122,6 @@ class Resources:
 
 DEFAULT_RESOURCES = Resources()
 
-
 _MACROS = """
 CREATE MACRO cut(part, size) AS
     CASE WHEN length(part) > size THEN rtrim(substr(part, 1, size - 1)) || '…' ELSE part END;
@@ -130,51 +129,41 @@ CREATE MACRO cut(part, size) AS
 
 
 class WorkDatabase:
-    """An open work database. Every method raises DuckDB's errors, which `open_work_database` translates."""
+    """An open work database: `Tables`, and more. Every method raises DuckDB's errors, which `open_work_database` translates."""
 
     def __init__(self, connection: "duckdb.DuckDBPyConnection") -> None:
         self._connection = connection
 
     def execute(self, query: str, parameters: Sequence[object] | None = None) -> None:
-        """Run one or more statements."""
         self._connection.execute(query, parameters)
 
     def table(self, name: str, query: str) -> None:
-        """Make a table of the rows of a query, in place of one of that name, which the query may read."""
         self.execute(f"CREATE OR REPLACE TABLE {name} AS {query}")
 
     def view(self, name: str, query: str) -> None:
-        """Make a view of a query, in place of one of that name, which the query may not read."""
         self.execute(f"CREATE OR REPLACE VIEW {name} AS {query}")
 
     def numbered(self, name: str, query: str, number: str) -> None:
-        """Make a table of the rows of a query with the column `text`, distinct, after a column `number` INTEGER: from 0,
-        in the order of the texts' bytes."""
         self.table("texts", query)  # a statement each: together the two would not fit into memory that either fits into
         self.table(name, f"SELECT CAST(row_number() OVER (ORDER BY text) - 1 AS INTEGER) AS {number}, text FROM texts")
         self.drop("texts")
 
     def table_of(self, name: str, rows: pa.Table) -> None:
-        """Make a table of an Arrow table, in place of one of that name."""
         with self.lend("incoming", rows):
             self.table(name, "SELECT * FROM incoming")
 
     def drop(self, *names: str) -> None:
-        """Remove tables."""
         for name in names:
             self.execute(f"DROP TABLE {name}")
 
     def rows(self, query: str, parameters: Sequence[object] | None = None) -> list[tuple[Any, ...]]:
-        """Return all rows of a query."""
         return self._connection.execute(query, parameters).fetchall()
 
     def number(self, query: str) -> int:
-        """Return the one number that a query gives; 0 for NULL (a sum over nothing)."""
         rows = self.rows(query)  # fetches to the end: an open result would hold up other statements
         return int(rows[0][0] or 0) if rows else 0
 
     def has_rows(self, name: str) -> bool:
-        """Return whether a table has any row."""
         return bool(self.rows(f"SELECT 1 FROM {name} LIMIT 1"))
 
     def arrays(self, query: str) -> dict[str, NDArray[Any]]:
@@ -201,11 +190,9 @@ class WorkDatabase:
             self.execute(f"INSERT INTO {table} SELECT {columns} FROM incoming")
 
     def view_parquet(self, name: str, path: Path) -> None:
-        """Make a Parquet file a view."""
         self.execute(f"CREATE VIEW {name} AS FROM {_quote(path)}")
 
     def write_parquet(self, query: str, path: Path) -> None:
-        """Write the rows of a query to a Parquet file."""
         self.execute(f"COPY ({query}) TO {_quote(path)} (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1)")
 
 
@@ -270,33 +257,25 @@ class Tables(Protocol):
 
     def table(self, name: str, query: str) -> None:
         """Make a table of the rows of a query, in place of one of that name, which the query may read."""
-        ...
 
     def view(self, name: str, query: str) -> None:
         """Make a view of a query, in place of one of that name, which the query may not read."""
-        ...
 
     def numbered(self, name: str, query: str, number: str) -> None:
         """Make a table of the rows of a query with the column `text`, distinct, after a column `number` INTEGER: from 0,
         in the order of the texts' bytes."""
-        ...
 
     def table_of(self, name: str, rows: pa.Table) -> None:
         """Make a table of an Arrow table, in place of one of that name."""
-        ...
 
     def insert(self, name: str, rows: pa.Table) -> None:
         """Add rows to a table, by the position of their columns."""
-        ...
 
     def drop(self, *names: str) -> None:
         """Remove tables."""
-        ...
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return all rows of a query."""
-        ...
 
     def number(self, query: str) -> int:
         """Return the one number that a query gives; 0 for NULL (a sum over nothing)."""
-        ...

@@ -12,6 +12,7 @@ import itertools
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,8 +27,9 @@ from refactx.ingest import forget as forget_from
 from refactx.ingest.knowledge.inverse import read_inverse_names
 from refactx.ingest.parsers.tables import format_value
 from refactx.ingest.profile import read_profile
-from refactx.ingest.selection import INVERSE_LIMIT, Selection, TableOptions, languages_of, properties_of
+from refactx.ingest.selection import TABLES, Selection, SourceOptions, TableOptions, languages_of, properties_of
 from refactx.ingest.sources import STANDARD_INPUT, BlockStream, RowSource, Source
+from refactx.options import options_of
 from refactx.paths import refactx_home
 
 if TYPE_CHECKING:
@@ -40,13 +42,7 @@ _TRIPLE = ("subject", "predicate", "object")
 
 
 def build_index(
-    name: str,
-    source: object,
-    *,
-    tokenizer: Any,
-    db: str | None = None,
-    replace: bool = False,
-    **options: Any,
+    name: str, source: object, *, tokenizer: Any, db: str | None = None, replace: bool = False, **options: Any
 ) -> "IngestResult":
     """Build an index as `refactx ingest` does, and return its figures and the account of its sources.
 
@@ -102,41 +98,9 @@ def forget(name: str, source: object, *, db: str | None = None, **options: Any) 
         return forget_from(_sources_of(source, given["selection"].tables), opened, index=name, **given)
 
 
-_OTHERS = {"strict": False, "memory": "1GB", "workers": None, "work_dir": None, "page": None, "page_props": None}
-_SELECTION = {
-    "properties": None,
-    "languages": "en,mul",
-    "keep_external_ids": False,
-    "descriptions": True,
-    "limit": None,
-    "inverse": False,
-    "inverse_names": None,
-    "inverse_limit": INVERSE_LIMIT,
-    "aliases": None,
-    "profile": None,
-    "graphs": (),
-    "link": None,
-}
-_TABLES: Mapping[str, Any] = {
-    "columns": None,
-    "no_header": False,
-    "delimiter": None,
-    "encoding": None,
-    "subject": (),
-    "id": (),
-    "description": (),
-    "alias": (),
-    "list": (),
-    "key": (),
-    "edges": False,
-    "labels": (),
-    "query": None,
-}
-
-
 def _arguments(options: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of the functions of `refactx.ingest`, given options by the names that the command has."""
-    usual = {**_OTHERS, **_SELECTION, **_TABLES}
+    usual = {one.name: one.default for one in fields(SourceOptions)}
     unknown = sorted(options.keys() - usual.keys())
     if unknown:
         raise InputError(f"{unknown[0]!r} is no option: expected {', '.join(usual)}")
@@ -149,14 +113,14 @@ def source_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     Raises InputError if a value or a file cannot be used.
     """
     rest = dict(given)
-    resources = {"memory": rest.pop("memory")}
-    if (workers := rest.pop("workers")) is not None:
-        resources["workers"] = workers
+    memory = rest.pop("memory")
+    if not re.fullmatch(r"\d+(\.\d+)? ?([kmgt]i?)?b|\d+(\.\d+)?%", memory.strip(), re.IGNORECASE):
+        raise InputError(f"--memory {memory!r} is not a size: give one such as 1GB, 512MB or 80%")
     return {
         "work": work_dir_of(rest.pop("work_dir")),
         "wikipedia": wikipedia_dumps(rest.pop("page"), rest.pop("page_props")),
         "strict": rest.pop("strict"),
-        "resources": Resources(**resources),
+        "resources": Resources(memory=memory, workers=rest.pop("workers")),
         "selection": selection_of(**rest),
     }
 
@@ -179,7 +143,7 @@ def wikipedia_dumps(page: Path | None, page_props: Path | None) -> tuple[Path, P
 def selection_of(**given: Any) -> Selection:
     """Return the selection that options describe. Raise InputError if a value or a file cannot be used."""
     properties, names, profile = given["properties"], given["inverse_names"], given["profile"]
-    tables = {option: given.pop(option) for option in _TABLES}
+    tables = {name: given.pop(name) for name, known in options_of(SourceOptions).items() if known.group == TABLES}
     if isinstance(names, Mapping):
         inverse_names = tuple(names.items())
     else:

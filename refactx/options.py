@@ -14,8 +14,8 @@ class Option:
 
     `least`, `most`: the smallest and the largest value; `above`: a value that it has to exceed; `choices`: all of its
     values; `old`: what names of earlier releases mean, which a command still takes; `former`: the option's own name
-    then, likewise. `group`: the heading of the help text
-    that it is under; `metavar`: what stands for its value there.
+    then, likewise. `group`: the heading of the help text that it is under; `metavar`: what stands for its value there;
+    `flag`: its name in a command, if that is another one.
     """
 
     help: str
@@ -27,6 +27,7 @@ class Option:
     old: Mapping[str, str] = field(default_factory=dict)
     former: str = ""
     group: str = ""
+    flag: str = ""
 
     def has(self, value: Any) -> bool:
         """Return whether a value is within the limits; None is."""

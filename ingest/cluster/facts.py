@@ -17,9 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import compute
 
-from refactx.fact import verbalise
 from refactx.ingest.cluster.session import (
     SortedParts,
     Versions,
@@ -30,16 +28,7 @@ from refactx.ingest.cluster.session import (
     versions_here,
     write_sorted,
 )
-from refactx.ingest.encoding import (
-    SAMPLE,
-    SortedFacts,
-    are_kept,
-    as_keys,
-    encode_after_trigger,
-    encode_by_word,
-    from_keys,
-    same_as_whole,
-)
+from refactx.ingest.encoding import SAMPLE, SortedFacts, encode_units, encode_whole, from_keys, words_join
 from refactx.ingest.segment.builder import PIECES_UNTIL_CHAINS_MEET, CutRange, cut_range, joined
 from refactx.ingest.segment.cutting import EntryBatch, Lifted, Packing, Shape
 from refactx.tokenizer import FactTokenizer
@@ -61,7 +50,7 @@ def encode_facts(spark: Any, tokenizer: FactTokenizer, trigger: str, folder: str
     Facts that the tokenizer changes are left out. Raises ModelError if it joins the trigger and what follows it.
     """
     shared = versions_here(), tokenizer.serialized
-    if _words_join(spark, tokenizer, trigger):
+    if words_join(tokenizer, trigger, [(s, p, o) for s, p, o in spark.sql(_SAMPLE).collect()]):
         encoded = spark.table("units").mapInArrow(partial(_encode_units, *shared), "unit INT, ids BINARY")
         encoded.write.mode("overwrite").parquet(f"{folder}-units")
         spark.read.parquet(f"{folder}-units").createOrReplaceTempView("encoded")
@@ -77,13 +66,6 @@ def count_tokens(spark: Any, facts: SortedParts) -> int:
     return int(rows[0][0] or 0)
 
 
-def _words_join(spark: Any, tokenizer: FactTokenizer, trigger: str) -> bool:
-    """Return whether, on a sample of the facts, joined words are what the tokenizer makes of the whole fact."""
-    facts = [verbalise(*row) for row in spark.sql(_SAMPLE).collect()]
-    joined = encode_by_word(tokenizer, pa.array([fact[1:] for fact in facts]))
-    return same_as_whole(tokenizer, trigger, facts, *joined)
-
-
 @cache
 def _tokenizer(serialized: str) -> FactTokenizer:
     """Return a tokenizer, made once in a process of an executor."""
@@ -94,11 +76,8 @@ def _encode_units(driver: Versions, serialized: str, batches: Iterator[pa.Record
     check_versions(driver)
     for batch in batches:
         if len(batch):
-            texts = compute.binary_join_element_wise("<", batch["text"], ">", "")
-            ids, lengths = encode_by_word(tokenizer := _tokenizer(serialized), texts)
-            kept = are_kept(tokenizer, compute.binary_join_element_wise("", texts, " "), ids, lengths)
-            keys = as_keys(ids, lengths).cast(pa.binary())
-            yield pa.RecordBatch.from_arrays([batch["unit"], keys], ["unit", "ids"]).filter(pa.array(kept))
+            keys, kept = encode_units(_tokenizer(serialized), batch["text"])
+            yield pa.RecordBatch.from_arrays([batch["unit"], keys.cast(pa.binary())], ["unit", "ids"]).filter(kept)
 
 
 def _encode_whole(
@@ -107,11 +86,8 @@ def _encode_whole(
     check_versions(driver)
     for batch in batches:
         if len(batch):
-            texts = batch["text"].to_pylist()
-            ids, lengths = encode_after_trigger(tokenizer := _tokenizer(serialized), trigger, texts)
-            kept = are_kept(tokenizer, batch["text"], ids, lengths)
-            keys = as_keys(ids, lengths).cast(pa.binary())
-            yield pa.RecordBatch.from_arrays([keys], ["ids"]).filter(pa.array(kept))
+            keys, kept = encode_whole(_tokenizer(serialized), trigger, batch["text"])
+            yield pa.RecordBatch.from_arrays([keys.cast(pa.binary())], ["ids"]).filter(kept)
 
 
 _FOUND = """
@@ -125,7 +101,6 @@ class PlacedFacts(SortedFacts, Protocol):
 
     def start_of(self, part: int) -> int:
         """Return the position of the first fact of a part."""
-        ...
 
 
 class ClusterFacts:
@@ -151,7 +126,6 @@ class ClusterFacts:
         return self._parts
 
     def start_of(self, part: int) -> int:
-        """Return the position of the first fact of a part."""
         return self._starts[part]
 
     def keep(self, ranges: Iterable[tuple[int, int]]) -> None:
@@ -225,9 +199,7 @@ class Run:
         """Return facts as entries of level 0. Raises RunTooShortError if the run ends before."""
         if not self.reaches(high):
             raise RunTooShortError
-        tokens, offsets = self.facts(low, high)
-        ones = np.ones(high - low, np.int64)
-        return EntryBatch(tokens=tokens, offsets=offsets, kinds=np.zeros(high - low, np.uint8), leaves=ones, items=ones)
+        return EntryBatch.of_facts(*self.facts(low, high))
 
     def forget(self, low: int) -> None:
         """Give up the facts before `low`."""
@@ -478,9 +450,7 @@ class _HeldFacts:
         self._held = [one for one in self._held if one.high > low - self._behind]
 
     def read(self, low: int, high: int) -> EntryBatch:
-        tokens, offsets = self._find(low, high) or self._facts.read_tokens(low, high)
-        ones = np.ones(high - low, np.int64)
-        return EntryBatch(tokens=tokens, offsets=offsets, kinds=np.zeros(high - low, np.uint8), leaves=ones, items=ones)
+        return EntryBatch.of_facts(*(self._find(low, high) or self._facts.read_tokens(low, high)))
 
     def _find(self, low: int, high: int) -> Any:
         """Return facts low to high - 1 from those that are held; None if some are not."""

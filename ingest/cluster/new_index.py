@@ -26,7 +26,7 @@ from refactx.ingest.encoding import check_any_left
 from refactx.ingest.knowledge.knowledge_base import FILES, KnowledgeBase, join_tables
 from refactx.ingest.parsers.formats import RDF_KINDS, LineAccount
 from refactx.ingest.profile import WIKIDATA, Profile
-from refactx.ingest.publish import IngestResult, SegmentFacts, hubs_of, name_rows, publish_index
+from refactx.ingest.publish import IngestResult, hubs_of, name_rows, publish_index
 from refactx.ingest.report import Clock, Report
 from refactx.ingest.segment.builder import Learned
 from refactx.ingest.segment.cutting import DEFAULT_SHAPE, Shape, sample_ranges
@@ -79,12 +79,10 @@ def build_index(
         task = CutTask(packing=(learned := Learned.of(facts)).packing, shape=shape)
         result = publish_index(
             connection,
-            SegmentFacts(
-                facts,
-                learned,
-                knowledge.report.without_changed(len(facts)),
-                cut=pieces_of(cut_rows(spark, stages.cut(clock, facts, task)), facts, task),
-            ),
+            facts,
+            learned,
+            knowledge.report.without_changed(len(facts)),
+            cut=pieces_of(cut_rows(spark, stages.cut(clock, facts, task)), facts, task),
             header=IndexHeader(
                 name=index,
                 tokenizer_name=tokenizer_name,
@@ -139,7 +137,12 @@ class _Stages:
         """Read and join; units and facts become views, and the rest a folder of files here."""
         staged = f"{self._folder}/read"
         with clock.step("read"):
-            lines = self._stages.run("read", self._read)
+
+            def read(place: str) -> dict[str, Any]:
+                account = read_lines(self._spark, self._files, self._selection, strict=self._strict, folder=place)
+                return account.to_json()
+
+            lines = self._stages.run("read", read)
         with clock.step("join"):
 
             def join(place: str) -> dict[str, Any]:
@@ -162,8 +165,6 @@ class _Stages:
         return KnowledgeBase(folder, Report.from_json(report))
 
     def facts(self, clock: Clock, tokenizer: FactTokenizer, trigger: str) -> ClusterFacts:
-        """Encode and sort."""
-
         def encode(place: str) -> dict[str, Any]:
             facts = encode_facts(self._spark, tokenizer, trigger, place)
             return {"tokens": count_tokens(self._spark, facts)}
@@ -184,12 +185,7 @@ class _Stages:
         return f"{self._folder}/cut"
 
     def release(self) -> None:
-        """Give up what the stages left."""
         self._stages.release("read", "join", "encode", "cut")
-
-    def _read(self, place: str) -> dict[str, Any]:
-        account = read_lines(self._spark, self._files, self._selection, strict=self._strict, folder=place)
-        return account.to_json()
 
 
 _ORDERS = {"names.parquet": ["name"], "ids.parquet": ["entity"], "hubs.parquet": ["object", "predicate", "inverse"]}
@@ -224,28 +220,16 @@ def ingest(
     Args:
         spark: a session of Spark 4, classic or Connect. Temporary views of the names that the joins use are replaced.
         sources: paths or URIs that all machines can read, of N-Triples or lines of facts; also folders and patterns.
-        index: its name.
         tokenizer: a model whose tokenizer the index is for: a Hugging Face id, a folder, or a GGUF file.
         cluster_work: a folder in the storage of the cluster, for what stages leave: a path on a shared disk, or a URI.
         db: the libpq URL of the database; by default what `refactx ingest` takes.
         work: a folder at the driver, for names and the upper levels of the tree; by default in `$REFACTX_HOME`.
-        selection: which facts of the sources the index gets.
-        strict: raise an error for the first malformed line instead of counting it.
-        replace: replace an index of the same name.
 
-    Raises:
-        InputError: a source cannot be read or is not what its name says, or all together have no fact.
-        IndexExistsError: an index of this name exists and `replace` is not set, or another process is writing it.
-        DatabaseError: the database cannot be reached, or refused a statement.
-        RefactxError: the cluster stopped a stage, does not sort, or has other versions of packages than the driver.
+    The others are those of `refactx.ingest.ingest`, and so are the errors. Raises RefactxError if the cluster stopped a
+    stage, does not sort, or has other versions of packages than the driver.
 
-    >>> result = ingest(  # doctest: +SKIP
-    ...     spark,
-    ...     ["s3a://dumps/truthy.nt.bz2"],
-    ...     index="wikidata",
-    ...     tokenizer="Qwen/Qwen3-8B",
-    ...     cluster_work="s3a://bucket/tmp",
-    ... )
+        files = ["s3a://dumps/truthy.nt.bz2"]
+        ingest(spark, files, index="wikidata", tokenizer="Qwen/Qwen3-8B", cluster_work="s3a://bucket/tmp")
     """
     loaded, name = load_tokenizer(tokenizer)
     with database(db) as opened:

@@ -121,11 +121,7 @@ _PLACES = {
     "left_out": {"property": "a", "reason": "x"},
     "ready": {"subject": "x", "predicate": "y", "object": "z"},
 }
-_TYPES = {
-    **dict.fromkeys("abc", pa.int64()),
-    **dict.fromkeys("xyz", pa.string()),
-    **dict.fromkeys("kr", pa.int16()),
-}
+_TYPES = {**dict.fromkeys("abc", pa.int64()), **dict.fromkeys("xyz", pa.string()), **dict.fromkeys("kr", pa.int16())}
 _WIDE = pa.schema({"part": pa.string(), **_TYPES})
 _WIDE_SQL = "part STRING, a BIGINT, b BIGINT, c BIGINT, x STRING, y STRING, z STRING, k SMALLINT, r SMALLINT"
 
@@ -211,7 +207,9 @@ def parse_splits(
             parsed = BLOCK_PARSERS[form](lines[0].as_py() + b"\n", account.lines + 1, selection, "")
             account.add(parsed)
             for name, rows in parsed.tables.items():
-                yield from _wide_rows(name, rows).to_batches()
+                exact = cast_rows(name, rows)
+                columns = {place: exact[column] for column, place in _PLACES[name].items()}
+                yield from _wide(name, columns, len(rows)).to_batches()
     if account is not None:
         yield from account.to_row().to_batches()
 
@@ -224,12 +222,6 @@ def _splits(batch: pa.RecordBatch) -> Iterator[tuple[int, int, pa.Array]]:
     for low, high in pairwise(at):
         if high > low:
             yield files[low].as_py(), starts[low].as_py(), values[low:high].cast(pa.binary())
-
-
-def _wide_rows(name: str, rows: pa.Table) -> pa.Table:
-    """Return rows of a staged table as rows of the wide one."""
-    exact = cast_rows(name, rows)
-    return _wide(name, {place: exact[column] for column, place in _PLACES[name].items()}, len(rows))
 
 
 def _wide(part: str, columns: Mapping[str, Any], count: int) -> pa.Table:

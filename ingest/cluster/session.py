@@ -354,8 +354,7 @@ class ClusterTables:
         self._spark.createDataFrame(starts).createOrReplaceTempView(f"{name}_starts")
         self._spark.read.parquet(ordered.folder).createOrReplaceTempView(f"{name}_sorted")
         self.table(
-            name,
-            f"SELECT CAST(start + at AS INT) AS {number}, text FROM {name}_sorted JOIN {name}_starts USING (part)",
+            name, f"SELECT CAST(start + at AS INT) AS {number}, text FROM {name}_sorted JOIN {name}_starts USING (part)"
         )
 
     def table_of(self, name: str, rows: pa.Table) -> None:
@@ -376,7 +375,6 @@ class ClusterTables:
         return int(rows[0][0] or 0) if rows else 0
 
     def write(self, name: str, frame: Any) -> None:
-        """Write the rows of a data frame as a table."""
         place = self._place(name)
         frame.write.mode("overwrite").parquet(place)
         self._spark.read.parquet(place).createOrReplaceTempView(name)

@@ -1,8 +1,7 @@
 """Knowledge bases: parsed rows joined into named facts, which depend on no tokenizer.
 
-`build_knowledge_base` reads sources and writes a knowledge base to a folder; `join` is its second half, from staged
-rows. `KnownNames` are the names that entities have already, if facts are added to an index. `read_inverse_names` reads
-a file of names for the inverses of properties.
+`join` writes a knowledge base to a folder, from staged rows. `KnownNames` are the names that entities have already, if
+facts are added to an index. `read_inverse_names` reads a file of names for the inverses of properties.
 """
 
 from typing import TYPE_CHECKING
@@ -11,15 +10,10 @@ from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from refactx.ingest.knowledge.inverse import read_inverse_names
-    from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, build_knowledge_base, join
+    from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, join
     from refactx.ingest.knowledge.names import KnownNames
 
-__all__ = ["KnowledgeBase", "KnownNames", "build_knowledge_base", "join", "read_inverse_names"]
+__all__ = ["KnowledgeBase", "KnownNames", "join", "read_inverse_names"]
 __getattr__ = lazy_exports(
-    __name__,
-    {
-        "inverse": "read_inverse_names",
-        "knowledge_base": "KnowledgeBase build_knowledge_base join",
-        "names": "KnownNames",
-    },
+    __name__, {"inverse": "read_inverse_names", "knowledge_base": "KnowledgeBase join", "names": "KnownNames"}
 )

@@ -1,6 +1,4 @@
-"""Inverse facts: `<Danny Boyle> <director of> <Slumdog Millionaire>` from the claim that the film's director is Danny
-
-Boyle.
+"""Inverse facts: `<Danny Boyle> <director of> <Slumdog Millionaire>`, from a claim about the film's director.
 
 The inverse of a property is named by the first of these that exists (examples: docs/reference/names-and-values.md):
 
@@ -9,7 +7,7 @@ The inverse of a property is named by the first of these that exists (examples: 
    have the inverse `child`, so neither is the inverse of `child`. Inverse facts are facts of that property, as if the
    dump had them; often it has them.
 3. the label of the inverse label item (P7087).
-4. a template (`refactx.ingest.knowledge.inverse`).
+4. a template, by the table below.
 
 | table | rows |
 |---|---|
@@ -27,9 +25,8 @@ Facts whose object is a hub by their predicate, here or in the index (`known_hub
 A change of an index keeps the index's inverses, whatever the sources or given names of the change say: the inverse
 facts of a property keep the property they belong to (`Report.inverse_properties`), or else the name that they have.
 
-A template names an inverse that neither the dump nor the user names. An inverse fact such as
-`<Danny Boyle> <director of> <Slumdog Millionaire>` should read as a sentence and begin with the words of a question,
-since a model chooses predicates word by word. The first rule that fits applies:
+An inverse fact should read as a sentence and begin with the words of a question, since a model chooses predicates word
+by word. Of the templates the first that fits applies:
 
 | label | inverse | examples |
 |---|---|---|

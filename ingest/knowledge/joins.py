@@ -18,7 +18,6 @@ The tables, made from the staged ones (`refactx.ingest.parsers.parsed`) and thos
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 from refactx.fact import ALIAS_OF, DESCRIPTIONS, MAX_PART_CHARACTERS
 from refactx.ingest.knowledge import inverse
@@ -35,6 +34,7 @@ from refactx.ingest.knowledge.names import (
 from refactx.ingest.knowledge.names import FACTS as ALIAS_FACTS
 from refactx.ingest.parsers.parsed import DESCRIPTION, LABEL, OTHER_NAME, SHORT_DESCRIPTION, TITLE
 from refactx.ingest.parsers.values import VALUE_KINDS
+from refactx.ingest.report import Report
 from refactx.ingest.selection import Selection
 from refactx.ingest.work import Tables
 
@@ -103,40 +103,10 @@ _RULES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinAccount:
-    """How many facts there are, and how many staged lines were kept, or dropped, by reason.
-
-    `claims`: facts from claims, ready-made facts and aliases; `aliases` of them come from other names of entities.
-    `derived`: inverse facts. `cut`: parts that were cut. `names`: how many names occur in facts, by the rule that made
-    them; `entities` of them belong to an item or a property. `not_inverted`: how many claims about entities have no
-    inverse fact of their own, by reason, if inverse facts were asked for; these and `derived` add up to all such
-    claims. `hubs`: the rows of `hubs_with_counts`. `inverse_properties`: maps a property to the one that its inverse
-    facts belong to. `ready_inverses`: maps a predicate of ready-made facts to the name of its inverse, by the rules
-    ("": it has none).
-    `notes`: about inverse facts, for the user.
-    """
-
-    claims: int
-    descriptions: int
-    aliases: int
-    derived: int
-    kept: int
-    dropped: Counter[str]
-    cut: int
-    entities: int
-    names: dict[str, int]
-    not_inverted: dict[str, int]
-    hubs: int
-    inverse_properties: dict[str, str] = field(default_factory=dict)
-    ready_inverses: dict[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-
-
 def account_for(
     database: Tables, selection: Selection, inverted: InverseCounts, ready_dropped: int, is_graph: bool
-) -> JoinAccount:
-    """Return the account of all tables of `refactx.ingest.knowledge.joins`.
+) -> Report:
+    """Return the account of all tables of `refactx.ingest.knowledge.joins`, without that of the lines of the sources.
 
     `ready_dropped`: how many ready-made lines were beyond the limit on subjects; no table has them.
     """
@@ -158,11 +128,14 @@ def account_for(
     derived = count("SELECT count(*) FROM inverse_facts")
     not_inverted = {"hub": inverted.hubs, "already a fact": inverted.pairs - inverted.hubs - derived}
     by_rule = {rule: count(f"SELECT count(*) FROM used WHERE {condition}") for rule, condition in _RULES.items()}
-    return JoinAccount(
+    descriptions = count("SELECT count(*) FROM description_facts")
+    return Report(
+        facts=claims + aliases + descriptions + derived,
         claims=claims + aliases,
-        descriptions=count("SELECT count(*) FROM description_facts"),
+        descriptions=descriptions,
         derived=derived,
         aliases=aliases,
+        lines_read=0,
         kept=claims + kept_descriptions + aliases + names,
         dropped=dropped,
         cut=cut,
@@ -358,7 +331,7 @@ GROUP BY ALL
 
 def join_facts(
     database: Tables, selection: Selection, step: Callable[[], object] = lambda: None, *, is_graph: bool = False
-) -> JoinAccount:
+) -> Report:
     """Make the tables `used`, `predicates`, `units`, `hubs_with_counts` and the view `facts`; return the account.
 
     Calls `step` after each of `STEPS`. `is_graph`: some entities are not Wikidata's, and their labels that are not

@@ -20,29 +20,21 @@ The files depend on the set of lines in the sources, not on their order, and app
 """
 
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from refactx.errors import InputError
 from refactx.fact import counted
 from refactx.index.names import LITERAL_KINDS
-from refactx.ingest.knowledge.joins import STEPS, JoinAccount, join_facts
-from refactx.ingest.knowledge.names import KnownNames, NamesBefore, NamingOutcome, name_entities
+from refactx.ingest.knowledge.joins import STEPS, join_facts
+from refactx.ingest.knowledge.names import KnownNames, name_entities
 from refactx.ingest.knowledge.structure import NO_GRAPH, GraphShape, shape_graph
-from refactx.ingest.parsers.formats import (
-    OTHER_GRAPH,
-    LineAccount,
-    open_sources,
-    progress_bar,
-    read_sources,
-    recognised,
-)
+from refactx.ingest.parsers.formats import OTHER_GRAPH, LineAccount, progress_bar
 from refactx.ingest.parsers.parsed import SCHEMAS
 from refactx.ingest.report import Report
-from refactx.ingest.selection import DEFAULT_SELECTION, Selection
-from refactx.ingest.sources import Source, inputs_of
+from refactx.ingest.selection import Selection
 from refactx.ingest.work import DEFAULT_RESOURCES, Resources, Tables, WorkDatabase, open_work_database
 
 # The names in facts, and those of the predicates that hubs do not have, so that a change does not call them otherwise.
@@ -78,41 +70,6 @@ class KnowledgeBase:
     report: Report
 
 
-def build_knowledge_base(
-    sources: Sequence[Path | Source],
-    folder: Path,
-    *,
-    wikipedia: tuple[Path, Path] | None = None,
-    selection: Selection = DEFAULT_SELECTION,
-    strict: bool = False,
-    resources: Resources = DEFAULT_RESOURCES,
-) -> KnowledgeBase:
-    """Read sources, of one format or several, and write their facts and names into `folder`.
-
-    Args:
-        sources: the files; `-` is standard input.
-        folder: the folder of the knowledge base, made if it is missing.
-        wikipedia: English Wikipedia's dumps of the tables `page` and `page_props`, for titles and short descriptions.
-        selection: which facts of the sources are kept, and which are added.
-        strict: raise an error at the first malformed line instead of counting it.
-        resources: limits of memory and threads; what does not fit into `resources.memory` spills into `folder`.
-
-    Raises:
-        InputError: a source cannot be read or is not what its name says, all sources together have no fact, or a line
-            is malformed and `strict` is set.
-        RefactxError: DuckDB cannot continue, since the disk is full or `resources.memory` is too small.
-    """
-    inputs = inputs_of(
-        sources, wikipedia, resources.workers, encoding=selection.tables.encoding, labels=selection.tables.labels
-    )
-    selection = recognised(inputs, selection)
-    opened = open_sources(inputs, selection, resources.workers)
-    _make(folder)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".staged-") as staged:
-        lines = read_sources(opened, inputs, Path(staged), selection, strict=strict, resources=resources)
-        return join(Path(staged), lines, folder, selection, resources=resources)
-
-
 def join(
     staged: Path,
     lines: LineAccount,
@@ -125,8 +82,10 @@ def join(
     """Write the files, from staged rows and the account of their lines.
 
     `known`: the names that entities have already, if facts are added to an index. `names.parquet` then has only the
-    names to add, and it is no error if there is no fact: the change may have nothing to do. Raises what
-    `build_knowledge_base` raises.
+    names to add, and it is no error if there is no fact: the change may have nothing to do.
+
+    Raises InputError if there is no fact and no `known`, RefactxError if DuckDB cannot continue, since the disk is full or
+    `resources.memory` is too small.
     """
     _make(folder)
     with (
@@ -135,11 +94,16 @@ def join(
     ):
         for table in SCHEMAS:
             database.view_parquet(table, staged / f"{table}.parquet")
-        before = None if known is None else NamesBefore(known, database)
         properties = known.other_properties() if known is not None and database.has_rows("ids") else ()
         graph = shape_graph(database, selection.profile, properties)
-        report = join_tables(database, lines, selection, before, bar.update, graph)
-        _write(folder, partial(_copy, database, bar.update))
+        report = join_tables(database, lines, selection, known, bar.update, graph)
+        # First under temporary names, so that a killed run leaves no incomplete file.
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as new:
+            for name, query in FILES.items():
+                database.write_parquet(query, Path(new, name))
+                bar.update()
+            for name in FILES:
+                Path(new, name).replace(folder / name)
     return KnowledgeBase(folder, report)
 
 
@@ -147,7 +111,7 @@ def join_tables(
     database: Tables,
     lines: LineAccount,
     selection: Selection,
-    known: NamesBefore | None = None,
+    known: KnownNames | None = None,
     step: Callable[[], object] = lambda: None,
     graph: GraphShape = NO_GRAPH,
 ) -> Report:
@@ -176,37 +140,26 @@ def _make(folder: Path) -> None:
 
 def _report(
     lines: LineAccount,
-    joined: JoinAccount,
-    naming: NamingOutcome,
+    joined: Report,
+    naming: tuple[int, tuple[str, ...]],
     selection: Selection,
     graph: GraphShape,
     *,
     needs_facts: bool,
 ) -> Report:
-    dropped = lines.dropped + graph.dropped + joined.dropped
-    facts = joined.claims + joined.descriptions + joined.derived
-    report = Report(
-        facts=facts,
-        claims=joined.claims,
-        descriptions=joined.descriptions,
-        aliases=joined.aliases,
-        derived=joined.derived,
+    dropped, (collisions, names) = lines.dropped + graph.dropped + Counter(joined.dropped), naming
+    report = replace(
+        joined,
         lines_read=lines.read,
         kept=joined.kept - graph.more,
         dropped={reason: dropped[reason] for reason in sorted(dropped) if dropped[reason]},
         cut=lines.cut + joined.cut,
         malformed=tuple(lines.faults),
-        notes=(*lines.notes, *graph.notes, *naming.notes, *(joined.notes if needs_facts else ())),
-        entities=joined.entities,
-        names=joined.names,
-        collisions=naming.collisions,
-        not_inverted=joined.not_inverted,
-        inverse_properties=joined.inverse_properties,
-        ready_inverses=joined.ready_inverses,
-        hubs=joined.hubs,
+        notes=(*lines.notes, *graph.notes, *names, *(joined.notes if needs_facts else ())),
+        collisions=collisions,
         selection=selection.to_json(),
     )
-    if needs_facts and not facts:
+    if needs_facts and not report.facts:
         reasons = ", ".join(f"{count} {reason}" for reason, count in report.dropped.items())
         expected = f"expected Wikidata claims with labels in {','.join(selection.languages)} for their subjects, "
         expected += "predicates and objects, or ready-made facts"
@@ -217,17 +170,3 @@ def _report(
         other_graph = next((note for note in lines.notes if note.endswith(OTHER_GRAPH)), expected)
         raise InputError(f"no fact in {counted(lines.read, 'line')}, dropped: {reasons}; {other_graph}")
     return report
-
-
-def _write(folder: Path, write: Callable[[str, Path], object]) -> None:
-    """Write the files under temporary names and rename them, so that a killed run leaves no incomplete file."""
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as new:
-        for name in FILES:
-            write(name, Path(new, name))
-        for name in FILES:
-            Path(new, name).replace(folder / name)
-
-
-def _copy(database: WorkDatabase, step: Callable[[], object], name: str, path: Path) -> None:
-    database.write_parquet(FILES[name], path)
-    step()

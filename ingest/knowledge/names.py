@@ -12,18 +12,15 @@ Entities that would have the same name get their ids at its end:
   that collide with a property or with each other (` (inverse of P569)`). A property or an inverse that collides only
   with items keeps its bare label, since models choose from these labels;
 * an entity whose name would be `description` or `short description`, the predicates of descriptions, or `alias of`, or
-  would end in ` (alias)`, as the parts of aliases do (`refactx.ingest.knowledge.names`);
+  would end in ` (alias)`, as the parts of aliases do;
 * an entity whose name is that of another entity with its id.
 
 All named entities of the input count, also those that no fact uses: a name does not depend on which facts are kept.
 
-If facts are added to a knowledge base (`refactx.ingest.knowledge.names`), an entity or inverse that has a name
-there keeps it, with or without a label in the input. A new one gets its id if its name is taken.
-
-An entity that has a name keeps it; a new entity does not get a name that is taken (`refactx.ingest.knowledge.names`).
-All names may not fit into memory, so only those that matter for the sources are loaded into the work database: names of
-given entities by one pass over the numbers in all blocks of names, given names from the blocks whose keys say that they
-could hold them.
+If facts are added to a knowledge base, an entity or inverse that has a name there keeps it, with or without a label in
+the input. A new one gets its id if its name is taken. All names may not fit into memory, so only those that matter for
+the sources are loaded into the work database: names of given entities by one pass over the numbers in all blocks of
+names, given names from the blocks whose keys say that they could hold them.
 
 A question seldom uses the label of an entity. An alias (skos:altLabel) is a way into the tree that costs one fact
 instead of a copy of all facts about the entity. The name of an alias ends in "(alias)", so that an alias and an entity
@@ -189,27 +186,6 @@ class KnownNames:
             _BLOCKS_OF.format(table=table).encode(), [FIRST_KEY, keys], binary=True
         ):
             yield unpack_columns(key, block, _CODEC, _describe(key))
-
-
-@dataclass(frozen=True, slots=True)
-class NamesBefore:
-    """Known names, with the work database that they are loaded into."""
-
-    names: KnownNames
-    database: WorkDatabase
-
-    @property
-    def inverses(self) -> Mapping[int, int]:
-        """As in `KnownNames`."""
-        return self.names.inverses
-
-    def load_entities(self, wanted: Collection[str] = ()) -> None:
-        """Do what `KnownNames.load_entities` does."""
-        self.names.load_entities(self.database, wanted)
-
-    def load_taken(self, candidates: str) -> None:
-        """Do what `KnownNames.load_taken` does."""
-        self.names.load_taken(self.database, candidates)
 
 
 def no_known_names(database: Tables) -> None:
@@ -393,21 +369,11 @@ WHERE rule <> {as_before} AND CASE
 """
 
 
-@dataclass(frozen=True, slots=True)
-class NamingOutcome:
-    """The outcome of naming.
-
-    `collisions`: how many names had to get an id. `notes`: for the user, about given names that are not used.
-    """
-
-    collisions: int
-    notes: tuple[str, ...]
-
-
 def name_entities(
-    database: Tables, selection: Selection, known: NamesBefore | None = None, graph: WorkDatabase | None = None
-) -> NamingOutcome:
-    """Make the tables `chosen` and `named` from `terms` (and `claims`, if inverse facts are asked for).
+    database: Tables, selection: Selection, known: KnownNames | None = None, graph: WorkDatabase | None = None
+) -> tuple[int, tuple[str, ...]]:
+    """Make the tables `chosen` and `named` from `terms` (and `claims`, if inverse facts are asked for). Return how many names
+    had to get an id, and notes for the user about given names that are not used.
 
     `chosen`: `entity, label, description, title, short_description`: the best of each, or NULL. `named`: `entity, name,
     rule, is_cut, has_id`: each entity with its unique name and the rule that made it; the inverse of a property has the
@@ -421,8 +387,8 @@ def name_entities(
     reserved = (*DESCRIPTIONS, ALIAS_OF)
     database.table("chosen", _CHOSEN.format(**terms))
     no_known_names(database)
-    if known is not None:
-        known.load_entities({written_part(name) for _, name in selection.inverse_names if name})
+    if known is not None and isinstance(database, WorkDatabase):
+        known.load_entities(database, {written_part(name) for _, name in selection.inverse_names if name})
     if graph is not None:
         complete_labels(graph)
     database.table("named", _NATURAL.format(**values))
@@ -432,9 +398,9 @@ def name_entities(
     if selection.inverse:
         pairs = {} if known is None else known.inverses
         notes = name_inverses(database, selection, BY_INVERSE, pairs, is_graph=graph is not None)
-    if known is not None:
+    if known is not None and isinstance(database, WorkDatabase):
         database.table("named", _WITH_KNOWN_INVERSE_NAMES.format(**values))
-        known.load_taken(f"{_CANDIDATES.format(**values)} UNION ALL {NAMES}")
+        known.load_taken(database, f"{_CANDIDATES.format(**values)} UNION ALL {NAMES}")
     collisions = 0
     if graph is not None:
         collisions = distinguish_names(
@@ -446,4 +412,4 @@ def name_entities(
         database.table("named", _WITH_IDS.format(**values))
         database.table("colliding", _COLLIDING_AGAIN.format(**values))
     database.drop("colliding")
-    return NamingOutcome(collisions, notes)
+    return collisions, notes

@@ -39,7 +39,16 @@ from refactx.ingest.parsers.ntriples import (
     parse_line,
     without_graphs,
 )
-from refactx.ingest.parsers.parsed import PLAIN_TEXT, Parsed, StagingWriter, clean_parts, decode_lines, fault, not_utf8
+from refactx.ingest.parsers.parsed import (
+    PLAIN_TEXT,
+    Parsed,
+    StagingWriter,
+    clean_parts,
+    decode_lines,
+    fault,
+    not_utf8,
+    table_of,
+)
 from refactx.ingest.parsers.rdf import RDF_EXAMPLES, first_triples, parse_rdf, quads_of
 from refactx.ingest.parsers.records import parse_graphml, parse_json, parse_labels
 from refactx.ingest.parsers.tables import (
@@ -176,7 +185,8 @@ def _syntax_of(start: bytes) -> Format | None:
     text = start.decode(errors="replace").encode()
     lines = find_lines(text if text.endswith(b"\n") else text + b"\n")
     others = np.setdiff1d(np.arange(len(lines.starts)), common_statements(lines).line).tolist()
-    at = next((at for at in others if not _is_ntriples(text[lines.starts[at] : lines.ends[at]].decode())), None)
+    written = ((at, text[lines.starts[at] : lines.ends[at]].decode()) for at in others)
+    at = next((at for at, line in written if parse_line(line) is None and empty_line(line) is None), None)
     if at is None:
         return "N-Triples"
     tried = text[lines.starts[at] :].split(b"\n", _TRIED_LINES)[:_TRIED_LINES]
@@ -188,10 +198,6 @@ def _syntax_of(start: bytes) -> Format | None:
     best = max(read, key=lambda name: read[name])
     # A line that only lacks its dot could be the begin of a longer triple: what follows is then an error.
     return best if certain or read[best] >= min(len(tried), _TRIED_LINES // 10) else None
-
-
-def _is_ntriples(line: str) -> bool:
-    return parse_line(line) is not None or empty_line(line) is not None
 
 
 def _lines_read(text: bytes, form: pyoxigraph.RdfFormat, *, lenient: bool) -> float:
@@ -232,10 +238,8 @@ def parse_ready_made(block: bytes, first_line: int) -> Parsed:
     if not len(others):
         return Parsed(lines=len(lines), statements=len(lines), tables={"ready": table})
     numbers = (first_line + number for number, is_exact in enumerate(exact.to_pylist()) if not is_exact)
-    result = _parse_lines(others.to_pylist(), numbers)
-    result.lines = len(lines)
-    result.statements += len(table)
-    result.tables["ready"] = pa.concat_tables([table, result.tables["ready"]])
+    result = Parsed(lines=len(table), statements=len(table), tables={"ready": table})
+    result.add(_parse_lines(others.to_pylist(), numbers))
     return result
 
 
@@ -281,11 +285,7 @@ def _parse_lines(lines: Sequence[str | bytes], numbers: Iterable[int]) -> Parsed
             continue
         result.cut += sum(len(part) > MAX_PART_CHARACTERS for part in clean)
         facts.append((cut_part(clean[0]), cut_part(clean[1]), cut_part(clean[2])))
-    columns = zip(*facts, strict=True) if facts else ((), (), ())
-    names = ("subject", "predicate", "object")
-    result.tables["ready"] = pa.table(
-        {name: pa.array(list(column), pa.large_string()) for name, column in zip(names, columns, strict=True)}
-    )
+    result.tables["ready"] = table_of("ready", facts)
     return result
 
 
@@ -478,7 +478,6 @@ FORMATS: Mapping[Format, SourceFormat] = {
     ),
 }
 
-
 RDF_KINDS = FORMATS.keys() - {"ready-made facts", "table", "JSON lines", "GraphML"}
 _LABELS = SourceFormat(
     lambda source, selection, _, advance: parse_labels(source, selection, advance), "Q42<TAB>Douglas Adams<TAB>writer"
@@ -534,7 +533,6 @@ class LineAccount:
     notes: list[str] = field(default_factory=list)
 
     def add(self, source: str, parsed: Parsed) -> None:
-        """Add a parsed block of a source."""
         self.read += parsed.lines
         self.cut += parsed.cut
         self.dropped += parsed.dropped
@@ -550,7 +548,6 @@ class LineAccount:
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> "LineAccount":
-        """Return the account that `to_json` gave."""
         return cls(**{**document, "dropped": Counter(document["dropped"])})
 
 

@@ -7,9 +7,8 @@ is left to the joins (`refactx.ingest.knowledge`): every IRI and blank node is a
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
@@ -18,18 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from refactx.fact import clean_part
-from refactx.ingest.parsers.ntriples import (
-    TRIPLE_TERM,
-    Statements,
-    Triple,
-    common_statements,
-    find_lines,
-    is_utf8,
-    other_lines,
-    texts_at,
-    triples_of,
-    unescape,
-)
+from refactx.ingest.parsers.ntriples import TRIPLE_TERM, Statements, statements_of
 from refactx.ingest.parsers.parsed import (
     DESCRIPTION,
     FAMILY_NAME,
@@ -43,15 +31,7 @@ from refactx.ingest.parsers.parsed import (
 )
 from refactx.ingest.parsers.values import format_literal, language_rank, value_kind
 from refactx.ingest.parsers.wikidata import parse_block
-from refactx.ingest.profile import (
-    RDF,
-    TYPE,
-    WIKIDATA,
-    WIKIDATA_BASE,
-    Profile,
-    class_reason,
-    kinds_of_predicates,
-)
+from refactx.ingest.profile import RDF, TYPE, WIKIDATA, WIKIDATA_BASE, Profile, class_reason, kinds_of_predicates
 from refactx.ingest.selection import Selection
 
 Suffix = tuple[str | None, str | None]
@@ -96,25 +76,10 @@ def parse_graph(block: bytes, first_line: int, selection: Selection, *, scope: s
     `first_line` is the number of the block's first line in its file. `scope` is what the blank nodes of this file have
     in common: `_:b1` of two files are two nodes.
     """
-    if not block.endswith(b"\n"):
-        block += b"\n"
     result = Parsed(lines=0)
     rows = _Rows(selection, scope, result.dropped)
-    if not is_utf8(block):
-        rows.add(_of_triples(list(triples_of(block, first_line, result))))
-    else:
-        lines = find_lines(block)
-        statements = common_statements(lines)
-        result.lines, result.statements = len(statements.line), len(statements.line)
-        rows.add(_of_statements(statements, lines.buffer))
-        text, others = other_lines(block, lines, statements)
-        if len(others):
-            found = Parsed(lines=0)
-            rows.add(_of_triples(list(triples_of(text, 1, found))))
-            result.lines += found.lines
-            result.statements += found.statements
-            result.dropped += found.dropped
-            result.faults += [(int(others[line - 1]) + first_line, what) for line, what in found.faults]
+    for statements in statements_of(block, first_line, result):
+        rows.add(_of_statements(statements))
     result.tables = rows.tables()
     return result
 
@@ -142,35 +107,14 @@ def as_wikidata(block: bytes, base: str) -> bytes:
     return re.sub(rb"(?m)(^| )<%b(?=entity/|prop/)" % re.escape(base.encode()), rb"\1<%b" % ours, block)
 
 
-def _of_statements(statements: Statements, buffer: NDArray[np.uint8]) -> _Columns:
-    inside = np.array([1, -1])
-    objects = texts_at(buffer, statements.object_span + inside)
-    if pc.any(pc.match_substring(objects, "\\")).as_py():
-        escaped = pc.match_substring(objects, "\\")
-        decoded = [unescape(text) for text in objects.filter(escaped).to_pylist()]
+def _of_statements(statements: Statements) -> _Columns:
+    objects = statements.objects()
+    escaped = pc.match_substring(objects, "\\")
+    if pc.any(escaped).as_py():
+        decoded = [statements.decode(text) for text in objects.filter(escaped).to_pylist()]
         objects = pc.replace_with_mask(objects, escaped, pa.array(decoded, _TEXT))
-    subjects = texts_at(buffer, statements.subject_span + inside)
-    return _Columns(
-        subjects, statements.predicate, objects, statements.suffix, statements.predicates, statements.suffixes
-    )
-
-
-def _of_triples(triples: list[Triple]) -> _Columns:
-    predicates: dict[str, int] = {}
-    suffixes: dict[Suffix, int] = {}
-    predicate = [predicates.setdefault(triple.predicate, len(predicates)) for triple in triples]
-    suffix = [
-        -1 if triple.text is None else suffixes.setdefault((triple.language, triple.datatype), len(suffixes))
-        for triple in triples
-    ]
-    return _Columns(
-        pa.array([triple.subject for triple in triples], _TEXT),
-        np.array(predicate, np.int32),
-        pa.array([triple.node if triple.text is None else triple.text for triple in triples], _TEXT),
-        np.array(suffix, np.int32),
-        list(predicates),
-        list(suffixes),
-    )
+    predicates, suffixes = statements.predicates, statements.suffixes
+    return _Columns(statements.subjects(), statements.predicate, objects, statements.suffix, predicates, suffixes)
 
 
 class _Rows:
@@ -178,14 +122,13 @@ class _Rows:
 
     def __init__(self, selection: Selection, scope: str, dropped: Counter[str]) -> None:
         self._selection, self._profile, self._dropped = selection, selection.profile or Profile(), dropped
-        self._kind_of = _kinds(self._profile)
+        self._kind_of = kinds_of_predicates(self._profile)
         self._scope = f"_:{blake2b(scope.encode(), digest_size=3).hexdigest()}"
         self._numbers = IdNumbers()
         self._claims: list[pa.Table] = []
         self._terms: list[pa.Table] = []
 
     def add(self, triples: _Columns) -> None:
-        """Add the rows of some triples."""
         if not len(triples.predicate):
             return
         kinds = [self._kind_of(predicate) for predicate in triples.predicates]
@@ -202,7 +145,6 @@ class _Rows:
         self._add_terms(triples.take(np.flatnonzero(has_terms & is_literal)), names, places)
 
     def tables(self) -> dict[str, pa.Table]:
-        """Return all rows."""
         claims, terms = SCHEMAS["claims"].empty_table(), SCHEMAS["terms"].empty_table()
         return {
             "claims": pa.concat_tables([claims, *self._claims]),
@@ -217,7 +159,8 @@ class _Rows:
         of_type = np.array([predicate == TYPE for predicate in triples.predicates], np.bool_)[triples.predicate]
         about_term = pc.equal(triples.subjects, TRIPLE_TERM).to_numpy(zero_copy_only=False)
         kept = ~about_term
-        for code, reason in enumerate(map(self._reason, classes)):
+        for code, class_ in enumerate(classes):
+            reason = _TERM if class_ == TRIPLE_TERM else class_reason(class_, self._profile)
             if reason is not None:
                 rows = (objects.indices.to_numpy() == code) & (of_type | (reason == _TERM)) & ~about_term
                 kept &= ~rows
@@ -226,9 +169,6 @@ class _Rows:
         rest = triples.take(np.flatnonzero(kept))
         self._add_claims(rest, self._numbers.of(self._scoped(rest.objects)), None, None)
 
-    def _reason(self, node: str) -> str | None:
-        return _TERM if node == TRIPLE_TERM else class_reason(node, self._profile)
-
     def _add_literals(self, triples: _Columns) -> None:
         """Add claims about literals, one datatype at a time."""
         for code, (language, datatype) in enumerate(triples.suffixes):
@@ -236,7 +176,7 @@ class _Rows:
             if not len(rows.suffix):
                 continue
             if language is not None and language_rank(language, self._selection.languages) is None:
-                self._drop(rows, "other language")
+                self._drop_count(len(rows.suffix), "other language")
                 continue
             distinct = rows.objects.dictionary_encode()
             if language is None and datatype is not None:
@@ -254,8 +194,13 @@ class _Rows:
     def _add_terms(self, triples: _Columns, names: Sequence[str], places: Sequence[int]) -> None:
         """Add labels, descriptions and other names in the languages of the selection."""
         languages = self._selection.languages
-        ranks = [1 if tag is None else _twice(language_rank(tag, languages)) for tag, _ in triples.suffixes]
-        rank = np.array([-1 if one is None else one for one in ranks], np.int64)[triples.suffix]
+        found = (None if tag is None else language_rank(tag, languages) for tag, _ in triples.suffixes)
+        # A text without a language comes after the best one.
+        ranks = [
+            1 if tag is None else -1 if one is None else 2 * one
+            for one, (tag, _) in zip(found, triples.suffixes, strict=True)
+        ]
+        rank = np.array(ranks, np.int64)[triples.suffix]
         is_name = np.array([name in ("given name", "family name") for name in names], np.bool_)[triples.predicate]
         self._drop_count(int(np.count_nonzero((rank < 0) & ~is_name)), "other language")
         rank = np.where(rank < 0, rank, rank * _PLACES + np.array(places)[triples.predicate])
@@ -301,19 +246,6 @@ class _Rows:
         scope, end = pa.scalar(self._scope, _TEXT), pa.scalar("", _TEXT)
         return pc.if_else(blank, pc.binary_join_element_wise(scope, pc.utf8_slice_codeunits(nodes, 2), end), nodes)
 
-    def _drop(self, triples: _Columns, reason: str) -> None:
-        self._drop_count(len(triples.suffix), reason)
-
     def _drop_count(self, count: int, reason: str) -> None:
         if count:
             self._dropped[reason] += count
-
-
-@lru_cache(maxsize=4)
-def _kinds(profile: Profile) -> Callable[[str], tuple[str, int]]:
-    return kinds_of_predicates(profile)
-
-
-def _twice(rank: int | None) -> int | None:
-    """Return the place of a language among all texts: one without a language comes after the best one."""
-    return None if rank is None else 2 * rank

@@ -10,7 +10,7 @@ is left to the grammar of `refactx.ingest.parsers.ntriples`, line by line.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from refactx.entity_ids import entity_numbers
+from refactx.entity_ids import entity_number, entity_numbers
 from refactx.ingest.parsers.parsed import Parsed, decode_lines, fault, not_utf8
 
 _ESCAPE = r"\\(?:[tbnrf\"'\\]|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8})"
@@ -45,6 +45,7 @@ _VALUE = rb'[ \t]*(?:<<.*>>|"(?:[^"\\\n]|\\.)*"(?:@[\w-]+|[ \t]*\^\^%b)?)' % _NO
 _QUAD = re.compile(
     rb"^(%b%b(?:%b|%b))%b[ \t]*(?=\.[ \t]*(?:#.*)?$)" % (_NODE, _NODE, _NODE, _VALUE, _NODE), re.MULTILINE
 )
+_ENTITY_IRI = re.compile(r"https?://www\.wikidata\.org/entity/([QP][1-9][0-9]{0,17})")
 _ONE_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))")
 _SHORT = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
 
@@ -63,6 +64,16 @@ class Triple(NamedTuple):
     text: str | None = None
     language: str | None = None
     datatype: str | None = None
+
+
+def id_of_iri(iri: str) -> str | None:
+    """Return the id of an item or property, given its IRI; None for any other IRI.
+
+    >>> id_of_iri("http://www.wikidata.org/entity/Q42"), id_of_iri("http://www.wikidata.org/entity/L42")
+    ('Q42', None)
+    """
+    match = _ENTITY_IRI.fullmatch(iri)
+    return match[1] if match else None
 
 
 def parse_line(line: str) -> Triple | None:
@@ -209,12 +220,12 @@ class BlockLines:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Statements:
-    """The n statements of a block that are in common form, in columns of n rows.
+    """n statements of a block, in columns of n rows.
 
     `line`: int64, which line of the block. `subject`, `object`: int64, an entity's number (`entity_number`), or -1.
     `predicate`: int32, which of `predicates` (IRIs). `suffix`: int32, which of `suffixes` (language, datatype) follows
-    a literal; -1 if the object is an IRI. `subject_span`, `object_span`: int64[n, 2], begin and end in the block, with
-    brackets or quotes.
+    a literal; -1 if the object is an IRI or a blank node. `subject_span`, `object_span`: int64[n, 2], begin and end in
+    `buffer`, without brackets or quotes. `decode`: returns what a literal in it stands for.
     """
 
     line: Positions
@@ -226,6 +237,46 @@ class Statements:
     object_span: Positions
     predicates: Sequence[str]
     suffixes: Sequence[tuple[str | None, str | None]]
+    buffer: NDArray[np.uint8]
+    decode: Callable[[str], str]
+
+    @classmethod
+    def of_triples(cls, triples: Sequence[Triple]) -> "Statements":
+        """Return triples, in whatever form they were written, as statements."""
+        predicates: dict[str, int] = {}
+        suffixes: dict[tuple[str | None, str | None], int] = {}
+        codes = [predicates.setdefault(one.predicate, len(predicates)) for one in triples]
+        suffix = [
+            -1 if one.text is None else suffixes.setdefault((one.language, one.datatype), len(suffixes))
+            for one in triples
+        ]
+        nodes = [(one.subject, one.node or "") for one in triples]
+        texts = [text.encode() for one in triples for text in (one.subject, one.node or one.text or "")]
+        ends = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+        spans = np.stack([ends[:-1], ends[1:]], 1)
+        numbers = [[entity_number(id_) if (id_ := id_of_iri(node)) else -1 for node in pair] for pair in nodes]
+        entities = np.array(numbers, np.int64).reshape(-1, 2)
+        return cls(
+            line=np.arange(len(triples)),
+            subject=entities[:, 0],
+            predicate=np.array(codes, np.int32),
+            object=entities[:, 1],
+            suffix=np.array(suffix, np.int32),
+            subject_span=spans[0::2],
+            object_span=spans[1::2],
+            predicates=list(predicates),
+            suffixes=list(suffixes),
+            buffer=np.frombuffer(b"".join(texts) or b" ", np.uint8),
+            decode=str,
+        )
+
+    def subjects(self, rows: Positions | slice = slice(None)) -> pa.Array:
+        """Return the IRIs or blank nodes of subjects (large_string)."""
+        return texts_at(self.buffer, self.subject_span[rows])
+
+    def objects(self, rows: Positions | slice = slice(None)) -> pa.Array:
+        """Return the IRIs or blank nodes of objects, or the texts of literals, for `decode` (large_string)."""
+        return texts_at(self.buffer, self.object_span[rows])
 
 
 def find_lines(block: bytes) -> BlockLines:
@@ -245,13 +296,7 @@ def find_lines(block: bytes) -> BlockLines:
     first_mark, starts = np.zeros_like(last_mark), np.zeros_like(ends)
     first_mark[1:], starts[1:] = last_mark[:-1] + 1, ends[:-1] + 1
     return BlockLines(
-        buffer=buffer,
-        starts=starts,
-        ends=ends,
-        marks=marks,
-        kinds=kinds,
-        first_mark=first_mark,
-        last_mark=last_mark,
+        buffer=buffer, starts=starts, ends=ends, marks=marks, kinds=kinds, first_mark=first_mark, last_mark=last_mark
     )
 
 
@@ -293,8 +338,7 @@ def common_statements(lines: BlockLines) -> Statements:
     object_end = np.where(is_literal, marks[last_quote] + 1, end - 2)
 
     subject, good = numbers_of_iris(buffer, start, subject_end), np.ones(len(keep), np.bool_)
-    iris = np.flatnonzero(~is_literal)
-    object_ = np.full(len(keep), -1, np.int64)
+    iris, object_ = np.flatnonzero(~is_literal), np.full(len(keep), -1, np.int64)
     object_[iris] = numbers_of_iris(buffer, predicate_end[iris] + 2, object_end[iris] - 1)
     subject_span = np.stack([start, subject_end + 1], 1)
     object_span = np.stack([predicate_end + 2, object_end], 1)
@@ -318,28 +362,42 @@ def common_statements(lines: BlockLines) -> Statements:
     suffix_matches = [_SUFFIX.fullmatch(text) for text in endings]
     good[rows] &= np.array([match is not None for match in suffix_matches], np.bool_)[suffix[rows]]
 
-    chosen = np.flatnonzero(good)
+    chosen, inside = np.flatnonzero(good), np.array([1, -1])
     return Statements(
         line=candidates[chosen],
         subject=subject[chosen],
         predicate=codes[chosen],
         object=object_[chosen],
         suffix=suffix[chosen],
-        subject_span=subject_span[chosen],
-        object_span=object_span[chosen],
+        subject_span=subject_span[chosen] + inside,
+        object_span=object_span[chosen] + inside,
         predicates=[match[1] if match else "" for match in matches],
         suffixes=[(match[1], match[2]) if match else (None, None) for match in suffix_matches],
+        buffer=buffer,
+        decode=unescape,
     )
 
 
-def other_lines(block: bytes, lines: BlockLines, statements: Statements) -> tuple[bytes, Positions]:
-    """Return the lines of a block that are no statements in common form, and their places among its lines, int64[n]."""
-    others = np.delete(np.arange(len(lines.starts)), statements.line)
-    return b"".join(block[lines.starts[i] : lines.ends[i] + 1] for i in others), others
+def statements_of(block: bytes, first_line: int, result: Parsed) -> Iterator[Statements]:
+    """Yield the statements of a block of lines, those in common form and the others. `first_line`, `result`: as in
+    `triples_of`."""
+    if not block.endswith(b"\n"):
+        block += b"\n"
+    if not is_utf8(block):
+        yield Statements.of_triples(list(triples_of(block, first_line, result)))
+        return
+    lines = find_lines(block)
+    common = common_statements(lines)
+    result.add(Parsed(lines=len(common.line), statements=len(common.line)))
+    yield common
+    others = np.delete(np.arange(len(lines.starts)), common.line)
+    if len(others):
+        text, found = b"".join(block[lines.starts[i] : lines.ends[i] + 1] for i in others), Parsed(lines=0)
+        yield Statements.of_triples(list(triples_of(text, 1, found)))
+        result.add(found, others + first_line)
 
 
 def is_utf8(block: bytes) -> bool:
-    """Return whether a block is UTF-8."""
     offsets = pa.py_buffer(np.array([0, len(block)], np.int64))
     try:
         pa.LargeStringArray.from_buffers(1, offsets, pa.py_buffer(block)).validate(full=True)
@@ -354,9 +412,11 @@ def numbers_of_iris(buffer: NDArray[np.uint8], starts: Positions, closes: Positi
     letters = np.minimum(starts + head, len(buffer) - 1)
     digits = closes - starts - head - 1
     good = (digits > 0) & (digits <= _ID_DIGITS)
+    # The eight bytes from each position on, as one number.
+    words: NDArray[np.uint64] = np.ndarray((max(0, len(buffer) - 7),), np.dtype("<u8"), buffer.data, 0, (1,))
     for word in range(0, head, 8):
         expected = np.frombuffer((b"<" + _ENTITY)[word : word + 8], "<u8")[0]
-        good &= _words(buffer)[np.minimum(starts + word, len(buffer) - 8)] == expected
+        good &= words[np.minimum(starts + word, len(buffer) - 8)] == expected
     kind = buffer[letters]
     good &= ((kind == ord("Q")) | (kind == ord("P"))) & (buffer[np.minimum(letters + 1, len(buffer) - 1)] != ord("0"))
     rows = np.flatnonzero(good)
@@ -370,11 +430,6 @@ def numbers_of_iris(buffer: NDArray[np.uint8], starts: Positions, closes: Positi
     result = np.full(len(starts), -1, np.int64)
     result[rows] = np.where(are_digits, entity_numbers(numbers, kind[rows] == ord("P")), -1)
     return result
-
-
-def _words(buffer: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Return the eight bytes from each position of a buffer on, as one number."""
-    return np.ndarray((max(0, len(buffer) - 7),), np.dtype("<u8"), buffer.data, 0, (1,))
 
 
 def _matches(texts: pa.Array, pattern: str) -> Mask:

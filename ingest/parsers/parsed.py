@@ -20,13 +20,16 @@ change. These are kept; only the others go through Python, one by one, to the sa
 
 import re
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyarrow import parquet
 
 from refactx.entity_ids import entity_numbers, other_number
@@ -55,6 +58,17 @@ class Parsed:
     tables: dict[str, pa.Table] = field(default_factory=dict)
     cut: int = 0
     notes: tuple[str, ...] = ()
+
+    def add(self, other: "Parsed", numbers: Sequence[int] | NDArray[np.int64] | None = None) -> None:
+        """Add the outcome of other lines. `numbers`: those of these lines in their file, if they were counted from 1."""
+        self.lines += other.lines
+        self.statements += other.statements
+        self.dropped += other.dropped
+        self.faults += [(at if numbers is None else int(numbers[at - 1]), what) for at, what in other.faults]
+        self.cut += other.cut
+        for name, rows in other.tables.items():
+            before = [self.tables[name]] if name in self.tables else []
+            self.tables[name] = pa.concat_tables([*before, cast_rows(name, rows)])
 
 
 def decode_lines(block: bytes) -> list[str | bytes]:
@@ -131,6 +145,18 @@ START, END = (other_number(id_) + 1 for id_ in (":START_ID", ":END_ID"))
 """The properties that lead from an edge of a graph of properties, which has some of its own, to its two ends."""
 
 
+def table_of(name: str, rows: Sequence[tuple[Any, ...]], entity: pa.DataType | None = None) -> pa.Table:
+    """Return rows of a table of `SCHEMAS`. `entity`: the type of entities, if they are no numbers.
+
+    >>> table_of("redirects", [("Q1", "Q2")], pa.string()).to_pylist()
+    [{'entity': 'Q1', 'target': 'Q2'}]
+    """
+    schema = SCHEMAS[name]
+    types = [entity if entity is not None and one.type == pa.int64() else one.type for one in schema]
+    columns: Iterable[Any] = zip(*rows, strict=True) if rows else ((),) * len(schema)
+    return pa.table([pa.array(column, type_) for column, type_ in zip(columns, types, strict=True)], names=schema.names)
+
+
 def cast_rows(name: str, rows: pa.Table) -> pa.Table:
     """Return rows for a table in exactly the columns of `SCHEMAS`; their entities may be numbers or ids as text.
 
@@ -181,7 +207,6 @@ class IdNumbers:
         return pa.array([known[one] for one in distinct], pa.int64()).take(encoded.indices)
 
     def table(self) -> pa.Table:
-        """Return the rows of `ids`."""
         columns = [pa.array(self._numbers.values(), pa.int64()), pa.array(self._numbers, _TEXT)]
         return pa.table(columns, schema=SCHEMAS["ids"])
 
@@ -217,7 +242,6 @@ class StagingWriter:
         }
 
     def write(self, tables: Mapping[str, pa.Table]) -> None:
-        """Append rows to tables of these names."""
         for name, rows in tables.items():
             if len(rows):
                 self._writers[name].write_table(cast_rows(name, rows))

@@ -47,6 +47,7 @@ from refactx.ingest.parsers.parsed import (
     decode_lines,
     facts_of_columns,
     fault,
+    table_of,
     utf8_blocks,
     without_invalid,
 )
@@ -115,16 +116,12 @@ class Statements:
             self.dropped["empty cell"] += 1
 
     def parsed(self) -> Parsed:
-        """Return all that was added."""
         result = Parsed(
             lines=len(self), statements=len(self) - len(self.faults), dropped=self.dropped, faults=self.faults
         )
         terms = self._terms + [(entity, OWN_NAME, 0, text) for entity, text in self._own.items()]
         for name, rows in (("claims", self._claims), ("terms", terms), ("ids", list(self._ids.items()))):
-            schema = SCHEMAS[name]
-            columns: Iterable[Any] = zip(*rows, strict=True) if rows else ((),) * len(schema)
-            arrays = [pa.array(column, one.type) for column, one in zip(columns, schema, strict=True)]
-            result.tables[name] = pa.table(arrays, schema=schema)
+            result.tables[name] = table_of(name, rows)
         return result
 
 
@@ -133,7 +130,7 @@ def edges_of_columns(texts: list[pa.Array], row_number: Callable[[int], int]) ->
     result = facts_of_columns(texts, row_number)
     facts = result.tables.pop("ready")
     numbers, length = IdNumbers(), len(facts)
-    subject, predicate, object_ = (_numbers(numbers, facts[name]) for name in COLUMNS)
+    subject, predicate, object_ = (numbers.of(pa.chunked_array(facts[name]).combine_chunks()) for name in COLUMNS)
     columns = [subject, predicate, object_, pa.nulls(length, _TEXT), pa.nulls(length, pa.uint8())]
     result.tables["claims"] = pa.table(columns, schema=SCHEMAS["claims"])
     own = {text: text for name in ("subject", "object") for text in facts[name].unique().to_pylist()}
@@ -144,10 +141,6 @@ def edges_of_columns(texts: list[pa.Array], row_number: Callable[[int], int]) ->
     )
     result.tables["ids"] = numbers.table()
     return result
-
-
-def _numbers(numbers: IdNumbers, ids: pa.ChunkedArray | pa.Array) -> pa.Array:
-    return numbers.of(ids.combine_chunks() if isinstance(ids, pa.ChunkedArray) else ids)
 
 
 def _terms(entities: Any, kind: int, texts: pa.Array) -> pa.Table:
@@ -223,7 +216,6 @@ class _PlanRows:
         self.said = 0
 
     def add(self, at: int, column: pa.Array) -> None:
-        """Add what a column says."""
         plan = self._plan
         if at == plan.subject or not (
             plan.predicates[at] or at in plan.descriptions | plan.aliases or at == plan.classes
@@ -241,7 +233,10 @@ class _PlanRows:
             else:
                 self._drop("alias", len(values))
         elif at == plan.classes:
-            self._add_classes(places, values)
+            for text in pc.unique(values).to_pylist():
+                number = other_number(f":{text}")
+                self._ids[number], self._own[number] = f":{text}", text
+            self._add_claims(TYPE, places, IdNumbers().of(_prefixed(values, ":")), None)
         elif at in plan.keys:
             self._add_claims(plan.predicates[at], places, IdNumbers().of(_prefixed(values, plan.keys[at])), None)
         elif at == plan.id:
@@ -260,7 +255,6 @@ class _PlanRows:
         self.said += len(kept)
 
     def tables(self) -> dict[str, pa.Table]:
-        """Return the rows of claims, terms and ids."""
         own = pa.array(self._own.values(), _TEXT)
         ids = [pa.array(self._ids, pa.int64()), pa.array(self._ids.values(), _TEXT)]
         return {
@@ -268,12 +262,6 @@ class _PlanRows:
             "terms": pa.concat_tables([*self.terms, _terms(list(self._own), OWN_NAME, own)]),
             "ids": pa.table(ids, schema=SCHEMAS["ids"]),
         }
-
-    def _add_classes(self, places: np.ndarray[Any, Any], classes: pa.Array) -> None:
-        for text in pc.unique(classes).to_pylist():
-            number = other_number(f":{text}")
-            self._ids[number], self._own[number] = f":{text}", text
-        self._add_claims(TYPE, places, IdNumbers().of(_prefixed(classes, ":")), None)
 
     def _add_claims(
         self, predicate: str, places: np.ndarray[Any, Any], objects: pa.Array | None, texts: pa.Array | None
@@ -500,18 +488,11 @@ class _JsonRows:
         self._add_fields(entity, value, skipped=(name_field, id_field), node=f"_:{self._source.name}:{number}")
 
     def parsed(self) -> Parsed:
-        """Return all that was added."""
         result = self.statements.parsed()
         if self._facts:
             make = edges_of_columns if self._options.edges or self._options.labels else facts_of_columns
             texts = [pa.array(column, _TEXT) for column in zip(*self._facts, strict=True)]
-            facts = make(texts, lambda at: at + 1)
-            result.lines += facts.lines
-            result.statements += facts.statements
-            result.dropped += facts.dropped
-            result.cut += facts.cut
-            for name, rows in facts.tables.items():
-                result.tables[name] = pa.concat_tables([result.tables[name], rows]) if name in result.tables else rows
+            result.add(make(texts, lambda at: at + 1))
         return result
 
     def _fields(self, given: Sequence[str]) -> tuple[str, ...]:
@@ -621,7 +602,6 @@ class _GraphReader:
         return taken
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
-        """Read the begin of an element."""
         name = name.rpartition(":")[2]
         self.texts.clear()
         if name == "key":
@@ -635,7 +615,6 @@ class _GraphReader:
             self._key = attributes.get("key", "")
 
     def end(self, name: str) -> None:
-        """Read the end of an element."""
         name = name.rpartition(":")[2]
         if name == "data":
             self._data[self._names.get(self._key, self._key)] = "".join(self.texts)

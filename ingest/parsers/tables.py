@@ -34,13 +34,7 @@ from refactx.ingest.parsers.parsed import (
     not_utf8,
     utf8_blocks,
 )
-from refactx.ingest.parsers.records import (
-    EdgePlan,
-    Plan,
-    edges_of_columns,
-    edges_of_plan,
-    rows_of_plan,
-)
+from refactx.ingest.parsers.records import EdgePlan, Plan, edges_of_columns, edges_of_plan, rows_of_plan
 from refactx.ingest.parsers.values import format_date, format_double
 from refactx.ingest.selection import Selection, TableOptions
 from refactx.ingest.sources import BlockStream, RowSource, Source
@@ -85,10 +79,7 @@ def parse_csv(
                     use_threads=False, block_size=_BLOCK_BYTES, column_names=columns, skip_rows=header_rows
                 ),
                 arrow_csv.ParseOptions(
-                    delimiter=delimiter,
-                    newlines_in_values=True,
-                    ignore_empty_lines=False,
-                    invalid_row_handler=skip,
+                    delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=False, invalid_row_handler=skip
                 ),
                 arrow_csv.ConvertOptions(include_columns=wanted, column_types=dict.fromkeys(wanted, pa.large_string())),
             )
@@ -158,13 +149,7 @@ def _add_skipped(parsed: Parsed, rows: list[arrow_csv.InvalidRow], expected: int
 
 _BATCH_ROWS = 122_880
 
-
-_ARE_BYTES = (
-    pa.types.is_binary,
-    pa.types.is_large_binary,
-    pa.types.is_binary_view,
-    pa.types.is_fixed_size_binary,
-)
+_ARE_BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
 
 
 def _open(path: Path) -> parquet.ParquetFile:

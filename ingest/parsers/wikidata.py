@@ -1,7 +1,7 @@
-"""The parser of a block of a truthy dump: lines in common form column by column, the others one by one.
+"""The parser of a block of a truthy dump, column by column.
 
-`rules` decides once for each distinct predicate, and for each distinct suffix of a literal (`@en`, `^^<...#decimal>`),
-what it stands for; this then holds for all its lines at once. Both ways give the same result.
+What a predicate stands for is decided once for each distinct one, and so is a suffix of literals (`@en`,
+`^^<...#decimal>`); this then holds for all its lines at once.
 
 Each line is judged by itself: what needs the whole input (which label is chosen, which names collide, what is a
 duplicate) is left to the joins (`refactx.ingest.knowledge`).
@@ -20,7 +20,6 @@ duplicate) is left to the joins (`refactx.ingest.knowledge`).
 
 import re
 from collections import Counter
-from functools import cache
 from urllib.parse import unquote
 
 import numpy as np
@@ -30,35 +29,13 @@ from numpy.typing import NDArray
 
 from refactx.entity_ids import entity_number
 from refactx.fact import clean_part
-from refactx.ingest.parsers.ntriples import (
-    TRIPLE_TERM,
-    Mask,
-    Positions,
-    Statements,
-    common_statements,
-    find_lines,
-    is_utf8,
-    other_lines,
-    texts_at,
-    triples_of,
-    unescape,
-)
-from refactx.ingest.parsers.parsed import (
-    DESCRIPTION,
-    LABEL,
-    OTHER_NAME,
-    SCHEMAS,
-    TITLE,
-    Parsed,
-    cast_rows,
-    clean_texts,
-)
+from refactx.ingest.parsers.ntriples import TRIPLE_TERM, Mask, Positions, Statements, statements_of
+from refactx.ingest.parsers.parsed import DESCRIPTION, LABEL, OTHER_NAME, SCHEMAS, TITLE, Parsed, clean_texts
 from refactx.ingest.parsers.values import DATES, DECIMALS, format_literal, language_rank, value_kind
 from refactx.ingest.selection import DEFAULT_SELECTION, Selection
 
 _DIRECT = ("http://www.wikidata.org/prop/direct/", "https://www.wikidata.org/prop/direct/")
 _PROPERTY = re.compile(r"P[1-9][0-9]{0,17}", re.ASCII)
-_ENTITY_IRI = re.compile(r"https?://www\.wikidata\.org/entity/([QP][1-9][0-9]{0,17})")
 _DATA_PAGE = "/wiki/Special:EntityData/"  # of the entity itself
 _TITLE = re.compile(r"https://([a-z-]+)\.wikipedia\.org/wiki/(.+)")
 _MEDIA = re.compile(r"https?://commons\.wikimedia\.org/(?:wiki/Special:FilePath|data/main)/")
@@ -83,51 +60,6 @@ LEFT_OUT = {
     "http://wikiba.se/ontology#TabularData": "media file",
 }
 TERMS = {"label": LABEL, "description": DESCRIPTION, "other name": OTHER_NAME}
-
-
-def parse_exactly(block: bytes, first_line: int, selection: Selection = DEFAULT_SELECTION) -> Parsed:
-    """Return a block of N-Triples lines as rows of `claims`, `terms`, `redirects` and `left_out`.
-
-    `first_line` is the number of the block's first line in its file. The tables are those of
-    `refactx.ingest.parsers.parsed`, with ids as text (`Q42`) for entities.
-    """
-    result = Parsed(lines=0)
-    dropped, rows = result.dropped, _Rows(selection)
-    kinds: dict[str, str] = {}
-    for subject_iri, predicate, node, text, language, datatype in triples_of(block, first_line, result):
-        subject = id_of_iri(subject_iri)
-        entity = id_of_iri(node) if node else None
-        kind = kinds.get(predicate)
-        if kind is None:
-            kind = kinds[predicate] = kind_of(predicate, selection)
-        if subject is None:
-            reason = rows.add_page(subject_iri, kind, entity)
-        elif kind[0] == "P":
-            if entity is not None:
-                rows.add_claim(subject, kind, entity, None, None)
-                continue
-            if text is None:
-                reason = object_reason(node or "")
-            else:
-                reason = rows.add_literal(subject, kind, text, language, datatype)
-        elif kind in TERMS:
-            reason = rows.add_term(subject, TERMS[kind], text, language)
-        else:
-            reason = rows.add_other(subject, kind, entity, node)
-        if reason is not None:
-            dropped[reason] += 1
-    result.tables = rows.tables()
-    return result
-
-
-def id_of_iri(iri: str) -> str | None:
-    """Return the id of an item or property, given its IRI; None for any other IRI.
-
-    >>> id_of_iri("http://www.wikidata.org/entity/Q42"), id_of_iri("http://www.wikidata.org/entity/L42")
-    ('Q42', None)
-    """
-    match = _ENTITY_IRI.fullmatch(iri)
-    return match[1] if match else None
 
 
 def title_of(page: str, language: str = "en") -> str | None:
@@ -191,114 +123,8 @@ def other_reason(kind: str, is_entity: bool, node: str) -> str:
     return "not a fact" if kind == "about" else kind
 
 
-class _Rows:
-    """The rows of one block, in columns. An `add_` method returns the reason if it drops the line instead."""
-
-    def __init__(self, selection: Selection) -> None:
-        self._wiki = selection.wikipedia
-        self._rank = cache(lambda language: language_rank(language, selection.languages))
-        self._redirects: list[tuple[str, str]] = []
-        self._subjects: list[str] = []
-        self._properties: list[str] = []
-        self._objects: list[str | None] = []
-        self._texts: list[str | None] = []
-        self._value_kinds: list[int | None] = []
-        self._entities: list[str] = []
-        self._kinds: list[int] = []
-        self._ranks: list[int] = []
-        self._terms: list[str] = []
-        self._left_out: list[tuple[str, str]] = []
-
-    def add_claim(self, subject: str, property_: str, entity: str | None, text: str | None, kind: int | None) -> None:
-        self._subjects.append(subject)
-        self._properties.append(property_)
-        self._objects.append(entity)
-        self._texts.append(text)
-        self._value_kinds.append(kind)
-
-    def add_literal(
-        self, subject: str, property_: str, text: str, language: str | None, datatype: str | None
-    ) -> str | None:
-        if language is not None:
-            if self._rank(language) is None:
-                return "other language"
-        else:
-            value = format_literal(text, datatype)
-            if value is None:
-                return "unknown datatype value"
-            text = value
-        text = clean_part(text)
-        if not text:
-            return "empty part"
-        self.add_claim(subject, property_, None, text, value_kind(language, datatype))
-        return None
-
-    def add_term(self, entity: str, kind: int, text: str | None, language: str | None) -> str | None:
-        if text is None:
-            return "not a fact"
-        rank = self._rank(language) if language is not None else 0
-        if rank is None:
-            return "other language"
-        text = clean_part(text)
-        if not text:
-            return "empty part"
-        self._entities.append(entity)
-        self._kinds.append(kind)
-        self._ranks.append(rank)
-        self._terms.append(text)
-        return None
-
-    def add_page(self, subject: str, kind: str, entity: str | None) -> str | None:
-        """Add a title, if the line links a page of the selection's Wikipedia to an entity; its subject is none."""
-        if kind == "about" and entity is not None:
-            title = title_of(subject, self._wiki)
-            if title is not None:
-                return self.add_term(entity, TITLE, title, None)
-        return page_reason(subject, kind, entity is not None)
-
-    def add_other(self, subject: str, kind: str, entity: str | None, node: str | None) -> str:
-        if kind == "property datatype" and node in LEFT_OUT:
-            self._left_out.append((subject, LEFT_OUT[node]))
-        elif kind == "redirect" and entity is not None:
-            self._redirects.append((subject, entity))
-        return other_reason(kind, entity is not None, node or "")
-
-    def tables(self) -> dict[str, pa.Table]:
-        text = pa.large_string()
-        claims = pa.table(
-            {
-                "subject": pa.array(self._subjects, text),
-                "property": pa.array(self._properties, text),
-                "object": pa.array(self._objects, text),
-                "text": pa.array(self._texts, text),
-                "kind": pa.array(self._value_kinds, pa.uint8()),
-            }
-        )
-        terms = pa.table(
-            {
-                "entity": pa.array(self._entities, text),
-                "kind": pa.array(self._kinds, pa.uint8()),
-                "rank": pa.array(self._ranks, pa.uint8()),
-                "text": pa.array(self._terms, text),
-            }
-        )
-        redirects = pa.table(
-            {
-                "entity": pa.array([e for e, _ in self._redirects], text),
-                "target": pa.array([t for _, t in self._redirects], text),
-            }
-        )
-        left_out = pa.table(
-            {
-                "property": pa.array([p for p, _ in self._left_out], text),
-                "reason": pa.array([r for _, r in self._left_out], text),
-            }
-        )
-        return {"claims": claims, "terms": terms, "redirects": redirects, "left_out": left_out}
-
-
 _STRINGS = (None, "http://www.w3.org/2001/XMLSchema#string")
-_NO_VALUES = f"^<(?:{'|'.join(re.escape(start) for start in NO_VALUE)})"
+_NO_VALUES = f"^(?:{'|'.join(re.escape(start) for start in NO_VALUE)})"
 # Dates of which the first ten characters are kept; `format_date` decides about a day or month of 00 or 01.
 _COMMON_DATE = r"^[1-9][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[2-9]|[12][0-9]|3[01])T00:00:00Z$"
 
@@ -309,37 +135,17 @@ def parse_block(block: bytes, first_line: int, selection: Selection = DEFAULT_SE
     `first_line` is the number of the block's first line in its file. The tables are those of
     `refactx.ingest.parsers.parsed`.
     """
-    if not block.endswith(b"\n"):
-        block += b"\n"
-    lines = find_lines(block)
-    if not is_utf8(block):
-        return parse_exactly(block, first_line, selection)
-    statements = common_statements(lines)
-    common = _Columns(statements, lines.buffer, selection)
-    result = Parsed(lines=len(lines.starts), statements=len(statements.line))
-    result.tables = common.tables(result.dropped)
-    text, others = other_lines(block, lines, statements)
-    if len(others):
-        _add_others(result, text, others + first_line, selection)
+    result = Parsed(lines=0)
+    for statements in statements_of(block, first_line, result):
+        result.add(Parsed(lines=0, tables=_Columns(statements, selection).tables(result.dropped)))
     return result
 
 
-def _add_others(result: Parsed, block: bytes, numbers: Positions, selection: Selection) -> None:
-    """Add to a result the outcome of lines of any form, which have these numbers in their file."""
-    parsed = parse_exactly(block, 1, selection)
-    result.statements += parsed.statements
-    result.dropped += parsed.dropped
-    result.faults += [(int(numbers[line - 1]), what) for line, what in parsed.faults]
-    for name, rows in parsed.tables.items():
-        before = [result.tables[name]] if name in result.tables else []
-        result.tables[name] = pa.concat_tables([*before, cast_rows(name, rows)])
-
-
 class _Columns:
-    """The rows of statements in common form, made column by column."""
+    """The rows of statements, made column by column."""
 
-    def __init__(self, statements: Statements, buffer: NDArray[np.uint8], selection: Selection) -> None:
-        self._statements, self._buffer, self._wikipedia = statements, buffer, selection.wikipedia
+    def __init__(self, statements: Statements, selection: Selection) -> None:
+        self._statements, self._wikipedia = statements, selection.wikipedia
         self._kinds = [kind_of(predicate, selection) for predicate in statements.predicates]
         properties = [entity_number(kind) if kind[0] == "P" else -1 for kind in self._kinds]
         self._property: Positions = np.array(properties, np.int64)[statements.predicate]
@@ -353,18 +159,20 @@ class _Columns:
         is_entity, is_claim, is_literal = statements.subject >= 0, self._property >= 0, statements.suffix >= 0
         is_term = np.array([kind in TERMS for kind in self._kinds], np.bool_)[statements.predicate]
         claims = [
-            self._entity_claims(is_entity & is_claim & (statements.object >= 0)),
+            self._entity_claims(np.flatnonzero(is_entity & is_claim & (statements.object >= 0))),
             self._literal_claims(is_entity & is_claim & is_literal, dropped),
         ]
         terms = [
             self._terms(is_entity & is_term & is_literal, dropped),
             self._titles(~is_entity & (statements.object >= 0), dropped),
         ]
-        self._drop_other_objects(is_entity & is_claim & ~is_literal & (statements.object < 0), dropped)
+        iris = statements.objects(np.flatnonzero(is_entity & is_claim & ~is_literal & (statements.object < 0)))
+        dropped.update(map(object_reason, iris.to_pylist()))
         dropped["not a fact"] += int(np.count_nonzero(is_entity & is_term & ~is_literal))
         others = np.flatnonzero(is_entity & ~is_claim & ~is_term)
         self._drop_others(others, dropped)
-        self._drop_pages(~is_entity & (statements.object < 0), dropped)
+        pages = np.flatnonzero(~is_entity & (statements.object < 0))
+        self._count_pages(pages, statements.subjects(pages), False, dropped)
         return {
             "claims": pa.concat_tables(claims),
             "terms": pa.concat_tables(terms),
@@ -372,8 +180,7 @@ class _Columns:
             "left_out": self._left_out(others),
         }
 
-    def _entity_claims(self, chosen: Mask) -> pa.Table:
-        rows = np.flatnonzero(chosen)
+    def _entity_claims(self, rows: Positions) -> pa.Table:
         texts, kinds = pa.nulls(len(rows), pa.large_string()), pa.nulls(len(rows), pa.uint8())
         return _make_table(
             "claims", self._statements.subject[rows], self._property[rows], self._statements.object[rows], texts, kinds
@@ -390,11 +197,11 @@ class _Columns:
         for code in np.unique(suffixes[~as_is[suffixes]]).tolist():
             groups.append((rows[suffixes == code], self._statements.suffixes[code][1]))
         for group, datatype in groups:
-            values = self._literals(group)
+            values = self._statements.objects(group)
             if datatype is None:
-                values = clean_texts(values, lambda text: clean_part(unescape(text)))
+                values = clean_texts(values, lambda text: clean_part(self._statements.decode(text)))
             else:
-                values = _format_literals(values, datatype)
+                values = self._format_literals(values, datatype)
             known, values = _drop_rows(pc.is_null(values), group, values, "unknown datatype value", dropped)
             kept, values = _drop_rows(_are_empty(values), known, values, "empty part", dropped)
             objects = pa.nulls(len(kept), pa.int64())
@@ -405,7 +212,7 @@ class _Columns:
 
     def _terms(self, chosen: Mask, dropped: Counter[str]) -> pa.Table:
         rows = self._in_language(np.flatnonzero(chosen), dropped)
-        texts = clean_texts(self._literals(rows), lambda text: clean_part(unescape(text)))
+        texts = clean_texts(self._statements.objects(rows), lambda text: clean_part(self._statements.decode(text)))
         rows, texts = _drop_rows(_are_empty(texts), rows, texts, "empty part", dropped)
         kinds = np.array([TERMS.get(kind, 0) for kind in self._kinds], np.uint8)[self._statements.predicate[rows]]
         return _make_table(
@@ -419,13 +226,13 @@ class _Columns:
     def _titles(self, chosen: Mask, dropped: Counter[str]) -> pa.Table:
         """Return the titles in lines with an entity as their object; count the other lines by reason."""
         rows = np.flatnonzero(chosen)
-        pages = texts_at(self._buffer, self._statements.subject_span[rows])
-        wiki = f"<https://{self._wikipedia}.wikipedia.org/wiki/"
+        pages = self._statements.subjects(rows)
+        wiki = f"https://{self._wikipedia}.wikipedia.org/wiki/"
         is_title = self._have_kind("about", rows) & _to_mask(pc.starts_with(pages, wiki))
-        is_title &= _to_mask(pc.greater(pc.binary_length(pages), len(wiki) + 1))
+        is_title &= _to_mask(pc.greater(pc.binary_length(pages), len(wiki)))
         self._count_pages(rows[~is_title], pages.filter(pa.array(~is_title)), True, dropped)
         addresses = pages.filter(pa.array(is_title)).to_pylist()
-        titles = [clean_part(title_of(page[1:-1], self._wikipedia) or "") for page in addresses]
+        titles = [clean_part(title_of(page, self._wikipedia) or "") for page in addresses]
         rows, texts = rows[is_title], pa.array(titles, pa.large_string())
         rows, texts = _drop_rows(_are_empty(texts), rows, texts, "empty part", dropped)
         best = np.zeros(len(rows), np.uint8)
@@ -435,9 +242,7 @@ class _Columns:
         """Count lines about entities that are no claims, labels or descriptions."""
         is_entity, is_no_value = self._statements.object[rows] >= 0, np.zeros(len(rows), np.bool_)
         types = np.flatnonzero(self._have_kind("no value", rows) & (self._statements.suffix[rows] < 0))
-        is_no_value[types] = _to_mask(
-            pc.match_substring_regex(texts_at(self._buffer, self._statements.object_span[rows[types]]), _NO_VALUES)
-        )
+        is_no_value[types] = _to_mask(pc.match_substring_regex(self._statements.objects(rows[types]), _NO_VALUES))
         for node, about_entity, of_kind in (
             ("", False, ~is_entity & ~is_no_value),
             ("", True, is_entity),
@@ -453,23 +258,14 @@ class _Columns:
 
     def _left_out(self, rows: Positions) -> pa.Table:
         rows = rows[self._have_kind("property datatype", rows) & (self._statements.suffix[rows] < 0)]
-        nodes = [node[1:-1] for node in texts_at(self._buffer, self._statements.object_span[rows]).to_pylist()]
+        nodes = self._statements.objects(rows).to_pylist()
         left_out = [(row, LEFT_OUT[node]) for row, node in zip(rows.tolist(), nodes, strict=True) if node in LEFT_OUT]
         properties = self._statements.subject[[row for row, _ in left_out]] if left_out else np.empty(0, np.int64)
         return _make_table("left_out", properties, pa.array([reason for _, reason in left_out], pa.large_string()))
 
-    def _drop_other_objects(self, chosen: Mask, dropped: Counter[str]) -> None:
-        """Count claims whose object is an IRI and no entity."""
-        iris = texts_at(self._buffer, self._statements.object_span[chosen])
-        dropped.update(object_reason(iri[1:-1]) for iri in iris.to_pylist())
-
-    def _drop_pages(self, chosen: Mask, dropped: Counter[str]) -> None:
-        rows = np.flatnonzero(chosen)
-        self._count_pages(rows, texts_at(self._buffer, self._statements.subject_span[rows]), False, dropped)
-
     def _count_pages(self, rows: Positions, pages: pa.Array, about_entity: bool, dropped: Counter[str]) -> None:
         for page, code in zip(pages.to_pylist(), self._statements.predicate[rows].tolist(), strict=True):
-            dropped[page_reason(page[1:-1], self._kinds[code], about_entity)] += 1
+            dropped[page_reason(page, self._kinds[code], about_entity)] += 1
 
     def _have_kind(self, kind: str, rows: Positions) -> Mask:
         """Return for each row whether its predicate is of a kind."""
@@ -481,28 +277,25 @@ class _Columns:
         dropped["other language"] += int(np.count_nonzero(~is_ours))
         return rows[is_ours]
 
-    def _literals(self, rows: Positions) -> pa.Array:
-        """Return the literals of some rows without their quotes, escapes not decoded."""
-        return texts_at(self._buffer, self._statements.object_span[rows] + np.array([1, -1]))
-
-
-def _format_literals(texts: pa.Array, datatype: str) -> pa.Array:
-    """Return literals as `format_literal` does, clean; null for those that it cannot read."""
-    if datatype in DECIMALS:
-        written = pc.utf8_ltrim(texts, characters="+")
-        common = pc.match_substring_regex(texts, r"^\+?(?:0|-?[1-9][0-9]{0,14})$")
-    elif datatype in DATES:
-        written = pc.utf8_slice_codeunits(texts, 0, 10)
-        common = pc.match_substring_regex(texts, _COMMON_DATE)
-    else:
-        written, common = texts, pa.array(np.zeros(len(texts), np.bool_))
-    others = pc.invert(common)
-    if others.true_count:
-        encoded = texts.filter(others).dictionary_encode()
-        values = [format_literal(unescape(text), datatype) for text in encoded.dictionary.to_pylist()]
-        clean = pa.array([None if value is None else clean_part(value) for value in values], pa.large_string())
-        written = pc.replace_with_mask(written, others, clean.take(encoded.indices))
-    return written
+    def _format_literals(self, texts: pa.Array, datatype: str) -> pa.Array:
+        """Return literals as `format_literal` does, clean; null for those that it cannot read."""
+        if datatype in DECIMALS:
+            written = pc.utf8_ltrim(texts, characters="+")
+            common = pc.match_substring_regex(texts, r"^\+?(?:0|-?[1-9][0-9]{0,14})$")
+        elif datatype in DATES:
+            written = pc.utf8_slice_codeunits(texts, 0, 10)
+            common = pc.match_substring_regex(texts, _COMMON_DATE)
+        else:
+            written, common = texts, pa.array(np.zeros(len(texts), np.bool_))
+        others = pc.invert(common)
+        if others.true_count:
+            encoded = texts.filter(others).dictionary_encode()
+            values = [
+                format_literal(self._statements.decode(text), datatype) for text in encoded.dictionary.to_pylist()
+            ]
+            clean = pa.array([None if value is None else clean_part(value) for value in values], pa.large_string())
+            written = pc.replace_with_mask(written, others, clean.take(encoded.indices))
+        return written
 
 
 def _drop_rows(

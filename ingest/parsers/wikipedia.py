@@ -110,7 +110,8 @@ class _InsertReader:
                 insert = _INSERT.match(line)
                 if insert is None or insert[1].decode(errors="replace") != self._name:
                     continue
-                self._set_columns(insert[2])
+                if insert[2] is not None:
+                    self.columns = [one.strip(b"` ").decode(errors="replace") for one in insert[2].split(b",")]
                 self._inserting = self._any_rows = True
                 rows = line[insert.end() :].strip()
             else:
@@ -147,10 +148,6 @@ class _InsertReader:
             found = f"it has no CREATE TABLE, and {fault('begins with', self._first.decode(errors='replace'))}; "
             found += "expected a file of dumps.wikimedia.org"
         raise InputError(f"{self._file} is not a MySQL dump of table {self._name}: {found}")
-
-    def _set_columns(self, written: bytes | None) -> None:
-        if written is not None:
-            self.columns = [column.strip(b"` ").decode(errors="replace") for column in written.split(b",")]
 
     def _read_other(self, line: bytes) -> None:
         if self._creating:

@@ -215,7 +215,10 @@ class SegmentBuilder:
                 if level == 0 and not is_root and self._cut is not None:
                     yield from self._parts(self._cut, above)
                 elif level == 0 and self._workers > 1 and len(entries) >= LEAST_IN_PROCESSES:
-                    yield from self._parts(self._cut_in_processes(entries), above)
+                    ranges = ranges_of(len(entries), min(RANGE, -(-len(entries) // self._workers)))
+                    shared = entries, self._packing, self._shape
+                    cut = in_processes(cut_bounds, shared, ranges, self._workers)
+                    yield from self._parts(joined(cut, *shared), above)
                 else:
                     yield from self._level(level, entries, capacity, is_root, above)
                 above.finish()
@@ -242,12 +245,6 @@ class SegmentBuilder:
                 if level == 0:
                     self._advance(cutter.take_progress())
 
-    def _cut_in_processes(self, facts: Entries) -> Iterator[CutRange]:
-        """Cut the facts, of which there are more than a piece holds."""
-        ranges = ranges_of(len(facts), min(RANGE, -(-len(facts) // self._workers)))
-        cut = in_processes(cut_bounds, (facts, self._packing, self._shape), ranges, self._workers)
-        return joined(cut, facts, self._packing, self._shape)
-
     def _parts(self, parts: Iterable[CutRange], above: SpilledEntries) -> Iterator[KeyedRow]:
         for part in parts:
             above.append(part.lifted)
@@ -273,7 +270,6 @@ class Learned:
 
     @classmethod
     def of(cls, facts: EncodedFacts) -> "Learned":
-        """Learn from a sample of the facts."""
         codes, dictionary = learn(facts, ZSTD_LEVEL)
         code_bytes = codes.frequent.astype("<i4").tobytes()
         codec = RowCodec(dictionary, ZSTD_LEVEL, shared_seed(code_bytes, dictionary))

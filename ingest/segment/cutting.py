@@ -76,17 +76,20 @@ class EntryBatch:
     leaves: NDArray[np.int64]
     items: NDArray[np.int64]
 
+    @classmethod
+    def of_facts(cls, tokens: Tokens, offsets: Offsets) -> "EntryBatch":
+        """Return facts as entries of level 0."""
+        kinds, ones = np.zeros(len(offsets) - 1, np.uint8), np.ones(len(offsets) - 1, np.int64)
+        return cls(tokens=tokens, offsets=offsets, kinds=kinds, leaves=ones, items=ones)
+
 
 class Entries(Protocol):
     """The sorted entries of a level."""
 
-    def __len__(self) -> int:
-        """Return how many there are."""
-        ...
+    def __len__(self) -> int: ...
 
     def read(self, low: int, high: int) -> EntryBatch:
         """Return entries low to high - 1."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +102,7 @@ class FactEntries:
         return len(self.facts)
 
     def read(self, low: int, high: int) -> EntryBatch:
-        tokens, offsets = self.facts.read_tokens(low, high)
-        ones = np.ones(high - low, np.int64)
-        return EntryBatch(tokens=tokens, offsets=offsets, kinds=np.zeros(high - low, np.uint8), leaves=ones, items=ones)
+        return EntryBatch.of_facts(*self.facts.read_tokens(low, high))
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -131,7 +132,6 @@ class LiftedTo(Protocol):
 
     def append(self, lifted: Lifted) -> None:
         """Add entries after those that are there."""
-        ...
 
 
 class CollectedEntries:
@@ -149,8 +149,6 @@ class CollectedEntries:
         return sum(len(part.lengths) for part in self._parts)
 
     def lifted(self) -> Lifted:
-        """Return all that was appended."""
-
         def column(name: str, dtype: type[np.generic]) -> NDArray[Any]:
             return np.concatenate([np.empty(0, dtype), *(getattr(part, name) for part in self._parts)])
 
@@ -262,7 +260,6 @@ class LevelCutter:
         return self._done
 
     def batches(self) -> Iterator[CutBatch]:
-        """Yield the pieces."""
         count, least = len(self._entries), 4 * self._capacity
         while self._done < self._stop:
             start = self._done
@@ -435,12 +432,7 @@ class _OpenBelow:
     def of(cls, level: int, batch: EntryBatch, first: int, carried_in: tuple[bytes, int]) -> "_OpenBelow":
         begins = np.flatnonzero(batch.kinds == NEW_PIECE)
         return cls(
-            level=level,
-            batch=batch,
-            first=first,
-            begins=begins,
-            items=offsets_of(batch.items),
-            carried_in=carried_in,
+            level=level, batch=batch, first=first, begins=begins, items=offsets_of(batch.items), carried_in=carried_in
         )
 
     def before(self, entry: int) -> tuple[bytes, int]:
@@ -507,7 +499,12 @@ def learn(facts: SortedFacts, level: int) -> tuple[TokenCodes, bytes]:
     if not size:
         return TokenCodes.from_sample(spots[0][0]), b""
     codes = TokenCodes.from_sample(np.concatenate([tokens for tokens, _, _ in spots]))
-    samples: list[bytes | bytearray | memoryview] = [dump(to_members(_piece(codes, *spot))) for spot in spots]
+    samples = list[bytes | bytearray | memoryview]()
+    for tokens, lcp, lengths in spots:
+        data, sizes = codes.encode(tokens)
+        ends = offsets_of(sizes.astype(np.int64))[offsets_of(lengths)]
+        piece = Piece.of_facts(lcp=lcp.astype(np.uint32), ends=ends.astype(np.int32), codes=data.tobytes())
+        samples.append(dump(to_members(piece)))
     try:
         return codes, zstandard.train_dictionary(size, samples, level=level).as_bytes()
     except zstandard.ZstdError:  # too few samples
@@ -534,9 +531,3 @@ def _front_code(facts: SortedFacts, low: int, high: int) -> tuple[Tokens, NDArra
     lcp = shared_lengths(tokens, offsets).astype(np.int64)
     lengths = np.diff(offsets) - lcp
     return tokens[ragged(offsets[:-1] + lcp, lengths)], lcp, lengths
-
-
-def _piece(codes: TokenCodes, tokens: Tokens, lcp: NDArray[np.int64], lengths: NDArray[np.int64]) -> Piece:
-    data, sizes = codes.encode(tokens)
-    ends = offsets_of(sizes.astype(np.int64))[offsets_of(lengths)]
-    return Piece.of_facts(lcp=lcp.astype(np.uint32), ends=ends.astype(np.int32), codes=data.tobytes())

@@ -8,23 +8,9 @@ from typing import Any
 import click
 
 from refactx.ask.prompt import GREEDY
+from refactx.cli import options as common
 from refactx.cli.eval import run_task
 from refactx.cli.help import GroupedCommand
-from refactx.cli.options import (
-    BATCH_SIZE,
-    DB,
-    INDEX,
-    JSON,
-    MACHINE_GROUP,
-    NEW_TOKENS,
-    PROMPT,
-    RUN_FOLDER,
-    Number,
-    engine_options,
-    engine_options_of,
-    question_options,
-)
-from refactx.cli.options import print_json as print_document
 from refactx.errors import InputError
 from refactx.fact import counted
 
@@ -34,29 +20,29 @@ FEW = 100
 """With fewer questions, the 95% interval of a share is wider than 20 points."""
 
 
-@click.command(cls=GroupedCommand, groups={"Database and machine": MACHINE_GROUP})
+@click.command(cls=GroupedCommand, groups={"Database and machine": common.MACHINE_GROUP})
 @click.argument("questions", type=click.Path(path_type=Path), required=False)
 @click.option("--model", metavar="MODEL", help="Hugging Face id, folder, GGUF; or demo.")
-@INDEX
+@common.INDEX
 @click.option(
     "--run", type=click.Path(path_type=Path), metavar="FOLDER", help="Take a run of refactx eval; ask nothing."
 )
 @click.option(
     "--precision",
-    type=Number(0, 1, min_open=True),
+    type=common.Number(0, 1, min_open=True),
     metavar="P",
     help="At least P; default: most right minus wrong ones.",
 )
 @click.option("--pack", "pack_name", metavar="PACK", help="Calibrate translations by a pack, from --run.")
 @click.option("--mode", type=click.Choice(["repair", "agent"]), metavar="MODE", help="--pack: repair or agent.")
-@PROMPT
-@question_options("tune")
-@NEW_TOKENS
-@RUN_FOLDER
-@JSON
-@DB
-@BATCH_SIZE
-@engine_options
+@common.PROMPT
+@common.question_options("tune")
+@common.NEW_TOKENS
+@common.RUN_FOLDER
+@common.JSON
+@common.DB
+@common.BATCH_SIZE
+@common.engine_options
 def calibrate(
     questions: Path | None,
     run: Path | None,
@@ -81,7 +67,7 @@ def calibrate(
     found = find(folder, precision)
     _warn_of_few(found.point.of, "question")
     if as_json:
-        return print_document({"run": str(folder), **found.to_json()})
+        return common.print_json({"run": str(folder), **found.to_json()})
     auc = f"{found.auc.value:.2f} ({found.auc.low:.2f} to {found.auc.high:.2f})" if found.auc.value is not None else "–"
     click.echo(f"{counted(found.point.of, 'question')} in {folder}; AUC of the confidence {auc}")
     click.echo(f"{'confidence':>10} {'answered':>9} {'accuracy':>9} {'precision':>10} {'refusal accuracy':>17}")
@@ -124,7 +110,7 @@ def _calibrate_pack(name: str, run: Path | None, mode: str | None, as_json: bool
     _warn_of_few(made.translations, "translation")
     coefficients = dict(zip(FEATURES, made.coefficients, strict=True))
     if as_json:
-        return print_document(
+        return common.print_json(
             {
                 "pack": made.pack,
                 "model": made.model,
@@ -156,7 +142,7 @@ def _ask(questions: Path | None, **given: Any) -> Path:
     if questions is None or given["model"] is None:
         raise InputError("there is no model to ask: give --model, or --run with the folder of a run of refactx eval")
     generation = replace(GREEDY, min_confidence=FLOOR, max_new_tokens=given.pop("max_new_tokens"))
-    engine = engine_options_of(given, given["batch_size"], 1)
+    engine = common.engine_options_of(given, given["batch_size"], 1)
     task = AnswerTask(questions=questions, generation=generation, engine=engine, **given)
     if task.out is None:
         task.out = task.folder.with_name(f"{task.folder.name}-calibrate")

@@ -20,11 +20,7 @@ from refactx.postgres.catalogue import find_index
 from refactx.postgres.database import Database
 
 INDEX = "demo"
-QUESTIONS = (
-    "What is the capital of Alaska?",
-    "When did Vincent van Gogh die?",
-    "Who is the spouse of John Lennon?",
-)
+QUESTIONS = ("What is the capital of Alaska?", "When did Vincent van Gogh die?", "Who is the spouse of John Lennon?")
 
 
 def main() -> None:

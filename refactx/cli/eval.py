@@ -1,6 +1,6 @@
 """`refactx eval`: answers, with `--sparql` queries of policies, with `--pack` translations, scored by known answers."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import fields
 from pathlib import Path
@@ -10,27 +10,10 @@ import click
 from click.core import ParameterSource
 
 from refactx.ask.prompt import Generation
+from refactx.cli import options as common
 from refactx.cli.help import GroupedCommand
-from refactx.cli.options import (
-    BATCH_SIZE,
-    DB,
-    GENERATION_GROUPS,
-    INDEX,
-    JSON,
-    MACHINE_GROUP,
-    MODEL,
-    PROMPT,
-    RUN_FOLDER,
-    Names,
-    Number,
-    engine_options,
-    engine_options_of,
-    generation_of,
-    generation_options,
-    print_json,
-    question_options,
-)
-from refactx.cli.query import SECONDS, check_place
+from refactx.cli.query import WRITING, PolicyOptions, check_place
+from refactx.cli.translate import Models, TranslatorOptions, engine_of, open_translator
 from refactx.errors import InputError
 from refactx.fact import counted
 
@@ -39,35 +22,34 @@ if TYPE_CHECKING:
     from refactx.eval.run import Shard, Task
     from refactx.translate.translator import Translator
 
-_POLICY_GROUP = (
-    "sparql", "model_url", "sparql_prompt", "grammar", "tau", "run_on", "timeout", "ablate_names", "distractors",
-)  # fmt: skip
+_POLICY_GROUP = ("sparql", *WRITING, "ablate_names", "distractors")
 _PACK_GROUP = ("pack_name", "modes", "policy", "source", "language", "category", "encoder")
 _OF_ANSWERS = ("free", "judge", "judge_url", "batch_size", *(field.name for field in fields(Generation)))
 _OF_PACKS = (
     *_PACK_GROUP, "model", "model_url", "grammar", "run_on", "questions", "split", "kinds", "limit", "shard", "out",
-    "as_json", *MACHINE_GROUP, "index",
+    "as_json", *common.MACHINE_GROUP, "index",
 )  # fmt: skip
 _GROUPS = {
     "Questions and judge": ("split", "kinds", "limit", "shard", "judge", "judge_url"),
     "SPARQL of policies": _POLICY_GROUP,
     "Domain packs": _PACK_GROUP,
-    **GENERATION_GROUPS,
-    "Database and machine": MACHINE_GROUP,
+    **common.GENERATION_GROUPS,
+    "Database and machine": common.MACHINE_GROUP,
 }
 MODES = ("prompt", "retrieval", "repair", "agent")
 _RUN_ON = {None: "invented", "invented": "invented", "frozen": "invented"}
 """What runs the queries of a pack, by what is given, where that is the pack's own data."""
 MOST = 9
 """The most times that a memory grows."""
+_TYPED = ParameterSource.COMMANDLINE
 
 
 def _names(_context: click.Context, _parameter: click.Parameter, given: str | None) -> tuple[str, ...] | None:
-    return None if given is None else tuple(dict.fromkeys(filter(None, map(str.strip, given.split(",")))))
+    return None if given is None else common.parts_of(given)
 
 
-def _modes(context: click.Context, parameter: click.Parameter, given: str) -> tuple[str, ...]:
-    modes = _names(context, parameter, given) or ()
+def _modes(_context: click.Context, _parameter: click.Parameter, given: str) -> tuple[str, ...]:
+    modes = common.parts_of(given)
     if not modes or not set(modes) <= set(MODES):
         raise click.BadParameter(f"{given} is no list of {', '.join(MODES)}")
     return modes
@@ -105,19 +87,14 @@ def _shard(_context: click.Context, _parameter: click.Parameter, given: str) -> 
         raise click.BadParameter(str(error)) from None
 
 
-_OWN_OPTIONS = (
+_own_options = common.all_of(
     click.option(
         "--shard", default="1/1", callback=_shard, metavar="I/N", help="Ask the Ith of N parts; without it: report."
     ),
     click.option(
         "--sparql", callback=_names, metavar="POLICY,...", help="Score queries of these, such as ids,from-walk."
     ),
-    click.option("--model-url", metavar="URL", help="OpenAI-compatible server of the model."),
-    click.option("--sparql-prompt", default="sparql", metavar="PROMPT", help="sparql or a .toml file."),
-    click.option("--grammar/--no-grammar", default=True, help="constrained: only SPARQL with names; default: on."),
-    click.option("--tau", type=Number(0, 1), metavar="X", help="placeholders: similarity that names need."),
-    click.option("--run-on", metavar="WHERE", help="tree, store or URL; default: the store."),
-    click.option("--timeout", default=SECONDS, type=Number(0, min_open=True), metavar="SECONDS", help="Of a query."),
+    common.declared(PolicyOptions, *WRITING),
     click.option(
         "--ablate-names", callback=_shares, metavar="X,...", help="placeholders: without these shares of names."
     ),
@@ -129,41 +106,35 @@ _OWN_OPTIONS = (
     click.option(
         "--policy",
         default="text",
-        type=Names(["text", "from-walk"], {"strict": "from-walk"}),
+        type=common.Names(["text", "from-walk"], {"strict": "from-walk"}),
         metavar="POLICY",
         help="text, or from-walk: walks of --index.",
     ),
+    click.option("--encoder", metavar="MODEL", help="Compare questions by it too: minilm."),
     click.option(
         "--source", default="cases", type=click.Choice(["cases", "examples"]), metavar="SET", help="cases, or examples."
     ),
     click.option("--language", metavar="LANGUAGE", help="Of the questions, such as it."),
     click.option("--category", metavar="CATEGORY", help="These cases alone, such as complex."),
-    click.option("--encoder", metavar="MODEL", help="Compare questions by it too: minilm."),
 )
-
-
-def _own_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(_OWN_OPTIONS):
-        command = option(command)
-    return command
 
 
 @click.command("eval", cls=GroupedCommand, groups=_GROUPS)
 @click.argument("questions", type=click.Path(path_type=Path), required=False)
-@MODEL
-@INDEX
+@common.MODEL
+@common.INDEX
 @click.option("--free", is_flag=True, help="Also ask the model alone, and compare.")
-@PROMPT
-@RUN_FOLDER
+@common.PROMPT
+@common.RUN_FOLDER
 @click.option("--judge", metavar="MODEL", help="Also have a language model judge the answers.")
 @click.option("--judge-url", metavar="URL", help="Its OpenAI-like API; key: $REFACTX_JUDGE_KEY.")
-@question_options("all")
+@common.question_options("all")
 @_own_options
-@generation_options
-@JSON
-@DB
-@BATCH_SIZE
-@engine_options
+@common.generation_options
+@common.JSON
+@common.DB
+@common.BATCH_SIZE
+@common.engine_options
 def eval_(as_json: bool, **given: Any) -> None:
     """Score answers to a file of questions; the same command continues a run."""
     with ExitStack() as stack:
@@ -177,7 +148,7 @@ def eval_(as_json: bool, **given: Any) -> None:
             task = _answer_task(given) if given["sparql"] is None else _policy_task(given)
         report = run_task(task)
     if as_json:
-        return print_json(report)
+        return common.print_json(report)
     return _print(task, report)
 
 
@@ -207,16 +178,11 @@ def _print(task: "Task[Any]", report: Mapping[str, Any]) -> None:
     return click.echo(f"report: {task.folder / 'report.html'}, report.md and report.json beside it")
 
 
-def _is_typed(name: str) -> bool:
-    """Return whether the user gave an option of the command that runs."""
-    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
-
-
 def _refuse(names: Collection[str], why: str) -> None:
     """Raise InputError if one of some options was given. `why`: continues its name."""
-    typed = next((name for name in names if _is_typed(name)), None)
-    if typed is not None:
-        raise InputError(f"--{typed.replace('_', '-')} {why}")
+    typed = (name for name in names if click.get_current_context().get_parameter_source(name) is _TYPED)
+    if (name := next(typed, None)) is not None:
+        raise InputError(f"--{name.replace('_', '-')} {why}")
 
 
 def _without(given: Mapping[str, Any], *names: str) -> dict[str, Any]:
@@ -228,8 +194,8 @@ def _answer_task(given: dict[str, Any]) -> "Task[Any]":
     from refactx.eval.answer_task import AnswerTask
 
     _refuse(_POLICY_GROUP, "is of policies: give --sparql POLICY,... with it")
-    generation = generation_of(given)
-    engine = engine_options_of(given, given["batch_size"], generation.num_beams)
+    generation = common.generation_of(given)
+    engine = common.engine_options_of(given, given["batch_size"], generation.num_beams)
     return AnswerTask(generation=generation, engine=engine, **_without(given, *_POLICY_GROUP, *_PACK_GROUP))
 
 
@@ -239,7 +205,7 @@ def _policy_task(given: dict[str, Any]) -> "Task[Any]":
 
     _refuse(_OF_ANSWERS, "is of answers, and --sparql scores queries: leave one out")
     check_place(given["run_on"])
-    engine = engine_options_of(given, 1, 1)
+    engine = common.engine_options_of(given, 1, 1)
     ablate, grammar, has_url = given.pop("ablate_names"), given.pop("grammar"), given["model_url"] is not None
     named = [writer_named(one, constrained=grammar and not (one == "open" and has_url)) for one in given.pop("sparql")]
     policies = tuple(dict.fromkeys(named))
@@ -248,11 +214,10 @@ def _policy_task(given: dict[str, Any]) -> "Task[Any]":
 
 def _pack_task(given: dict[str, Any], stack: ExitStack) -> "Task[Any]":
     """Return the evaluation of a pack. What it opens is closed with `stack`."""
-    from refactx.cli.translate import Models, TranslatorOptions, engine_of, open_translator
     from refactx.eval.pack_task import PackTask
     from refactx.translate.pack import load_pack
 
-    models = Models(engine_options_of(given, given["batch_size"], 1))
+    models = Models(common.engine_options_of(given, given["batch_size"], 1))
     pack, run_on = load_pack(given["pack_name"]), _RUN_ON.get(given["run_on"], given["run_on"])
     cases = _cases(given)
     names = ("model", "model_url", "grammar", "policy", "index", "db", "encoder")
@@ -260,15 +225,11 @@ def _pack_task(given: dict[str, Any], stack: ExitStack) -> "Task[Any]":
     def options_of(mode: str) -> TranslatorOptions:
         return TranslatorOptions(
             **{name: given[name] for name in names},
-            fast_model=None,
-            examples=0 if mode == "prompt" else 5,
+            examples=0 if mode == "prompt" else TranslatorOptions().examples,
             agent=mode == "agent",
             validates=mode in ("repair", "agent"),
             runs=mode in ("repair", "agent"),
             run_on=run_on,
-            attempts=4,
-            steps=40,
-            tokens=4000,
             seconds=3600.0,  # tokens and steps end a translation, however slow the machine is
         )
 

@@ -23,7 +23,6 @@ class GroupedCommand(click.Command):
             raise ValueError(f"command {self.name} has no parameters {', '.join(sorted(unknown))}")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the common options, then each group."""
         records = {
             str(option.name): (_short_names(names), _without_range(text))
             for option in self.get_params(ctx)
@@ -42,7 +41,6 @@ class OrderedGroup(click.Group):
     """A group that lists its commands in the order in which they were added."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the commands."""
         return list(self.commands)
 
 
@@ -57,7 +55,6 @@ class LazyGroup(click.Group):
         self._modules = modules
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the commands."""
         return list(self._modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -69,7 +66,6 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands."""
         room = formatter.width - 6 - max(map(len, self._modules))
         commands = [click.Command(name, help=text) for name, (_, text) in self._modules.items()]
         with formatter.section("Commands"):

@@ -12,7 +12,7 @@ import click
 
 from refactx.cli.help import OrderedGroup
 from refactx.cli.ingest import machine_options
-from refactx.cli.options import DB, JSON, NAME, in_database, print_json
+from refactx.cli.options import DB, JSON, NAME, in_database, print_done, print_json
 from refactx.cli.store import drop_store, print_with_store
 from refactx.errors import DatabaseError, IndexNotFoundError, InputError, RefactxError
 from refactx.fact import counted, line
@@ -199,17 +199,7 @@ def verify(name: str, db: str | None, as_json: bool) -> None:
                 f"index {name} was not checked to its end, so nothing is known about it ({error}): run the command again"
             ) from error
     if as_json:
-        print_json(
-            {
-                "index": name,
-                "sound": verdict.sound,
-                "faults": verdict.faults,
-                "rows": verdict.rows,
-                "facts": verdict.facts,
-                "tokens": verdict.tokens,
-                "sampled": verdict.sampled,
-            }
-        )
+        print_json({"index": name, "sound": verdict.sound, **asdict(verdict)})
     elif verdict.sound:
         click.echo(
             f"index {name}: sound ({counted(verdict.rows, 'row')}, {counted(verdict.facts, 'fact')}, "
@@ -235,12 +225,8 @@ def drop(name: str, unfinished: bool, db: str | None, as_json: bool) -> None:
     with database(db) as opened, opened.connection() as connection:
         drop_index(connection, name, unfinished=unfinished)
         had_store = not unfinished and drop_store(opened, name)
-    if as_json:
-        return print_json({"dropped": name})
-    click.echo(
-        f"dropped {'the unfinished parts of ' if unfinished else ''}{name}{' and its store' if had_store else ''}"
-    )
-    return None
+    what = f"{'the unfinished parts of ' if unfinished else ''}{name}{' and its store' if had_store else ''}"
+    print_done(as_json, {"dropped": name}, f"dropped {what}")
 
 
 @index.command()
@@ -287,11 +273,9 @@ def migrate(db: str | None, as_json: bool) -> None:
 
     with database(db) as opened, opened.connection() as connection:
         before = migrate_catalogue(connection)
-    if as_json:
-        return print_json({"from": before, "to": CATALOGUE_VERSION})
     done = "nothing to do" if before == CATALOGUE_VERSION else f"was {before}"
-    click.echo(f"the catalogue has version {CATALOGUE_VERSION} ({done})")
-    return None
+    text = f"the catalogue has version {CATALOGUE_VERSION} ({done})"
+    print_done(as_json, {"from": before, "to": CATALOGUE_VERSION}, text)
 
 
 index.add_command(export)

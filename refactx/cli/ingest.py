@@ -1,129 +1,27 @@
 """`refactx ingest` and `refactx forget`: an index built from sources or changed by them, and a report on the lines."""
 
-import os
-import re
 import shlex
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from refactx.cli.help import GroupedCommand
-from refactx.cli.options import DB, JSON, OWN_INDEX
+from refactx.cli.options import DB, JSON, OWN_INDEX, declared, groups_of
 from refactx.cli.store import print_with_store
 from refactx.errors import InputError
 from refactx.fact import counted, visible
+from refactx.ingest.selection import SourceOptions
 
 if TYPE_CHECKING:
     from refactx.ingest import ChangeResult, IngestResult
     from refactx.ingest.report import Report
-    from refactx.ingest.selection import Selection
-    from refactx.ingest.work import Resources
     from refactx.postgres.database import Database
-    from refactx.tokenizer import FactTokenizer
 
-
-FILE = click.Path(path_type=Path)
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def _size(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
-    """Return a size as DuckDB takes it. Raise InputError if it is none: an ingest of few facts does not use DuckDB."""
-    if not re.fullmatch(r"\d+(\.\d+)? ?([kmgt]i?)?b|\d+(\.\d+)?%", value.strip(), re.IGNORECASE):
-        raise InputError(f"--memory {value!r} is not a size: give one such as 1GB, 512MB or 80%")
-    return value
-
-
-_WORK_DIR = click.option(
-    "--work-dir", type=FILE, metavar="FOLDER", help="For temporary files; default: $REFACTX_HOME/work."
-)
-_WORKERS = click.option(
-    "--workers",
-    default=os.cpu_count() or 2,
-    show_default=True,
-    type=click.IntRange(1),
-    metavar="N",
-    help="Number of threads.",
-)
-_OPTIONS = (
-    click.option("--limit", type=click.IntRange(1), metavar="N", help="For a trial: N subjects with all their facts."),
-    click.option("--inverse", is_flag=True, help="Add inverse facts: <A> <director of> <B>."),
-    click.option("--properties", metavar="LIST", help="Only these: P31,P569, IRIs, or a file of them."),
-    click.option(
-        "--languages", default="en,mul", show_default=True, metavar="LIST", help="Languages of names, best first."
-    ),
-    click.option("--keep-external-ids", is_flag=True, help="Keep identifiers in other databases."),
-    click.option("--descriptions/--no-descriptions", default=True, help="<X> <description> <...>; default: on."),
-    click.option("--aliases/--no-aliases", default=None, help="<JFK (alias)> <alias of> <...>; default: as --inverse."),
-    click.option("--inverse-names", type=FILE, metavar="FILE", help="Lines of P57<TAB>director of, or TOML."),
-    click.option(
-        "--inverse-limit",
-        default=1000,
-        show_default=True,
-        type=click.IntRange(1),
-        metavar="N",
-        help="At most N per object and property.",
-    ),
-    click.option("--profile", metavar="NAME", help="wikidata, rdf or FILE.toml; default: by the data."),
-    click.option("--graph", "graphs", multiple=True, metavar="IRI", help="Only this named graph, or `default`."),
-    click.option("--link", metavar="URL", help="Pages of things, with {id}, {local} or {label} in it."),
-    click.option("--page", type=FILE, metavar="FILE", help="enwiki-...-page.sql.gz: titles as names."),
-    click.option("--page-props", type=FILE, metavar="FILE", help="enwiki-...-page_props.sql.gz, with --page."),
-    click.option("--strict", is_flag=True, help="Stop at the first malformed line."),
-    click.option(
-        "--memory",
-        default="1GB",
-        show_default=True,
-        metavar="SIZE",
-        callback=_size,
-        help="Memory for joins and sorts.",
-    ),
-    _WORKERS,
-    _WORK_DIR,
-)
-_TABLE_OPTIONS = (
-    click.option("--columns", metavar="S,P,O", help="Of subject, predicate, object: names or numbers."),
-    click.option("--no-header", is_flag=True, help="The first line is a row, not names of columns."),
-    click.option("--delimiter", metavar="CHAR", help="Between cells: ';' or tab; default: what fits."),
-    click.option("--encoding", metavar="NAME", help="Of text: latin-1, cp1252, utf-16; default: UTF-8."),
-    click.option("--subject", multiple=True, metavar="COLUMN", help="Names the rows; the others are predicates."),
-    click.option("--id", multiple=True, metavar="COLUMN", help="Has the ids of the rows; default: their names."),
-    click.option("--description", multiple=True, metavar="COLUMN", help="Has a description of each row."),
-    click.option("--alias", multiple=True, metavar="COLUMN", help="Has other names, with --aliases."),
-    click.option("--list", multiple=True, metavar="CHAR", help="Between the values of a cell: '|', 'langs=,'."),
-    click.option("--key", multiple=True, metavar="KEY", help="products.supplier=suppliers.id: joins tables."),
-    click.option("--edges", is_flag=True, help="Objects are entities, as subjects are."),
-    click.option("--labels", multiple=True, type=FILE, metavar="FILE", help="Lines of id<TAB>label<TAB>description."),
-    click.option("--query", metavar="QUERY", help="SQL for sqlite:///..., postgresql://...; CONSTRUCT for https://..."),
-)
-SOURCE_GROUPS = {
-    "Tables": (
-        *("columns", "no_header", "delimiter", "encoding", "subject", "id", "description", "alias", "list"),
-        *("key", "edges", "labels", "query"),
-    ),
-    "Which facts": (
-        *("properties", "languages", "keep_external_ids", "descriptions"),
-        *("aliases", "inverse_names", "inverse_limit"),
-        *("profile", "graphs", "link"),
-    ),
-    "Names from Wikipedia": ("page", "page_props"),
-    "Database and machine": ("db", "strict", "memory", "workers", "work_dir"),
-}
-
-
-def source_options(command: Command) -> Command:
-    """Add the options of sources to a command."""
-    for option in reversed((*_OPTIONS, *_TABLE_OPTIONS)):
-        command = option(command)
-    return command
-
-
-def machine_options(command: Command) -> Command:
-    """Add `--workers` and `--work-dir` to a command."""
-    return _WORKERS(_WORK_DIR(command))
+source_options = declared(SourceOptions)
+machine_options = declared(SourceOptions, "workers", "work_dir")
+_MACHINE = "Database and machine"
+GROUPS = {**groups_of(SourceOptions), _MACHINE: ("db", *groups_of(SourceOptions)[_MACHINE])}
 
 
 def print_report(report: "Report") -> None:
@@ -144,7 +42,6 @@ def print_report(report: "Report") -> None:
 
 
 def print_seconds(seconds: dict[str, float]) -> None:
-    """Print how long each step took."""
     click.echo("  " + ", ".join(f"{step} {each:.1f} s" for step, each in seconds.items()))
 
 
@@ -153,25 +50,7 @@ MANY_SEGMENTS = 10
 (docs/results/benchmarks.md)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceArguments:
-    """The options of sources in the form that the functions of `refactx.ingest` take."""
-
-    index: str
-    work: Path
-    wikipedia: tuple[Path, Path] | None
-    selection: "Selection"
-    strict: bool
-    resources: "Resources"
-
-
-GROUPS = {
-    **SOURCE_GROUPS,
-    "Database and machine": (*SOURCE_GROUPS["Database and machine"], "cluster", "cluster_work"),
-}
-
-
-@click.command(cls=GroupedCommand, groups=GROUPS)
+@click.command(cls=GroupedCommand, groups={**GROUPS, _MACHINE: (*GROUPS[_MACHINE], "cluster", "cluster_work")})
 @click.argument("sources", nargs=-1, metavar="SOURCE...")
 @click.option("--tokenizer", metavar="MODEL", help="Of this model: Hugging Face id, folder or GGUF.")
 @OWN_INDEX
@@ -209,7 +88,9 @@ def ingest(
 
     Files may be compressed. The same command continues a stopped ingest.
     """
+    from refactx.build import source_arguments, sources_of
     from refactx.index.open import database
+    from refactx.ingest import append
     from refactx.models.loading import load_tokenizer
 
     if kb is not None and (sources or appends):
@@ -231,27 +112,19 @@ def ingest(
         raise InputError(
             "--cluster builds an index from N-Triples or lines of facts: leave out --append, --kb, --page and --page-props"
         )
-    arguments = _source_arguments(given)  # reports mistakes before a tokenizer is loaded or a server is started
-    if kb is None and cluster is None:
-        _check_sources(sources, arguments)
+    index = given.pop("index")
+    arguments = source_arguments(given)  # reports mistakes before a tokenizer is loaded or a server is started
+    is_here = kb is None and cluster is None
+    read = sources_of(sources, arguments["selection"].tables) if is_here else ()
     loaded = None if tokenizer is None else load_tokenizer(tokenizer)
     with database(db) as opened:
         if appends:
-            changed = _change("append", sources, opened, loaded[0] if loaded else None, arguments)
+            changed = append(read, opened, index=index, tokenizer=loaded[0] if loaded else None, **arguments)
             _print_change(changed, opened, as_json, stores)
         elif loaded is not None:
-            if cluster is not None and cluster_work is not None:
-                result = _build_on_cluster(cluster, cluster_work, sources, opened, loaded, replace, arguments)
-            else:
-                result = _build(sources, kb, opened, loaded, replace, arguments)
+            new = {"index": index, "tokenizer": loaded[0], "tokenizer_name": loaded[1], "replace": replace, **arguments}
+            result = _build(read if is_here else sources, opened, new, kb, cluster, cluster_work)
             print_with_store(opened, result.index, result.to_json, lambda: _show_result(result), as_json, builds=stores)
-
-
-def _check_sources(sources: tuple[str, ...], given: SourceArguments) -> None:
-    """Raise InputError if a database has no query, or a query no database."""
-    from refactx.build import sources_of
-
-    sources_of(sources, given.selection.tables)
 
 
 def _check_no_source_option(given: dict[str, Any]) -> None:
@@ -264,7 +137,7 @@ def _check_no_source_option(given: dict[str, Any]) -> None:
             )
 
 
-@click.command(cls=GroupedCommand, groups=SOURCE_GROUPS)
+@click.command(cls=GroupedCommand, groups=GROUPS)
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @OWN_INDEX
 @source_options
@@ -276,109 +149,33 @@ def forget(sources: tuple[str, ...], db: str | None, as_json: bool, **given: Any
     Give the options of the ingest that added them; the format of the files may differ. Labels are not needed, since
     the index has the name of each id. If that ingest had --inverse, give it again: otherwise inverse facts stay.
     """
+    from refactx.build import source_arguments, sources_of
     from refactx.index.open import database
+    from refactx.ingest import forget as forget_from
 
-    arguments = _source_arguments(given)
-    _check_sources(sources, arguments)
+    index = given.pop("index")
+    arguments = source_arguments(given)
+    read = sources_of(sources, arguments["selection"].tables)
     with database(db) as opened:
-        changed = _change("forget", sources, opened, None, arguments)
-        _print_change(changed, opened, as_json)
+        _print_change(forget_from(read, opened, index=index, **arguments), opened, as_json)
 
 
 def _build(
-    sources: tuple[str, ...],
-    kb: str | None,
-    database: "Database",
-    tokenizer: "tuple[FactTokenizer, str]",
-    replace: bool,
-    given: SourceArguments,
+    sources: Any, database: "Database", new: dict[str, Any], kb: str | None, cluster: str | None, work: str | None
 ) -> "IngestResult":
-    from refactx.build import sources_of
+    """Build an index of sources, of another index (`kb`), or on a cluster. `new`: the arguments of all three."""
     from refactx.ingest import ingest, retokenise
 
-    if kb is not None:
-        return retokenise(
-            kb,
-            database,
-            index=given.index,
-            tokenizer=tokenizer[0],
-            tokenizer_name=tokenizer[1],
-            work=given.work,
-            replace=replace,
-            resources=given.resources,
-        )
-    return ingest(
-        sources_of(sources, given.selection.tables),
-        database,
-        index=given.index,
-        tokenizer=tokenizer[0],
-        tokenizer_name=tokenizer[1],
-        work=given.work,
-        wikipedia=given.wikipedia,
-        selection=given.selection,
-        strict=given.strict,
-        replace=replace,
-        resources=given.resources,
-    )
+    if cluster is None and kb is None:
+        return ingest(sources, database, **new)
+    del new["wikipedia"]
+    if cluster is not None and work is not None:
+        from refactx.ingest.cluster import build_index, session
 
-
-def _build_on_cluster(
-    cluster: str,
-    cluster_work: str,
-    sources: tuple[str, ...],
-    database: "Database",
-    tokenizer: "tuple[FactTokenizer, str]",
-    replace: bool,
-    given: SourceArguments,
-) -> "IngestResult":
-    from refactx.ingest.cluster import build_index, session
-
-    with session(cluster) as spark:
-        return build_index(
-            spark,
-            sources,
-            database,
-            index=given.index,
-            tokenizer=tokenizer[0],
-            tokenizer_name=tokenizer[1],
-            cluster_work=cluster_work,
-            work=given.work,
-            selection=given.selection,
-            strict=given.strict,
-            replace=replace,
-            resources=given.resources,
-        )
-
-
-def _change(
-    action: str,
-    sources: tuple[str, ...],
-    database: "Database",
-    tokenizer: "FactTokenizer | None",
-    given: SourceArguments,
-) -> "ChangeResult":
-    from refactx.build import sources_of
-    from refactx.ingest import append, forget
-
-    change = append if action == "append" else forget
-    return change(
-        sources_of(sources, given.selection.tables),
-        database,
-        index=given.index,
-        work=given.work,
-        tokenizer=tokenizer,
-        wikipedia=given.wikipedia,
-        selection=given.selection,
-        strict=given.strict,
-        resources=given.resources,
-    )
-
-
-def _source_arguments(given: dict[str, Any]) -> SourceArguments:
-    from refactx.build import source_arguments
-
-    rest = dict(given)
-    return SourceArguments(index=rest.pop("index"), **source_arguments(rest))
+        with session(cluster) as spark:
+            return build_index(spark, sources, database, cluster_work=work, **new)
+    del new["selection"], new["strict"]
+    return retokenise(kb or "", database, **new)
 
 
 def _print_change(changed: "ChangeResult", database: "Database", as_json: bool, builds_store: bool = False) -> None:

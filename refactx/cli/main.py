@@ -32,7 +32,6 @@ Language models that write facts of a knowledge base, and only facts that exist.
 MODEL is a Hugging Face id, a folder or a GGUF file, or demo (a small model).
 Documentation: README.md and docs/ in the repository."""
 
-
 COMMANDS = {  # where each command is, and its line in the list, as its own help begins
     "ingest": ("ingest:ingest", "Build an index from files."),
     "ask": ("ask:ask", "Answer questions with facts of an index as proof."),

@@ -4,8 +4,9 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import click
 
@@ -65,12 +66,7 @@ def in_database(_context: click.Context, _parameter: click.Parameter, name: str 
 
 NAME = click.argument("name", callback=in_database)
 OWN_INDEX = click.option(
-    "--index",
-    default="default",
-    show_default=True,
-    metavar="NAME",
-    callback=in_database,
-    help="Name of the index.",
+    "--index", default="default", show_default=True, metavar="NAME", callback=in_database, help="Name of the index."
 )
 MODEL = click.option("--model", required=True, metavar="MODEL", help="Hugging Face id, folder, GGUF; or demo.")
 PROMPT = click.option(
@@ -83,46 +79,48 @@ RUN_FOLDER = click.option(
     "--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Folder of the run; default: in refactx-eval/."
 )
 
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-def declared(options: type, *names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+
+def all_of(*options: Decorator) -> Decorator:
+    """Return a decorator that adds options to a command, in their order."""
+    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
+
+
+def parts_of(given: str) -> tuple[str, ...]:
+    """Return the parts of a list with commas, each once.
+
+    >>> parts_of("single, multi,")
+    ('single', 'multi')
+    """
+    return tuple(dict.fromkeys(filter(None, map(str.strip, given.split(",")))))
+
+
+def declared(options: type, *names: str) -> Decorator:
     """Return a decorator that adds options of a dataclass (`refactx.options`) to a command: those named, or all."""
     wanted = [each for each in fields(options) if "option" in each.metadata and (each.name in names or not names)]
-    made = [_click_option(each.name, each.type, each.default, each.metadata["option"]) for each in wanted]
-
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(made):
-            command = option(command)
-        return command
-
-    return add
+    return all_of(*(_click_option(each.name, each.type, each.default, each.metadata["option"]) for each in wanted))
 
 
-def _click_option(name: str, kind: Any, default: Any, known: Option) -> Callable[..., Any]:
-    flag = f"--{name.replace('_', '-')}"
-    if kind is bool:
-        return click.option(f"{flag}/--no-{flag[2:]}", default=default, help=known.help)
+def _click_option(name: str, kind: Any, default: Any, known: Option) -> Decorator:
+    flag, kinds = f"--{(known.flag or name).replace('_', '-')}", get_args(kind) or (kind,)
+    if bool in kinds:
+        both = flag if default is False else f"{flag}/--no-{flag[2:]}"
+        return click.option(both, name, is_flag=True, default=default, help=known.help)
     least, is_open = (known.least, False) if known.above is None else (known.above, True)
     value: Any = str
     if known.choices:
         value = Names(known.choices, known.old)
-    elif kind in (int, int | None):
+    elif int in kinds:
         value = click.IntRange(least, known.most, min_open=is_open)
-    elif kind in (float, float | None):
+    elif float in kinds:
         value = Number(least, known.most, min_open=is_open)
-    is_shown = default not in (None, 0.0) and "default:" not in known.help
-    metavar = known.metavar or "N"
-    former = [f"--{known.former}"] if known.former else []
-    return click.option(
-        flag,
-        *former,
-        name,
-        cls=Renamed if former else click.Option,
-        type=value,
-        default=default,
-        show_default=is_shown,
-        metavar=metavar,
-        help=known.help,
-    )
+    elif Path in kinds:
+        value = click.Path(path_type=Path)
+    shown: dict[str, Any] = {"metavar": known.metavar or "N", "help": known.help}
+    shown["show_default"] = default not in (None, 0.0, ()) and "default:" not in known.help
+    names, cls = ([flag, f"--{known.former}", name], Renamed) if known.former else ([flag, name], click.Option)
+    return click.option(*names, cls=cls, type=value, multiple=get_origin(kind) is tuple, default=default, **shown)
 
 
 def groups_of(options: type) -> dict[str, tuple[str, ...]]:
@@ -162,36 +160,20 @@ def engine_options_of(given: dict[str, Any], texts: int, beams: int) -> "EngineO
     return EngineOptions(texts=texts, **{name: given.pop(name) for name in names})
 
 
-def question_options(split: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def question_options(split: str) -> Decorator:
     """Return a decorator that adds the options of which questions of a file are asked. `split`: the default half.
 
     The command gets `split`, `kinds` (a tuple of names) and `limit`.
     """
-    options = (
+    halves = click.Choice(["all", "tune", "report"])
+    which, only = "Which half: all, tune or report.", "Ask only these kinds, such as single,multi."
+    return all_of(
+        click.option("--split", default=split, show_default=True, type=halves, metavar="HALF", help=which),
         click.option(
-            "--split",
-            default=split,
-            show_default=True,
-            type=click.Choice(["all", "tune", "report"]),
-            metavar="HALF",
-            help="Which half: all, tune or report.",
-        ),
-        click.option(
-            "--kinds",
-            default="",
-            callback=lambda _context, _parameter, given: tuple(filter(None, map(str.strip, given.split(",")))),
-            metavar="KIND,...",
-            help="Ask only these kinds, such as single,multi.",
+            "--kinds", default="", callback=lambda _, __, given: parts_of(given), metavar="KIND,...", help=only
         ),
         click.option("--limit", type=click.IntRange(1), metavar="N", help="Ask N questions, always the same ones."),
     )
-
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
 
 
 def generation_of(given: dict[str, Any]) -> Generation:
@@ -200,6 +182,11 @@ def generation_of(given: dict[str, Any]) -> Generation:
     Raises InputError if a value is out of range, or if two options exclude each other.
     """
     return Generation(**{field.name: given.pop(field.name) for field in fields(Generation) if field.name in given})
+
+
+def print_done(as_json: bool, document: Any, text: str) -> None:
+    """Print what was done: as JSON, or as a line."""
+    print_json(document) if as_json else click.echo(text)
 
 
 def print_json(document: Any, err: bool = False) -> None:

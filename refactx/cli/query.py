@@ -11,23 +11,13 @@ import click
 from pyoxigraph import NamedNode
 
 from refactx.ask.queries import Reply, check_text
+from refactx.cli import options as common
 from refactx.cli.help import GroupedCommand
-from refactx.cli.options import (
-    DB,
-    INDEX,
-    JSON,
-    MACHINE,
-    PROMPT,
-    Names,
-    Number,
-    engine_options,
-    engine_options_of,
-    print_json,
-)
 from refactx.cli.sparql import Cell, cell_of, links_of
 from refactx.errors import InputError, RefactxError, without_password
 from refactx.fact import Link, LinkedFact, counted, line, visible
 from refactx.index.index import Index
+from refactx.options import option
 from refactx.query import AnsweredQuery, QueryError, read_line, resolve, to_sparql, write_line
 from refactx.query.evaluate import DEFAULT_LIMITS
 from refactx.query.facts import TreeFacts
@@ -57,11 +47,9 @@ def print_reply(reply: Reply, *, as_json: bool, explains: bool, limit: int | Non
     for note in reply.notes:
         click.echo(f"refactx: {note}", err=True)
     if as_json:
-        return print_json(reply.to_json(limit, explains=explains))
+        return common.print_json(reply.to_json(limit, explains=explains))
     shown, is_terminal = limit or SHOWN, sys.stdout.isatty()
-    for text in _lines(reply, shown, explains=explains, has_facts=not is_terminal):
-        is_bold = is_terminal and text.startswith(("Question: ", "Answer: "))
-        click.echo(click.style(text, bold=True) if is_bold else text)
+    _print_lines(_lines(reply, shown, explains=explains, has_facts=not is_terminal))
     if is_terminal and reply.answered is not None and reply.answered.facts:
         from refactx.cli.views import fact_tree, terminal
 
@@ -72,6 +60,13 @@ def print_reply(reply: Reply, *, as_json: bool, explains: bool, limit: int | Non
             click.echo(text)
     click.echo()
     return None
+
+
+def _print_lines(texts: Iterable[str]) -> None:
+    is_terminal = sys.stdout.isatty()
+    for text in texts:
+        is_bold = is_terminal and text.startswith(("Question: ", "Answer: "))
+        click.echo(click.style(text, bold=True) if is_bold else text)
 
 
 def _lines(reply: Reply, shown: int, *, explains: bool, has_facts: bool) -> Iterator[str]:
@@ -98,10 +93,15 @@ def _lines(reply: Reply, shown: int, *, explains: bool, has_facts: bool) -> Iter
 
 
 def _answer(answered: AnsweredQuery, shown: int) -> str:
-    names = list(dict.fromkeys(bare_name(value) for value in answered.result.values))
-    if len(names) <= shown:
-        return line(answered.answer) or "(nothing)"
-    return f"{line('; '.join(names[:shown]))}; (and {len(names) - shown:,} more)"
+    names = dict.fromkeys(map(bare_name, answered.result.values))
+    return _some(map(line, names), shown) if len(names) > shown else line(answered.answer) or "(nothing)"
+
+
+def _some(names: Iterable[str], shown: int) -> str:
+    """Return at most `shown` names, each once, and how many more there are."""
+    distinct = list(dict.fromkeys(names))
+    left = f"; (and {len(distinct) - shown:,} more)" if len(distinct) > shown else ""
+    return "; ".join(distinct[:shown]) + left or "(nothing)"
 
 
 def _rows(answered: AnsweredQuery, shown: int) -> Iterator[str]:
@@ -152,9 +152,10 @@ def _label(part: Link | str) -> str:
     return part if isinstance(part, str) else part.label
 
 
-SECONDS = 60.0
-"""The most time of a query by default."""
 _ENGINES = ("auto", "tree", "store")
+_OLD = {"strict": "from-walk", "direct": "ids", "open": "open"}
+"""Names of policies in earlier releases. What `open` means depends on other options."""
+_SPARQL = "SPARQL of policies"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,14 +163,24 @@ class PolicyOptions:
     """The options of policies. `model`, `model_url`: what writes; `run_on`: what runs the query; `tau`: the least
     similarity of names; `grammar`: without it, constrained text becomes placeholders."""
 
-    policy: str
-    model: str | None
-    model_url: str | None
-    run_on: str | None
-    sparql_prompt: str
-    tau: float | None
-    grammar: bool
-    timeout: float
+    model: str | None = option(None, "For questions in words: id, folder, GGUF; or demo.", metavar="MODEL")
+    policy: str = option(
+        "from-walk",
+        "harvest, constrained, placeholders, ids, rag; default: from-walk.",
+        choices=WRITERS,
+        old=_OLD,
+        metavar="POLICY",
+    )
+    model_url: str | None = option(None, "OpenAI-compatible server of the model.", metavar="URL", group=_SPARQL)
+    sparql_prompt: str = option("sparql", "sparql or a .toml file.", metavar="PROMPT", group=_SPARQL)
+    grammar: bool = option(True, "constrained: only SPARQL with names; default: on.", group=_SPARQL)
+    tau: float | None = option(
+        None, "placeholders: similarity that names need.", least=0, most=1, metavar="X", group=_SPARQL
+    )
+    run_on: str | None = option(
+        None, "tree, store or URL; auto: store if there is one.", metavar="WHERE", group=_SPARQL
+    )
+    timeout: float = option(60.0, "At most so long.", above=0, metavar="SECONDS", group=_SPARQL)
 
     @property
     def is_plain(self) -> bool:
@@ -299,47 +310,23 @@ def check_place(place: str | None) -> None:
 
 def labels(facts: TreeFacts) -> Callable[[Sequence[str]], dict[str, str]]:
     """Return a function that returns labels by id, of the index."""
-    from refactx.query.values import bare_name
-
     return lambda ids: {id_: bare_name(name) for id_, name in facts.names(ids).items()}
 
 
-_OLD = {"strict": "from-walk", "direct": "ids", "open": "open"}
-"""Names of policies in earlier releases. What `open` means depends on other options."""
-WRITING = ("model_url", "sparql_prompt", "grammar", "tau", "run_on", "timeout")
+WRITING = common.groups_of(PolicyOptions)[_SPARQL]
 
 
-@click.command(cls=GroupedCommand, groups={"SPARQL of policies": WRITING, "Database and machine": MACHINE})
+@click.command(cls=GroupedCommand, groups={_SPARQL: WRITING, "Database and machine": common.MACHINE})
 @click.argument("questions", nargs=-1, metavar="[QUESTION]...")
-@click.option("--model", metavar="MODEL", help="For questions in words: id, folder, GGUF; or demo.")
-@INDEX
-@click.option(
-    "--policy",
-    default="from-walk",
-    type=Names(WRITERS, _OLD),
-    metavar="POLICY",
-    help="harvest, constrained, placeholders, ids, rag; default: from-walk.",
-)
+@common.declared(PolicyOptions)
+@common.INDEX
 @click.option("--run/--no-run", default=True, help="Answer the query; default: on.")
 @click.option("--explain", is_flag=True, help="Print candidates, or what the model wrote.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="At most N rows and facts; default: 20, JSON: all.")
-@PROMPT
-@JSON
-@click.option("--model-url", metavar="URL", help="OpenAI-compatible server of the model.")
-@click.option("--sparql-prompt", default="sparql", show_default=True, metavar="PROMPT", help="sparql or a .toml file.")
-@click.option("--grammar/--no-grammar", default=True, help="constrained: only SPARQL with names; default: on.")
-@click.option("--tau", type=Number(0, 1), metavar="X", help="placeholders: similarity that names need.")
-@click.option("--run-on", metavar="WHERE", help="tree, store or URL; auto: store if there is one.")
-@click.option(
-    "--timeout",
-    default=SECONDS,
-    show_default=True,
-    type=Number(0, min_open=True),
-    metavar="SECONDS",
-    help="At most so long.",
-)
-@DB
-@engine_options
+@common.PROMPT
+@common.JSON
+@common.DB
+@common.engine_options
 def query(
     questions: tuple[str, ...],
     model: str | None,
@@ -360,12 +347,11 @@ def query(
     line is one question or query.
     """
     from refactx.ask.prompt import load_prompt
-    from refactx.ask.queries import check_text
     from refactx.cli.typing import read_piped
     from refactx.cli.typing import read_typed_queries as read_typed
     from refactx.index.open import open_index
 
-    machine = engine_options_of(given, texts=1, beams=1)
+    machine = common.engine_options_of(given, texts=1, beams=1)
     options, template = PolicyOptions(model=model, **given), load_prompt(prompt)
     options.check()
     check_place(options.run_on)
@@ -427,7 +413,7 @@ def _answer_each(texts: Iterable[str], answer: Callable[[str], None], as_json: b
         except InputError as error:
             failed.append((text, error))
             if as_json:
-                print_json({"question": text, "error": str(error)})
+                common.print_json({"question": text, "error": str(error)})
             else:
                 click.echo(f"refactx: {error}", err=True)
     if not given:
@@ -442,11 +428,8 @@ def print_policy_reply(
     """Print a reply, with at most `limit` rows."""
     rows = _policy_rows(reply, facts)
     if as_json:
-        return print_json(_document(reply, rows[:limit], explains))
-    is_terminal = sys.stdout.isatty()
-    for text in _policy_lines(reply, rows, limit or SHOWN, explains):
-        is_bold = is_terminal and text.startswith(("Question: ", "Answer: "))
-        click.echo(click.style(text, bold=True) if is_bold else text)
+        return common.print_json(_document(reply, rows[:limit], explains))
+    _print_lines(_policy_lines(reply, rows, limit or SHOWN, explains))
     click.echo()
     return None
 
@@ -504,14 +487,7 @@ def _name(name: str, choice: Choice) -> str:
 def _policy_answer(reply: PolicyReply, rows: Sequence[Sequence[Cell]], shown: int) -> str:
     if isinstance(reply.result, bool):
         return "yes" if reply.result else "no"
-    names = list(dict.fromkeys(_policy_label(row[0]) for row in rows if row))
-    if len(names) <= shown:
-        return "; ".join(names) or "(nothing)"
-    return f"{'; '.join(names[:shown])}; (and {len(names) - shown:,} more)"
-
-
-def _policy_label(cell: Cell) -> str:
-    return line(cell if isinstance(cell, str) else cell.label)
+    return _some((line(_label(row[0])) for row in rows if row), shown)
 
 
 def _cell(cell: Cell) -> str:
@@ -543,7 +519,7 @@ def _document(reply: PolicyReply, rows: Sequence[Sequence[Cell]], explains: bool
         "failure": reply.failure or None,
         "truth": result if isinstance(result, bool) else None,
         "variables": list(result.variables) if isinstance(result, Rows) else None,
-        "rows": [[_cell_json(cell) for cell in row] for row in rows] if isinstance(result, Rows) else None,
+        "rows": [list(map(_cell_json, row)) for row in rows] if isinstance(result, Rows) else None,
         "truncated": result.truncated if isinstance(result, Rows) else None,
     }
     if explains:

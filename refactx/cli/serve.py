@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refactx.ask.prompt import MAX_NEW_TOKENS
+from refactx.cli import options as common
 from refactx.cli.help import GroupedCommand
-from refactx.cli.options import DB, INDEX, MACHINE, MODEL, PROMPT, Number, engine_options, engine_options_of
 from refactx.cli.translate import Models, TranslatorOptions, open_translator
 from refactx.errors import InputError
 from refactx.lazy import require
-from refactx.postgres.entry import Limits, limits_of_environment
+from refactx.postgres.entry import limits_of_environment
+from refactx.server import ServerOptions
 
 if TYPE_CHECKING:
     from refactx.engines.engine import LanguageModel
@@ -44,40 +44,25 @@ def translator_of(
     `run_on`: as the option of `refactx translate`; `stack`: closes what it opens. Queries are constrained by the grammar
     of the pack if the model has an engine.
     """
-    options = TranslatorOptions(
-        model=model,
-        model_url=None,
-        fast_model=None,
-        grammar=loaded.engine is not None,
-        policy="text",
-        index=index,
-        db=db,
-        examples=5,
-        encoder=None,
-        agent=True,
-        validates=True,
-        runs=True,
-        run_on=run_on,
-        attempts=4,
-        steps=40,
-        tokens=4000,
-        seconds=300.0,
-    )
+    grammar = loaded.engine is not None
+    options = TranslatorOptions(model=model, grammar=grammar, index=index, db=db, agent=True, run_on=run_on)
     return open_translator(pack, options, Models(loaded={model: loaded}), stack)
 
 
 ACCESS = ("host", "port", "api_key_file", "auth", "allow_host")
-BOUNDS = ("max_running", "max_waiting", "max_tokens", "max_bytes", "grace")
 OUTAGE_SECONDS = 10.0
 """How long texts wait for a database that went away: people wait for them."""
 OWN_NAMES = ("localhost", "127.0.0.1", "::1")
 _NAME = re.compile(r"[\w.-]+|\[?[\da-fA-F:.]+\]?")
 
 
-@click.command(cls=GroupedCommand, groups={"Access": ACCESS, "Limits": BOUNDS, "Database and machine": MACHINE})
-@MODEL
-@INDEX
-@PROMPT
+@click.command(
+    cls=GroupedCommand,
+    groups={"Access": ACCESS, **common.groups_of(ServerOptions), "Database and machine": common.MACHINE},
+)
+@common.MODEL
+@common.INDEX
+@common.PROMPT
 @click.option("--pack", "pack_name", metavar="PACK", help="Translate to SPARQL too: liita, wikidata, or a folder.")
 @click.option("--run-on", metavar="WHERE", help="Queries of the pack: URL, store, tree or invented.")
 @click.option("--name", metavar="NAME", help="Name of the model; default: that of --model.")
@@ -87,40 +72,13 @@ _NAME = re.compile(r"[\w.-]+|\[?[\da-fA-F:.]+\]?")
     "--port", default=8000, show_default=True, type=click.IntRange(0, 65535), metavar="PORT", help="0: any free port."
 )
 @click.option(
-    "--api-key-file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Keys that are accepted, one a line.",
+    "--api-key-file", type=click.Path(path_type=Path), metavar="FILE", help="Keys that are accepted, one a line."
 )
 @click.option("--auth/--no-auth", default=True, help="--no-auth: serve other machines without keys.")
 @click.option("--allow-host", multiple=True, metavar="NAME", help="Answer under NAME too, such as a proxy's.")
-@click.option(
-    "--max-running", default=16, show_default=True, type=click.IntRange(1), metavar="N", help="Write N texts at once."
-)
-@click.option(
-    "--max-waiting", default=64, show_default=True, type=click.IntRange(0), metavar="N", help="Let N requests wait."
-)
-@click.option(
-    "--max-tokens",
-    default=MAX_NEW_TOKENS,
-    show_default=True,
-    type=click.IntRange(1),
-    metavar="N",
-    help="At most N tokens per answer.",
-)
-@click.option(
-    "--max-bytes", default=1 << 20, show_default=True, type=click.IntRange(1), metavar="N", help="Of a request's body."
-)
-@click.option(
-    "--grace",
-    default=30.0,
-    show_default=True,
-    type=Number(0),
-    metavar="SECONDS",
-    help="At SIGTERM, let answers finish.",
-)
-@DB
-@engine_options
+@common.declared(ServerOptions)
+@common.DB
+@common.engine_options
 def serve(
     model: str,
     index: str,
@@ -147,7 +105,7 @@ def serve(
     from refactx.ask.prompt import check_prompt, load_prompt
     from refactx.engines.loading import load_language_model
     from refactx.index.open import open_index
-    from refactx.server import Availability, ServerOptions, TextService, database_check, listen
+    from refactx.server import Availability, TextService, database_check, listen
     from refactx.server import serve as run
 
     keys = () if api_key_file is None else read_keys(api_key_file)
@@ -156,7 +114,7 @@ def serve(
         raise InputError(
             f"everybody who reaches {host} could ask this model: give --api-key-file FILE, or --no-auth if that is meant"
         )
-    machine = engine_options_of(given, texts=given["max_running"] + 1, beams=1)
+    machine = common.engine_options_of(given, texts=given["max_running"] + 1, beams=1)
     options = ServerOptions(
         name=name or name_of(model),
         keys=keys,
@@ -167,7 +125,10 @@ def serve(
     template = load_prompt(prompt)
     pack = pack_to_serve(pack_name, run_on)
     with listen(host, port) as listening, ExitStack() as stack:
-        opened = stack.enter_context(open_index(index, db, limits=_limits()))
+        limits = limits_of_environment()
+        if not os.environ.get("REFACTX_OUTAGE_SECONDS"):
+            limits = replace(limits, outage=OUTAGE_SECONDS)
+        opened = stack.enter_context(open_index(index, db, limits=limits))
         for note in check_prompt(template, opened) if prompt.endswith(".toml") else ():
             click.echo(f"refactx: {note}", err=True)
         ask, close = database_check(index, db)
@@ -235,8 +196,3 @@ def name_of(model: str) -> str:
     if model.endswith(".gguf"):
         return Path(model).stem
     return Path(model).name if Path(model).exists() else model
-
-
-def _limits() -> Limits:
-    limits = limits_of_environment()
-    return limits if os.environ.get("REFACTX_OUTAGE_SECONDS") else replace(limits, outage=OUTAGE_SECONDS)

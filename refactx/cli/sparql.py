@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -16,11 +16,12 @@ from pyoxigraph import BlankNode, NamedNode, Triple
 from rich.cells import cell_len
 
 from refactx.cli.help import GroupedCommand, OrderedGroup
-from refactx.cli.options import DB, INDEX, JSON, Number, print_json
+from refactx.cli.options import DB, INDEX, JSON, Decorator, all_of, declared, print_json
 from refactx.cli.views import query_text
 from refactx.errors import InputError, RefactxError, without_password
 from refactx.fact import Link, line, visible
 from refactx.index import Index
+from refactx.options import option
 from refactx.query.sparql.prologue import PREFIXES, id_of_entity
 from refactx.query.sparql.tokens import tokens_of
 from refactx.query.values import bare_name
@@ -33,8 +34,10 @@ from refactx.sparql.store.triples import name_of_own
 from refactx.sparql.syntax import check_query, read_query
 
 if TYPE_CHECKING:
-    from refactx.query.pgmr import PgmrQuery, Resolver
+    from refactx.query.pgmr import Resolver
 
+_Given = TypeVar("_Given")
+_Made = TypeVar("_Made")
 
 Convert = Callable[[Sequence[str], bool], Iterable[str | InputError]]
 """A function that returns what texts become, or why not. The flag: results have to be on one line each."""
@@ -50,28 +53,18 @@ class _Record:
     error: InputError | None = None
 
 
-def file_options(source: str, target: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def file_options(source: str, target: str) -> Decorator:
     """Add FILE, and how it is read and written, to a command: the arguments of `convert_file`.
 
     `source`, `target`: defaults of the fields of JSON lines.
     """
-    options = (
+    read, add = "Field of JSON lines to read.", "Field of JSON lines to add."
+    return all_of(
         click.argument("file", type=click.File(encoding="utf-8-sig"), default="-"),
         click.option("--whole", is_flag=True, help="FILE is one query with several lines."),
-        click.option(
-            "--from", "source", default=source, show_default=True, metavar="FIELD", help="Field of JSON lines to read."
-        ),
-        click.option(
-            "--to", "target", default=target, show_default=True, metavar="FIELD", help="Field of JSON lines to add."
-        ),
+        click.option("--from", "source", default=source, show_default=True, metavar="FIELD", help=read),
+        click.option("--to", "target", default=target, show_default=True, metavar="FIELD", help=add),
     )
-
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
 
 
 def convert_file(file: TextIO, convert: Convert, *, whole: bool, source: str, target: str) -> None:
@@ -121,9 +114,8 @@ def _read(file: TextIO, whole: bool, source: str, target: str) -> list[_Record]:
         return [_Record(1, text.strip())]
     if text.lstrip().startswith("["):
         raise InputError(f"{name} is one array of JSON: expected a document on each line, such as `jq -c '.[]'` writes")
-    lines = list(
-        enumerate(text.removesuffix("\n").split("\n"), 1)
-    )  # a document may have other line ends within a string
+    # A document may have other line ends within a string.
+    lines = list(enumerate(text.removesuffix("\n").split("\n"), 1))
     if text.lstrip().startswith("{"):
         return [_read_document(number, line, source, target) for number, line in lines if line.strip()]
     return [_Record(number, line.strip()) for number, line in lines]
@@ -224,6 +216,8 @@ def _print_for_terminal(variables: Sequence[str], rows: Sequence[Sequence[Cell]]
     terminal().print(table)
 
 
+ENGINES = ("auto", "store", "tree")
+FORMATS = ("table", "csv", "tsv", "json")
 SHOWN = 50
 """The most rows of a table by default."""
 EXAMPLE = "SELECT ?x { <Alaska> <capital> ?x }"
@@ -235,12 +229,14 @@ class Settings:
 
     index: str
     db: str | None
-    engine: EngineName
-    endpoint: str | None
-    form: str
-    limit: int | None
-    timeout: float
-    explain: bool
+    engine: EngineName = option("auto", "store, tree; auto: store if there is one.", choices=ENGINES, metavar="ENGINE")
+    endpoint: str | None = option(None, "Ask a SPARQL endpoint instead of the index.", metavar="URL")
+    form: Literal["table"] | Format = option(
+        None, "table (default), csv, tsv or json.", choices=FORMATS, flag="format", metavar="FORMAT"
+    )
+    limit: int | None = option(None, "At most N rows; default: all, table: 50.", least=1)
+    timeout: float = option(60.0, "At most so long.", above=0, metavar="SECONDS")
+    explain: bool = option(False, "Print the query with ids, and why it has no rows.")
     names_index: bool
 
 
@@ -292,8 +288,11 @@ class _Session:
         self._print(result)
         if not isinstance(result, bool) and result.note:
             _note(result.note)
-        if settings.explain or (settings.endpoint is None and not isinstance(result, bool) and not result.rows):
-            self._explain(query, result)
+        is_asked = settings.explain or (settings.endpoint is None and not isinstance(result, bool) and not result.rows)
+        if is_asked and is_empty(result):
+            reason = explain_empty(query, self._engine, self._known_names, min(SECONDS, settings.timeout))
+            if reason:
+                _note(reason)
 
     @cached_property
     def names(self) -> Names:
@@ -324,8 +323,7 @@ class _Session:
         if form == "table":
             print_table(result, self._labels_of)
         else:
-            forms: dict[str, Format] = {"csv": "csv", "tsv": "tsv", "json": "json"}
-            _write(written(result, forms[form]))
+            _write(written(result, form))
         if not isinstance(result, bool) and result.truncated:
             _note(result.reason or "there are more rows: see --limit")
 
@@ -334,12 +332,6 @@ class _Session:
         if self._known_names is None:
             return labels_at(self._engine, ids, min(SECONDS, self._settings.timeout))
         return {id_: bare_name(name) for id_, name in self._known_names.facts.names(ids).items()}
-
-    def _explain(self, query: Labelled, result: Result) -> None:
-        if is_empty(result):
-            reason = explain_empty(query, self._engine, self._known_names, min(SECONDS, self._settings.timeout))
-            if reason:
-                _note(reason)
 
 
 def _write(parts: Iterable[str]) -> None:
@@ -369,30 +361,29 @@ def from_pgmr(file: TextIO, ignore_case: bool, prefixes: bool, index: str, db: s
     query is refused, with an error.
     """
     from refactx.index.open import open_index
-    from refactx.query.pgmr import BatchResolver, IndexResolver, with_declarations
+    from refactx.query.pgmr import BatchResolver, IndexResolver, read_pgmr, with_declarations
 
     with open_index(index, db) as opened:
 
         def convert(texts: Sequence[str], _: bool) -> Iterator[str | InputError]:
             resolver: Resolver = IndexResolver(opened, ignore_case=ignore_case)
-            queries = [_read_pgmr(text) for text in texts]
+            queries = [_or_error(read_pgmr, text) for text in texts]
             if ignore_case:
                 resolver = BatchResolver(resolver, [query for query in queries if not isinstance(query, InputError)])
             for query in queries:
-                try:
-                    yield query if isinstance(query, InputError) else finish(query.resolved(resolver))
-                except InputError as error:
-                    yield error
+                yield (
+                    query
+                    if isinstance(query, InputError)
+                    else _or_error(lambda one: finish(one.resolved(resolver)), query)
+                )
 
         finish = with_declarations if prefixes else str
         convert_file(file, convert, **given)
 
 
-def _read_pgmr(text: str) -> "PgmrQuery | InputError":
-    from refactx.query.pgmr import read_pgmr
-
+def _or_error(make: Callable[[_Given], _Made], given: _Given) -> _Made | InputError:
     try:
-        return read_pgmr(text)
+        return make(given)
     except InputError as error:
         return error
 
@@ -400,12 +391,7 @@ def _read_pgmr(text: str) -> "PgmrQuery | InputError":
 @click.command("to-pgmr", cls=GroupedCommand, groups={"Files": ("whole", "source", "target")})
 @file_options("sparql", "pgmr")
 @click.option(
-    "--dialect",
-    type=click.Choice(["block", "inline"]),
-    default="block",
-    show_default=True,
-    metavar="DIALECT",
-    help="block or inline.",
+    "--dialect", type=click.Choice(["block", "inline"]), default="block", show_default=True, metavar="DIALECT"
 )
 @click.option("--lower", is_flag=True, help="Keywords and names in lower case.")
 @click.option("--one-line", is_flag=True, help="JSON lines, --whole: no line ends in texts.")
@@ -430,17 +416,9 @@ def to_pgmr(
         def convert(texts: Sequence[str], are_lines: bool) -> Iterator[str | InputError]:
             style = Style(dialect=dialect, lower=lower, one_line=one_line or are_lines, prefixes=prefixes)
             for text in texts:
-                try:
-                    yield write(text, names, style)
-                except InputError as error:
-                    yield error
+                yield _or_error(lambda one: write(one, names, style), text)
 
         convert_file(file, convert, **given)
-
-
-ENGINES = ("auto", "store", "tree")
-FORMATS = ("table", "csv", "tsv", "json")
-TIMEOUT = 60.0
 
 
 class QueryGroup(OrderedGroup):
@@ -455,44 +433,13 @@ class QueryGroup(OrderedGroup):
         return ctx.args
 
 
-@click.group(
-    cls=QueryGroup,
-    invoke_without_command=True,
-    no_args_is_help=False,
-    subcommand_metavar="[QUERY] | COMMAND [ARGS]...",
-)
+@click.group(cls=QueryGroup, invoke_without_command=True, subcommand_metavar="[QUERY] | COMMAND [ARGS]...")
 @INDEX
-@click.option(
-    "--engine",
-    default="auto",
-    show_default=True,
-    type=click.Choice(ENGINES),
-    metavar="ENGINE",
-    help="store, tree; auto: store if there is one.",
-)
-@click.option("--endpoint", metavar="URL", help="Ask a SPARQL endpoint instead of the index.")
-@click.option(
-    "--format",
-    "form",
-    default=None,
-    type=click.Choice(FORMATS),
-    metavar="FORMAT",
-    help="table (default), csv, tsv or json.",
-)
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="At most N rows; default: all, table: 50.")
-@click.option(
-    "--timeout",
-    default=TIMEOUT,
-    show_default=True,
-    type=Number(0, min_open=True),
-    metavar="SECONDS",
-    help="At most so long.",
-)
-@click.option("--explain", is_flag=True, help="Print the query with ids, and why it has no rows.")
+@declared(Settings)
 @JSON
 @DB
 @click.pass_context
-def sparql(context: click.Context, /, as_json: bool, form: str | None, **given: Any) -> None:
+def sparql(context: click.Context, /, as_json: bool, form: Any, **given: Any) -> None:
     """Run a SPARQL query, or convert SPARQL to text with names in place of URIs.
 
     A QUERY is a SELECT or ASK with ids (wd:Q797 wdt:P36 ?x) or with labels in angle brackets (<Alaska> <capital> ?x),
@@ -501,20 +448,13 @@ def sparql(context: click.Context, /, as_json: bool, form: str | None, **given: 
     """
     if context.invoked_subcommand is not None:
         return
-
     if as_json and form not in (None, "json"):
         raise InputError(f"--json and --format {form} exclude each other: give one of them")
     if given["endpoint"] is not None and given["engine"] != "auto":
         raise InputError("--endpoint and --engine exclude each other: an endpoint is an engine of its own")
     sources = (context.get_parameter_source(name) for name in ("index", "db"))
-    run_queries(
-        context.args,
-        Settings(
-            form="json" if as_json else form or "table",
-            names_index=any(source is not ParameterSource.DEFAULT for source in sources),
-            **given,
-        ),
-    )
+    names_index = any(source is not ParameterSource.DEFAULT for source in sources)
+    run_queries(context.args, Settings(form="json" if as_json else form or "table", names_index=names_index, **given))
 
 
 sparql.add_command(to_pgmr)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refactx.cli.help import OrderedGroup
-from refactx.cli.options import DB, JSON, NAME, print_json
+from refactx.cli.options import DB, JSON, NAME, print_done, print_json
 from refactx.fact import counted
 
 if TYPE_CHECKING:
@@ -95,7 +95,6 @@ def print_with_store(
 
 
 def print_store(report: "StoreReport") -> None:
-    """Print what became of a store."""
     changed = {
         "built": f"built of {counted(report.facts, 'fact')}",
         "updated": f"{counted(report.added, 'triple')} added, {report.removed:,} removed",
@@ -204,10 +203,7 @@ def drop(name: str, db: str | None, as_json: bool) -> None:
     with database(db) as opened:
         if not drop_store(opened, name):
             raise StoreError(f"index {name!r} has no store")
-    if as_json:
-        return print_json({"dropped": name})
-    click.echo(f"dropped the store of {name}")
-    return None
+    print_done(as_json, {"dropped": name}, f"dropped the store of {name}")
 
 
 def _make(make: Callable[..., "StoreReport"], name: str, db: str | None, as_json: bool) -> None:

@@ -204,10 +204,7 @@ SHOWN = 10
 """The most rows that are printed below a query."""
 
 
-@click.command(
-    cls=GroupedCommand,
-    groups={**TRANSLATOR_GROUPS, "Database and machine": MACHINE},
-)
+@click.command(cls=GroupedCommand, groups={**TRANSLATOR_GROUPS, "Database and machine": MACHINE})
 @click.argument("questions", nargs=-1, required=True, metavar="QUESTION...")
 @click.option("--pack", "pack_name", required=True, metavar="PACK", help="liita, wikidata, or a folder.")
 @click.option("--agent", is_flag=True, help="Plan, verify and explore as well.")

@@ -1,7 +1,6 @@
 """Queries that are typed, line by line, with Tab completing names."""
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -26,32 +25,28 @@ SAMPLE = 20
 _TOKEN = re.compile(r"<([^<>]*)>[+*]?|starts\s+with|[a-z]+")
 
 
-class LineCompleter(ABC):
-    """A completer of `readline`, with `<` as the only delimiter. `buffer`: returns the line so far."""
+class Completions:
+    """What `readline` completes, with `<` as the only delimiter. `of`: returns completions of what follows the last `<` of
+    a line; `buffer`: returns the line so far."""
 
-    def __init__(self, buffer: Callable[[], str]) -> None:
-        self._buffer = buffer
+    def __init__(self, of: Callable[[str], Sequence[str]], buffer: Callable[[], str]) -> None:
+        self._of, self._buffer = of, buffer
         self._found: Sequence[str] = ()
-
-    @abstractmethod
-    def completions(self, typed: str) -> Sequence[str]:
-        """Return completions of what follows the last `<` of a line."""
 
     def complete(self, text: str, state: int) -> str | None:
         """Return a completion of the text after the last `<`, or of the first word; None if there are no more."""
         if state == 0:
             try:
-                self._found = self.completions(self._buffer())
+                self._found = self._of(self._buffer())
             except RefactxError:  # an error would be printed into the line
                 self._found = ()
         return self._found[state] if state < len(self._found) else None
 
 
-class Completer(LineCompleter):
+class Completer:
     """A completer of walk lines."""
 
-    def __init__(self, index: Index, buffer: Callable[[], str]) -> None:
-        super().__init__(buffer)
+    def __init__(self, index: Index) -> None:
         self._index, self._facts = index, TreeFacts(index)
 
     def completions(self, typed: str) -> list[str]:
@@ -81,21 +76,16 @@ class Completer(LineCompleter):
         for token in tokens[first + 1 :]:
             word, name = " ".join(token.group().split()), token[1]
             if name is not None:
-                members = self._follow(members, name)
+                pairs = islice(self._facts.objects(members[:SAMPLE], name), 10 * SAMPLE)
+                members = list(dict.fromkeys(object_ for _, object_ in pairs))
                 values = members if is_filter else ()
             elif word in ("which", "and", "by"):
                 members = own = own if is_filter else members
                 is_filter, wants_value, values = word != "by", False, ()
             elif word in OPERATORS:
                 wants_value = True
-        return members if wants_value else [*values, *self._predicates(members)]
-
-    def _follow(self, members: Sequence[str], predicate: str) -> list[str]:
-        pairs = self._facts.objects(members[:SAMPLE], predicate)
-        return list(dict.fromkeys(object_ for _, object_ in islice(pairs, 10 * SAMPLE)))
-
-    def _predicates(self, members: Sequence[str]) -> list[str]:
-        return list(dict.fromkeys(name for member in members[:SAMPLE] for name in self._facts.predicates(member)))
+        predicates = (name for member in members[:SAMPLE] for name in self._facts.predicates(member))
+        return members if wants_value else [*values, *dict.fromkeys(predicates)]
 
 
 QUERY_HELP = "a question, or a query such as count <Louisiana> <nickname>: Tab completes names, Ctrl-D ends"
@@ -109,36 +99,39 @@ def read_piped() -> Iterator[str]:
             yield text.strip()
 
 
-def complete_lines(make: Callable[[Callable[[], str]], LineCompleter]) -> None:
-    """Give `input` a history, editing keys and completions, if Python has `readline`.
-
-    `make`: returns the completer, given a function that returns the line so far.
-    """
+def complete_lines(completions: Callable[[str], Sequence[str]]) -> None:
+    """Give `input` a history, editing keys and completions, if Python has `readline`."""
     with suppress(ImportError):
         import readline
 
         readline.set_completer_delims("<")
-        readline.set_completer(make(readline.get_line_buffer).complete)
+        readline.set_completer(Completions(completions, readline.get_line_buffer).complete)
         is_libedit = "libedit" in (readline.__doc__ or "")
         readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
 
 
-def read_typed_queries(index: Index) -> Iterator[str]:
-    """Yield lines that are typed on a terminal, with a history and completions. Ctrl-C begins the line again."""
-    complete_lines(lambda buffer: Completer(index, buffer))
-    click.echo(QUERY_HELP, err=True)
+def _typed(help_text: str, prompt: Callable[[], str]) -> Iterator[str]:
+    """Yield lines that are typed on a terminal, until Ctrl-D; for Ctrl-C, which begins anew, `RESET`."""
+    click.echo(help_text, err=True)
     while True:
         try:
-            text = input(_PROMPT).strip()
+            yield input(prompt())
         except EOFError:
             click.echo(err=True)
             return
         except KeyboardInterrupt:
-            click.echo(f"\n{QUERY_HELP}", err=True)
-            continue
-        if text in ("/quit", "/exit"):
+            click.echo(f"\n{help_text}", err=True)
+            yield RESET
+
+
+def read_typed_queries(index: Index) -> Iterator[str]:
+    """Yield lines that are typed on a terminal, with a history and completions. Ctrl-C begins the line again."""
+    complete_lines(Completer(index).completions)
+    for typed in _typed(QUERY_HELP, lambda: _PROMPT):
+        text = typed.strip()
+        if text in _ENDS:
             return
-        if text:
+        if text and typed != RESET:
             yield text
 
 
@@ -146,17 +139,8 @@ SPARQL_HELP = (
     "a query such as SELECT ?x { <Alaska> <capital> ?x }: Tab completes names, an empty line ends a query, Ctrl-D ends"
 )
 PROMPT, MORE = "sparql> ", "   ...> "
-
-
-class _Completer(LineCompleter):
-    """A completer of a query whose first lines are `lines`."""
-
-    def __init__(self, buffer: Callable[[], str], lines: list[str], names: Callable[[], Names]) -> None:
-        super().__init__(buffer)
-        self._lines, self._names = lines, names
-
-    def completions(self, typed: str) -> list[str]:
-        return completions("\n".join([*self._lines, typed]), self._names())
+RESET = "\0"
+_ENDS = ("/quit", "/exit")
 
 
 def read_typed_sparql(names: Callable[[], Names]) -> Iterator[str]:
@@ -165,19 +149,12 @@ def read_typed_sparql(names: Callable[[], Names]) -> Iterator[str]:
     Ctrl-C begins it again. `names`: returns the names of the index, when the first one is completed.
     """
     lines = list[str]()
-    complete_lines(lambda buffer: _Completer(buffer, lines, names))
-    click.echo(SPARQL_HELP, err=True)
-    while True:
-        try:
-            typed = input(MORE if lines else PROMPT)
-        except EOFError:
-            click.echo(err=True)
-            return
-        except KeyboardInterrupt:
-            click.echo(f"\n{SPARQL_HELP}", err=True)
+    complete_lines(lambda typed: completions("\n".join([*lines, typed]), names()))
+    for typed in _typed(SPARQL_HELP, lambda: MORE if lines else PROMPT):
+        if typed == RESET:
             lines.clear()
             continue
-        if not lines and typed.strip() in ("/quit", "/exit"):
+        if not lines and typed.strip() in _ENDS:
             return
         lines.append(typed)
         text = "\n".join(lines).strip()

@@ -94,7 +94,7 @@ def plain(answer: Answer) -> str:
         lines.append(note)
     proof = proof_of(answer)
     lines += [f"Proof: {line(_text(fact))}" for fact in proof]
-    lines += [f"Link: {label} {url}" for label, url in _links((*answer.links, *proof))]
+    lines += [f"Link: {label} {url}" for label, url in dict.fromkeys(_links((*answer.links, *proof)))]
     return "\n".join(lines) + "\n"
 
 
@@ -110,11 +110,10 @@ def ending(answer: Answer) -> str:
     return "(interrupted)" if answer.finish_reason == "interrupted" else ""
 
 
-def _links(facts: tuple[LinkedFact, ...]) -> list[tuple[str, str]]:
-    """Return the label and address of each distinct part that has an address, in the order of the facts."""
+def _links(facts: Iterable[LinkedFact]) -> list[tuple[str, str]]:
+    """Return the label and address of each part that has an address, in the order of the facts."""
     parts = [part for fact in facts for part in (fact.subject, fact.predicate, fact.object)]
-    named = [part for part in parts if isinstance(part, Link)]
-    return list(dict.fromkeys((line(part.label), visible(part.url)) for part in named if part.url is not None))
+    return [(line(part.label), visible(part.url)) for part in parts if isinstance(part, Link) and part.url is not None]
 
 
 def _text(fact: LinkedFact) -> str:
@@ -140,7 +139,8 @@ class Row:
 
 def fact_tree(facts: Sequence[LinkedFact], width: int) -> RenderableType:
     """Return the facts, grouped by subject and property in the order of first appearance, for `width` columns."""
-    shortens = width - max(map(cell_len, _addresses(facts)), default=0) - GAP < LABEL_WIDTHS[0]
+    longest = max((cell_len(_address(url)) for _, url in _links(facts)), default=0)
+    shortens = width - longest - GAP < LABEL_WIDTHS[0]
     rows = list(_rows(facts, shortens))
     page_width = max((row.page.cell_len for row in rows if row.page), default=0)
     label_width = max((row.label.cell_len + INDENT * row.depth for row in rows if row.page), default=0)
@@ -188,13 +188,6 @@ def _line(row: Row, label_width: int, page_width: int) -> RenderableType:
     return grid
 
 
-def _addresses(facts: Sequence[LinkedFact]) -> Iterator[str]:
-    for fact in facts:
-        for part in (fact.subject, fact.predicate, fact.object):
-            if isinstance(part, Link) and part.url is not None:
-                yield _address(part.url)
-
-
 def _address(url: str) -> str:
     """Return the address to show, without `https://www.`; its link has the whole address."""
     return visible(url).removeprefix("https://www.")
@@ -234,7 +227,6 @@ class TerminalText:
             self._console.print(rest)
 
     def add(self, piece: TextPiece) -> None:
-        """Add the next piece of the text."""
         text = visible(piece.text)
         if not self._begun:  # an answer's text has no leading white space
             text = text.lstrip()
@@ -299,7 +291,6 @@ def print_answer(console: Console, answer: Answer, marker: str, was_streamed: bo
 
 
 def print_question(console: Console, question: str) -> None:
-    """Print the question above its answer."""
     console.print(Text(line(question), style=ANSWER))
     console.print()
 
@@ -384,7 +375,6 @@ class Reader(Protocol):
 
     def add(self, piece: TextPiece) -> None:
         """Take the next piece of the text."""
-        ...
 
 
 class View(Protocol):
@@ -392,15 +382,9 @@ class View(Protocol):
 
     def ask(self, question: str, history: Sequence[Example] = ()) -> Answer:
         """Ask a question and show its answer."""
-        ...
 
-    def show(self, answer: Answer) -> None:
-        """Show a finished answer."""
-        ...
-
-    def show_so_far(self, answer: Answer, error: str) -> None:
-        """Show an answer that `error` ended early."""
-        ...
+    def show(self, answer: Answer, error: str = "") -> None:
+        """Show a finished answer, or one that `error` ended early."""
 
 
 class _BeamFacts:
@@ -445,23 +429,15 @@ class LineView:
         self._asking, self._as_json = asking, as_json
 
     def ask(self, question: str, history: Sequence[Example] = ()) -> Answer:
-        """Ask a question and print its answer."""
-        with shown(self.show_so_far), tqdm(unit=" tokens", disable=None, leave=False) as bar:
+        with shown(self.show), tqdm(unit=" tokens", disable=None, leave=False) as bar:
             answer = self._asking.ask(question, history, _Bar(bar))
         self.show(answer)
         return answer
 
-    def show(self, answer: Answer) -> None:
-        """Print the answer."""
+    def show(self, answer: Answer, error: str = "") -> None:
+        """Print an answer; if `error` ended it early, JSON has that as a field."""
         if self._as_json:
-            print_json(answer.to_json())
-        else:
-            click.echo(plain(answer))
-
-    def show_so_far(self, answer: Answer, error: str) -> None:
-        """Print an answer that `error` ended early; JSON has the error as a field."""
-        if self._as_json:
-            print_json(answer.to_json() | {"error": error})
+            print_json(answer.to_json() | ({"error": error} if error else {}))
         else:
             click.echo(plain(answer))
 
@@ -470,34 +446,25 @@ class TerminalView:
     """Answers on a terminal. `asks`: whether to show each question too."""
 
     def __init__(self, asking: Asking, asks: bool = True) -> None:
-
         self._asking, self._asks, self._console = asking, asks, terminal()
 
     def ask(self, question: str, history: Sequence[Example] = ()) -> Answer:
-        """Ask a question and show its answer while it is written."""
-
         if self._asks:
             print_question(self._console, question)
         text = TerminalText(self._console, self._asking.marker)
-        with shown(self._show_rest), text.live():
+
+        def show_rest(answer: Answer, _: str = "") -> None:
+            print_answer(self._console, answer, self._asking.marker, was_streamed=self._asking.streams)
+
+        with shown(show_rest), text.live():
             answer = self._asking.ask(question, history, text)
-        print_answer(self._console, answer, self._asking.marker, was_streamed=self._asking.streams)
+        show_rest(answer)
         return answer
 
-    def show(self, answer: Answer) -> None:
-        """Show the answer with its question."""
-
+    def show(self, answer: Answer, error: str = "") -> None:
+        """Show the answer with its question; the command line prints `error`, which ended it early, after it."""
         print_question(self._console, answer.question)
         print_answer(self._console, answer, self._asking.marker, was_streamed=False)
-
-    def show_so_far(self, answer: Answer, error: str) -> None:
-        """Show an answer that `error` ended early; the command line prints the error after it."""
-        self.show(answer)
-
-    def _show_rest(self, answer: Answer, error: str) -> None:
-        """Show what follows the text of an answer that was shown while it was written."""
-
-        print_answer(self._console, answer, self._asking.marker, was_streamed=self._asking.streams)
 
 
 def view_of(asking: Asking, as_json: bool, asks: bool = True) -> View:
@@ -515,7 +482,7 @@ def ask_many(
     Returns whether all were asked: Ctrl-C ends those that are being written, shows them, and leaves out the later ones.
     """
     with (
-        shown(view.show_so_far),
+        shown(view.show),
         tqdm(total=len(questions), desc="questions", disable=None, leave=False) as bar,
         interruptible() as interrupted,
     ):
@@ -530,7 +497,7 @@ def ask_many(
 
         answers = asking.asker.ask_all(questions, asking.options, batch_size=batch_size, free=asking.free, until=until)
         for question, answer in zip(questions, answers, strict=False):
-            with _above(bar):
+            with bar.external_write_mode():  # the bar is hidden while answers are printed
                 if isinstance(answer, InputError):
                     on_error(question, answer)
                 else:
@@ -538,13 +505,6 @@ def ask_many(
                     view.show(answer)
             bar.update()
         return not interrupted()
-
-
-@contextmanager
-def _above(bar: Any) -> Iterator[None]:
-    """Hide the bar while the block prints."""
-    with bar.external_write_mode():
-        yield
 
 
 @contextmanager

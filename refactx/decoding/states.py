@@ -30,21 +30,17 @@ class FactSource(Protocol):
     @property
     def tokenizer(self) -> FactTokenizer:
         """The tokenizer that the index was built for."""
-        ...
 
     @property
     def trigger(self) -> str:
         """The text that starts a fact, `Fact:`."""
-        ...
 
     @property
     def terminator(self) -> str:
         """The text that ends a fact, ` .`."""
-        ...
 
     def children(self, prefix: Sequence[int]) -> Children:
         """Return the continuations of `prefix` (token ids) in the tree."""
-        ...
 
 
 def check_open(index: object) -> None:
@@ -172,18 +168,15 @@ class Constraint(Protocol[S]):
 
     def start(self, prompt: Sequence[int], padding: Container[int] | None = None) -> S:
         """Return the state after a prompt. `padding`: the ids that may pad it, by default any special token."""
-        ...
 
     def advance(self, state: S, token: int, position: int) -> S:
         """Return the state after one more token, at `position` in the sequence."""
-        ...
 
     def allowed(self, state: S) -> Tokens | None:
         """Return the ids that may come next (the token bitmask, as a list): int32[n], ascending; None if any may.
 
         It is empty if the text has an id that was not allowed.
         """
-        ...
 
     def forced(self, state: S) -> int | None:
         """Return the id that has to come next, if exactly one may (a fast-forward token); else None."""
@@ -209,13 +202,11 @@ class LineConstraint(Constraint[S], Protocol[S]):
     @property
     def trigger(self) -> str:
         """The text before the line."""
-        ...
 
     def start(
         self, prompt: Sequence[int] = (), padding: Container[int] | None = None, *, after_space: bool = False
     ) -> S:
         """Return the state directly after the trigger. `after_space`: the text has a space after it."""
-        ...
 
     def over(self, source: FactSource) -> "LineConstraint[S]": ...
 

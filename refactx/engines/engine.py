@@ -99,31 +99,25 @@ class Engine(Protocol):
     @property
     def trees(self) -> TreeReading:
         """The way in which it reads trees."""
-        ...
 
     @property
     def can_forget(self) -> bool:
         """Whether ids can be taken back: a sliding window may have dropped the ids before them."""
-        ...
 
     @property
     def pads(self) -> bool:
         """Whether a step reads a rectangle, where sequences with fewer ids are padded: its time is by the longest."""
-        ...
 
     @property
     def capacity(self) -> int | None:
         """The most ids that all sequences and trees together can hold, shared ones counted once; None: not known."""
-        ...
 
     @property
     def most_texts(self) -> int | None:
         """The most texts that can be written at once, with trees of theirs; None: any number."""
-        ...
 
     def prefill(self, ids: Sequence[int]) -> int:
         """Return a new sequence that has read `ids`. Raise ModelError if the model's sequences cannot be forked."""
-        ...
 
     def feed(
         self, feeds: Sequence[tuple[int, Feed]], trees: Sequence[FeedTree] = ()
@@ -135,19 +129,15 @@ class Engine(Protocol):
         is not read again. Raises ValueError if a sequence or a tree comes twice, ModelError if the `capacity` is
         exceeded.
         """
-        ...
 
     def fork(self, sequence: int) -> int:
         """Return a new sequence that has read the same ids."""
-        ...
 
     def forget(self, sequence: int, count: int) -> None:
         """Take back the last `count` ids of a sequence."""
-        ...
 
     def drop(self, sequence: int) -> None:
         """Release a sequence that is not needed any more. Its trees are closed."""
-        ...
 
     def tree(self, sequence: int, ahead: Sequence[int] = ()) -> int:
         """Open a tree of continuations of a sequence, which does not change before `keep` or `close`.
@@ -155,16 +145,13 @@ class Engine(Protocol):
         `ahead`: the last ids that the sequence has read, which are not yet text: they become a path of the tree. A
         sequence may have several trees.
         """
-        ...
 
     def keep(self, tree: int, path: IdPath) -> int:
         """Append `path` to the tree's sequence as far as it was read, and close the tree. Return how many ids were
         appended."""
-        ...
 
     def close(self, tree: int) -> None:
         """Release a tree. Its sequence keeps what it has read, `ahead` included."""
-        ...
 
 
 T = TypeVar("T")
@@ -230,46 +217,34 @@ def _limit_of_group() -> int | None:
 
 
 class LanguageModel(Protocol):
-    """A model that reads sequences, and its tokenizer.
-
-    `has_generate`: whether it is one of Transformers, whose `generate` has beams over the whole text; `engine`: None if
-    its cache cannot be read and shared in the way that engines do; `ends`: the ids that end a sequence; `room`: the most
-    ids that it takes, prompt and text together, None if that is not known.
-    """
+    """A model that reads sequences, and its tokenizer."""
 
     @property
     def has_generate(self) -> bool:
-        """Whether it is a model of Transformers."""
-        ...
+        """Whether it is a model of Transformers, whose `generate` has beams over the whole text."""
 
     @property
     def engine(self) -> Engine | None:
-        """The model as an engine."""
-        ...
+        """The model as an engine; None if its cache cannot be read and shared in the way that engines do."""
 
     @property
     def tokenizer(self) -> Any:
         """The model's tokenizer: `encode`, `decode`, `chat_template` and `apply_chat_template` as in Transformers."""
-        ...
 
     @property
     def ends(self) -> Collection[int]:
         """The ids that end a sequence."""
-        ...
 
     @property
     def room(self) -> int | None:
         """The most ids that it takes, prompt and text together; None if that is not known."""
-        ...
 
     def check_tokenizer(self, index: Any) -> None:
         """Raise TokenizerMismatchError if an index was built for another tokenizer."""
-        ...
 
     @property
     def token_bytes(self) -> Sequence[bytes]:
         """The bytes of each id, by id; empty for special tokens."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -309,31 +284,25 @@ class FactChooser(Protocol):
     @property
     def needs(self) -> TreeReading:
         """The way in which the engine must read trees."""
-        ...
 
     @property
     def examples(self) -> Sequence[IdPath]:
         """The ids of each text of examples that it reads continuations of (`OpenTree.of_examples`)."""
-        ...
 
     def without_trees(self) -> "FactChooser":
         """Return the chooser for engines that lack what this one needs. Raise ModelError if there is none."""
-        ...
 
     def decides(self, state: State) -> bool:
         """Return whether it searches for the next ids after `state`: then `choose` can use ids that were read ahead."""
-        ...
 
     def choose(self, state: State, reading: ScoreReading) -> Steps[Choice]:
         """Return the next ids of the text; `NOTHING` if the model is to choose the next id.
 
         If it `decides`, the sequence has afterwards read the text and the first `Choice.read` ids, but not `ahead`.
         """
-        ...
 
     def following(self, state: State, at_fact_end: bool) -> Steps[Sequence[int]]:
         """Return ids that have to follow without a forward pass. `at_fact_end`: the last id completed a fact."""
-        ...
 
     def draft(self, state: State, ids: NDArray[np.int64], unread: int, greedy: bool) -> Sequence[int]:
         """Return draft tokens for the text, which the next pass of the model verifies.
@@ -341,4 +310,3 @@ class FactChooser(Protocol):
         `ids`: int64[n], the text so far; `unread`: how many of its last ids that pass reads besides the draft;
         `greedy`: whether the model's likeliest id is always chosen.
         """
-        ...

@@ -51,15 +51,12 @@ class Picker(Protocol):
     @property
     def greedy(self) -> bool:
         """Whether it always picks the likeliest id."""
-        ...
 
     def pick(self, row: Row, logits: Logits) -> int:
         """Return the next id of a row. `logits`: float32[vocabulary]; they may be written to."""
-        ...
 
     def skip(self) -> None:
         """Take note that the next id was forced, not picked."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,18 +34,11 @@ from refactx.ask.prompt import GREEDY, Generation, Prompt, load_prompt
 from refactx.engines.loading import engine_for
 from refactx.errors import InputError
 from refactx.eval import judge
-from refactx.eval.answers import NOTHING, Gold, Outcome, outcome, same, score
+from refactx.eval.answers import NOTHING, Outcome, outcome, same, score
 from refactx.eval.answers import Score as Metrics
-from refactx.eval.names import (
-    Checked,
-    check_line,
-    find_holders,
-    gold_names,
-    possible_aliases,
-    with_aliases,
-)
+from refactx.eval.names import Checked, check_line, find_holders, gold_names, possible_aliases, with_aliases
 from refactx.eval.questions import Question, read_questions, with_names
-from refactx.eval.report import Case, Cases, Figure, Layout, Row, Table, lead_of, ranged, signed
+from refactx.eval.report import Case, Figure, Layout, Row, Table, lead_of, ranged, signed
 from refactx.eval.run import Answers, IndexTask, Record, Score, Scored, default_folder, fingerprint, look_up
 from refactx.eval.statistics import Estimate, confidence_of, mean, ratio, ratio_of_pairs, separation, share
 from refactx.lazy import require
@@ -204,12 +197,10 @@ class AnswerTask(IndexTask):
 
     @cached_property
     def asking_prompt(self) -> Prompt:
-        """The texts of the prompt."""
         return load_prompt(self.prompt)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What has to be the same when the run is continued."""
         golds = [[q.key, q.text, [[g.text, g.id, *g.aliases] for g in q.answers]] for q in self.asked]
         confidence = self.generation.min_confidence
         return {
@@ -273,7 +264,14 @@ class AnswerTask(IndexTask):
         if self.judge:
             runs = self._judged(self.judge, runs)
         lines = {query["query"] for results in runs.values() for result in results for query in result.queries}
-        checks = look_up(self.folder / "queries.json", lines, self._check, Checked.from_json)
+
+        def check(lacking: Sequence[str]) -> dict[str, Any]:
+            from refactx.query.facts import TreeFacts
+
+            facts = TreeFacts(self.opened_index)
+            return {line: asdict(check_line(line, facts)) for line in lacking}
+
+        checks = look_up(self.folder / "queries.json", lines, check, Checked.from_json)
         return scored(runs, self.judge, checks)
 
     def _named(self, records: Mapping[str, Sequence[Record]]) -> list[Question]:
@@ -319,16 +317,46 @@ class AnswerTask(IndexTask):
             for way, results in runs.items()
         }
 
-    def _check(self, lines: Sequence[str]) -> dict[str, Any]:
-        from refactx.query.facts import TreeFacts
-
-        facts = TreeFacts(self.opened_index)
-        return {line: asdict(check_line(line, facts)) for line in lines}
-
     @staticmethod
     def layout(report: Mapping[str, Any]) -> Layout:
-        """Return how a report is shown."""
-        return _layout(report)
+        settings, runs = report["settings"], report["runs"]
+        lead = [
+            lead_of(
+                report,
+                f"Index {settings['index']}.",
+                f"At most {settings['max_new_tokens']} new tokens, {_sampling(settings)}.",
+                f"Judge {report['judge']}." if report["judge"] else "",
+            )
+        ]
+        if one := report["comparison"]:
+            lead.append(
+                f"With facts minus free: accuracy {signed(one['gain']['accuracy'])}, F1 {signed(one['gain']['f1'])}. Right "
+                f"only with facts: {one['only_grounded']}, only free: {one['only_free']}. With facts, a question takes "
+                f"{ranged(one['seconds'])} times as long as free, a token {ranged(one['seconds_per_token'])} times."
+            )
+        labels = {way: LABELS[way] for way in runs}
+        return Layout(
+            report=report,
+            title=f"{settings['model']} on {settings['questions']}",
+            lead=lead,
+            labels=labels,
+            figures=FIGURES,
+            tiles=("accuracy", "precision", "f1", "seconds"),
+            groups={"by_kind": ("By kind of question", _OF_GROUPS), "by_source": ("By source", _OF_GROUPS)},
+            tables=[
+                *(_thresholds(labels[way], run) for way, run in runs.items() if run["confidence"]),
+                _reasons(labels, runs),
+            ],
+            cases_title="Failures",
+            cases={
+                f"{labels[way]}: {one['reason']}, {one['count']} ({one['share']:.0%})": list(
+                    map(_case, one["transcripts"])
+                )
+                for way, run in runs.items()
+                for one in run["failures"]
+            },
+            plots=_plots,
+        )
 
 
 def _as_names(value: Any) -> tuple[str, ...]:
@@ -352,6 +380,7 @@ def make_result(question: Question, record: Record, *, grounded: bool, unknown: 
     # The words before an incomplete list are not part of its first item.
     items = said.removeprefix(AT_LEAST) if rows else said
     metrics = score(items, question.answers, [*parts, *rows]) if came == "given" else NOTHING
+    firsts = [gold for gold in question.answers if any(same(question.first, name) for name in gold.names)]
     return QuestionResult(
         question=question,
         answer=said,
@@ -365,12 +394,8 @@ def make_result(question: Question, record: Record, *, grounded: bool, unknown: 
         seconds=answer["seconds"],
         confidence=answer_confidence(answer),
         queries=queries,
-        holds_first=came == "given" and score(items, _first(question), [*parts, *rows]).hit,
+        holds_first=came == "given" and score(items, firsts, [*parts, *rows]).hit,
     )
-
-
-def _first(question: Question) -> list[Gold]:
-    return [gold for gold in question.answers if any(same(question.first, name) for name in gold.names)]
 
 
 def answer_confidence(answer: Mapping[str, Any]) -> float | None:
@@ -403,7 +428,10 @@ def _reason(
     facts = [*facts, *(fact for query in queries for fact in query["facts"])]
     if not facts:
         return "wrong query" if queries else "no fact"
-    if _holds_gold(question, facts):
+    ids = {gold.id for gold in question.answers if gold.id} | set(question.answer_ids)
+    names = [name for gold in question.answers for name in gold.names]
+    parts = [part for fact in facts for part in _parts(fact)]
+    if any(number in ids or any(same(name, text) for name in names) for number, text in parts):
         return "fact not used"
     entities, properties = _ids(_ENTITY, question.sparql), _ids(_PROPERTY, question.sparql)
     subjects = [_id(fact.get("subject")) for fact in facts]
@@ -413,13 +441,6 @@ def _reason(
     if not about:
         return "wrong subject"
     return "wrong object" if any(_id(fact.get("predicate")) in properties for fact in about) else "wrong predicate"
-
-
-def _holds_gold(question: Question, facts: Iterable[Mapping[str, Any]]) -> bool:
-    ids = {gold.id for gold in question.answers if gold.id} | set(question.answer_ids)
-    names = [name for gold in question.answers for name in gold.names]
-    parts = [part for fact in facts for part in _parts(fact)]
-    return any(number in ids or any(same(name, text) for name in names) for number, text in parts)
 
 
 def _parts(fact: Mapping[str, Any]) -> list[tuple[str | None, str]]:
@@ -568,51 +589,6 @@ def _transcript(result: QuestionResult) -> dict[str, Any]:
     }
 
 
-def _layout(report: Mapping[str, Any]) -> Layout:
-    settings, runs = report["settings"], report["runs"]
-    lead = [
-        lead_of(
-            report,
-            f"Index {settings['index']}.",
-            f"At most {settings['max_new_tokens']} new tokens, {_sampling(settings)}.",
-            f"Judge {report['judge']}." if report["judge"] else "",
-        )
-    ]
-    if one := report["comparison"]:
-        lead.append(
-            f"With facts minus free: accuracy {signed(one['gain']['accuracy'])}, F1 {signed(one['gain']['f1'])}. Right only "
-            f"with facts: {one['only_grounded']}, only free: {one['only_free']}. With facts, a question takes "
-            f"{ranged(one['seconds'])} times as long as free, a token {ranged(one['seconds_per_token'])} times."
-        )
-    labels = {way: LABELS[way] for way in runs}
-    return Layout(
-        report=report,
-        title=f"{settings['model']} on {settings['questions']}",
-        lead=lead,
-        labels=labels,
-        figures=FIGURES,
-        tiles=("accuracy", "precision", "f1", "seconds"),
-        groups={"by_kind": ("By kind of question", _OF_GROUPS), "by_source": ("By source", _OF_GROUPS)},
-        tables=[
-            *(_thresholds(labels[way], run) for way, run in runs.items() if run["confidence"]),
-            _reasons(labels, runs),
-        ],
-        cases=[
-            Cases(
-                title="Failures",
-                groups={
-                    f"{labels[way]}: {one['reason']}, {one['count']} ({one['share']:.0%})": [
-                        _case(transcript) for transcript in one["transcripts"]
-                    ]
-                    for way, run in runs.items()
-                    for one in run["failures"]
-                },
-            )
-        ],
-        plots=_plots,
-    )
-
-
 def _sampling(settings: Mapping[str, Any]) -> str:
     if settings["temperature"]:
         return f"sampled at temperature {settings['temperature']}"
@@ -652,8 +628,7 @@ def _case(one: Mapping[str, Any]) -> Case:
         "Confidence": "" if one["confidence"] is None else f"{one['confidence']:.1f}",
         "Gold query": one["sparql"],
     }
-    shown = {name: value for name, value in fields.items() if value}
-    return Case(title=one["question"], fields=shown, text=one["text"], facts=one["facts"])
+    return Case(title=one["question"], fields=fields, text=one["text"], facts=one["facts"])
 
 
 def _plots(layout: Layout) -> dict[str, str]:

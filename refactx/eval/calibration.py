@@ -37,7 +37,6 @@ class Calibration:
     table: Sequence[Mapping[str, float | None]]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the calibration as `refactx calibrate --json` prints it."""
         return {
             "min_confidence": self.min_confidence,
             "questions": self.point.of,
@@ -54,7 +53,7 @@ class Calibration:
 
 
 def calibrate(folder: Path, precision: float | None = None) -> Calibration:
-    """Return the best threshold for the answers with facts of a finished run, by `refactx.eval.confidence.best_point`.
+    """Return the best threshold for the answers with facts of a finished run, by `refactx.eval.statistics.best_point`.
 
     Without `precision` it is that with the most right answers minus wrong ones, else the one with the most right answers
     of those with at least this precision. Raises InputError if the folder has no report, if no answer has a confidence,

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice, permutations
 from typing import Any
 
-from refactx.eval.sparql import Mode, same_query
-from refactx.query.language import QueryError
+from refactx.eval.sparql import Mode
+from refactx.eval.sparql.scores import is_same as is_same_text
 from refactx.sparql.engines import (
     EngineError,
     EngineTimeoutError,
@@ -142,9 +142,4 @@ def _text(term: Term | None) -> str:
 
 def is_same(sparql: str | None, gold: str, mode: Mode) -> bool:
     """Return whether a query is the gold query (`same_query`). Queries with other ids are not parsed."""
-    if sparql is None or ids_of(sparql) != ids_of(gold):
-        return False
-    try:
-        return same_query(sparql, gold, mode)
-    except QueryError:
-        return False
+    return sparql is not None and ids_of(sparql) == ids_of(gold) and is_same_text(sparql, gold, mode)

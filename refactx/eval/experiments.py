@@ -62,7 +62,6 @@ class PgmrText:
 
     @property
     def needed(self) -> frozenset[str]:
-        """The ids of the gold query."""
         return ids_of(self.question.sparql).all
 
     def resolved(self, resolver: MemoryResolver) -> str | None:
@@ -193,11 +192,9 @@ class RememberedMemory:
 
     @property
     def thresholds(self) -> Thresholds:
-        """Those of the memory."""
         return self._memory.thresholds
 
     def exact(self, mentions: Sequence[Placeholder]) -> list[Sequence[Entry]]:
-        """Return the entries of each mention's kind that have its label."""
         return _remembered(self._exact, mentions, self._memory.exact)
 
     def nearest(self, mentions: Sequence[Placeholder], count: int) -> list[Sequence[Near]]:
@@ -205,7 +202,6 @@ class RememberedMemory:
         return _remembered(self._nearest[count], mentions, lambda new: self._memory.nearest(new, count))
 
     def similarities(self, mention: Placeholder, entries: Sequence[Entry]) -> list[float]:
-        """Return how similar entries are to a mention."""
         return _remembered(self._similar[mention], entries, lambda new: self._memory.similarities(mention, new))
 
     def alike(self, mention: Placeholder, entries: Sequence[Entry]) -> list[float]:
@@ -271,7 +267,6 @@ class GrownMemory:
 
     @property
     def thresholds(self) -> Thresholds:
-        """Those of the memory without near-duplicates."""
         return self._memory.thresholds
 
     def exact(self, mentions: Sequence[Placeholder]) -> list[Sequence[Entry]]:
@@ -286,21 +281,17 @@ class GrownMemory:
 
     def nearest(self, mentions: Sequence[Placeholder], count: int) -> list[list[Near]]:
         """Return the names and near-duplicates that are most similar to each mention, at most `count`."""
-        return [
-            self._merged(mention, near, count)
-            for mention, near in zip(mentions, self._memory.nearest(mentions, count), strict=True)
-        ]
+        found = []
+        for mention, near in zip(mentions, self._memory.nearest(mentions, count), strict=True):
+            made = self._duplicates([one.entry for one in near])
+            others = map(Near, made, self._memory.alike(mention, made))
+            found.append(sorted([*near, *others], key=lambda one: -one.similarity)[:count])
+        return found
 
     def similarities(self, mention: Placeholder, entries: Sequence[Entry]) -> list[float]:
-        """Return how similar entries are to a mention."""
         own = iter(self._memory.similarities(mention, [one for one in entries if original_of(one.id) is None]))
         made = iter(self._memory.alike(mention, [one for one in entries if original_of(one.id) is not None]))
         return [next(own if original_of(one.id) is None else made) for one in entries]
-
-    def _merged(self, mention: Placeholder, near: Sequence[Near], count: int) -> list[Near]:
-        made = self._duplicates([one.entry for one in near])
-        others = [Near(entry, alike) for entry, alike in zip(made, self._memory.alike(mention, made), strict=True)]
-        return sorted([*near, *others], key=lambda one: -one.similarity)[:count]
 
     def _duplicates(self, entries: Sequence[Entry]) -> list[Entry]:
         return [near_duplicate(one, number) for one in entries for number in range(1, self._factor)]

@@ -162,26 +162,19 @@ _SMALL = [
     "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
 ]  # fmt: skip
 
-
 _TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-
 
 _WORDS = {word: number for number, word in enumerate(_SMALL)} | {w: 10 * n for n, w in enumerate(_TENS, 2)}
 
-
 _SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-
 
 _LONGEST_NUMBER = 20
 """The most words of one number."""
 
-
 _JOINING = frozenset(("and", *_SCALES))
 """Words after which a number word continues the same number."""
 
-
 _WORDS_AFTER = rf"\s+and(?=(?:[\s-]+(?:{'|'.join(_WORDS)}))+\b(?!\s+(?:%s)\b))"
-
 
 AND_IN_NUMBER = "(?:{}|(?:{}){})".format(
     "(?<=hundred)" + _WORDS_AFTER % "hundred",
@@ -189,7 +182,6 @@ AND_IN_NUMBER = "(?:{}|(?:{}){})".format(
     _WORDS_AFTER % "|".join(_SCALES),
 )
 """A regular expression for the `and` within a number in words, in a folded text."""
-
 
 UNITS = {
     "%": "percent",
@@ -218,9 +210,7 @@ UNITS = {
     "people": "inhabitants persons person residents",
 }
 
-
 _UNIT_OF = {name: unit for unit, names in UNITS.items() for name in (unit, *names.split())}
-
 
 _SQUARE = {("square", "km"): "km2", ("sq", "km"): "km2", ("square", "m"): "m2", ("sq", "m"): "m2"}
 

@@ -17,7 +17,7 @@ from refactx.errors import InputError, ModelError
 from refactx.eval.execution import MOST_ROWS, rows_f1, set_f1
 from refactx.eval.questions import Question
 from refactx.eval.report import Case as ShownCase
-from refactx.eval.report import Cases, Figure, Layout, lead_of
+from refactx.eval.report import Figure, Layout, lead_of
 from refactx.eval.run import Answers, Record, Score, Scored, Task, default_folder, fingerprint
 from refactx.eval.statistics import mean
 from refactx.sparql.engines import EngineError, QueryRefusedError, Rows, SparqlEngine, SparqlSyntaxError
@@ -100,7 +100,6 @@ class PackTask(Task[Case]):
 
     @property
     def ways(self) -> tuple[str, ...]:
-        """The modes."""
         return self.modes
 
     @cached_property
@@ -110,12 +109,10 @@ class PackTask(Task[Case]):
 
     @property
     def asked(self) -> Sequence[Case]:
-        """The cases that are translated."""
         return self.chosen[: self.limit]
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What has to be the same when the run is continued."""
         return {
             "pack": self.pack.name,
             "fingerprint": self.pack.fingerprint,
@@ -217,7 +214,6 @@ class PackTask(Task[Case]):
 
     @staticmethod
     def layout(report: Mapping[str, Any]) -> Layout:
-        """Return how a report is shown."""
         settings, results = report["settings"], report["results"]
         return Layout(
             report=report,
@@ -228,12 +224,7 @@ class PackTask(Task[Case]):
             tiles=("f1",),
             groups={"by_category": ("By category", _OF_GROUPS), "by_pattern": ("By pattern", _OF_GROUPS)},
             brief=("by_category",),
-            cases=[
-                Cases(
-                    title="Queries",
-                    groups={mode: [_shown(one) for one in results if one["run"] == mode] for mode in report["runs"]},
-                )
-            ],
+            cases={mode: [_shown(one) for one in results if one["run"] == mode] for mode in report["runs"]},
             plots=_plots,
         )
 
@@ -345,8 +336,7 @@ def _shown(one: Mapping[str, Any]) -> ShownCase:
         "Reason": one.get("error") or one.get("reason") or one.get("fault"),
         "Gold query": one["gold"],
     }
-    shown = {name: value for name, value in fields.items() if value}
-    return ShownCase(title=one["question"], fields=shown, text=one.get("sparql") or "(no query)")
+    return ShownCase(title=one["question"], fields=fields, text=one.get("sparql") or "(no query)")
 
 
 def _plots(layout: Layout) -> dict[str, str]:

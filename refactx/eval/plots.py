@@ -15,7 +15,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from refactx.eval.report import DARK, LIGHT, Layout
+from refactx.eval.report import Layout
 
 _ROLES = {"#010101": "--ink", "#020202": "--muted", "#030303": "--rule", "#040404": "--first", "#050505": "--second"}
 _INK, _MUTED, _RULE, _FIRST, _SECOND = _ROLES
@@ -152,13 +152,6 @@ def curves(
         axes.grid(axis="y")
 
     return _drawn(name, 3.4, draw, 2 if style == "marks" else len(points))
-
-
-def standalone(svg: str) -> str:
-    """Return the content of an SVG file: a plot with its colours, light or dark as in the reader's settings."""
-    media = f"@media(prefers-color-scheme:dark){{:root{{{DARK}background:#15181d}}}}"
-    style = f"<style>:root{{{LIGHT}background:#fff}}{media}</style>"
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + svg.replace(">", f">{style}", 1)
 
 
 def _drawn(name: str, height: float, draw: Callable[[Axes], None], runs: int) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from refactx.errors import InputError
 from refactx.eval.execution import has_answer, is_same, row_f1, run_query
 from refactx.eval.questions import Question, read_queries
-from refactx.eval.report import Case, Cases, Figure, Layout, Row, Table, lead_of
+from refactx.eval.report import Case, Figure, Layout, Row, Table, lead_of
 from refactx.eval.run import Answers, IndexTask, Record, Score, Scored, default_folder, fingerprint
 from refactx.eval.sparql import bleu
 from refactx.eval.statistics import mean, ratio_of_pairs
@@ -132,7 +132,6 @@ class PolicyTask(IndexTask):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What has to be the same when the run is continued."""
         from refactx.ask.prompt import load_prompt
 
         prompts = [asdict(load_sparql_prompt(self.sparql_prompt)), asdict(load_prompt(self.prompt))]
@@ -272,8 +271,24 @@ class PolicyTask(IndexTask):
 
     @staticmethod
     def layout(report: Mapping[str, Any]) -> Layout:
-        """Return how a report is shown."""
-        return _layout(report)
+        settings, gold = report["settings"], report["gold"]
+        return Layout(
+            report=report,
+            title=f"SPARQL of {settings['model']} on {settings['questions']}",
+            lead=[
+                lead_of(report, f"Index {settings['index']}; queries run on the {report['engine']}."),
+                f"Gold queries: {gold['queries']}, of which {gold['left_out']} are no SPARQL and left out, {gold['fail']} "
+                f"cannot be run, {gold['without_rows']} have no rows, and {gold['lack_names']} need a name that the index "
+                f"does not have. BLEU: {report['bleu_signature']}.",
+            ],
+            labels={name: name for name in report["runs"]},
+            figures=FIGURES,
+            tiles=("f1",),
+            groups={"by_kind": ("By kind of question", _OF_GROUPS)},
+            tables=[*_ablation(report.get("ablation", ())), *_distractors(report.get("distractors", ()))],
+            cases={name: [_case(x) for x in report["results"] if x["run"] == name] for name in report["runs"]},
+            plots=_plots,
+        )
 
 
 def _line(written: Attempt, *, is_pgmr: bool, is_text: bool) -> Record:
@@ -286,12 +301,12 @@ def _line(written: Attempt, *, is_pgmr: bool, is_text: bool) -> Record:
         "mentions": count_mentions(written.text) if is_pgmr else 0,
         "names": {
             placeholder: {
-                "id": choice.entry.id,
-                "label": choice.entry.text,
-                "similarity": round(choice.similarity, 4),
-                "how": choice.how,
+                "id": one.entry.id,
+                "label": one.entry.text,
+                "similarity": round(one.similarity, 4),
+                "how": one.how,
             }
-            for placeholder, choice in written.choices.items()
+            for placeholder, one in written.choices.items()
         },
         "confidence": written.confidence,
     }
@@ -384,43 +399,13 @@ def _gold_figures(golds: Sequence[Record]) -> dict[str, int]:
     }
 
 
-def _layout(report: Mapping[str, Any]) -> Layout:
-    settings, gold = report["settings"], report["gold"]
-    return Layout(
-        report=report,
-        title=f"SPARQL of {settings['model']} on {settings['questions']}",
-        lead=[
-            lead_of(report, f"Index {settings['index']}; queries run on the {report['engine']}."),
-            f"Gold queries: {gold['queries']}, of which {gold['left_out']} are no SPARQL and left out, {gold['fail']} cannot "
-            f"be run, {gold['without_rows']} have no rows, and {gold['lack_names']} need a name that the index does not "
-            f"have. BLEU: {report['bleu_signature']}.",
-        ],
-        labels={name: name for name in report["runs"]},
-        figures=FIGURES,
-        tiles=("f1",),
-        groups={"by_kind": ("By kind of question", _OF_GROUPS)},
-        tables=[*_ablation(report.get("ablation", ())), *_distractors(report.get("distractors", ()))],
-        cases=[
-            Cases(
-                title="Queries",
-                groups={name: [_case(x) for x in report["results"] if x["run"] == name] for name in report["runs"]},
-            )
-        ],
-        plots=_plots,
-    )
-
-
 def _case(one: Mapping[str, Any]) -> Case:
     fields = {
         "F1": "–" if one["f1"] is None else f"{one['f1']:.2f}",
         "Reason": one["reason"],
         "Gold query": one["gold"],
     }
-    return Case(
-        title=one["question"],
-        fields={name: value for name, value in fields.items() if value},
-        text=one["sparql"] or "(no query)",
-    )
+    return Case(title=one["question"], fields=fields, text=one["sparql"] or "(no query)")
 
 
 def _ablation(rows: Sequence[Mapping[str, Any]]) -> list[Table]:
@@ -469,10 +454,7 @@ def _plots(layout: Layout) -> dict[str, str]:
     from refactx.eval.plots import curves, figure_dots, group_dots
 
     report = layout.report
-    drawn = {
-        "Policies": figure_dots(layout, _OF_PLOT),
-        "Execution F1 by kind": group_dots(layout, "by_kind", "f1"),
-    }
+    drawn = {"Policies": figure_dots(layout, _OF_PLOT), "Execution F1 by kind": group_dots(layout, "by_kind", "f1")}
     for key, title in (("refusal_accuracy", "Refusal accuracy"), ("sqm_strict", "SQM of answerable questions")):
         points: dict[str, list[tuple[float, float]]] = {}
         for row in report.get("ablation", ()):

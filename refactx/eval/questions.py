@@ -114,7 +114,7 @@ def questions_of(document: Any, path: Path) -> list[Question]:
 
     Raises InputError for an unknown format, or with the number of the first record that is not in it.
     """
-    reader, records = _recognised(document, path)
+    name, reader, records = _recognised(document, path)
     questions = []
     for number, record in enumerate(records, 1):
         try:
@@ -123,44 +123,30 @@ def questions_of(document: Any, path: Path) -> list[Question]:
             questions.append(reader({"id": number, **record}, path))
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             what = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-            name = reader.__name__.removeprefix("_")
-            raise InputError(f"{path}: record {number} is not in the format of {_NAMES[name]}: {what}") from error
+            raise InputError(f"{path}: record {number} is not in the format of {name}: {what}") from error
     return questions
 
 
-_NAMES = {
-    "own": "ReFactX",
-    "mintaka": "Mintaka",
-    "two_wiki": "2WikiMultiHopQA",
-    "webqsp": "WebQSP",
-    "qald": "QALD",
-    "lcquad": "LC-QuAD 2.0",
-    "lcquad_1": "LC-QuAD 1.0",
-    "kqa_pro": "KQA Pro",
-    "grailqa": "GrailQA",
-}
-
-
-def _recognised(document: Any, path: Path) -> tuple[Callable[[Any, Path], Question], list[Any]]:
-    """Return the reader of a document's format, and its records. Raise InputError if the format is unknown."""
+def _recognised(document: Any, path: Path) -> tuple[str, Callable[[Any, Path], Question], list[Any]]:
+    """Return the name of a document's format, its reader, and its records. Raise InputError if the format is unknown."""
     if isinstance(document, dict):
-        for field, of_set in (("Questions", _webqsp), ("questions", _qald)):
+        for field, name, of_set in (("Questions", "WebQSP", _webqsp), ("questions", "QALD", _qald)):
             records = document.get(field)
             if isinstance(records, list) and not (records and _is_own(records[0])):
-                return of_set, records
+                return name, of_set, records
             if isinstance(records, list):
-                return _own, records
+                return "ReFactX", _own, records
         document = [document]
     first = document[0] if isinstance(document, list) and document else None
     if isinstance(first, dict):
-        for field, reader in _BY_FIELD.items():
+        for field, (name, reader) in _BY_FIELD.items():
             if field in first:
-                return reader, document
+                return name, reader, document
         if "_id" in first and "type" in first:
             aliases = _aliases(path.with_name("id_aliases.json"))
-            return _with_aliases(aliases), document
+            return "2WikiMultiHopQA", _with_aliases(aliases), document
         if _is_own(first):
-            return _own, document
+            return "ReFactX", _own, document
         raise InputError(f"{path} has records with the fields {', '.join(sorted(map(str, first))[:8])}: {_EXPECTED}")
     raise InputError(f"{path} has no questions: {_EXPECTED}")
 
@@ -337,12 +323,12 @@ def _lcquad_1(record: Any, path: Path) -> Question:
     return _made("lcquad1", record["_id"], record["corrected_question"], (), record["sparql_query"])
 
 
-_BY_FIELD: dict[str, Callable[[Any, Path], Question]] = {
-    "complexityType": _mintaka,
-    "sparql_wikidata": _lcquad,
-    "corrected_question": _lcquad_1,
-    "s_expression": _grailqa,
-    "program": _kqa_pro,
+_BY_FIELD: dict[str, tuple[str, Callable[[Any, Path], Question]]] = {
+    "complexityType": ("Mintaka", _mintaka),
+    "sparql_wikidata": ("LC-QuAD 2.0", _lcquad),
+    "corrected_question": ("LC-QuAD 1.0", _lcquad_1),
+    "s_expression": ("GrailQA", _grailqa),
+    "program": ("KQA Pro", _kqa_pro),
 }
 
 
@@ -474,7 +460,7 @@ def read_texts(path: Path) -> list[str]:
     A line is a question, or a JSON object with a `question`; or the file is in a format that `read_questions` reads.
     Raises InputError if the file cannot be read or has no questions.
     """
-    content = _standard_input() if str(path) == "-" else _content(path)
+    content = _content(path)
     if content.lstrip()[:1] not in ("{", "["):
         texts: list[Any] = [line.strip() for line in content.splitlines() if line.strip()]
     else:
@@ -492,22 +478,19 @@ def _questions(path: Path) -> list[Question]:
     return questions_of(_documents(_content(path), path), path)
 
 
-def _standard_input() -> str:
-    try:
-        return sys.stdin.buffer.read().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"standard input is not text in UTF-8: {error}") from error
-
-
 def _content(path: Path) -> str:
+    is_typed = str(path) == "-"
     try:
+        if is_typed:
+            return sys.stdin.buffer.read().decode("utf-8-sig")
         if path.stat().st_size > MAX_BYTES:
             raise InputError(f"{path} has more than {MAX_BYTES >> 30} GiB: give a file of questions")
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InputError(f"cannot read the questions in {path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text: give a file of questions") from error
+        what = f"standard input is not text in UTF-8: {error}" if is_typed else f"{path} is not UTF-8 text"
+        raise InputError(f"{what}: give a file of questions") from error
 
 
 def _documents(text: str, path: Path) -> Any:

@@ -7,7 +7,7 @@ without markup (Markdown). Control characters are removed from it.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -68,20 +68,13 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A question with what was written for it. `facts`: those in the text, as `refactx ask --json` prints them."""
+    """A question with what was written for it. `fields`: empty ones are not shown; `facts`: those in the text, as
+    `refactx ask --json` prints them."""
 
     title: str
-    fields: Mapping[str, str]
+    fields: Mapping[str, str | None]
     text: str
     facts: Sequence[Mapping[str, Any]] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cases:
-    """Cases of a report, by title of their group."""
-
-    title: str
-    groups: Mapping[str, Sequence[Case]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +83,7 @@ class Layout:
 
     `lead`: paragraphs at its beginning; `labels`: the names of its runs; `figures`: those of each run; `tiles`: the keys of
     the most important ones; `groups`: by key of the report the title and the keys of the figures of groups; `brief`: the
-    groups that a terminal shows too; `plots`: draws the plots, by title.
+    groups that a terminal shows too; `cases`: by title of their group; `plots`: draws the plots, by title.
     """
 
     report: Mapping[str, Any]
@@ -102,12 +95,12 @@ class Layout:
     groups: Mapping[str, tuple[str, Sequence[str]]]
     brief: Sequence[str] = ()
     tables: Sequence[Table] = ()
-    cases: Sequence[Cases] = ()
+    cases_title: str = "Queries"
+    cases: Mapping[str, Sequence[Case]] = field(default_factory=dict)
     plots: Callable[["Layout"], Mapping[str, str]] = lambda _: {}
 
     @property
     def runs(self) -> Mapping[str, Any]:
-        """The runs of the report."""
         runs: Mapping[str, Any] = self.report["runs"]
         return runs
 
@@ -160,19 +153,16 @@ def write_report(folder: Path, layout: Layout) -> None:
 
 
 def markdown(layout: Layout) -> str:
-    """Return a report as Markdown."""
     return _environment().get_template("report.md.j2").render(layout=layout, most=_MOST_CASES).strip() + "\n"
 
 
 def html(layout: Layout) -> str:
-    """Return a report as one HTML page."""
     drawn = layout.plots(layout) if find_spec("matplotlib") is not None else {}
     plots = {title: Markup(plot) for title, plot in drawn.items()}  # noqa: S704 - matplotlib escapes texts
     return _environment().get_template("report.html.j2").render(layout=layout, plots=plots, light=LIGHT, dark=DARK)
 
 
 def lines(layout: Layout) -> list[str]:
-    """Return a report as lines for a terminal."""
     shown = list(layout.lead)
     overall, *others = layout.all_tables()
     shown += _columns(overall, with_intervals=len(layout.labels) <= _MOST_WIDE)
@@ -235,14 +225,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
-        "shown": _shown,
-        "pieces": _pieces,
-        "cell": _cell,
-        "block": _block,
-        "visible": visible,
-        "https": _https,
-    }
+    made.filters |= {"shown": _shown, "pieces": _pieces, "cell": _cell, "block": _block, "visible": visible}
+    made.filters["https"] = _https
     return made
 
 

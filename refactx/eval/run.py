@@ -53,7 +53,6 @@ class Keyed(Protocol):
     @property
     def key(self) -> str:
         """Unique in a run."""
-        ...
 
 
 _Q = TypeVar("_Q", bound=Keyed)

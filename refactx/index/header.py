@@ -8,8 +8,8 @@ header describes, is checked against it.
 import json
 import math
 import re
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any, NoReturn
 
@@ -37,16 +37,74 @@ def damage_error(name: str, what: object) -> InputError:
     return InputError(f"{name} is damaged or was made by hand: {what}. Copy or export it again")
 
 
+Read = Callable[[str, Any], Any]
+"""Returns a value of a JSON object, given its name. Raises ValueError if it has a wrong type, or is out of bounds."""
+
+
+def _integer(low: int, high: int) -> Read:
+    def read(name: str, value: Any) -> int:
+        if type(value) is not int or not low <= value <= high:
+            raise ValueError(f"{name!r} in its header is not a number from {low:,} to {high:,}")
+        return value
+
+    return read
+
+
+def _text(most: int) -> Read:
+    def read(name: str, value: Any) -> str:
+        if not isinstance(value, str) or not 0 < len(value) <= most or "\0" in value or not _is_unicode(value):
+            raise ValueError(f"{name!r} in its header is not a text of 1 to {most:,} characters")
+        return value
+
+    return read
+
+
+def _printable(most: int) -> Read:
+    # A path may contain anything. `refactx index list` prints it, and must not send control characters to the terminal.
+    read = _text(most)
+    return lambda name, value: "".join(one if one.isprintable() else "\ufffd" for one in read(name, value))
+
+
+def _several(of: Read) -> Read:
+    def read(name: str, value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list) or len(value) > MAX_TABLES:
+            raise ValueError(f"{name!r} in its header is not a list of at most {MAX_TABLES:,}")
+        return tuple(of(name, one) for one in value)
+
+    return read
+
+
+def _account(name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{name!r} in its header is not an object")
+    check_plain(value)
+    return value
+
+
+def _form(kind: type[Any], value: Any) -> Any:
+    """Return a JSON object as a dataclass, each of whose fields says how it is read."""
+    if not isinstance(value, dict):
+        raise ValueError("a value in its header is not an object")
+    return kind(**{one.name: one.metadata["read"](one.name, value.get(one.name)) for one in fields(kind)})
+
+
+def _read_by(read: Read, **default: Any) -> Any:
+    return field(metadata={"read": read}, **default)
+
+
+_COUNT = _integer(0, _MOST)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSegment:
     """A segment: its catalogue entry, and the number of its rows."""
 
-    sign: int
-    levels: int
-    cut: int
-    facts: int
-    tokens: int
-    rows: int
+    sign: int = _read_by(_integer(-1, 1))
+    levels: int = _read_by(_integer(1, _LEVELS))
+    cut: int = _read_by(_integer(0, 2**31 - 1))
+    facts: int = _read_by(_integer(1, _MOST))
+    tokens: int = _read_by(_integer(1, _MOST))
+    rows: int = _read_by(_integer(1, _MOST))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,21 +116,21 @@ class FileHeader:
     from) distinguish two states of an index.
     """
 
-    format: int
-    name: str
-    tokenizer: str
-    fingerprint: str
-    vocabulary_size: int
-    trigger: str
-    terminator: str
-    source: tuple[str, ...]
-    report: dict[str, Any]
-    created: str
-    origin: tuple[int, ...]
-    segments: tuple[FileSegment, ...]
-    names: tuple[int, ...]
-    names_bytes: int
-    hubs: int | None = None
+    format: int = _read_by(_integer(1, FORMAT_VERSION))
+    name: str = _read_by(_text(_NAME))
+    tokenizer: str = _read_by(_printable(_LONG))
+    fingerprint: str = _read_by(_text(_SHORT))
+    vocabulary_size: int = _read_by(_integer(1, MAX_TOKEN))
+    trigger: str = _read_by(_text(_SHORT))
+    terminator: str = _read_by(_text(_SHORT))
+    source: tuple[str, ...] = _read_by(_several(_printable(_LONG)))
+    report: dict[str, Any] = field(metadata={"read": _account})
+    created: str = _read_by(_text(_SHORT))
+    origin: tuple[int, ...] = _read_by(_several(_COUNT))
+    segments: tuple[FileSegment, ...] = _read_by(_several(lambda _, value: _form(FileSegment, value)))
+    names: tuple[int, ...] = _read_by(_several(_COUNT))
+    names_bytes: int = _read_by(_COUNT)
+    hubs: int | None = _read_by(lambda name, value: None if value is None else _COUNT(name, value), default=None)
 
     def parts(self) -> Iterator[Member]:
         """Yield the parts of the file that are single values, in their order."""
@@ -108,29 +166,13 @@ class FileHeader:
         if len(payload) > MAX_HEADER_BYTES:
             raise ValueError(f"its header has {len(payload):,} bytes, more than {MAX_HEADER_BYTES:,}")
         try:
-            form = _Form(json.loads(payload.decode(), parse_constant=_refuse_constant))
+            values = json.loads(payload.decode(), parse_constant=_refuse_constant)
         except RecursionError:
             raise ValueError("its header is nested too deeply") from None
-        if form.integer("format", 1, _MOST) > FORMAT_VERSION:
-            newer = form.values["format"]
+        newer = values.get("format") if isinstance(values, dict) else None
+        if type(newer) is int and FORMAT_VERSION < newer <= _MOST:
             raise InputError(f"its rows have format version {newer} (this is {FORMAT_VERSION}): upgrade refactx")
-        header = cls(
-            format=form.integer("format", 1, FORMAT_VERSION),
-            name=form.text("name", _NAME),
-            tokenizer=_printable(form.text("tokenizer", _LONG)),
-            fingerprint=form.text("fingerprint", _SHORT),
-            vocabulary_size=form.integer("vocabulary_size", 1, MAX_TOKEN),
-            trigger=form.text("trigger", _SHORT),
-            terminator=form.text("terminator", _SHORT),
-            source=tuple(_printable(_text("source", one, _LONG)) for one in form.array("source")),
-            report=form.object("report"),
-            created=form.text("created", _SHORT),
-            origin=tuple(_integer("origin", one, 0, _MOST) for one in form.array("origin")),
-            segments=tuple(map(_segment, form.array("segments"))),
-            names=tuple(_integer("names", one, 0, _MOST) for one in form.array("names")),
-            names_bytes=form.integer("names_bytes", 0, _MOST),
-            hubs=None if form.values.get("hubs") is None else form.integer("hubs", 0, _MOST),
-        )
+        header: FileHeader = _form(cls, values)
         header._check()
         return header
 
@@ -141,38 +183,12 @@ class FileHeader:
         if any(character < " " and character not in "\n\t" for character in self.trigger + self.terminator):
             raise ValueError("the trigger or terminator in its header has control characters")
         datetime.fromisoformat(self.created)
+        if any(one.sign == 0 or one.rows < one.levels for one in self.segments):
+            raise ValueError("a segment in its header has no sign, or fewer rows than levels")
         if (self.hubs is None) != (self.report.get("hubs") is None):
             raise ValueError("its header has hubs, and its account none, or the reverse")
         if self.facts < 0:
             raise ValueError(f"its header counts {self.facts:,} facts in {len(self.segments)} segments")
-
-
-class _Form:
-    """A JSON object whose values are checked for type and bounds when they are read."""
-
-    def __init__(self, value: Any) -> None:
-        if not isinstance(value, dict):
-            raise ValueError("a value in its header is not an object")
-        self.values: dict[str, Any] = value
-
-    def integer(self, name: str, low: int, high: int) -> int:
-        return _integer(name, self.values.get(name), low, high)
-
-    def text(self, name: str, most: int) -> str:
-        return _text(name, self.values.get(name), most)
-
-    def array(self, name: str) -> list[Any]:
-        value = self.values.get(name)
-        if not isinstance(value, list) or len(value) > MAX_TABLES:
-            raise ValueError(f"{name!r} in its header is not a list of at most {MAX_TABLES:,}")
-        return value
-
-    def object(self, name: str) -> dict[str, Any]:
-        value = self.values.get(name)
-        if not isinstance(value, dict):
-            raise ValueError(f"{name!r} in its header is not an object")
-        check_plain(value)
-        return value
 
 
 def check_plain(value: Any) -> None:
@@ -202,38 +218,6 @@ def _check_plain(value: Any, deep: int) -> None:
         raise ValueError("a number in its account is not finite")
 
 
-def _segment(value: Any) -> FileSegment:
-    form = _Form(value)
-    segment = FileSegment(
-        sign=form.integer("sign", -1, 1),
-        levels=form.integer("levels", 1, _LEVELS),
-        cut=form.integer("cut", 0, 2**31 - 1),
-        facts=form.integer("facts", 1, _MOST),
-        tokens=form.integer("tokens", 1, _MOST),
-        rows=form.integer("rows", 1, _MOST),
-    )
-    if segment.sign == 0 or segment.rows < segment.levels:
-        raise ValueError("a segment in its header has no sign, or fewer rows than levels")
-    return segment
-
-
-def _integer(name: str, value: Any, low: int, high: int) -> int:
-    if type(value) is not int or not low <= value <= high:
-        raise ValueError(f"{name!r} in its header is not a number from {low:,} to {high:,}")
-    return value
-
-
-def _text(name: str, value: Any, most: int) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= most or "\0" in value or not _is_unicode(value):
-        raise ValueError(f"{name!r} in its header is not a text of 1 to {most:,} characters")
-    return value
-
-
-def _printable(text: str) -> str:
-    # A path may contain anything. `refactx index list` prints it, and must not send control characters to the terminal.
-    return "".join(character if character.isprintable() else "\ufffd" for character in text)
-
-
 def _is_unicode(text: str) -> bool:
     try:
         text.encode()
@@ -249,9 +233,9 @@ def _refuse_constant(constant: str) -> NoReturn:
 def read_tokenizer(packed: bytes, header: FileHeader, source: str) -> FactTokenizer:
     """Return the tokenizer of a file. Raises InputError unless it is the one that the header describes."""
     try:
-        text = unpack_tokenizer(packed)
-        _check_ids(json.loads(text))
-        tokenizer = FactTokenizer(text)
+        serialized = unpack_tokenizer(packed)
+        _check_ids(json.loads(serialized))
+        tokenizer = FactTokenizer(serialized)
         fingerprint, vocabulary_size = tokenizer.fingerprint, len(tokenizer.token_bytes)
     except (
         zstandard.ZstdError,
@@ -268,10 +252,10 @@ def read_tokenizer(packed: bytes, header: FileHeader, source: str) -> FactTokeni
     return tokenizer
 
 
-def _check_ids(form: Any) -> None:
+def _check_ids(tokenizer: Any) -> None:
     """Raise ValueError if most ids have no token: the tokenizers library lists all of those, however many there are."""
-    vocabulary = form["model"]["vocab"]
+    vocabulary = tokenizer["model"]["vocab"]
     ids = list(vocabulary.values()) if isinstance(vocabulary, dict) else list(range(len(vocabulary)))
-    ids += [entry["id"] for entry in form.get("added_tokens") or []]
+    ids += [entry["id"] for entry in tokenizer.get("added_tokens") or []]
     if ids and max(ids) > 2 * len(ids):
         raise ValueError(f"it has {len(ids):,} tokens and an id of {max(ids):,}")

@@ -63,10 +63,7 @@ def opened(index: Any) -> Any:
 
 
 def open_index(
-    name: str | Path = "default",
-    db: str | None = None,
-    cache_bytes: int = CACHE_BYTES,
-    limits: Limits | None = None,
+    name: str | Path = "default", db: str | None = None, cache_bytes: int = CACHE_BYTES, limits: Limits | None = None
 ) -> Index:
     """Open an index for reading: the one called `name` in the database at the libpq URL `db`, or the file at a path.
 

@@ -38,7 +38,6 @@ class SegmentSource(RowSource, Protocol):
 
     def count(self) -> int:
         """Return the number of rows."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,39 +148,30 @@ class IndexSource(Protocol):
     @property
     def database(self) -> "Database":
         """The database, for what is stored beside an index there. Raises InputError if there is none."""
-        ...
 
     def snapshot(self, cache_bytes: int, before: Sequence[Segment] = ()) -> Snapshot:
         """Return the index as it is now. Segments in `before` stay open, with their caches."""
-        ...
 
     def standby_wait(self) -> StandbyWait | None:
         """Return the wait for a table that a snapshot has and the server that answered has not; None: there is none."""
-        ...
 
     def prepare_tokenizer(self) -> Callable[[], FactTokenizer]:
         """Read the tokenizer, and return what loads it."""
-        ...
 
     def read_names(self, find: Callable[[ReadBlocks], Value], *, unlimited: bool = False) -> Value:
         """Return `find(read)`, where `read` reads blocks of a name table; maybe without the time limit of a lookup."""
-        ...
 
     def name_rows(self, table: int, first: bytes) -> list[tuple[bytes, bytes]]:
         """Return the keys and blocks of a name table from the key `first` on."""
-        ...
 
     def hubs(self, objects: Iterable[str]) -> dict[str, dict[str, int]]:
         """Return the subjects of some objects that are hubs, by object and inverse predicate."""
-        ...
 
     def faults(self) -> Iterable[str]:
         """Check how the index is stored, apart from its rows, and yield what is wrong."""
-        ...
 
     def close(self) -> None:
         """Let go of the database or file."""
-        ...
 
 
 class RefreshedSnapshot:

@@ -19,6 +19,5 @@ if TYPE_CHECKING:
 
 __all__ = ["CatalogueEntry", "Database", "Limits", "find_index", "list_indexes"]
 __getattr__ = lazy_exports(
-    __name__,
-    {"catalogue": "find_index list_indexes", "entry": "CatalogueEntry Limits", "database": "Database"},
+    __name__, {"catalogue": "find_index list_indexes", "entry": "CatalogueEntry Limits", "database": "Database"}
 )

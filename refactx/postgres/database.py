@@ -89,7 +89,6 @@ class ServerPool:
             return self._server == server
 
     def close(self) -> None:
-        """Close the connections."""
         self._pool.close()
 
     def _configure(self, connection: TimeLimitedConnection) -> None:
@@ -163,7 +162,7 @@ class Database:
     @property
     def address(self) -> tuple[str, str, str]:
         """The host, the port and the name of the database, with libpq's defaults."""
-        return self.retry(lambda connection: _address(connection.info))
+        return self.retry(lambda at: (at.info.host, str(at.info.port), at.info.dbname))
 
     @property
     def shown(self) -> str:
@@ -259,7 +258,6 @@ class Database:
         return self.retry(unlimited, index, server=server)
 
     def close(self) -> None:
-        """Close the connections."""
         with self._lock:
             if self._pool is not None and self._process == os.getpid():
                 self._pool.close()
@@ -269,12 +267,9 @@ class Database:
         with self._lock:
             if self._pool is None or self._process != os.getpid():
                 # After a fork the inherited sockets are the parent's: they are neither used nor closed.
-                self._pool, self._process = self._new_pool(), os.getpid()
+                self._own_address = self._reach()  # its error says what is wrong; that of a pool is only a timeout
+                self._pool, self._process = ServerPool(self._own_address, self._limits.lookup), os.getpid()
             return self._pool
-
-    def _new_pool(self) -> ServerPool:
-        self._own_address = self._reach()  # its error says what is wrong; that of a pool is only a timeout
-        return ServerPool(self._own_address, self._limits.lookup)
 
     def _reach(self, seconds: float | None = None) -> str:
         """Connect once, within `seconds` (at least two, the minimum of libpq). Return the address of the server.
@@ -352,10 +347,6 @@ class Database:
         variables = variables_of(self.url)
         hint = f" The environment sets {', '.join(variables)}, which may be the reason" if variables else ""
         return DatabaseError(f"cannot reach the database {address}: {reason}. Is it running, and is --db right?{hint}")
-
-
-def _address(info: psycopg.ConnectionInfo) -> tuple[str, str, str]:
-    return info.host, str(info.port), info.dbname
 
 
 @dataclass(frozen=True, slots=True)

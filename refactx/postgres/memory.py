@@ -167,12 +167,6 @@ def list_memories(connection: psycopg.Connection[Any], entry: CatalogueEntry) ->
         return cursor.execute(_LIST.encode(), [entry.id], binary=True).fetchall()
 
 
-def find_memory(database: Database, entry: CatalogueEntry, fingerprint: str | None = None) -> MemoryRecord | None:
-    """Return the ready memory of an index that an encoder made; without `fingerprint`, the latest one. None: none."""
-    found = database.retry_unlimited(lambda connection: list_memories(connection, entry), entry.name)
-    return next((one for one in found[::-1] if one.ready and fingerprint in (None, one.fingerprint)), None)
-
-
 def count_changes(connection: Connection, entry: CatalogueEntry) -> int:
     """Return how many appends and forgets an index has had."""
     row = connection.execute(_CHANGES, [entry.id]).fetchone()
@@ -389,10 +383,7 @@ def store_embeddings(
     with connection.transaction():
         statement = sql.SQL("CREATE TEMP TABLE new_embeddings (entry integer, embedding {}({})) ON COMMIT DROP")
         connection.execute(statement.format(halfvec(vectors), sql.Literal(memory.width)))
-        with (
-            connection.cursor() as cursor,
-            cursor.copy("COPY new_embeddings FROM STDIN (FORMAT binary)") as copy,
-        ):
+        with connection.cursor() as cursor, cursor.copy("COPY new_embeddings FROM STDIN (FORMAT binary)") as copy:
             copy.set_types(["int4", "bytea"])
             for entry, numbers in zip(entries, halves, strict=True):
                 copy.write_row((entry, head + numbers.tobytes()))

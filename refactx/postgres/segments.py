@@ -65,7 +65,6 @@ class SegmentRows:
         return {key: piece for key, piece in rows if key is not None}
 
     def count(self) -> int:
-        """Return the number of rows in the table."""
         statement = self._known_count if self._is_pooled else self._count
         row = self._database.retry_unlimited(
             lambda connection: connection.execute(statement).fetchone(), self._index, server=self.server

@@ -24,17 +24,7 @@ from psycopg.types.json import Jsonb
 
 from refactx.errors import DatabaseError, IndexExistsError, IndexNotFoundError, InputError, RefactxError
 from refactx.paths import INDEX_FILE
-from refactx.postgres.catalogue import (
-    CATALOGUE_VERSION,
-    catalogue_version,
-    check_catalogue,
-    create_table,
-    drop_tables,
-    find_index,
-    list_indexes,
-    number,
-    numbers,
-)
+from refactx.postgres import catalogue
 from refactx.postgres.database import Database
 from refactx.postgres.entry import CatalogueEntry
 from refactx.postgres.locks import PATIENCE, Connection, check_rights, drop_when_unread, knowledge_base_lock, name_lock
@@ -54,7 +44,7 @@ def writing(database: Database, index: str, work: Path) -> Iterator[Connection]:
     try:
         with database.session() as connection:
             check_rights(connection, index)
-            check_catalogue(connection)
+            catalogue.check_catalogue(connection)
             yield connection
     except psycopg.Error as error:
         raise DatabaseError(
@@ -74,7 +64,7 @@ def changing(connection: Connection, database: Database, name: str) -> Iterator[
     Raises IndexNotFoundError if there is no such index, IndexExistsError if another process is writing it.
     """
     with name_lock(connection, name):
-        entry = find_index(database, name)
+        entry = catalogue.find_index(database, name)
         with knowledge_base_lock(connection, entry.knowledge_base):
             remove_unfinished(connection, entry)
             yield entry
@@ -88,16 +78,16 @@ def remove_unfinished(connection: Connection, entry: CatalogueEntry, patience: f
     """
 
     def remove() -> None:
-        segments = numbers(
+        segments = catalogue.numbers(
             connection, "DELETE FROM refactx.segments WHERE index_id = %s AND NOT ready RETURNING id", [entry.id]
         )
-        tables = numbers(
+        tables = catalogue.numbers(
             connection,
             "DELETE FROM refactx.name_tables WHERE knowledge_base = %s AND NOT ready RETURNING id",
             [entry.knowledge_base],
         )
-        drop_tables(connection, "pieces", segments)
-        drop_tables(connection, "names", tables)
+        catalogue.drop_tables(connection, "pieces", segments)
+        catalogue.drop_tables(connection, "names", tables)
 
     drop_when_unread(connection, remove, patience)
 
@@ -141,7 +131,7 @@ def add_to_report(connection: Connection, entry: CatalogueEntry, key: str, added
 def name_tables(connection: Connection, entry: CatalogueEntry) -> tuple[int, ...]:
     """Return the ready name tables of an index's knowledge base, the oldest first."""
     return tuple(
-        numbers(
+        catalogue.numbers(
             connection,
             "SELECT id FROM refactx.name_tables WHERE knowledge_base = %s AND ready ORDER BY id",
             [entry.knowledge_base],
@@ -157,7 +147,7 @@ def discard_unfinished(connection: Connection, name: str) -> None:
 
     One that was replaced, and that a session still reads, is left to the next ingest of the name.
     """
-    for entry in list_indexes(connection, name, every=True):
+    for entry in catalogue.list_indexes(connection, name, every=True):
         if entry.state == "building":
             drop_when_unread(connection, partial(discard, connection, [entry.id]))
 
@@ -186,7 +176,9 @@ def drop(connection: Connection, name: str, patience: float = PATIENCE, *, unfin
     """
     check_rights(connection, name)
     entries = [
-        entry for entry in list_indexes(connection, name, every=True) if not unfinished or entry.state == "building"
+        entry
+        for entry in catalogue.list_indexes(connection, name, every=True)
+        if not unfinished or entry.state == "building"
     ]
     if not entries:
         kind = "unfinished index" if unfinished else "index"
@@ -202,7 +194,7 @@ def drop(connection: Connection, name: str, patience: float = PATIENCE, *, unfin
 
 def _describe_readers(connection: Connection, indexes: list[int]) -> str:
     """Return the sessions that use tables of some indexes, as the end of a message."""
-    sessions = numbers(
+    sessions = catalogue.numbers(
         connection,
         "SELECT DISTINCT pid FROM pg_locks AS l"
         " JOIN refactx.segments AS s ON l.relation = to_regclass('refactx.pieces_' || s.id)"
@@ -217,21 +209,25 @@ def discard(connection: Connection, indexes: list[int]) -> None:
     if not indexes:
         return
     with connection.transaction():
-        segments = numbers(connection, "SELECT id FROM refactx.segments WHERE index_id = ANY(%s)", [indexes])
-        drop_tables(connection, "pieces", segments)
+        segments = catalogue.numbers(connection, "SELECT id FROM refactx.segments WHERE index_id = ANY(%s)", [indexes])
+        catalogue.drop_tables(connection, "pieces", segments)
         discard_memories(connection, indexes)
-        bases = numbers(connection, "SELECT knowledge_base FROM refactx.indexes WHERE id = ANY(%s)", [indexes])
+        bases = catalogue.numbers(
+            connection, "SELECT knowledge_base FROM refactx.indexes WHERE id = ANY(%s)", [indexes]
+        )
         connection.execute("DELETE FROM refactx.indexes WHERE id = ANY(%s)", [indexes])
         # Locked before they are read: another index may be joining a knowledge base at this moment.
         connection.execute("SELECT FROM refactx.knowledge_bases WHERE id = ANY(%s) ORDER BY id FOR UPDATE", [bases])
-        unused = numbers(
+        unused = catalogue.numbers(
             connection,
             "SELECT id FROM refactx.knowledge_bases AS k WHERE id = ANY(%s)"
             " AND NOT EXISTS (SELECT FROM refactx.indexes AS i WHERE i.knowledge_base = k.id)",
             [bases],
         )
-        names = numbers(connection, "SELECT id FROM refactx.name_tables WHERE knowledge_base = ANY(%s)", [unused])
-        drop_tables(connection, "names", names)
+        names = catalogue.numbers(
+            connection, "SELECT id FROM refactx.name_tables WHERE knowledge_base = ANY(%s)", [unused]
+        )
+        catalogue.drop_tables(connection, "names", names)
         connection.execute("DELETE FROM refactx.knowledge_bases WHERE id = ANY(%s)", [unused])
         connection.execute(
             "DELETE FROM refactx.tokenizers AS t WHERE NOT EXISTS"
@@ -275,7 +271,7 @@ def check_name(name: str) -> None:
 
 def check_free(connection: Connection, name: str, replace: bool) -> None:
     """Raise IndexExistsError if a ready index has the name and is not to be replaced."""
-    if list_indexes(connection, name) and not replace:
+    if catalogue.list_indexes(connection, name) and not replace:
         raise IndexExistsError(f"index {name!r} exists: give --replace to rebuild it, or another --index")
 
 
@@ -284,7 +280,7 @@ def make_schema(connection: Connection) -> None:
     with connection.transaction():
         # Without the lock, two first ingests at once would both create the schema.
         connection.execute("SELECT pg_advisory_xact_lock(hashtext('refactx'))")
-        check_catalogue(connection)
+        catalogue.check_catalogue(connection)
         connection.execute(query("schema").encode())
 
 
@@ -311,7 +307,7 @@ def prepare_catalogue(connection: Connection, name: str) -> None:
 
 def add_knowledge_base(connection: Connection) -> int:
     """Add a knowledge base without names. Return its id."""
-    return number(connection, "INSERT INTO refactx.knowledge_bases DEFAULT VALUES RETURNING id", [])
+    return catalogue.number(connection, "INSERT INTO refactx.knowledge_bases DEFAULT VALUES RETURNING id", [])
 
 
 def add_index(connection: Connection, header: IndexHeader, knowledge_base: int) -> int:
@@ -321,7 +317,7 @@ def add_index(connection: Connection, header: IndexHeader, knowledge_base: int) 
         "INSERT INTO refactx.tokenizers VALUES (%s, %s) ON CONFLICT DO NOTHING",
         [tokenizer.fingerprint, zstandard.ZstdCompressor(level=9).compress(tokenizer.serialized.encode())],
     )
-    return number(
+    return catalogue.number(
         connection,
         """INSERT INTO refactx.indexes
             (name, state, format, tokenizer, fingerprint, vocabulary_size, trigger, terminator, source, knowledge_base)
@@ -333,19 +329,19 @@ def add_index(connection: Connection, header: IndexHeader, knowledge_base: int) 
 
 def add_segment(connection: Connection, index: int, sign: int) -> int:
     """Add a segment to an index, not ready, with an empty table. Return its id."""
-    segment = number(
+    segment = catalogue.number(
         connection, "INSERT INTO refactx.segments (index_id, sign) VALUES (%s, %s) RETURNING id", [index, sign]
     )
-    create_table(connection, "pieces", segment)
+    catalogue.create_table(connection, "pieces", segment)
     return segment
 
 
 def add_name_table(connection: Connection, knowledge_base: int) -> int:
     """Add a name table to a knowledge base, not ready and empty. Return its id."""
-    names = number(
+    names = catalogue.number(
         connection, "INSERT INTO refactx.name_tables (knowledge_base) VALUES (%s) RETURNING id", [knowledge_base]
     )
-    create_table(connection, "names", names)
+    catalogue.create_table(connection, "names", names)
     return names
 
 
@@ -389,8 +385,7 @@ def show_index(connection: Connection, index: int, report: dict[str, Any], repla
     check_free(connection, name[0], replace)
     connection.execute("UPDATE refactx.indexes SET state = 'building' WHERE name = %s AND state = 'ready'", [name[0]])
     connection.execute(
-        "UPDATE refactx.indexes SET state = 'ready', report = %s, created = now() WHERE id = %s",
-        [Jsonb(report), index],
+        "UPDATE refactx.indexes SET state = 'ready', report = %s, created = now() WHERE id = %s", [Jsonb(report), index]
     )
 
 
@@ -403,16 +398,16 @@ def migrate(connection: Connection) -> int:
     check_rights(connection)
     with ExitStack() as locks, connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(hashtext('refactx'))")
-        version = catalogue_version(connection)
+        version = catalogue.catalogue_version(connection)
         if version is None:
             raise IndexNotFoundError("there is nothing to migrate: this database has no index. Is --db right?")
-        if version >= CATALOGUE_VERSION:
-            check_catalogue(connection)
+        if version >= catalogue.CATALOGUE_VERSION:
+            catalogue.check_catalogue(connection)
             return version
         for (name,) in connection.execute("SELECT DISTINCT name FROM refactx.indexes ORDER BY name").fetchall():
             locks.enter_context(name_lock(connection, name))
         connection.execute(query("schema").encode())
         if version < 2:
             connection.execute(query("migrate_to_2").encode())
-        connection.execute("UPDATE refactx.catalogue SET version = %s", [CATALOGUE_VERSION])
+        connection.execute("UPDATE refactx.catalogue SET version = %s", [catalogue.CATALOGUE_VERSION])
         return version

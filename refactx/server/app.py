@@ -133,7 +133,6 @@ class Connection(H11Protocol):
         return self.conn.their_state in (h11.IDLE, h11.SEND_BODY) or self.transport.is_closing()
 
     def abort(self) -> None:
-        """Close it at once."""
         self.connections.discard(self)
         self.transport.abort()
 

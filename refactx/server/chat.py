@@ -2,6 +2,7 @@
 
 import time
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -317,7 +318,6 @@ def citations_of(finished: Finished, *, answer_alone: bool) -> list[Citation]:
 
 
 def usage(finished: Finished) -> Document:
-    """Return the numbers of tokens of a text and its prompt."""
     return {
         "prompt_tokens": finished.prompt_tokens,
         "completion_tokens": finished.tokens,
@@ -325,7 +325,58 @@ def usage(finished: Finished) -> Document:
     }
 
 
-class ChatDocuments:
+class Documents(ABC):
+    """The documents of one text: `whole`, or those of a stream, before the text, for each piece of it, and after it."""
+
+    @abstractmethod
+    def whole(self, finished: Finished) -> Document:
+        """Return a text that has ended as one document."""
+
+    def first(self) -> list[Document]:
+        """Return what comes before the text."""
+        return []
+
+    @abstractmethod
+    def piece(self, delta: Delta) -> list[Document]:
+        """Return what a piece of the text becomes."""
+
+    @abstractmethod
+    def last(self, finished: Finished) -> list[Document]:
+        """Return what comes after the text."""
+
+
+async def answered(
+    service: TextService,
+    request: Request,
+    order: Order,
+    documents: Documents,
+    *,
+    streams: bool,
+    variant: str,
+    ends: bytes,
+) -> Response:
+    """Return the reply to a request. `variant`: of the model; `ends`: the last bytes of a stream, empty if its events have
+    names."""
+
+    async def chunks(events: AsyncGenerator[Event, None]) -> AsyncGenerator[bytes, None]:
+        shaped = answer_alone(events, service.prompt.marker) if variant == "answer" else events
+        begun = False
+        async with aclosing(shaped):
+            async for event in shaped:
+                found = [] if begun else documents.first()
+                begun = True
+                found += documents.last(event) if isinstance(event, Finished) else documents.piece(event)
+                for document in found:
+                    yield sse(document) if ends else sse(document, document["type"])
+        if ends:
+            yield ends
+
+    if streams:
+        return await stream_reply(service, request, order, chunks)
+    return await reply(service, request, order, documents.whole)
+
+
+class ChatDocuments(Documents):
     """The documents of one chat completion. `model`: as the client named it; `answer_alone`: the content is the answer.
 
     `with_usage`: whether chunks have a field `usage`.
@@ -336,7 +387,6 @@ class ChatDocuments:
         self._head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": model}
 
     def whole(self, finished: Finished) -> Document:
-        """Return a text that has ended as one document."""
         message: Document = {"role": "assistant", "content": finished.text, "refusal": None}
         if self._answer_alone:
             reasoning = reasoning_of(finished)
@@ -346,12 +396,10 @@ class ChatDocuments:
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finished.reason}
         return {**self._head, "object": "chat.completion", "choices": [choice], "usage": usage(finished)}
 
-    def first(self) -> Document:
-        """Return the first chunk, without text."""
-        return self._chunk({"role": "assistant", "content": ""})
+    def first(self) -> list[Document]:
+        return [self._chunk({"role": "assistant", "content": ""})]
 
-    def piece(self, delta: Delta) -> Document:
-        """Return the chunk of a piece of text."""
+    def piece(self, delta: Delta) -> list[Document]:
         found: Document = {"content": delta.text}
         if delta.is_reasoning:
             found = {"reasoning": delta.text, "reasoning_content": delta.text}
@@ -362,10 +410,9 @@ class ChatDocuments:
             cited = None if self._answer_alone else citation(delta.fact)
             if cited is not None:
                 found["annotations"] = [nested(cited)]
-        return self._chunk(found)
+        return [self._chunk(found)]
 
     def last(self, finished: Finished) -> list[Document]:
-        """Return the chunks after the text."""
         delta: Document = {"refactx": finished.to_json()}
         if self._answer_alone:
             delta["annotations"] = [nested(one) for one in citations_of(finished, answer_alone=True)]
@@ -393,18 +440,27 @@ class StreamOptions(BaseModel):
     include_usage: bool | None = False
 
 
-class ChatRequest(TextRequest):
-    """A conversation whose next message is asked for."""
+class CompletedRequest(TextRequest):
+    """The fields that requests for completions have, of chats and of prompts."""
 
-    messages: list[Message] = Field(min_length=1)
     max_tokens: int | None = Field(default=None, ge=1)
-    max_completion_tokens: int | None = Field(default=None, ge=1)
     stop: str | list[str] | None = None
     stream_options: StreamOptions | None = None
 
+    @property
+    def with_usage(self) -> bool:
+        """Whether the last chunk of a stream has the numbers of tokens."""
+        return bool(self.stream and self.stream_options and self.stream_options.include_usage)
+
+
+class ChatRequest(CompletedRequest):
+    """A conversation whose next message is asked for."""
+
+    messages: list[Message] = Field(min_length=1)
+    max_completion_tokens: int | None = Field(default=None, ge=1)
+
 
 def chat_router(service: TextService) -> APIRouter:
-    """Return the route of chat completions."""
     router = APIRouter(route_class=JsonRoute)
 
     @router.post("/v1/chat/completions", response_class=JSONResponse, responses=STREAMED)
@@ -423,43 +479,22 @@ def chat_router(service: TextService) -> APIRouter:
             free=variant == "free",
             stop=stop_texts(asked.stop),
         )
-        with_usage = bool(asked.stream and asked.stream_options and asked.stream_options.include_usage)
-        documents = ChatDocuments(asked.model, answer_alone=variant == "answer", with_usage=with_usage)
-
-        def shaped(events: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
-            return answer_alone(events, service.prompt.marker) if variant == "answer" else events
-
-        if asked.stream:
-            return await stream_reply(service, request, order, lambda events: _chunks(shaped(events), documents))
-        return await reply(service, request, order, documents.whole)
+        documents = ChatDocuments(asked.model, answer_alone=variant == "answer", with_usage=asked.with_usage)
+        return await answered(
+            service, request, order, documents, streams=bool(asked.stream), variant=variant, ends=DONE
+        )
 
     return router
-
-
-async def _chunks(events: AsyncGenerator[Event, None], documents: ChatDocuments) -> AsyncGenerator[bytes, None]:
-    """Yield the chunks of a text."""
-    begun = False
-    async with aclosing(events):
-        async for event in events:
-            chunks: list[Document] = [] if begun else [documents.first()]
-            begun = True
-            chunks += documents.last(event) if isinstance(event, Finished) else [documents.piece(event)]
-            for chunk in chunks:
-                yield sse(chunk)
-    yield DONE
 
 
 MAX_TOKENS = 16
 """As in OpenAI's API."""
 
 
-class CompletionRequest(TextRequest):
+class CompletionRequest(CompletedRequest):
     """A prompt whose continuation is asked for: a text, or ids of the model's tokens."""
 
     prompt: str | list[int] | list[str] | list[list[int]]
-    max_tokens: int | None = Field(default=None, ge=1)
-    stop: str | list[str] | None = None
-    stream_options: StreamOptions | None = None
 
     def text(self) -> str | list[int]:
         """Return the prompt. Raise ApiError (400) if there are several."""
@@ -473,7 +508,6 @@ class CompletionRequest(TextRequest):
 
 
 def completions_router(service: TextService) -> APIRouter:
-    """Return the route of continuations."""
     router = APIRouter(route_class=JsonRoute)
 
     @router.post("/v1/completions", response_class=JSONResponse, responses=STREAMED)
@@ -490,41 +524,33 @@ def completions_router(service: TextService) -> APIRouter:
             free=free,
             stop=stop_texts(asked.stop),
         )
-        with_usage = bool(asked.stream and asked.stream_options and asked.stream_options.include_usage)
-        documents = CompletionDocuments(asked.model, with_usage=with_usage)
-        if asked.stream:
-            return await stream_reply(service, request, order, lambda events: _completion_chunks(events, documents))
-        return await reply(service, request, order, documents.whole)
+        documents = CompletionDocuments(asked.model, with_usage=asked.with_usage)
+        return await answered(
+            service, request, order, documents, streams=bool(asked.stream), variant=variant, ends=DONE
+        )
 
     return router
 
 
-class CompletionDocuments:
+class CompletionDocuments(Documents):
     """The documents of one continuation. `with_usage`: whether chunks have a field `usage`."""
 
     def __init__(self, model: str, *, with_usage: bool = False) -> None:
         self._with_usage = with_usage
-        self._head = {
-            "id": f"cmpl-{uuid.uuid4().hex}",
-            "object": "text_completion",
-            "created": int(time.time()),
-            "model": model,
-        }
+        id_, created = f"cmpl-{uuid.uuid4().hex}", int(time.time())
+        self._head = {"id": id_, "object": "text_completion", "created": created, "model": model}
 
     def whole(self, finished: Finished) -> Document:
-        """Return a continuation that has ended as one document."""
         document = self._document(finished.text, finished.reason, finished.to_json())
         return {**document, "usage": usage(finished)}
 
-    def piece(self, delta: Delta) -> Document:
-        """Return the chunk of a piece of text."""
+    def piece(self, delta: Delta) -> list[Document]:
         extra: dict[str, Any] | None = {"in_fact": True} if delta.in_fact else None
         if extra is not None and delta.fact is not None:
             extra["fact"] = delta.fact.to_json()
-        return self._chunk(self._document(delta.text, None, extra))
+        return [self._chunk(self._document(delta.text, None, extra))]
 
     def last(self, finished: Finished) -> list[Document]:
-        """Return the chunks after the text."""
         chunks = [self._chunk(self._document("", finished.reason, finished.to_json()))]
         return [*chunks, {**self._head, "choices": [], "usage": usage(finished)}] if self._with_usage else chunks
 
@@ -536,17 +562,6 @@ class CompletionDocuments:
 
     def _chunk(self, document: Document) -> Document:
         return {**document, "usage": None} if self._with_usage else document
-
-
-async def _completion_chunks(
-    events: AsyncGenerator[Event, None], documents: CompletionDocuments
-) -> AsyncGenerator[bytes, None]:
-    """Yield the chunks of a continuation."""
-    async with aclosing(events):
-        async for event in events:
-            for chunk in documents.last(event) if isinstance(event, Finished) else [documents.piece(event)]:
-                yield sse(chunk)
-    yield DONE
 
 
 def models_router(name: str) -> APIRouter:

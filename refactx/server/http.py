@@ -64,7 +64,6 @@ class ApiError(Exception):
         return kinds.get(self.status) or ("service_unavailable_error" if self.status > 500 else "invalid_request_error")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the body of the response."""
         message = " ".join(str(self).encode("utf-8", "replace").decode().split())
         return {"error": {"message": message, "type": self.type, "param": self.param, "code": self.code}}
 

@@ -2,8 +2,7 @@
 
 import time
 import uuid
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -13,9 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from refactx.server.chat import (
     Citation,
     ContentPart,
+    Documents,
     Message,
     Role,
     TextRequest,
+    answered,
     citation,
     citations_of,
     conversation,
@@ -24,11 +25,11 @@ from refactx.server.chat import (
 )
 from refactx.server.http import bad_request
 from refactx.server.service import Order, TextService
-from refactx.server.streaming import STREAMED, Document, JsonRoute, reply, sse, stream_reply
-from refactx.server.texts import Delta, Event, Finished, answer_alone
+from refactx.server.streaming import STREAMED, Document, JsonRoute
+from refactx.server.texts import Delta, Finished
 
 
-class ResponseDocuments:
+class ResponseDocuments(Documents):
     """The documents of one response. `given`: fields of the request that it repeats; `answer_alone`: the text is the
     answer, and what stands before it an item of reasoning."""
 
@@ -44,22 +45,16 @@ class ResponseDocuments:
         self._annotations: list[Citation] = []
 
     def whole(self, finished: Finished) -> Document:
-        """Return a text that has ended as one document."""
         text = finished.answer if self._answer_alone else finished.text
         items = [self._reasoning_item(reasoning_of(finished))] if self._answer_alone else []
         annotations = citations_of(finished, answer_alone=self._answer_alone)
         return self._response(finished, [*items, self._message_item(text, annotations)])
 
     def first(self) -> list[Document]:
-        """Return the events before the text."""
         response = self._response(None, [])
-        return [
-            self._event("response.created", response=response),
-            self._event("response.in_progress", response=response),
-        ]
+        return [self._event(f"response.{what}", response=response) for what in ("created", "in_progress")]
 
     def piece(self, delta: Delta) -> list[Document]:
-        """Return the events of a piece of text."""
         if delta.is_reasoning:
             found = self._open_reasoning()
             self._reasoning += delta.text
@@ -77,7 +72,6 @@ class ResponseDocuments:
         return found if cited is None else [*found, self._annotation(cited)]
 
     def last(self, finished: Finished) -> list[Document]:
-        """Return the events after the text."""
         found = [*self._close_reasoning(), *self._open_message()]
         if self._answer_alone:
             found += [self._annotation(one) for one in citations_of(finished, answer_alone=True)]
@@ -239,7 +233,6 @@ class ResponseRequest(TextRequest):
 
 
 def responses_router(service: TextService) -> APIRouter:
-    """Return the route of responses."""
     router = APIRouter(route_class=JsonRoute)
 
     @router.post("/v1/responses", response_class=JSONResponse, responses=STREAMED)
@@ -263,24 +256,6 @@ def responses_router(service: TextService) -> APIRouter:
             "metadata": (asked.model_extra or {}).get("metadata") or {},
         }
         documents = ResponseDocuments(asked.model, given, answer_alone=variant == "answer")
-
-        def shaped(events: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
-            return answer_alone(events, service.prompt.marker) if variant == "answer" else events
-
-        if asked.stream:
-            return await stream_reply(service, request, order, lambda events: _events(shaped(events), documents))
-        return await reply(service, request, order, documents.whole)
+        return await answered(service, request, order, documents, streams=bool(asked.stream), variant=variant, ends=b"")
 
     return router
-
-
-async def _events(events: AsyncGenerator[Event, None], documents: ResponseDocuments) -> AsyncGenerator[bytes, None]:
-    """Yield the events of a response."""
-    begun = False
-    async with aclosing(events):
-        async for event in events:
-            found: list[Document] = [] if begun else documents.first()
-            begun = True
-            found += documents.last(event) if isinstance(event, Finished) else documents.piece(event)
-            for document in found:
-                yield sse(document, document["type"])

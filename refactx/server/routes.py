@@ -49,7 +49,6 @@ class CheckRequest(BaseModel):
 
 
 def facts_router(service: TextService) -> APIRouter:
-    """Return the routes of facts."""
     router = APIRouter(route_class=JsonRoute)
     examples_of: dict[int, Examples] = {}
 
@@ -111,7 +110,6 @@ class QueryRequest(BaseModel):
 
 
 def query_router(service: TextService) -> APIRouter:
-    """Return the route of queries."""
     router = APIRouter(route_class=JsonRoute)
 
     @router.post("/v1/query", response_class=JsonReply)
@@ -153,7 +151,6 @@ class TranslateRequest(BaseModel):
 
 
 def translate_router(service: TextService) -> APIRouter:
-    """Return the route of translations."""
     router = APIRouter(route_class=JsonRoute)
 
     @cache

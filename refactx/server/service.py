@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from refactx.ask.answer import final_answer, marker_start, unlinked
 from refactx.ask.asker import Asker, FactIndex, language_model
-from refactx.ask.prompt import MAX_NEW_TOKENS, Example, Generation, Prompt, load_prompt
+from refactx.ask.prompt import Example, Generation, Prompt, load_prompt
 from refactx.ask.writer import BatchWriter, TextRequest, WritingError, WritingOptions
 from refactx.decoding.states import FactSource
 from refactx.decoding.stream import TextPiece
@@ -41,6 +41,7 @@ from refactx.server.texts import (
     Finished,
     Piece,
     Record,
+    ServerOptions,
     Span,
     ThreadedStream,
     Transcript,
@@ -50,40 +51,6 @@ from refactx.server.texts import (
 
 if TYPE_CHECKING:
     from refactx.translate.translator import Translator
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions:
-    """How a server answers.
-
-    `name`: the name of its model; `keys`: the API keys that it accepts, none: everybody may ask; `hosts`: the names under
-    which browsers may reach it, None: any. `max_running`: the most texts that are written at once; `max_waiting`: the most
-    requests that wait for their turn. `max_tokens`: the most tokens of a text; `max_bytes`: of the body of a request.
-    `grace`: for how many seconds running texts may continue after SIGTERM; `keep_alive`: after how many seconds of silence
-    a stream has a comment; `refresh`: after how many it shows what was appended to the index and forgotten. `logs_text`:
-    whether logs have questions and answers.
-
-    Raises InputError for values out of range.
-    """
-
-    name: str
-    keys: tuple[str, ...] = ()
-    hosts: tuple[str, ...] | None = None
-    max_running: int = 16
-    max_waiting: int = 64
-    max_tokens: int = MAX_NEW_TOKENS
-    max_bytes: int = 1 << 20
-    grace: float = 30.0
-    keep_alive: float = 15.0
-    refresh: float = 2.0
-    logs_text: bool = False
-
-    def __post_init__(self) -> None:
-        if self.max_running < 1 or self.max_waiting < 0 or self.max_tokens < 1 or self.max_bytes < 1:
-            raise InputError(
-                f"max_running is {self.max_running}, max_waiting {self.max_waiting}, max_tokens {self.max_tokens} and "
-                f"max_bytes {self.max_bytes}: give at least 1, and for max_waiting at least 0"
-            )
 
 
 _log = logging.getLogger(__name__)
@@ -174,7 +141,6 @@ class Following:
         self._thread.start()
 
     def close(self) -> None:
-        """Refresh no more."""
         self._stop.set()
         self._thread.join(5)
 
@@ -506,11 +472,7 @@ class TextService:
         return str(getattr(self.index, "trigger", self.prompt.trigger))
 
     def _written(
-        self,
-        order: Order,
-        stream: CountedStream,
-        put: Callable[[TextPiece], None],
-        stops: Callable[[], bool],
+        self, order: Order, stream: CountedStream, put: Callable[[TextPiece], None], stops: Callable[[], bool]
     ) -> Continuation:
         """Write a text, in a thread."""
         stream.begin(self.asker.stream(put, order.free))

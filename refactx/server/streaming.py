@@ -1,8 +1,5 @@
-"""Replies to requests: as JSON, or as a stream of server-sent events until the client goes away.
-
-A request as JSON, and the answer to it while it is made: events until the client goes away, with a sign of life in
-silences.
-"""
+"""Requests as JSON, and replies: as JSON, or as a stream of server-sent events until the client goes away, with a sign of
+life in silences."""
 
 import asyncio
 import json
@@ -80,7 +77,6 @@ class ClientConnection(Generic[Item]):
         return found
 
     async def close(self) -> None:
-        """End the events."""
         try:
             if self._next is not None:
                 self._next.cancel()
@@ -164,7 +160,6 @@ class JsonReply(JSONResponse):
     """A document as JSON; halves of characters, which JSON can have and UTF-8 cannot, become `?`."""
 
     def render(self, content: Any) -> bytes:
-        """Return the document as bytes."""
         return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 

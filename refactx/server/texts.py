@@ -14,10 +14,40 @@ from threading import Event as Flag
 from typing import Any, Generic, Literal, TypeVar
 
 from refactx.ask.answer import MARKUP, fact_json, marker_start, statement_url
+from refactx.ask.prompt import MAX_NEW_TOKENS
 from refactx.decoding.states import State
 from refactx.decoding.stream import FactStream, TextPiece
 from refactx.fact import Fact, LinkedFact
+from refactx.options import check_options, option
 from refactx.query import AnsweredQuery
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """How a server answers.
+
+    `name`: the name of its model; `keys`: the API keys that it accepts, none: everybody may ask; `hosts`: the names under
+    which browsers may reach it, None: any. `grace`: for how many seconds running texts may continue after SIGTERM;
+    `keep_alive`: after how many seconds of silence a stream has a comment; `refresh`: after how many it shows what was
+    appended to the index and forgotten. `logs_text`: whether logs have questions and answers.
+
+    Raises InputError for values out of range.
+    """
+
+    name: str
+    keys: tuple[str, ...] = ()
+    hosts: tuple[str, ...] | None = None
+    max_running: int = option(16, "Write N texts at once.", least=1, group="Limits")
+    max_waiting: int = option(64, "Let N requests wait.", least=0, group="Limits")
+    max_tokens: int = option(MAX_NEW_TOKENS, "At most N tokens per answer.", least=1, group="Limits")
+    max_bytes: int = option(1 << 20, "Of a request's body.", least=1, group="Limits")
+    grace: float = option(30.0, "At SIGTERM, let answers finish.", least=0, metavar="SECONDS", group="Limits")
+    keep_alive: float = 15.0
+    refresh: float = 2.0
+    logs_text: bool = False
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +126,6 @@ class Finished:
     turns_left_out: int
 
     def to_json(self) -> dict[str, Any]:
-        """Return the field `refactx` of a response."""
         return {
             "answer": self.answer,
             "unknown": self.unknown,

@@ -104,8 +104,7 @@ def _describe(connection: Connection, name: str) -> ExportSource:
             [entry.id],
         ).fetchall()
         names = cursor.execute(
-            "SELECT id FROM refactx.name_tables WHERE knowledge_base = %s AND ready ORDER BY id",
-            [entry.knowledge_base],
+            "SELECT id FROM refactx.name_tables WHERE knowledge_base = %s AND ready ORDER BY id", [entry.knowledge_base]
         ).fetchall()
         tokenizer = cursor.execute(
             "SELECT serialized FROM refactx.tokenizers WHERE fingerprint = %s", [entry.fingerprint]
@@ -190,12 +189,7 @@ class ExportResult:
 
 
 def export_index(
-    database: Database,
-    name: str,
-    path: Path,
-    *,
-    force: bool = False,
-    progress: RowProgress = lambda done, total: None,
+    database: Database, name: str, path: Path, *, force: bool = False, progress: RowProgress = lambda done, total: None
 ) -> ExportResult:
     """Write a ready index to a file, which appears when it is complete. The database's user only needs SELECT.
 
@@ -301,10 +295,7 @@ def _counted(rows: Iterator[KeyedRow], progress: RowProgress, total: int) -> Ite
 def _rows(connection: Connection, table: sql.Composable, value: sql.Composable) -> Generator[KeyedRow, None, None]:
     """Yield the rows of a table in the order of their keys."""
     statement = sql.SQL("COPY (SELECT key, {value} FROM {table} ORDER BY key) TO STDOUT (FORMAT binary)")
-    with (
-        connection.cursor() as cursor,
-        cursor.copy(statement.format(value=value, table=table)) as copy,
-    ):
+    with connection.cursor() as cursor, cursor.copy(statement.format(value=value, table=table)) as copy:
         copy.set_types(["bytea", "bytea"])
         yield from copy.rows()
 

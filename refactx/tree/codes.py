@@ -306,7 +306,6 @@ _FIXED = {
 }
 _SIZED = {pickle.SHORT_BINBYTES[0]: 1, pickle.BINBYTES[0]: 4, pickle.LONG1[0]: 1}
 
-
 _EMPTY_FRAME = zstandard.ZstdCompressor(write_content_size=False).compress(b"")
 
 _DAMAGE = (

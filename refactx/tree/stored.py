@@ -56,11 +56,9 @@ class RowSource(Protocol):
 
     def fetch(self, key: bytes) -> Buffer | None:
         """Return the row under a key, or None if there is none; in one round trip."""
-        ...
 
     def fetch_many(self, keys: Sequence[bytes]) -> Mapping[bytes, Buffer]:
         """Return the rows under some keys, those that exist; in one round trip."""
-        ...
 
 
 class _RowName(NamedTuple):

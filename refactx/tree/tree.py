@@ -67,7 +67,6 @@ class FactTree(Protocol):
 
     def children(self, prefix: Sequence[int]) -> Children:
         """Return the continuations of `prefix` (token ids). If no fact starts with it, their `total` is 0."""
-        ...
 
 
 class MemoryTree:
@@ -108,22 +107,6 @@ class MemoryTree:
         return below.tokens if len(below.tokens) == 1 and not below.terminal else NO_TOKENS
 
 
-class SignedSum:
-    """Several trees as one: each count is the sum of `sign * count`, and tokens with a positive sum are continuations.
-
-    >>> kept = SignedSum([(+1, MemoryTree([(1, 2), (1, 3)])), (-1, MemoryTree([(1, 3)]))])
-    >>> kept.children([1]).tokens.tolist()
-    [2]
-    """
-
-    def __init__(self, trees: Iterable[tuple[int, FactTree]]) -> None:
-        self._trees = tuple(trees)
-
-    def children(self, prefix: Sequence[int]) -> Children:
-        """Return the continuations of `prefix` in the sum."""
-        return add([(sign, tree.children(prefix)) for sign, tree in self._trees])
-
-
 def add(parts: Sequence[tuple[int, Children]]) -> Children:
     """Return the signed sum of several trees' children of one prefix, without tokens whose sum is not positive."""
     if len(parts) == 1 and parts[0][0] == 1:
@@ -146,7 +129,6 @@ class Sized(Protocol):
     @property
     def nbytes(self) -> int:
         """Bytes of memory that the value takes."""
-        ...
 
 
 Value = TypeVar("Value", bound=Sized)
@@ -210,7 +192,6 @@ class PathTree(FactTree, Protocol):
 
         Call `children` for the prefix before. The result may be shorter than the path.
         """
-        ...
 
 
 SignedTrees = tuple[tuple[int, PathTree], ...]

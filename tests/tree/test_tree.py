@@ -2,8 +2,9 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+from support.signed_sum import SignedSum
 
-from refactx.tree.tree import MemoryTree, SignedSum
+from refactx.tree.tree import MemoryTree
 
 sequence = st.lists(st.integers(0, 3), min_size=1, max_size=4).map(tuple)
 sets = st.sets(sequence, max_size=25)

@@ -508,7 +508,6 @@ class LlamaCppEngine:
 
     @property
     def capacity(self) -> int:
-        """The cells of the context."""
         return self._context.cells
 
     def prefill(self, ids: Sequence[int]) -> int:
@@ -533,7 +532,6 @@ class LlamaCppEngine:
     def feed(
         self, feeds: Sequence[tuple[int, Feed]], trees: Sequence[FeedTree] = ()
     ) -> tuple[list[Logits], list[TreeLogits]]:
-        """Read ids after sequences and paths of trees, as the protocol says."""
         if len({sequence for sequence, _ in feeds}) < len(feeds) or len({one.tree for one in trees}) < len(trees):
             raise ValueError("a sequence or a tree is fed twice in one step")
         batch, before = self._batch(), [self._sequences[sequence].length for sequence, _ in feeds]
@@ -545,7 +543,10 @@ class LlamaCppEngine:
             batch.flush()
         except BaseException:
             batch.clear()
-            self._take_back(feeds, before)
+            for (sequence, _), length in zip(feeds, before, strict=True):
+                own = self._sequences[sequence]
+                own.length = length
+                self._context.remove(own.slot, length)
             for one in trees:
                 self._release(self._trees[one.tree].leaves())
             raise
@@ -559,13 +560,11 @@ class LlamaCppEngine:
         return new
 
     def forget(self, sequence: int, count: int) -> None:
-        """Take back the last `count` ids of a sequence."""
         own = self._sequences[sequence]
         own.length -= count
         self._context.remove(own.slot, own.length)
 
     def drop(self, sequence: int) -> None:
-        """Release a sequence and its trees."""
         own = self._sequences[sequence]
         for tree in tuple(own.trees):
             self.close(tree)
@@ -597,7 +596,6 @@ class LlamaCppEngine:
         return kept
 
     def close(self, tree: int) -> None:
-        """Release a tree."""
         own = self._trees.pop(tree)
         self._sequences[own.sequence].trees.discard(tree)
         self._release(own.leaves())
@@ -623,12 +621,6 @@ class LlamaCppEngine:
         for n, number in enumerate(ids):
             batch.add(Waiting(number, start + n, slots, into=logits[n - first] if n >= first else None))
         return logits
-
-    def _take_back(self, feeds: Sequence[tuple[int, Feed]], lengths: Sequence[int]) -> None:
-        for (sequence, _), length in zip(feeds, lengths, strict=True):
-            own = self._sequences[sequence]
-            own.length = length
-            self._context.remove(own.slot, length)
 
     def _release(self, slots: Iterable[int]) -> None:
         for slot in slots:

@@ -329,7 +329,8 @@ def _compiled(template: str) -> Template:
         trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationTag, loopcontrols]
     )
     environment.filters["tojson"] = _to_json
-    functions: dict[str, Callable[..., object]] = {"raise_exception": _raise, "strftime_now": _now}
+    now: Callable[[str], str] = lambda form: datetime.now().strftime(form)  # noqa: E731 - its type
+    functions: dict[str, Callable[..., object]] = {"raise_exception": _raise, "strftime_now": now}
     environment.globals |= functions | {"namespace": _TemplateNamespace}
     return environment.from_string(template)
 
@@ -376,10 +377,6 @@ def _to_json(
 
 def _raise(message: str) -> None:
     raise TemplateError(message)
-
-
-def _now(form: str) -> str:
-    return datetime.now().strftime(form)
 
 
 Message = Mapping[str, str]
@@ -526,11 +523,7 @@ def load_gguf(
 ) -> LlamaCppLanguageModel:
     """Load a model. The arguments are those of `refactx.engines.loading.EngineOptions`, and the errors of `load`."""
     model = load(
-        path,
-        texts=texts,
-        context=context,
-        gpu_layers=ALL_LAYERS if gpu_layers is None else gpu_layers,
-        threads=threads,
+        path, texts=texts, context=context, gpu_layers=ALL_LAYERS if gpu_layers is None else gpu_layers, threads=threads
     )
     if index is not None:
         check(index, model.vocabulary)

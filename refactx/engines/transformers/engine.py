@@ -210,7 +210,6 @@ def split_passes(wants: Sequence[tuple[int, Places]], seen_an_id: int) -> list[l
 SHARE = 0.6
 """The share of the free memory that the cache may take. A pass needs some of the rest."""
 
-
 UNKNOWN = 4 << 30
 """The bytes that are taken to be free if the system does not tell."""
 
@@ -221,14 +220,8 @@ def cells_that_fit(model: Any) -> int:
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     a_cell: int = 2 * config.num_hidden_layers * heads * size * model.dtype.itemsize
-    return max(1, int(SHARE * _free_bytes(model.device)) // a_cell)
-
-
-def _free_bytes(device: torch.device) -> int:
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    free = free_memory()
-    return UNKNOWN if free is None else free
+    free = torch.cuda.mem_get_info(model.device)[0] if model.device.type == "cuda" else free_memory()
+    return max(1, int(SHARE * (UNKNOWN if free is None else free)) // a_cell)
 
 
 USUAL, NAME = "sdpa", "refactx_sdpa"

@@ -101,7 +101,9 @@ class RequestText:
                 return [self._mask(self._state), *self._masks_after(drafts)]
             except Exception as error:
                 self._close(error, length)
-        return [self._note_at(length + number) for number in range(1 + len(drafts))]
+        done = length - (self._closed_at or 0)  # then the ids of the note follow, and the end
+        notes = (self._note[at : at + 1] for at in range(done, done + 1 + len(drafts)))
+        return [np.array(note, np.int32) if len(note) else self._end for note in notes]
 
     def _follow(self, unread: Sequence[int], prompt_length: int) -> None:
         rest = unread
@@ -151,11 +153,6 @@ class RequestText:
         reason = next((text for kind, text in _REASONS if isinstance(error, kind)), off_tree)
         self._closed_at = length
         self._note = self._machine.source.tokenizer.encode(f"\n[refactx: {reason}]")
-
-    def _note_at(self, length: int) -> Tokens:
-        """Return the id of the note that follows `length` ids, or the end."""
-        done = length - (self._closed_at or 0)
-        return np.array(self._note[done : done + 1], np.int32) if done < len(self._note) else self._end
 
 
 _PREFIX = "refactx_"

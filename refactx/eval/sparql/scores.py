@@ -37,7 +37,6 @@ class QueryScores:
     hallucinated: float | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the scores by name."""
         return asdict(self)
 
 
@@ -66,12 +65,12 @@ def score_queries(
         return sum(map(bool, hits)) / len(golds)
 
     def matches(mode: Mode) -> float:
-        return share([text is not None and _is_same(text, gold, mode) for text, gold in pairs])
+        return share([text is not None and is_same(text, gold, mode) for text, gold in pairs])
 
     return QueryScores(
         questions=len(golds),
         written=share(written),
-        parses=share([text is not None and _parses(text) for text in predictions]),
+        parses=share([text is not None and is_same(text, text) for text in predictions]),
         sqm_strict=matches("strict"),
         sqm_paper=matches("paper"),
         qid_em=share([text is not None and ids_of(text).entities == ids_of(gold).entities for text, gold in pairs]),
@@ -82,15 +81,8 @@ def score_queries(
     )
 
 
-def _parses(text: str) -> bool:
-    try:
-        same_query(text, text)
-    except QueryError:
-        return False
-    return True
-
-
-def _is_same(text: str, gold: str, mode: Mode) -> bool:
+def is_same(text: str, gold: str, mode: Mode = "strict") -> bool:
+    """Return whether a query is the gold query (`same_query`); a text that is not SPARQL is not."""
     try:
         return same_query(text, gold, mode)
     except QueryError:
@@ -146,7 +138,8 @@ def same_query(one: str, other: str, mode: Mode = "strict") -> bool:
     >>> same_query("ASK { wd:Q1 wdt:P2 wd:Q3 }", "ASK { wd:Q3 wdt:P2 wd:Q1 }", "paper")
     True
     """
-    return _are_same(*(_patterns(_shape_of(text), mode) for text in (one, other)))
+    left, right = (_patterns(_shape_of(text), mode) for text in (one, other))
+    return _without_names(left) == _without_names(right) and _solve(((left, right), None), {}, {})
 
 
 @lru_cache(maxsize=4096)
@@ -227,14 +220,6 @@ def _triples(triples: Iterable[Any], mode: Mode) -> Iterator[Any]:
             yield _Set(tuple(alike))
 
 
-def _without(parts: _Set, at: int) -> _Set:
-    return _Set((*parts.parts[:at], *parts.parts[at + 1 :]))
-
-
-def _are_same(one: Any, other: Any) -> bool:
-    return _without_names(one) == _without_names(other) and _solve(((one, other), None), {}, {})
-
-
 def _solve(pairs: Any, there: dict[_Name, _Name], back: dict[_Name, _Name]) -> bool:
     """Return whether all pairs are the same under one renaming. `pairs`: a linked list; `there`, `back`: the names so far."""
     while pairs is not None:
@@ -249,7 +234,7 @@ def _solve(pairs: Any, there: dict[_Name, _Name], back: dict[_Name, _Name]) -> b
                 continue
             (text, part), *rest = one.parts
             choices = [
-                ((part, candidate), ((_Set(tuple(rest)), _without(other, at)), pairs))
+                ((part, candidate), ((_Set(tuple(rest)), _Set((*other.parts[:at], *other.parts[at + 1 :]))), pairs))
                 for at, (candidate_text, candidate) in enumerate(other.parts)
                 if candidate_text == text
             ]

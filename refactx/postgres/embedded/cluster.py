@@ -11,11 +11,11 @@ process nor its socket may be known here.
 Other users run it as themselves. Root runs it as the owner of the data folder; if there is no data folder yet, as the
 system user `refactx`, made on first use, or as `nobody` if no user can be made.
 
-Importing that package has side effects (lock files), and to start a server as root it opens every folder above its
+Importing the package of the wheel has side effects (lock files), and to start a server as root it opens every folder above its
 programs to all users. So this module only locates its files, and copies them for a user who may not be able to reach
 them. The wheel has several major versions, of which the newest one runs.
 
-They are `flock` locks: they belong to the open file, so a forked child shares its parent's lock, which is released when
+Locks are those of `flock`: they belong to the open file, so a forked child shares its parent's lock, which is released when
 both have closed the file. Programs that are started do not inherit the descriptors (close-on-exec) unless they are
 told to.
 """

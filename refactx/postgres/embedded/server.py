@@ -70,7 +70,10 @@ def start(home: Path | None = None) -> EmbeddedServer:
     home = refactx_home() if home is None else make_home(home)
     cluster = Cluster(home / "embedded")
     try:
-        _make_folder(cluster.folder)
+        cluster.folder.mkdir(mode=0o711, exist_ok=True)
+        status = cluster.folder.stat()
+        if status.st_uid == os.geteuid() and status.st_mode & 0o777 != 0o711:  # the umask has removed permissions
+            cluster.folder.chmod(0o711)
         with embedded_locks.exclusive(cluster.folder / "start.lock"):
             users = embedded_locks.share(cluster.folder / "users.lock")
             try:
@@ -105,13 +108,6 @@ def wait_until_stopped(home: Path | None = None) -> None:
         time.sleep(0.05)
 
 
-def _make_folder(folder: Path) -> None:
-    folder.mkdir(mode=0o711, exist_ok=True)
-    status = folder.stat()
-    if status.st_uid == os.geteuid() and status.st_mode & 0o777 != 0o711:  # the umask has removed permissions
-        folder.chmod(0o711)
-
-
 def _bring_up(home: Path, cluster: Cluster) -> None:
     check_path(home)
     carried = max(carried_versions())
@@ -130,15 +126,12 @@ def _bring_up(home: Path, cluster: Cluster) -> None:
         "uid": account.uid,
         "gid": account.gid,
     }
-    _write(cluster.folder / "server.json", json.dumps(server))
+    fd = embedded_locks.open_file(cluster.folder / "server.json", os.O_WRONLY | os.O_TRUNC)
+    with os.fdopen(fd, "w", encoding="utf-8") as file:
+        json.dump(server, file)
     # The watchdog first: it stops the server if this process is killed during the start.
     _ensure_watchdog(cluster.folder)
     cluster.start(programs, account)
-
-
-def _write(path: Path, text: str) -> None:
-    with os.fdopen(embedded_locks.open_file(path, os.O_WRONLY | os.O_TRUNC), "w", encoding="utf-8") as file:
-        file.write(text)
 
 
 def _ensure_watchdog(folder: Path) -> None:

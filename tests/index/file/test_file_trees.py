@@ -6,13 +6,14 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.files.made_files import write_file
+from support.signed_sum import SignedSum
 from support.stored_trees import Sequences, random_sequences
 
 from refactx.fact import written_part
 from refactx.index.names import Named
 from refactx.index.open import open_index
 from refactx.ingest.segment.cutting import Shape
-from refactx.tree.tree import MemoryTree, SignedSum
+from refactx.tree.tree import MemoryTree
 
 token = st.sampled_from([0, 1, 2, 3, 127, 128, 255, 300, 20_000, 151_668])
 sequence = st.lists(token, min_size=1, max_size=7).map(tuple)

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, RdfFormat, Triple
+from support.ingest.knowledge_runs import build_knowledge_base
 from support.ingest.quiet import QUIET
 
 from refactx.errors import InputError
-from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, build_knowledge_base
+from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
 from refactx.ingest.profile import PREFIXES, local_name, read_profile
 from refactx.ingest.selection import Selection, properties_of
 

@@ -8,11 +8,21 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from support import brute_force
-from support.ingest.knowledge_runs import CLAIM, DIRECT, ENTITY, LABEL, NAMED, SAMPLE, build, facts_of, nt
+from support.ingest.knowledge_runs import (
+    CLAIM,
+    DIRECT,
+    ENTITY,
+    LABEL,
+    NAMED,
+    SAMPLE,
+    build,
+    build_knowledge_base,
+    facts_of,
+    nt,
+)
 from support.ingest.quiet import QUIET
 
 from refactx.fact import MAX_PART_CHARACTERS
-from refactx.ingest.knowledge.knowledge_base import build_knowledge_base
 
 DESCRIPTION = "http://schema.org/description"
 SAME_AS = "http://www.w3.org/2002/07/owl#sameAs"

@@ -6,10 +6,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.ingest.knowledge_runs import build_knowledge_base
 from support.ingest.quiet import QUIET
 
 from refactx.fact import MAX_PART_CHARACTERS
-from refactx.ingest.knowledge.knowledge_base import build_knowledge_base
 
 ENTITY = "http://www.wikidata.org/entity/"
 LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"

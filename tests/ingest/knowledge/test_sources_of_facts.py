@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from support.ingest.knowledge_runs import CLAIM, SAMPLE, build, facts_of, nt
+from support.ingest.knowledge_runs import CLAIM, SAMPLE, build, build_knowledge_base, facts_of, nt
 from support.ingest.quiet import QUIET
 
 from refactx.errors import InputError
 from refactx.fact import clean_part
 from refactx.ingest import Resources, sources
-from refactx.ingest.knowledge.knowledge_base import build_knowledge_base
 from refactx.ingest.parsers import formats as ready_made
 
 

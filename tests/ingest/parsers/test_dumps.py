@@ -18,13 +18,14 @@ from support.command import run_refactx
 from support.ingest.dump_generator import write_dumps
 from support.ingest.dump_runs import DUMPS, ROWS, check_account, facts_of, write_table
 from support.ingest.dump_world import Truth, World, truth
+from support.ingest.knowledge_runs import build_knowledge_base
 from support.ingest.quiet import QUIET
 from support.ingest.truthy_dump import truthy_lines
 
 from refactx.fact import Fact, Link, LinkedFact, clean_part, split_fact, verbalise
 from refactx.index.names import LITERAL_KINDS
 from refactx.index.open import open_index
-from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, build_knowledge_base
+from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
 from refactx.ingest.parsers.ntriples import parse_line
 from refactx.ingest.selection import Selection
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from support.ingest.dump_runs import DUMPS, LABEL, check_account, facts_of, write_table
 from support.ingest.dump_world import WD
+from support.ingest.knowledge_runs import build_knowledge_base
 from support.ingest.quiet import QUIET
 
 from refactx.errors import InputError
-from refactx.ingest.knowledge.knowledge_base import build_knowledge_base
 from refactx.ingest.profile import Profile
 from refactx.ingest.selection import Selection
 from refactx.ingest.sources import STANDARD_INPUT

@@ -13,11 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.ingest.knowledge_runs import build_knowledge_base
 from support.ingest.quiet import QUIET
 
 from refactx.errors import InputError
 from refactx.fact import written_part
-from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, build_knowledge_base
+from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
 from refactx.ingest.parsers.records import Statements
 from refactx.ingest.selection import Selection, TableOptions
 

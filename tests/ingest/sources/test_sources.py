@@ -14,14 +14,14 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.ingest.knowledge_runs import build_knowledge_base
 from support.ingest.quiet import QUIET
+from support.ingest.wikidata_twin import parse_exactly
 
 from refactx.errors import InputError
 from refactx.ingest import sources
-from refactx.ingest.knowledge.knowledge_base import build_knowledge_base
-from refactx.ingest.parsers import wikidata
-from refactx.ingest.parsers import wikidata as wikidata_blocks
 from refactx.ingest.parsers.parsed import cast_rows
+from refactx.ingest.parsers.wikidata import parse_block
 from refactx.ingest.selection import Selection
 from refactx.ingest.sources import STANDARD_INPUT, Source
 
@@ -121,7 +121,7 @@ def test_a_line_of_ten_megabytes_is_a_line_like_any_other(tmp_path: Path) -> Non
             assert report.malformed[0].startswith(f"{source.path}:3: not <subject>")
             assert len(report.malformed[0]) < 300
         else:
-            parsed = wikidata_blocks.parse_block(content, 1)
+            parsed = parse_block(content, 1)
             assert (parsed.lines, parsed.statements, [line for line, _ in parsed.faults]) == (4, 3, [3])
 
 
@@ -245,7 +245,7 @@ def test_lines_in_common_form_give_what_the_grammar_gives(lines: list[str], ende
     block = ("\n".join(lines) + "\n" * ended).encode()
     if not block:
         return
-    quick, exact = (parse(block, 5, selection) for parse in (wikidata_blocks.parse_block, wikidata.parse_exactly))
+    quick, exact = (parse(block, 5, selection) for parse in (parse_block, parse_exactly))
     assert quick.lines == exact.lines
     assert quick.statements == exact.statements
     assert quick.faults == exact.faults

@@ -22,8 +22,9 @@ import pyarrow.parquet as pq
 
 from refactx.fact import ALIAS_OF, DESCRIPTIONS, written_part
 from refactx.ingest.knowledge.inverse import inverse_of
-from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, build_knowledge_base
+from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
 from refactx.ingest.selection import Selection
+from support.ingest.knowledge_runs import build_knowledge_base
 from support.ingest.quiet import QUIET
 
 Line = tuple[str | None, ...]

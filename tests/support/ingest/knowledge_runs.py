@@ -1,6 +1,8 @@
 """Small sources in N-Triples, and the facts of knowledge bases built from them."""
 
 import itertools
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -8,7 +10,11 @@ import pyarrow.parquet as pq
 import refactx
 from refactx.entity_ids import entity_number
 from refactx.fact import MAX_PART_CHARACTERS, clean_part
-from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, build_knowledge_base
+from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, join
+from refactx.ingest.parsers.formats import open_sources, read_sources, recognised
+from refactx.ingest.selection import DEFAULT_SELECTION, Selection
+from refactx.ingest.sources import Source, inputs_of
+from refactx.ingest.work import DEFAULT_RESOURCES, Resources
 from support.ingest.quiet import QUIET
 
 SAMPLE = Path(refactx.__path__[0]) / "data" / "wikidata-sample.nt.gz"
@@ -22,6 +28,27 @@ NAMED = [
     f'<{ENTITY}Q1> <{LABEL}> "Ann"@en .',
     f'<{ENTITY}Q2> <{LABEL}> "Bob"@en .',
 ]
+
+
+def build_knowledge_base(
+    sources: Sequence[Path | Source],
+    folder: Path,
+    *,
+    wikipedia: tuple[Path, Path] | None = None,
+    selection: Selection = DEFAULT_SELECTION,
+    strict: bool = False,
+    resources: Resources = DEFAULT_RESOURCES,
+) -> KnowledgeBase:
+    """Read sources and write their facts and names into `folder`, as the first steps of an ingest do."""
+    inputs = inputs_of(
+        sources, wikipedia, resources.workers, encoding=selection.tables.encoding, labels=selection.tables.labels
+    )
+    selection = recognised(inputs, selection)
+    opened = open_sources(inputs, selection, resources.workers)
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".staged-") as staged:
+        lines = read_sources(opened, inputs, Path(staged), selection, strict=strict, resources=resources)
+        return join(Path(staged), lines, folder, selection, resources=resources)
 
 
 def build(folder: Path, content: str | bytes, name: str = "source.nt", *, strict: bool = False) -> KnowledgeBase:
