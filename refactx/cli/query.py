@@ -515,7 +515,7 @@ def _policy_label(cell: Cell) -> str:
 
 
 def _cell(cell: Cell) -> str:
-    return line(cell) if isinstance(cell, str) else f"{line(cell.label)}  {cell.url}"
+    return line(cell) if isinstance(cell, str) else f"{line(cell.label)}  {cell.url or cell.id}"
 
 
 def _document(reply: PolicyReply, rows: Sequence[Sequence[Cell]], explains: bool) -> dict[str, Any]:

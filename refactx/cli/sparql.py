@@ -200,7 +200,7 @@ def _plain(variables: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Iterator
 def _with_page(cell: Cell) -> str:
     if isinstance(cell, str):
         return line(cell)
-    return line(cell.url or cell.label) if cell.label == cell.id else f"{line(cell.label)} {cell.url}"
+    return line(cell.url or cell.label) if cell.label == cell.id else f"{line(cell.label)} {cell.url or cell.id}"
 
 
 def _print_for_terminal(variables: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
@@ -213,8 +213,9 @@ def _print_for_terminal(variables: Sequence[str], rows: Sequence[Sequence[Cell]]
     def drawn(cell: Cell) -> Text:
         if isinstance(cell, str):
             return Text(line(cell))
-        found = Text(line(cell.label), f"link {cell.url}")
-        return found if cell.label == cell.id else found.append(f"  {cell.id}", f"dim link {cell.url}")
+        page = f"link {cell.url}" if cell.url else ""
+        found = Text(line(cell.label), page)
+        return found if cell.label == cell.id else found.append(f"  {cell.id}", f"dim {page}")
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for name in variables:

@@ -18,7 +18,8 @@ COMPARED = 400
 class Names:
     """The names of an open index; `facts`: its facts by name. Methods raise as `Index.children` does.
 
-    All names of properties are read when a label is not exactly that of one: some 0.1 s for 4,000 of them.
+    All names of properties are read when a label is not exactly that of one: some 0.1 s for 4,000 of Wikidata's. In other
+    graphs all names are read for that, some seconds for a million.
     """
 
     def __init__(self, index: Index) -> None:
@@ -37,7 +38,7 @@ class Names:
 
     @property
     def has_no_properties(self) -> bool:
-        """Whether no property has an id, as in graphs that are not Wikidata's: then any label may be a predicate."""
+        """Whether no property has an id, as those of ready-made facts: then any label may be a predicate."""
         return not self._properties
 
     def near_properties(self, label: str, most: int) -> list[str]:
@@ -80,4 +81,7 @@ class Names:
     @cached_property
     def _properties(self) -> tuple[str, ...]:
         ids = [f"P{number}" for number in range(1, LARGEST)]
-        return (*self._index.names_of(ids).values(), *self._index.names_of(ids, inverse=True).values())
+        found = (*self._index.names_of(ids).values(), *self._index.names_of(ids, inverse=True).values())
+        blocks = [] if found else self._index.name_rows()  # of another graph, whose ids cannot be guessed
+        named = (self._index.unpack_names(key, block) for key, block in blocks)
+        return found or tuple(name for some in named for name, one in some.items() if one.is_property)

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from refactx.index.names import Named
 from refactx.query.language import QueryError
 
 Kind = Literal["entity", "relation"]
-"""An entity has an id such as Q42 (or L7, of a lexeme), a relation one such as P31, whatever its prefix."""
+"""A relation is a property, whatever stands before its id in SPARQL; an entity is anything else."""
 
 EXPECTED = "expected entityX = [ENT] Label [/ENT] Description, or relationY = [REL] Label [/REL] Description"
 _HEAD = re.compile(r"(?<!\S)((?:entity|relation)\w+)\s*=\s*(?=\[(?!/))", re.IGNORECASE)
@@ -39,7 +40,7 @@ class Names(Protocol):
     """What entities and properties are called."""
 
     def mentions(self, ids: Sequence[str]) -> Mapping[str, Mention]:
-        """Return the mentions of ids (`Q42`, `P31`), without ids that have no name."""
+        """Return the mentions of ids (`Q42`, `P31`, an IRI), without ids that have no name."""
         ...
 
 
@@ -66,13 +67,13 @@ class RefusedError(QueryError):
         super().__init__("; ".join(f"{name} = {mentions[name]}: {why.reason}" for name, why in refusals.items()))
 
 
-def kind_of(id_: str) -> Kind:
-    """Return the kind of what has an id.
+def kind_of(named: Named) -> Kind:
+    """Return the kind of what an index names.
 
-    >>> kind_of("Q42"), kind_of("P31"), kind_of("L7-F2")
-    ('entity', 'relation', 'entity')
+    >>> kind_of(Named("Q42", None)), kind_of(Named("P31", "entity"))
+    ('entity', 'relation')
     """
-    return "relation" if id_.startswith("P") else "entity"
+    return "relation" if named.is_property else "entity"
 
 
 def write_mapping(mentions: Mapping[str, Mention], *, lower: bool = False, one_line: bool = False) -> str:

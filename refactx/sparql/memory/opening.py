@@ -95,7 +95,7 @@ def open_memory(index: Index, encoder: Encoder | str | None = None) -> Memory:
         raise AssertionError("a memory with another fingerprint was built with this encoder")
     if note := behind_note(record):
         _log.warning("%s", note)
-    return VectorMemory(database, record, loaded)
+    return VectorMemory(index, record, loaded)
 
 
 def behind_note(record: "MemoryRecord") -> str:
