@@ -204,6 +204,10 @@ CACHE_BYTES = 256 << 20
 """The default bound of an index's cache: at some 30 bytes a fact, enough for pieces with millions of facts."""
 
 
+LARGEST_PROPERTY = 20_000
+"""The largest number of a property's id that is looked up: Wikidata had some 13,700 in 2026."""
+
+
 class Index:
     """A ready index in a database or a file, open for reading. Safe to share between threads, and with forked children.
 
@@ -449,6 +453,15 @@ class Index:
             named = self.ids_of(names.values())
             ids |= {number: named[name].id for number, name in names.items() if name in named}
         return ids
+
+    def property_names(self) -> list[str]:
+        """Return the names of all properties, and of those read backwards: of Wikidata by the numbers that they may have;
+        of another graph, whose ids cannot be guessed, by reading all names."""
+        numbers = {sign * (2 * number + 1) for number in range(1, LARGEST_PROPERTY) for sign in (1, -1)}
+        if found := list(self._find(find_numbers, numbers).values()):
+            return found
+        blocks = (self.unpack_names(key, block) for key, block in self.name_rows())
+        return [name for block in blocks for name, named in block.items() if named.is_property]
 
     def hubs(self, objects: Iterable[str]) -> dict[str, dict[str, int]]:
         """Return how many subjects hubs have, by object and by the predicate of the inverse facts that the index does

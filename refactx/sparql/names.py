@@ -9,8 +9,6 @@ from refactx.index import Index
 from refactx.query.facts import TreeFacts
 from refactx.query.values import bare_name
 
-LARGEST = 20_000
-"""The largest number of a property's id that is looked up: Wikidata had some 13,700 in 2026."""
 COMPARED = 400
 """For each beginning of a label, the names with most facts that begin so: these are compared with it."""
 
@@ -79,9 +77,5 @@ class Names:
         return dict(found)
 
     @cached_property
-    def _properties(self) -> tuple[str, ...]:
-        ids = [f"P{number}" for number in range(1, LARGEST)]
-        found = (*self._index.names_of(ids).values(), *self._index.names_of(ids, inverse=True).values())
-        blocks = [] if found else self._index.name_rows()  # of another graph, whose ids cannot be guessed
-        named = (self._index.unpack_names(key, block) for key, block in blocks)
-        return found or tuple(name for some in named for name, one in some.items() if one.is_property)
+    def _properties(self) -> list[str]:
+        return self._index.property_names()

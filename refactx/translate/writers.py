@@ -34,7 +34,7 @@ from refactx.query.pgmr.index_names import split_name
 from refactx.query.pgmr.mentions import Kind
 from refactx.query.sparql import tree
 from refactx.query.sparql.parser import read_sparql
-from refactx.query.sparql.prologue import ID, entity_iri, id_of_term
+from refactx.query.sparql.prologue import ID, entity_iri, id_of_term, id_within
 from refactx.query.values import bare_name
 from refactx.sparql.engines.engine import QueryRefusedError, SparqlSyntaxError
 from refactx.sparql.ids import ids_of
@@ -141,7 +141,7 @@ def resolved(written: Attempt, resolver: MemoryResolver) -> Attempt:
 
 
 def ids_within(sparql: str) -> set[str]:
-    """Return the ids of a query: within URIs however these are spelt, and those of Wikidata within strings.
+    """Return the ids of a query as a parser reads them: within URIs however these are spelt, and Wikidata's within strings.
 
     >>> sorted(ids_within("PREFIX q: <http://www.wikidata.org/entity/Q> ASK { q:5 wdt:P1 ?x FILTER(STR(?x) = 'entity/Q7') }"))
     ['P1', 'Q5', 'Q7']
@@ -150,7 +150,8 @@ def ids_within(sparql: str) -> set[str]:
     """
     terms = [node for node in tree.nodes(read_sparql(sparql).query) if isinstance(node, tree.Term)]
     ends = [one.value.rpartition("/")[2] for one in terms if one.kind == "literal" and "/" in one.value]
-    return {*ids_of(sparql).all, *(id_ for id_ in ends if ID.fullmatch(id_))}
+    found = {id_within(one.value) for one in terms if one.kind == "iri"}
+    return {id_ for id_ in found if id_ is not None} | {id_ for id_ in ends if ID.fullmatch(id_)}
 
 
 class PlaceholderWriter:

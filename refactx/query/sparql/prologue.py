@@ -95,6 +95,19 @@ def id_of_property(iri: str) -> str:
     return iri.removeprefix(DIRECT) if iri.startswith(DIRECT) else id_of_entity(iri)
 
 
+def id_within(iri: str) -> str | None:
+    """Return the id that an IRI has in it, whatever use of a property it is; None if it is one of a vocabulary, or in a
+    namespace of Wikidata without an id.
+
+    >>> id_within("http://www.wikidata.org/prop/P57"), id_within("http://e.org/a"), id_within(PREFIXES["rdfs"] + "label")
+    ('P57', 'http://e.org/a', None)
+    """
+    namespace, name = split_uri(iri)
+    if namespace in NAMESPACES:
+        return name if ID.fullmatch(name) else None
+    return None if iri.startswith(_VOCABULARIES) else id_of_entity(iri)
+
+
 def id_of_term(term: str) -> str:
     """Return the id of an item or property, given it as a term of SPARQL.
 
