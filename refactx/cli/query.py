@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,7 +24,7 @@ from refactx.cli.options import (
     engine_options_of,
     print_json,
 )
-from refactx.cli.sparql import Cell, cell_of, links_of
+from refactx.cli.sparql import Cell, cell_of, links_by_id, links_of
 from refactx.errors import InputError, RefactxError, without_password
 from refactx.fact import Link, LinkedFact, counted, line, visible
 from refactx.index.index import Index
@@ -297,13 +297,6 @@ def check_place(place: str | None) -> None:
         read_address(place)
 
 
-def labels(facts: TreeFacts) -> Callable[[Sequence[str]], dict[str, str]]:
-    """Return a function that returns labels by id, of the index."""
-    from refactx.query.values import bare_name
-
-    return lambda ids: {id_: bare_name(name) for id_, name in facts.names(ids).items()}
-
-
 _OLD = {"strict": "from-walk", "direct": "ids", "open": "open"}
 """Names of policies in earlier releases. What `open` means depends on other options."""
 WRITING = ("model_url", "sparql_prompt", "grammar", "tau", "run_on", "timeout")
@@ -455,7 +448,7 @@ def _policy_rows(reply: PolicyReply, facts: TreeFacts) -> list[list[Cell]]:
     if not isinstance(reply.result, Rows):
         return []
     terms = {term for row in reply.result.rows for term in row if isinstance(term, NamedNode)}
-    links = links_of(terms, labels(facts))
+    links = links_of(terms, partial(links_by_id, facts))
     return [[cell_of(term, links) for term in row] for row in reply.result.rows]
 
 
