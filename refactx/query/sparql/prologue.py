@@ -54,7 +54,9 @@ NAMESPACES = frozenset({ENTITY, *(f"{_WIKIDATA}prop/{path}" for path in _OF_PROP
 _IRI = re.compile(r"(?:https?|urn|tag|info|ftp|file|mailto|doi|ni|data|did):[^\x00-\x20<>\"{}|^`\\]+", re.IGNORECASE)
 ID = re.compile(r"[QPL][1-9]\d*(?:-[FS][1-9]\d*)?", re.ASCII)
 _OF_WIKIDATA = re.compile(r"[QPL]\d+(?:-[FS]\d+)?", re.ASCII)
-_VOCABULARIES = tuple(iri for iri in PREFIXES.values() if iri not in NAMESPACES)
+_VOCABULARIES = [iri for iri in PREFIXES.values() if iri not in NAMESPACES]
+_NO_IDS = re.compile("|".join([*map(re.escape, _VOCABULARIES), "urn:refactx:(?!id:)"]))
+"""The beginnings of IRIs that graphs share, and of those of names without ids."""
 _BEFORE_NO_ID = frozenset({"^^", "SERVICE", "SILENT", "FROM", "NAMED", "GRAPH"})
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _ESCAPE = re.compile(r"\\(.)")
@@ -105,7 +107,7 @@ def id_within(iri: str) -> str | None:
     namespace, name = split_uri(iri)
     if namespace in NAMESPACES:
         return name if ID.fullmatch(name) else None
-    return None if iri.startswith(_VOCABULARIES) else id_of_entity(iri)
+    return None if _NO_IDS.match(iri) else id_of_entity(iri)
 
 
 def id_of_term(term: str) -> str:
@@ -161,8 +163,8 @@ class Uri:
 
     @property
     def is_vocabulary(self) -> bool:
-        """Whether it is of a vocabulary that graphs share: then it may be no id."""
-        return not self.namespace and self.name.startswith(_VOCABULARIES)
+        """Whether it is of a vocabulary that graphs share, and so maybe no id, or a name without one."""
+        return not self.namespace and _NO_IDS.match(self.name) is not None
 
     @property
     def text(self) -> str:
