@@ -72,15 +72,19 @@ def is_wikidata(number: int) -> bool:
 
 
 def numbers_of(ids: Iterable[str]) -> dict[int, str]:
-    """Return the ids of entities by all numbers that they may have: as one of Wikidata, as any other item or property.
+    """Return the ids of entities by all numbers that they may have: as one of Wikidata, as any other item or property; as
+    one of Wikidata also that of its IRI, which a graph about other things may have.
 
     >>> sorted(numbers_of(["Q42"]).items())[0], len(numbers_of(["Q42", "Q042"]))
-    ((84, 'Q42'), 5)
+    ((84, 'Q42'), 7)
     """
     found: dict[int, str] = {}
     for one in ids:
         if _ID.fullmatch(one):
             found[entity_number(one)] = one
+            number = other_number(f"http://www.wikidata.org/entity/{one}")
+            found.setdefault(number, one)
+            found.setdefault(number + 1, one)
         number = other_number(one)
         found[number] = found[number + 1] = one
     return found

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +13,7 @@ from pyoxigraph import NamedNode
 from refactx.ask.queries import Reply, check_text
 from refactx.cli import options as common
 from refactx.cli.help import GroupedCommand
-from refactx.cli.sparql import Cell, cell_of, links_of
+from refactx.cli.sparql import Cell, cell_of, links_by_id, links_of
 from refactx.errors import InputError, RefactxError, without_password
 from refactx.fact import Link, LinkedFact, counted, line, visible
 from refactx.index.index import Index
@@ -308,11 +308,6 @@ def check_place(place: str | None) -> None:
         read_address(place)
 
 
-def labels(facts: TreeFacts) -> Callable[[Sequence[str]], dict[str, str]]:
-    """Return a function that returns labels by id, of the index."""
-    return lambda ids: {id_: bare_name(name) for id_, name in facts.names(ids).items()}
-
-
 WRITING = common.groups_of(PolicyOptions)[_SPARQL]
 
 
@@ -438,7 +433,7 @@ def _policy_rows(reply: PolicyReply, facts: TreeFacts) -> list[list[Cell]]:
     if not isinstance(reply.result, Rows):
         return []
     terms = {term for row in reply.result.rows for term in row if isinstance(term, NamedNode)}
-    links = links_of(terms, labels(facts))
+    links = links_of(terms, partial(links_by_id, facts))
     return [[cell_of(term, links) for term in row] for row in reply.result.rows]
 
 
@@ -491,7 +486,7 @@ def _policy_answer(reply: PolicyReply, rows: Sequence[Sequence[Cell]], shown: in
 
 
 def _cell(cell: Cell) -> str:
-    return line(cell) if isinstance(cell, str) else f"{line(cell.label)}  {cell.url}"
+    return line(cell) if isinstance(cell, str) else f"{line(cell.label)}  {cell.url or cell.id}"
 
 
 def _document(reply: PolicyReply, rows: Sequence[Sequence[Cell]], explains: bool) -> dict[str, Any]:

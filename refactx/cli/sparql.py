@@ -22,6 +22,7 @@ from refactx.errors import InputError, RefactxError, without_password
 from refactx.fact import Link, line, visible
 from refactx.index import Index
 from refactx.options import option
+from refactx.query.facts import TreeFacts
 from refactx.query.sparql.prologue import PREFIXES, id_of_entity
 from refactx.query.sparql.tokens import tokens_of
 from refactx.query.values import bare_name
@@ -148,12 +149,21 @@ _WIDEST = 60
 Cell = Link | str
 
 
-def print_table(result: Result, labels_of: Callable[[Sequence[str]], Mapping[str, str]]) -> None:
-    """Print rows with labels and pages, or yes or no for an ASK. `labels_of`: returns labels by id."""
+LinksById = Callable[[Sequence[str]], Mapping[str, Link]]
+"""A function that returns the links of ids, without those that have no label."""
+
+
+def links_by_id(facts: TreeFacts, ids: Sequence[str]) -> dict[str, Link]:
+    """Return the links of ids that an index names, with their labels."""
+    return {id_: facts.link(bare_name(name), id_) for id_, name in facts.names(ids).items()}
+
+
+def print_table(result: Result, find: LinksById) -> None:
+    """Print rows with labels and pages, or yes or no for an ASK."""
     if isinstance(result, bool):
         click.echo("yes" if result else "no")
         return
-    links = links_of({term for row in result.rows for term in row if isinstance(term, NamedNode)}, labels_of)
+    links = links_of({term for row in result.rows for term in row if isinstance(term, NamedNode)}, find)
     rows = [[cell_of(term, links) for term in row] for row in result.rows]
     if sys.stdout.isatty():
         _print_for_terminal(result.variables, rows)
@@ -162,12 +172,12 @@ def print_table(result: Result, labels_of: Callable[[Sequence[str]], Mapping[str
             click.echo(text)
 
 
-def links_of(terms: Iterable[NamedNode], labels_of: Callable[[Sequence[str]], Mapping[str, str]]) -> dict[str, Link]:
+def links_of(terms: Iterable[NamedNode], find: LinksById) -> dict[str, Link]:
     """Return the links of IRIs that are those of entities and properties, with their labels if they have any; of other
     IRIs, of those that have labels."""
     ids = {term.value: match[1] if (match := _ID.fullmatch(term.value)) else id_of_entity(term.value) for term in terms}
-    labels = labels_of(list(dict.fromkeys(ids.values()))) if ids else {}
-    return {iri: Link(labels.get(id_, id_), id_) for iri, id_ in ids.items() if id_ in labels or _ID.fullmatch(iri)}
+    links = find(list(dict.fromkeys(ids.values()))) if ids else {}
+    return {iri: links.get(id_, Link(id_, id_)) for iri, id_ in ids.items() if id_ in links or _ID.fullmatch(iri)}
 
 
 def cell_of(term: Term | None, links: dict[str, Link]) -> Cell:
@@ -192,7 +202,7 @@ def _plain(variables: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Iterator
 def _with_page(cell: Cell) -> str:
     if isinstance(cell, str):
         return line(cell)
-    return line(cell.url or cell.label) if cell.label == cell.id else f"{line(cell.label)} {cell.url}"
+    return line(cell.url or cell.label) if cell.label == cell.id else f"{line(cell.label)} {cell.url or cell.id}"
 
 
 def _print_for_terminal(variables: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
@@ -205,8 +215,9 @@ def _print_for_terminal(variables: Sequence[str], rows: Sequence[Sequence[Cell]]
     def drawn(cell: Cell) -> Text:
         if isinstance(cell, str):
             return Text(line(cell))
-        found = Text(line(cell.label), f"link {cell.url}")
-        return found if cell.label == cell.id else found.append(f"  {cell.id}", f"dim link {cell.url}")
+        page = f"link {cell.url}" if cell.url else ""
+        found = Text(line(cell.label), page)
+        return found if cell.label == cell.id else found.append(f"  {cell.id}", f"dim {page}")
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for name in variables:
@@ -321,17 +332,18 @@ class _Session:
     def _print(self, result: Result) -> None:
         form = self._settings.form
         if form == "table":
-            print_table(result, self._labels_of)
+            print_table(result, self._links)
         else:
             _write(written(result, form))
         if not isinstance(result, bool) and result.truncated:
             _note(result.reason or "there are more rows: see --limit")
 
-    def _labels_of(self, ids: Sequence[str]) -> Mapping[str, str]:
-        """Return labels by id: those of the index, or of the endpoint if no index is known."""
-        if self._known_names is None:
-            return labels_at(self._engine, ids, min(SECONDS, self._settings.timeout))
-        return {id_: bare_name(name) for id_, name in self._known_names.facts.names(ids).items()}
+    def _links(self, ids: Sequence[str]) -> Mapping[str, Link]:
+        """Return links by id: those of the index, or of the endpoint if no index is known."""
+        if self._known_names is not None:
+            return links_by_id(self._known_names.facts, ids)
+        labels = labels_at(self._engine, ids, min(SECONDS, self._settings.timeout))
+        return {id_: Link(label, id_) for id_, label in labels.items()}
 
 
 def _write(parts: Iterable[str]) -> None:

@@ -14,12 +14,14 @@ mention is compared with their names: those of names that are far from it are fa
 """
 
 import random
+import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, TypeVar
 
+from refactx.entity_ids import is_wikidata_id
 from refactx.eval.execution import has_answer, is_same, row_f1
 from refactx.eval.questions import Question
 from refactx.eval.statistics import mean, share
@@ -229,6 +231,7 @@ def _remembered(
 BEFORE, AFTER = ("New", "Old", "North", "South", "Little"), ("II", "County", "Park", "Society", "Hall")
 _DIGITS = 12
 _FIRST = 900
+_OTHER_DUPLICATE = re.compile(r"(.+)~9\d\d", re.DOTALL)
 
 
 def add_distractors(
@@ -324,6 +327,8 @@ def near_duplicate(entry: Entry, number: int, seed: int = SEED) -> Entry:
 
     >>> near_duplicate(Entry("Q42", "Adams", "writer"), 1).id, original_of("Q901000000000042"), original_of("Q42")
     ('Q901000000000042', 'Q42', None)
+    >>> near_duplicate(Entry("http://e.org/a", "Adams"), 1).id, original_of("http://e.org/a~901")
+    ('http://e.org/a~901', 'http://e.org/a')
     """
     drawn = random.Random(f"{seed} {entry.id} {entry.label} {number}")  # noqa: S311 - not for secrets
     label, at = entry.label, drawn.randrange(max(1, len(entry.label) - 1))
@@ -335,12 +340,17 @@ def near_duplicate(entry: Entry, number: int, seed: int = SEED) -> Entry:
         "after": f"{label} {drawn.choice(AFTER)}",
     }
     others = [text for text in changed.values() if text.strip() and fold(text) != fold(label)]
-    id_ = f"{entry.id[0]}{_FIRST + number}{int(entry.id[1:]):0{_DIGITS}d}"
+    id_ = f"{entry.id}~{_FIRST + number}"
+    if is_wikidata_id(entry.id):  # whose namespaces take no other id
+        id_ = f"{entry.id[0]}{_FIRST + number}{int(entry.id[1:]):0{_DIGITS}d}"
     return replace(entry, id=id_, label=drawn.choice(others))
 
 
 def original_of(id_: str) -> str | None:
     """Return the id of the name of which an id is a near-duplicate; None if it is none."""
+    if not is_wikidata_id(id_):
+        found = _OTHER_DUPLICATE.fullmatch(id_)
+        return None if found is None else found[1]
     if len(id_) != 1 + len(str(_FIRST)) + _DIGITS or int(id_[1:4]) <= _FIRST:
         return None
     return f"{id_[0]}{int(id_[4:])}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from refactx.entity_ids import inverse_numbers, numbers_of
+from refactx.entity_ids import entity_id, inverse_numbers, is_wikidata, numbers_of
 from refactx.errors import CorruptIndexError, IndexNotFoundError
 from refactx.fact import (
     ALIAS,
@@ -202,6 +202,10 @@ Wanted = TypeVar("Wanted")
 
 CACHE_BYTES = 256 << 20
 """The default bound of an index's cache: at some 30 bytes a fact, enough for pieces with millions of facts."""
+
+
+LARGEST_PROPERTY = 20_000
+"""The largest number of a property's id that is looked up: Wikidata had some 13,700 in 2026."""
 
 
 class Index:
@@ -439,6 +443,25 @@ class Index:
         """
         numbers = inverse_numbers(ids, self.entry.report.get("inverse_properties")) if inverse else numbers_of(ids)
         return {numbers[number]: name for number, name in self._find(find_numbers, set(numbers)).items()}
+
+    def ids_of_numbers(self, numbers: Iterable[int]) -> dict[int, str]:
+        """Return the ids of items and properties by their numbers (`refactx.entity_ids`), without those of ids that are
+        none of Wikidata's and that the index does not name."""
+        ids = {number: entity_id(number) for number in numbers if is_wikidata(number)}
+        if others := set(numbers) - ids.keys():
+            names = self._find(find_numbers, others)
+            named = self.ids_of(names.values())
+            ids |= {number: named[name].id for number, name in names.items() if name in named}
+        return ids
+
+    def property_names(self) -> list[str]:
+        """Return the names of all properties, and of those read backwards: of Wikidata by the numbers that they may have;
+        of another graph, whose ids cannot be guessed, by reading all names."""
+        numbers = {sign * (2 * number + 1) for number in range(1, LARGEST_PROPERTY) for sign in (1, -1)}
+        if found := list(self._find(find_numbers, numbers).values()):
+            return found
+        blocks = (self.unpack_names(key, block) for key, block in self.name_rows())
+        return [name for block in blocks for name, named in block.items() if named.is_property]
 
     def hubs(self, objects: Iterable[str]) -> dict[str, dict[str, int]]:
         """Return how many subjects hubs have, by object and by the predicate of the inverse facts that the index does

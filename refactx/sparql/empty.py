@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from refactx.fact import visible
 from refactx.query.sparql.parser import Parsed, ParseError, parse
-from refactx.query.sparql.prologue import PREFIXES
+from refactx.query.sparql.prologue import id_of_term, id_within
 from refactx.query.sparql.tree import Block, Element, Group, Nested, Term, Triple, groups_of
 from refactx.sparql.engines import EngineError, QueryRefusedError, Result, SparqlEngine, SparqlSyntaxError
 from refactx.sparql.labels import Labelled
@@ -29,8 +29,8 @@ _SHOWN = 120
 NEAR = 5
 """The most properties that a hint shows."""
 _LANGUAGE = "en"
-_ENTITY = re.compile(rf"(?:wd:|<{re.escape(PREFIXES['wd'])})([QP][1-9]\d*)>?", re.ASCII)
-_DIRECT = re.compile(rf"(?:wdt:|<{re.escape(PREFIXES['wdt'])})(P[1-9]\d*)>?", re.ASCII)
+_TERM = re.compile(r"wdt?:\w+|<[A-Za-z][A-Za-z0-9+.-]*:[^<>]*>", re.ASCII)
+"""An id in a query with IRIs in place of labels."""
 
 
 def is_empty(result: Result) -> bool:
@@ -158,13 +158,9 @@ class _Search:
         if _is_plain_string(triple.object) and self._asks(f"{subject} {path} {object_}@{_LANGUAGE} ."):
             return f"its text has a language there, write {object_}@{_LANGUAGE}"
         if self._names is not None:
-            ids = [match[1] for text in (subject, object_) if (match := _ENTITY.fullmatch(text)) is not None]
-            for id_ in ids:
-                if id_ not in self._names.facts.names([id_]):
-                    return f"the index has nothing with the id {id_}"
-            match = _DIRECT.fullmatch(path)
-            if match is not None and match[1] not in self._names.facts.names([match[1]]):
-                return f"the index has no property with the id {match[1]}"
+            for what, text in (("nothing", subject), ("nothing", object_), ("no property", path)):
+                if (id_ := _id_of(text)) is not None and id_ not in self._names.facts.names([id_]):
+                    return f"the index has {what} with the id {id_}"
         if triple.object.kind != "literal" and self._asks(f"{object_} {path} {subject} ."):
             return "the other way round it does"
         return "" if self._names is None else _properties_of(subject, path, self._names)
@@ -178,23 +174,32 @@ def _of(part: _Part, query: Labelled) -> str:
     return " ".join(query.of(one.span) for one in (triple.subject, triple.path, triple.object))
 
 
+def _id_of(text: str) -> str | None:
+    """Return the id that a term of a query is; None if it is none, or one of a vocabulary.
+
+    >>> _id_of("wdt:P57"), _id_of("<http://e.org/a>"), _id_of("?x")
+    ('P57', 'http://e.org/a', None)
+    """
+    if _TERM.fullmatch(text) is None:
+        return None
+    return id_within(text[1:-1]) if text.startswith("<") else id_of_term(text)
+
+
 def _is_plain_string(term: Term) -> bool:
     return term.kind == "literal" and not term.language and not term.datatype
 
 
 def _properties_of(subject: str, path: str, names: Names) -> str:
     """Return a hint with the properties that a subject has, those that are like a predicate first."""
-    match = _ENTITY.fullmatch(subject)
-    name = None if match is None else names.facts.names([match[1]]).get(match[1])
-    if name is None:
+    name = _name_of(subject, names)
+    if not name:
         return ""
     own = names.facts.predicates(name)
     described = names.facts.describe(list(own))
     straight = [one for one in own if one in described and not described[one].inverse and described[one].id]
     if not straight:
         return f"<{name}> has no properties in the index"
-    direct = _DIRECT.fullmatch(path)
-    meant = names.facts.names([direct[1]]).get(direct[1], "") if direct is not None else ""
+    meant = _name_of(path, names)
     if meant in straight:
         return ""
     near = difflib.get_close_matches(meant, straight, NEAR, cutoff=0.5)
@@ -202,6 +207,12 @@ def _properties_of(subject: str, path: str, names: Names) -> str:
     return (
         f"<{name}> has {', '.join(f'<{one}>' for one in shown)}{'' if len(straight) <= len(shown) else ' and others'}"
     )
+
+
+def _name_of(term: str, names: Names) -> str:
+    """Return the name of what a term is; empty if it has none."""
+    id_ = _id_of(term)
+    return "" if id_ is None else names.facts.names([id_]).get(id_, "")
 
 
 def _least(parts: Iterable[_Part], has_rows: Callable[[Sequence[_Part]], bool | None]) -> list[_Part]:

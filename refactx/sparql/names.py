@@ -9,8 +9,6 @@ from refactx.index import Index
 from refactx.query.facts import TreeFacts
 from refactx.query.values import bare_name
 
-LARGEST = 20_000
-"""The largest number of a property's id that is looked up: Wikidata had some 13,700 in 2026."""
 COMPARED = 400
 """For each beginning of a label, the names with most facts that begin so: these are compared with it."""
 
@@ -18,7 +16,8 @@ COMPARED = 400
 class Names:
     """The names of an open index; `facts`: its facts by name. Methods raise as `Index.children` does.
 
-    All names of properties are read when a label is not exactly that of one: some 0.1 s for 4,000 of them.
+    All names of properties are read when a label is not exactly that of one: some 0.1 s for 4,000 of Wikidata's. In other
+    graphs all names are read for that, some seconds for a million.
     """
 
     def __init__(self, index: Index) -> None:
@@ -37,7 +36,7 @@ class Names:
 
     @property
     def has_no_properties(self) -> bool:
-        """Whether no property has an id, as in graphs that are not Wikidata's: then any label may be a predicate."""
+        """Whether no property has an id, as those of ready-made facts: then any label may be a predicate."""
         return not self._properties
 
     def near_properties(self, label: str, most: int) -> list[str]:
@@ -78,6 +77,5 @@ class Names:
         return dict(found)
 
     @cached_property
-    def _properties(self) -> tuple[str, ...]:
-        ids = [f"P{number}" for number in range(1, LARGEST)]
-        return (*self._index.names_of(ids).values(), *self._index.names_of(ids, inverse=True).values())
+    def _properties(self) -> list[str]:
+        return self._index.property_names()

@@ -10,7 +10,7 @@ import re
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -19,16 +19,16 @@ from string import Template
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, ParamSpec, TypeVar, get_args
 
 from refactx.ask.chat import CancellableModel, Message, TextModel, without_thoughts
+from refactx.entity_ids import is_wikidata_property
 from refactx.errors import InputError, RefactxError
 from refactx.fact import clean_part
 from refactx.paths import read_toml
 from refactx.query.language import QueryError
 from refactx.query.pgmr import Placeholder, to_pgmr
-from refactx.query.pgmr.mentions import kind_of
-from refactx.query.sparql.prologue import ID, Prologue
+from refactx.query.sparql.prologue import ID, Prologue, entity_term
 from refactx.query.sparql.tokens import joined, tokens_of
 from refactx.sparql.engines.engine import QueryRefusedError, SparqlSyntaxError
-from refactx.sparql.ids import ids_of
+from refactx.sparql.ids import Ids, ids_of
 from refactx.sparql.memory.entry import Entry, entry_of
 from refactx.sparql.syntax import check_query
 
@@ -94,7 +94,7 @@ class SparqlExample:
 
     def mentions(self, ids: Sequence[str]) -> dict[str, Placeholder]:
         """Return the mentions of ids (`refactx.query.pgmr.Names`)."""
-        named = {one.id: Placeholder(kind_of(one.id), one.label, one.description) for one in self.names}
+        named = {one.id: Placeholder(one.kind, one.label, one.description) for one in self.names}
         return {id_: named[id_] for id_ in ids if id_ in named}
 
     def text(self, form: Form) -> str:
@@ -104,7 +104,7 @@ class SparqlExample:
         if form != "constrained":
             return self.sparql
         prologue, named = Prologue(tokens_of(self.sparql)), {one.id: one.text for one in self.names}
-        texts = {term.start: f"<{named[term.id]}>" for term in prologue.uris() if term.id is not None}
+        texts = {term.start: f"<{named[term.id]}>" for term in prologue.uris() if term.id in named}
         return "SPARQL: " + joined(prologue.tokens, texts)
 
 
@@ -130,7 +130,7 @@ class SparqlPrompt:
         turns = [("system", self.texts[form].system.strip())]
         for example in self.examples[: self.texts[form].examples]:
             # The names of the example and the others are mixed, by label: where they stand says nothing.
-            given_there = sorted((*example.names, *example.others), key=lambda one: (kind_of(one.id), one.label))
+            given_there = sorted((*example.names, *example.others), key=lambda one: (one.kind, one.label))
             turns.append(("user", self._user(form, example.question, given_there)))
             # A constrained query ends at the end of its line, and examples without it lead models to write on.
             turns.append(("assistant", example.text(form) + ("\n" if form == "constrained" else "")))
@@ -139,9 +139,9 @@ class SparqlPrompt:
 
     def _user(self, form: Form, question: str, given: Iterable[Entry]) -> str:
         lines = [
-            str(Placeholder(kind_of(one.id), one.label, one.description))
+            str(Placeholder(one.kind, one.label, one.description))
             if form in _AS_PGMR
-            else f"{one.id} = {one.label}"
+            else f"{one.id if ID.fullmatch(one.id) else entity_term(one.id)} = {one.label}"
             for one in given
         ]
         return Template(self.texts[form].user).substitute(question=question, names="\n".join(lines)).strip()
@@ -187,24 +187,28 @@ def _texts(form: Form, table: Mapping[str, Any]) -> Texts:
 
 def _example(number: int, table: Mapping[str, Any]) -> SparqlExample:
     fields = dict(table)
-    names, others = (_entries(number, fields.pop(key, {})) for key in ("names", "others"))
+    tables = [fields.pop(key, {}) for key in ("names", "others")]
+    ids = ids_of(fields["sparql"]) if isinstance(fields.get("sparql"), str) else Ids(frozenset(), frozenset())
+    names, others = (_entries(number, table, ids.properties) for table in tables)
     found = SparqlExample(names=names, others=others, **fields)
     if not isinstance(found.question, str) or not clean_part(found.question):
         raise TypeError(f"example {number} has no question")
     check_query(found.sparql)
-    ids, named = ids_of(found.sparql).all, {one.id for one in names}
-    if ids != named:
-        raise ValueError(
-            f"example {number} has {', '.join(sorted(ids ^ named))} not both in its query and in its names"
-        )
+    named = {one.id for one in names}
+    known = {one.id for one in Prologue(tokens_of(found.sparql)).uris()}
+    if faults := sorted((ids.all - named) | (named - known)):
+        raise ValueError(f"example {number} has {', '.join(faults)} not both in its query and in its names")
     return found
 
 
-def _entries(number: int, table: Mapping[str, str]) -> tuple[Entry, ...]:
+def _entries(number: int, table: Mapping[str, str], properties: Collection[str]) -> tuple[Entry, ...]:
     for id_, name in table.items():
-        if not ID.fullmatch(id_) or not isinstance(name, str) or not clean_part(name):
+        if not isinstance(name, str) or not clean_part(name):
             raise ValueError(f"example {number} names {id_}, which is no id with a name")
-    return tuple(entry_of(clean_part(name), id_) for id_, name in table.items())
+    return tuple(
+        entry_of(clean_part(name), id_, "relation" if id_ in properties or is_wikidata_property(id_) else "entity")
+        for id_, name in table.items()
+    )
 
 
 _FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})(?:[^`\n]*$|\w*)|`{3,}", re.MULTILINE)

@@ -9,12 +9,12 @@
 | `rag` | SPARQL with ids, given the 10 nearest names | the model |
 | `ids` | SPARQL with ids | the model |
 
-These are on an index of Wikidata (`make_writer`, `open_writers`); `PackWriter` is for the endpoint of a domain pack. Nothing
+These are on an index (`make_writer`, `open_writers`); `PackWriter` is for the endpoint of a domain pack. Nothing
 keeps `rag` and `ids` from making ids up: those that the index does not have are reported.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
@@ -31,10 +31,10 @@ from refactx.query.language import FactSet
 from refactx.query.pgmr import IndexNames, Placeholder, read_pgmr
 from refactx.query.pgmr import Names as PgmrNames
 from refactx.query.pgmr.index_names import split_name
-from refactx.query.pgmr.mentions import kind_of
+from refactx.query.pgmr.mentions import Kind
 from refactx.query.sparql import tree
 from refactx.query.sparql.parser import read_sparql
-from refactx.query.sparql.prologue import ID, NAMESPACES, split_uri
+from refactx.query.sparql.prologue import ID, entity_iri, id_of_term, id_within
 from refactx.query.values import bare_name
 from refactx.sparql.engines.engine import QueryRefusedError, SparqlSyntaxError
 from refactx.sparql.ids import ids_of
@@ -131,7 +131,8 @@ def resolved(written: Attempt, resolver: MemoryResolver) -> Attempt:
             return replace(written, reason=found.reason)
         sparql = query.with_ids(found.ids)
         check_query(sparql)
-        strange = sorted(ids_within(sparql) - set(found.ids.values()))
+        resolved_to = set(map(entity_iri, found.ids.values()))
+        strange = sorted(id_ for id_ in ids_within(sparql) if entity_iri(id_) not in resolved_to)
     except (QueryError, QueryRefusedError, SparqlSyntaxError) as error:
         return replace(written, reason=str(error))
     if strange:
@@ -140,24 +141,17 @@ def resolved(written: Attempt, resolver: MemoryResolver) -> Attempt:
 
 
 def ids_within(sparql: str) -> set[str]:
-    """Return the ids of a query as a parser reads them: within URIs however these are spelt, and within strings.
+    """Return the ids of a query as a parser reads them: within URIs however these are spelt, and Wikidata's within strings.
 
     >>> sorted(ids_within("PREFIX q: <http://www.wikidata.org/entity/Q> ASK { q:5 wdt:P1 ?x FILTER(STR(?x) = 'entity/Q7') }"))
     ['P1', 'Q5', 'Q7']
 
     Raises QueryError if the query is not SPARQL.
     """
-    return {id_ for id_ in _ids(read_sparql(sparql).query) if ID.fullmatch(id_)}
-
-
-def _ids(query: tree.Query) -> Iterator[str]:
-    for node in tree.nodes(query):
-        if isinstance(node, tree.Term) and node.kind == "iri":
-            namespace, name = split_uri(node.value)
-            if namespace in NAMESPACES:
-                yield name
-        elif isinstance(node, tree.Term) and node.kind == "literal" and "/" in node.value:
-            yield node.value.rpartition("/")[2]
+    terms = [node for node in tree.nodes(read_sparql(sparql).query) if isinstance(node, tree.Term)]
+    ends = [one.value.rpartition("/")[2] for one in terms if one.kind == "literal" and "/" in one.value]
+    found = {id_within(one.value) for one in terms if one.kind == "iri"}
+    return {id_ for id_ in found if id_ is not None} | {id_ for id_ in ends if ID.fullmatch(id_)}
 
 
 class PlaceholderWriter:
@@ -236,10 +230,9 @@ def _entries(facts: Sequence[LinkedFact], names: PgmrNames) -> list[Entry]:
     known = names.mentions(list(links))
     entries = []
     for id_, link in links.items():
-        label, description = split_name(link.label, id_)
-        mention = known.get(id_) or Placeholder("entity", label, description)
-        entries.append(Entry(id_, mention.label, (mention.description or "").removeprefix(id_)))
-    return sorted(entries, key=lambda one: not one.id.startswith("P"))
+        mention = known.get(id_) or Placeholder("entity", *split_name(link.label))
+        entries.append(Entry(id_, mention.label, (mention.description or "").removeprefix(id_), kind=mention.kind))
+    return sorted(entries, key=lambda one: one.kind == "entity")
 
 
 class ConstrainedWriter:
@@ -266,15 +259,18 @@ class ConstrainedWriter:
     def _choices(self, labelled: Labelled) -> dict[str, Choice]:
         """Return what names became ids, by the names in their brackets."""
         ids = {
-            labelled.tokens[at].label: iri.rpartition(":")[2]
-            for at, iri in labelled.texts.items()
-            if labelled.tokens[at].kind == "label" and iri.lstrip("^").startswith(("wd:", "wdt:"))
+            labelled.tokens[at].label: id_of_term(term.strip("(^)"))
+            for at, term in labelled.texts.items()
+            if labelled.tokens[at].kind == "label"
         }
         named = self._names.facts.names(list(ids.values()))
-        return {
-            f"<{label}>": Choice(Placeholder(kind_of(id_), label), entry_of(named.get(id_, label), id_), 1.0, "name")
-            for label, id_ in ids.items()
-        }
+        properties = self._names.facts.describe(list(named.values()))
+        choices = {}
+        for label, id_ in ids.items():
+            if id_ in named:
+                kind: Kind = "relation" if named[id_] in properties else "entity"
+                choices[f"<{label}>"] = Choice(Placeholder(kind, label), entry_of(named[id_], id_, kind), 1.0, "name")
+        return choices
 
 
 _KEPT = 16
@@ -319,7 +315,7 @@ class WalkWriter:
         written = Attempt(writer="from-walk", text=write_line(query))
         try:
             return replace(written, sparql=to_sparql(query, self._facts))
-        except QueryError as error:  # a name without an id, as in graphs that are not Wikidata's
+        except QueryError as error:  # a name without an id, as those of ready-made facts
             return replace(written, reason=str(error))
 
     def _another(self, task: Task) -> Attempt:
@@ -431,7 +427,7 @@ def _by_words(
     content = [Placeholder("relation", word) for word in words if word.casefold() not in function]
     near: list[Near] = [one for some in memory.nearest(content, NAMESAKES) for one in some] if content else []
     relations += [one.entry for one in sorted(near, key=lambda one: -one.similarity)]
-    return entities, [one for one in relations if kind_of(one.id) == "relation"]
+    return entities, relations
 
 
 KEY_VARIABLE = "REFACTX_MODEL_KEY"

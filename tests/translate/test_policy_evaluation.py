@@ -290,12 +290,17 @@ def test_row_f1_is_that_of_the_best_columns(gold: list[Any], found: list[Any]) -
     assert row_f1({"rows": gold}, {"rows": found}) == pytest.approx(best)
 
 
-@given(st.text("abcdef ", min_size=1, max_size=8).filter(str.strip), st.integers(1, 8), st.integers(0, 3))
-def test_a_near_duplicate_is_another_name_with_its_own_id(label: str, number: int, seed: int) -> None:
-    entry = Entry("P31", label, "a thing")
+@given(
+    st.sampled_from(["P31", "http://e.org/P31", "product:7"]),
+    st.text("abcdef ", min_size=1, max_size=8).filter(str.strip),
+    st.integers(1, 8),
+    st.integers(0, 3),
+)
+def test_a_near_duplicate_is_another_name_with_its_own_id(id_: str, label: str, number: int, seed: int) -> None:
+    entry = Entry(id_, label, "a thing")
     made = near_duplicate(entry, number, seed)
     assert made == near_duplicate(entry, number, seed)
-    assert original_of(made.id) == "P31"
+    assert original_of(made.id) == id_ != made.id
     assert made.label.casefold().split() != label.casefold().split()
 
 

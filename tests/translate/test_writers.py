@@ -66,7 +66,11 @@ class TestPlaceholders:
             ("SELECT ?x { wd:entity1 wdt:P3", "not in the mapping block|is an id"),
             (
                 "PREFIX q: <http://www.wikidata.org/entity/Q> SELECT ?x { q:1 ?p ?x }",
-                "the query has Q1, which stands for",
+                "entity/Q1> is an id, for which PGMR has a placeholder",
+            ),
+            (
+                "SELECT ?x { wd:entity1 ?p <http://e.org/a> }\nentity1 = [ENT] Ann [/ENT] a poet",
+                "the query has http://e.org/a",
             ),
             ("SELECT ?x { ?x ?p ?y FILTER(STR(?y) = 'entity/Q1') }", "the query has Q1, which stands for no name"),
         ],

@@ -33,7 +33,7 @@ class IndexNames:
     def mentions(self, ids: Sequence[str]) -> Mapping[str, Placeholder]:
         """Return the mentions of ids, without ids that have no name in the index.
 
-        names.mentions(["Q1588"])["Q1588"]  # Mention("entity", "Louisiana", "state of the United States of America")
+        names.mentions(["Q1588"])["Q1588"]  # Placeholder("entity", "Louisiana", "state of the United States of America")
         """
         unknown = [id_ for id_ in dict.fromkeys(ids) if id_ not in self._known]
         if unknown:
@@ -42,31 +42,33 @@ class IndexNames:
 
     def _read(self, ids: Sequence[str]) -> dict[str, Placeholder]:
         names = self._index.names_of(ids)
-        split = {id_: split_name(name, id_) for id_, name in names.items()}
+        named = self._index.ids_of(names.values())
+        kinds = {id_: kind_of(named[name]) for id_, name in names.items() if name in named}
+        split = {id_: split_name(names[id_], id_ if kind == "relation" else "") for id_, kind in kinds.items()}
         bare = [names[id_] for id_, (_, description) in split.items() if not description]
         described = dict[str, str]()
         for predicate in DESCRIPTIONS if bare else ():
             for name, description in self._facts.objects(bare, predicate):
                 described.setdefault(name, description)
         return {
-            id_: Placeholder(kind_of(id_), label, description or described.get(names[id_], ""))
+            id_: Placeholder(kinds[id_], label, description or described.get(names[id_], ""))
             for id_, (label, description) in split.items()
         }
 
 
-def split_name(name: str, id_: str) -> tuple[str, str]:
+def split_name(name: str, property_id: str = "") -> tuple[str, str]:
     """Return the label and the description of a name, which may be empty. `full_name` puts them together again.
 
-    Of a property only its own id is a description.
+    `property_id`: that of a property, of whose name nothing else is a description.
 
-    >>> split_name("Air (film) (film of 2023 (US))", "Q1"), split_name("(500) Days of Summer", "Q2")
+    >>> split_name("Air (film) (film of 2023 (US))"), split_name("(500) Days of Summer")
     (('Air (film)', 'film of 2023 (US)'), ('(500) Days of Summer', ''))
     >>> split_name("weight (kg)", "P1"), split_name("weight (P1)", "P1")
     (('weight (kg)', ''), ('weight', 'P1'))
     """
-    if kind_of(id_) == "relation":
-        label = name.removesuffix(f" ({id_})")
-        return label, id_ if label and label != name else ""
+    if property_id:
+        label = name.removesuffix(f" ({property_id})")
+        return label, property_id if label and label != name else ""
     if not name.endswith(")"):
         return name, ""
     at, depth = len(name), 0
@@ -130,7 +132,7 @@ class ExactLookup:
         return [
             Candidate(name, found[name].id)
             for name in names
-            if name in found and kind_of(found[name].id) == "entity" and split_name(name, found[name].id)[0] == label
+            if name in found and not found[name].is_property and split_name(name)[0] == label
         ]
 
     def fold(self, text: str) -> str:
@@ -145,11 +147,11 @@ class FoldedLookup:
         self._named = defaultdict[tuple[str, Kind], dict[Candidate, None]](dict)
         self._labelled = defaultdict[str, dict[Candidate, None]](dict)
         for name, named in names:
-            kind = kind_of(named.id)
+            kind = kind_of(named)
             if (folded := self.fold(name)) in wanted and _is_of(kind, named):
                 self._named[folded, kind][Candidate(name, named.id)] = None
             if kind == "entity" and " (" in name:
-                label = split_name(name, named.id)[0]
+                label = split_name(name)[0]
                 if (folded := self.fold(label)) in wanted and label != name:
                     self._labelled[folded][Candidate(name, named.id)] = None
 
@@ -166,7 +168,7 @@ class FoldedLookup:
 
 def _is_of(kind: Kind, named: Named) -> bool:
     """Return whether a name is one of a kind. Predicates that read a property backwards are none of its names."""
-    return kind_of(named.id) == kind and named.object_kind != "inverse"
+    return kind_of(named) == kind and named.object_kind != "inverse"
 
 
 class IndexResolver:
@@ -185,7 +187,7 @@ class IndexResolver:
         A mention means the entity or property of this label and description, or else the only one of this label. Without
         a description, it means the one whose name is the label; if the description is None, the only one of the label.
 
-        IndexResolver(index).resolve([Mention("relation", "nickname")])  # ["P1449"]
+        IndexResolver(index).resolve([Placeholder("relation", "nickname")])  # ["P1449"]
         """
         wanted = list(dict.fromkeys(mentions))
         lookup: Lookup = ExactLookup(self._index, self._facts, wanted)

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from refactx.index.names import Named
 from refactx.query.language import QueryError
 
 Kind = Literal["entity", "relation"]
-"""An entity has an id such as Q42 (or L7, of a lexeme), a relation one such as P31, whatever its prefix."""
+"""A relation is a property, whatever stands before its id in SPARQL; an entity is anything else."""
 
 EXPECTED = "expected entityX = [ENT] Label [/ENT] Description, or relationY = [REL] Label [/REL] Description"
 _HEAD = re.compile(r"(?<!\S)((?:entity|relation)\w+)\s*=\s*(?=\[(?!/))", re.IGNORECASE)
@@ -22,7 +23,7 @@ _KINDS: Mapping[str, Kind] = {"ENT": "entity", "REL": "relation"}
 class Placeholder:
     """A URI in words. `description`: empty if it has none, None if the text does not say (the inline dialect).
 
-    >>> str(Mention("relation", "nickname", "informal name"))
+    >>> str(Placeholder("relation", "nickname", "informal name"))
     '[REL] nickname [/REL] informal name'
     """
 
@@ -39,7 +40,7 @@ class Names(Protocol):
     """What entities and properties are called."""
 
     def mentions(self, ids: Sequence[str]) -> Mapping[str, Placeholder]:
-        """Return the mentions of ids (`Q42`, `P31`), without ids that have no name."""
+        """Return the mentions of ids (`Q42`, `P31`, an IRI), without ids that have no name."""
         ...
 
 
@@ -66,19 +67,20 @@ class RefusedError(QueryError):
         super().__init__("; ".join(f"{name} = {mentions[name]}: {why.reason}" for name, why in refusals.items()))
 
 
-def kind_of(id_: str) -> Kind:
-    """Return the kind of what has an id.
+def kind_of(named: Named) -> Kind:
+    """Return the kind of what an index names.
 
-    >>> kind_of("Q42"), kind_of("P31"), kind_of("L7-F2")
-    ('entity', 'relation', 'entity')
+    >>> kind_of(Named("Q42", None)), kind_of(Named("P31", "entity"))
+    ('entity', 'relation')
     """
-    return "relation" if id_.startswith("P") else "entity"
+    return "relation" if named.is_property else "entity"
 
 
 def write_mapping(mentions: Mapping[str, Placeholder], *, lower: bool = False, one_line: bool = False) -> str:
     """Return the mapping block of mentions by placeholder: entities first.
 
-    >>> print(write_mapping({"relation1": Mention("relation", "spouse"), "entity1": Mention("entity", "Ann", "a girl")}))
+    >>> ann = Placeholder("entity", "Ann", "a girl")
+    >>> print(write_mapping({"relation1": Placeholder("relation", "spouse"), "entity1": ann}))
     entity1 = [ENT] Ann [/ENT] a girl
     relation1 = [REL] spouse [/REL]
     """
@@ -104,8 +106,8 @@ def read_mapping(text: str) -> dict[str, Placeholder]:
     """Return the mentions of a mapping block by placeholder, in lower case. Raises QueryError if one is broken.
 
     >>> read_mapping("entity1 = [ENT] Ann [/ENT] a girl relation1 = [REL] spouse [/REL]")  # doctest: +NORMALIZE_WHITESPACE
-    {'entity1': Mention(kind='entity', label='Ann', description='a girl'),
-     'relation1': Mention(kind='relation', label='spouse', description='')}
+    {'entity1': Placeholder(kind='entity', label='Ann', description='a girl'),
+     'relation1': Placeholder(kind='relation', label='spouse', description='')}
     """
     heads = list(_HEAD.finditer(text))
     before = text[: heads[0].start()] if heads else text

@@ -5,20 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from refactx.query.language import QueryError
-from refactx.query.pgmr.mentions import (
-    EXPECTED,
-    Kind,
-    Placeholder,
-    Refusal,
-    RefusedError,
-    Resolver,
-    kind_of,
-    read_mapping,
-)
+from refactx.query.pgmr.mentions import EXPECTED, Kind, Placeholder, Refusal, RefusedError, Resolver, read_mapping
 from refactx.query.sparql.parser import read_sparql
-from refactx.query.sparql.prologue import DIRECT, ENTITY, ID, NAMESPACES, Prologue
+from refactx.query.sparql.prologue import DIRECT, ENTITY, ID, NAMESPACES, Prologue, Uri, entity_term
 from refactx.query.sparql.tokens import Token, inline_parts, joined, tokens_of
-from refactx.query.sparql.tree import Path, Term, nodes, triples_of
+from refactx.query.sparql.tree import predicates_of
 
 PLACEHOLDER = re.compile(r"(?:entity|relation)\w+", re.IGNORECASE)
 _EXPECTED_INLINE = "expected starturi Label enduri"
@@ -47,20 +38,27 @@ class PgmrQuery:
     def with_ids(self, ids: Mapping[str, str]) -> str:
         """Return the query with ids in place of its placeholders.
 
-        >>> query = PgmrQuery("ASK { ?x wdt:relation1 ?y }", {"relation1": Mention("relation", "nickname")})
+        >>> query = PgmrQuery("ASK { ?x wdt:relation1 ?y }", {"relation1": Placeholder("relation", "nickname")})
         >>> query.with_ids({"relation1": "P1449"})
         'ASK { ?x wdt:P1449 ?y }'
 
-        Raises QueryError if a placeholder has no id, or one of the other kind.
+        Raises QueryError if a placeholder has no id, or stands for a part of a statement, which Wikidata's ids alone have.
         """
         for name, mention in self.mentions.items():
-            id_ = ids.get(name)
-            if id_ is None or not ID.fullmatch(id_) or kind_of(id_) != mention.kind:
-                expected = "P31" if mention.kind == "relation" else "Q42"
-                raise QueryError(f"{name} = {mention} has the id {id_!r}: expected one such as {expected}")
+            if not ids.get(name):
+                raise QueryError(f"{name} = {mention} has no id")
         prologue = Prologue(tokens_of(self.sparql))
-        texts = {term.start: term.renamed(ids[term.name]) for term in prologue.uris() if term.name in self.mentions}
-        return joined(prologue.tokens, texts)
+        terms = [term for term in prologue.uris() if term.name in self.mentions]
+        return joined(prologue.tokens, {term.start: _with_id(term, ids[term.name]) for term in terms})
+
+
+def _with_id(term: Uri, id_: str) -> str:
+    """Return the token with an id in place of its placeholder."""
+    if ID.fullmatch(id_):
+        return term.renamed(id_)
+    if term.namespace not in (ENTITY, DIRECT):
+        raise QueryError(f"{term.text} is a part of a statement, which only Wikidata has: write wdt:{term.name}")
+    return entity_term(id_)
 
 
 class BatchResolver:
@@ -88,7 +86,7 @@ def read_pgmr(text: str) -> PgmrQuery:
 
         >>> query = read_pgmr("ASK { ?x wdt:relation1 entity1 } entity1 = [ENT] Ann [/ENT] relation1 = [REL] child [/REL]")
         >>> query.sparql, query.mentions["relation1"]
-        ('ASK { ?x wdt:relation1 wd:entity1 }', Mention(kind='relation', label='child', description=''))
+        ('ASK { ?x wdt:relation1 wd:entity1 }', Placeholder(kind='relation', label='child', description=''))
 
     Raises QueryError if a part of the text is missing or broken, or if the query has an id.
     """
@@ -158,7 +156,7 @@ def _is_or_are(names: Sequence[str]) -> str:
 def _check_no_ids(prologue: Prologue) -> None:
     """Raise QueryError if a URI is an id, which no one may write in place of a name."""
     for term in prologue.uris():
-        if term.id is not None or term.is_misspelt():
+        if term.namespace and (term.id is not None or term.is_misspelt()):
             raise QueryError(f"{term.text} is an id, for which PGMR has a placeholder: expected one such as wd:entity1")
 
 
@@ -204,7 +202,9 @@ def _namespaces(prologue: Prologue) -> dict[Token, str]:
     found = {token: _namespace(token, prologue) for token in labels}
     if None in found.values():
         uris = {token.start: f"{_ANY}{token.start}" for token in labels}
-        predicates = _predicates_of(joined(prologue.tokens, {start: f"<{uri}>" for start, uri in uris.items()}))
+        predicates = predicates_of(
+            read_sparql(joined(prologue.tokens, {start: f"<{uri}>" for start, uri in uris.items()})).query
+        )
         usual = {token: DIRECT if uris[token.start] in predicates else ENTITY for token in labels}
     return {token: namespace or usual[token] for token, namespace in found.items()}
 
@@ -218,9 +218,3 @@ def _namespace(token: Token, prologue: Prologue) -> str | None:
     if namespace not in NAMESPACES:
         raise QueryError(f"{before} before {label!r} is no namespace of ids: expected one such as wd: or wdt:")
     return namespace
-
-
-def _predicates_of(sparql: str) -> set[str]:
-    """Return the URIs that stand as predicates in a query, alone or in paths. Raises QueryError if it is not SPARQL."""
-    paths: list[Path | Term] = [triple.path for triple in triples_of(read_sparql(sparql).query) if not triple.is_listed]
-    return {node.value for path in paths for node in nodes(path) if isinstance(node, Term) and node.kind == "iri"}

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from refactx.query.language import QueryError
-from refactx.query.pgmr.mentions import Kind, Names, Placeholder, clean_mention, kind_of, write_mapping
+from refactx.query.pgmr.mentions import Kind, Names, Placeholder, clean_mention, write_mapping
 from refactx.query.pgmr.reader import PLACEHOLDER
 from refactx.query.sparql.parser import read_sparql
-from refactx.query.sparql.prologue import ENTITY, NAMESPACES, Prologue, Uri, split_uri
+from refactx.query.sparql.prologue import DIRECT, ENTITY, Prologue, Uri
 from refactx.query.sparql.tokens import joined, tokens_of
-from refactx.query.sparql.tree import shape_of
 
 Dialect = Literal["block", "inline"]
 """`block`: placeholders, and a mapping block after the query; `inline`: labels in the query, `starturi Label enduri`."""
@@ -42,81 +41,77 @@ def to_pgmr(sparql: str, names: Names, style: Style = DEFAULT_STYLE) -> str:
         entity1 = [ENT] Louisiana [/ENT] state of the United States of America
         relation1 = [REL] nickname [/REL] informal name (for a pseudonym use P742)
 
-    Only ids are replaced. Other URIs, and strings that contain ids, stay. Raises QueryError if the text is not SPARQL,
-    if an id has no name, or if a name contains marks of PGMR; and as `names` does.
+    Only ids are replaced: those of Wikidata, and other URIs that have names. The rest, and strings that contain ids, stay.
+    Raises QueryError if the text is not SPARQL, if an id of Wikidata has no name, or if a name contains marks of PGMR;
+    and as `names` does.
     """
     prologue = Prologue(tokens_of(sparql, inline=True))
-    terms = list(prologue.uris())
-    placeholders = _placeholders(terms)
-    shape = shape_of(read_sparql(sparql).query, lambda uri: _renamed(uri, placeholders))
-    _check_ids(terms)
-    mentions = _mentions(placeholders, names)
+    read_sparql(sparql)  # raises QueryError with line and column
+    uris = list(prologue.uris())
+    mentions = _mentions(uris, names)
+    terms = [(term, id_) for term in uris if (id_ := term.id) is not None and id_ in mentions]
+    placeholders = _placeholders(mentions)
     query = prologue.tokens if style.prefixes else prologue.without_known()
-    texts = {term.start: term.renamed(placeholders[term.id]) for term in terms if term.id is not None}
+    inline = style.dialect == "inline"
+    names_of = _labels(terms, mentions, style) if inline else placeholders
+    texts = {
+        term.start: term.renamed(names_of[id_])
+        if term.namespace
+        else prologue.qualified(ENTITY if mentions[id_].kind == "entity" else DIRECT, names_of[id_])
+        for term, id_ in terms
+    }
     block = joined(query, texts, lower=style.lower, one_line=style.one_line)
-    if shape_of(read_sparql(block).query) != shape:
-        raise QueryError(f"not all URIs of this query can be told apart: write them with prefixes: {sparql!r}")
-    if style.dialect == "inline":
-        labels = _labels(mentions, style)
-        texts = {term.start: _inline(term, labels) for term in terms if term.id is not None}
-        return joined(query, texts, lower=style.lower, one_line=style.one_line)
+    if inline:
+        return block
     by_placeholder = {placeholders[id_]: mention for id_, mention in mentions.items()}
     mapping = write_mapping(by_placeholder, lower=style.lower, one_line=style.one_line)
     return f"{block}{' ' if style.one_line else LINE_END}{mapping}" if mapping else block
 
 
-def _check_ids(terms: Iterable[Uri]) -> None:
-    """Raise QueryError if a URI is an id in lower case or with the prefix of another kind: no engine would find it."""
+def _mentions(terms: Sequence[Uri], names: Names) -> dict[str, Placeholder]:
+    """Return the mentions of those URIs that have names, by their ids, in the order of the query.
+
+    Raises QueryError for a placeholder, and for an id of Wikidata without a name, in lower case, or with the prefix of
+    another kind: no engine would find it.
+    """
+    wanted = dict.fromkeys(term.id for term in terms if term.id is not None)
+    found = names.mentions(list(wanted)) if wanted else {}
     for term in terms:
         if term.is_misspelt():
             raise QueryError(
                 f"{term.text} is no id of Wikidata: write it in upper case, {term.renamed(term.name.upper())}"
             )
-        if term.id is not None and term.namespace != ENTITY and not term.id.startswith("P"):
-            raise QueryError(f"{term.text} is no property of Wikidata: write wd:{term.id}, or an id such as P31")
-
-
-def _placeholders(terms: Sequence[Uri]) -> dict[str, str]:
-    """Return the placeholders of ids, numbered by kind in their order in the query."""
-    found, numbers = dict[str, str](), {"entity": 0, "relation": 0}
-    for term in terms:
-        if term.id is not None and term.id not in found:
-            kind = kind_of(term.id)
-            numbers[kind] += 1
-            found[term.id] = f"{kind}{numbers[kind]}"
-        elif term.id is None and PLACEHOLDER.fullmatch(term.name):
+        if term.namespace and term.id is None and PLACEHOLDER.fullmatch(term.name):
             raise QueryError(f"{term.text} is a placeholder already: expected SPARQL with ids, such as wd:Q42")
+        mention = found.get(term.id or "")
+        if term.namespace not in ("", ENTITY) and mention is not None and mention.kind == "entity":
+            raise QueryError(f"{term.text} is no property: write wd:{term.id}, or the id of a property, such as P31")
+    of_wikidata = dict.fromkeys(term.id for term in terms if term.namespace and term.id is not None)
+    if missing := [id_ for id_ in of_wikidata if id_ not in found]:
+        raise QueryError(f"{', '.join(missing)} {'has' if len(missing) == 1 else 'have'} no name")
+    return {id_: clean_mention(found[id_], id_) for id_ in wanted if id_ in found}
+
+
+def _placeholders(mentions: Mapping[str, Placeholder]) -> dict[str, str]:
+    """Return the placeholders of ids, numbered by kind."""
+    found, numbers = dict[str, str](), {"entity": 0, "relation": 0}
+    for id_, mention in mentions.items():
+        numbers[mention.kind] += 1
+        found[id_] = f"{mention.kind}{numbers[mention.kind]}"
     return found
 
 
-def _renamed(uri: str, placeholders: Mapping[str, str]) -> str:
-    namespace, name = split_uri(uri)
-    return f"{namespace}{placeholders.get(name, name)}" if namespace in NAMESPACES else uri
-
-
-def _mentions(ids: Iterable[str], names: Names) -> dict[str, Placeholder]:
-    wanted = list(ids)
-    found = names.mentions(wanted) if wanted else {}
-    if missing := [id_ for id_ in wanted if id_ not in found]:
-        raise QueryError(f"{', '.join(missing)} {'has' if len(missing) == 1 else 'have'} no name")
-    return {id_: clean_mention(found[id_], id_) for id_ in wanted}
-
-
-def _labels(mentions: Mapping[str, Placeholder], style: Style) -> dict[str, str]:
-    """Return the labels of ids, which are not those of others of the kind in the query."""
-    labels = {id_: mention.label.lower() if style.lower else mention.label for id_, mention in mentions.items()}
+def _labels(terms: Iterable[tuple[Uri, str]], mentions: Mapping[str, Placeholder], style: Style) -> dict[str, str]:
+    """Return ids as labels of the inline dialect. None may be that of another id of the kind in the query."""
+    labels = {id_: one.label.lower() if style.lower else one.label for id_, one in mentions.items()}
     ids = dict[tuple[Kind, str], str]()
     for id_, label in labels.items():
-        other = ids.setdefault((kind_of(id_), label), id_)
+        other = ids.setdefault((mentions[id_].kind, label), id_)
         if other != id_:
             raise QueryError(f"{other} and {id_} are both called {label}: the inline dialect does not tell them apart")
-    return labels
-
-
-def _inline(term: Uri, labels: Mapping[str, str]) -> str:
-    id_ = term.id or ""
-    if (term.namespace == ENTITY) != (kind_of(id_) == "entity"):
-        raise QueryError(
-            f"{term.text} is a property that stands for an entity, for which the inline dialect has no mark"
-        )
-    return term.renamed(f"starturi {labels[id_]} enduri")
+    for term, id_ in terms:
+        if term.namespace and (term.namespace == ENTITY) != (mentions[id_].kind == "entity"):
+            raise QueryError(
+                f"{term.text} is a property that stands for an entity, for which the inline dialect has no mark"
+            )
+    return {id_: f"starturi {label} enduri" for id_, label in labels.items()}

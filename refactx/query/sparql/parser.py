@@ -43,7 +43,6 @@ DEEPEST = 100
 """More parts within each other are not read: what works on the tree recurses."""
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
 _ESCAPED = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
-_LOCAL_ESCAPE = re.compile(r"\\(.)")
 _END = "$END"
 _IN_TRIPLES = frozenset("/|^!(,;")
 _NUMBERS = frozenset(XSD + name for name in ("integer", "decimal", "double"))
@@ -239,7 +238,7 @@ def _leaves(tokens: Sequence[Token], prologue: Prologue) -> Iterator[_Leaf]:
         elif kind == "variable":
             yield _Leaf("VARIABLE", span, Term("variable", text[1:], span=span))
         elif kind == "name":
-            yield _Leaf("IRI", span, Term("iri", _whole(text, prologue), span=span))
+            yield _Leaf("IRI", span, Term("iri", prologue.iri(tokens[at]) or text, span=span))
         elif kind == "word":
             yield _word(text, span, words)
         elif kind in ("iri", "label"):
@@ -263,14 +262,6 @@ def _word(text: str, span: Span, words: MappingProxyType[str, str]) -> _Leaf:
         return _Leaf("BOOLEAN", span, Term("literal", text, datatype=XSD + "boolean", span=span))
     upper = text.upper()
     return _Leaf(words.get(upper, "") if upper != "A" else "", span, _UNDEF if upper == "UNDEF" else None, upper)
-
-
-def _whole(name: str, prologue: Prologue) -> str:
-    prefix, _, local = name.partition(":")
-    namespace = prologue.prefixes.get(prefix)
-    if "\\" in local:
-        local = _LOCAL_ESCAPE.sub(r"\1", local)
-    return name if namespace is None else namespace + local
 
 
 def _plain(string: str) -> str:

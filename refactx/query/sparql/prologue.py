@@ -1,8 +1,9 @@
-"""The prefixes of a query, known and declared, and the URIs of Wikidata that its tokens are by them.
+"""The prefixes of a query, known and declared, and the URIs with ids that its tokens are by them.
 
 A property has a namespace for each of its uses: `wdt:P39` is the direct claim, `p:P39` leads to a statement, `ps:P39`
-and `pq:P39` to its value and qualifiers. They are one relation, and only the id after the namespace is what has a name. All
-other URIs (`rdfs:label`, `xsd:date`, `wikibase:label`, statements, pages) are none of ids.
+and `pq:P39` to its value and qualifiers. They are one relation, and only the id after the namespace is what has a name. In
+other graphs an id is the whole URI, or the key that a URI of ours has. URIs of vocabularies (`rdfs:label`, `wikibase:label`)
+are ids only if a graph has names for them.
 """
 
 import re
@@ -53,6 +54,12 @@ NAMESPACES = frozenset({ENTITY, *(f"{_WIKIDATA}prop/{path}" for path in _OF_PROP
 _IRI = re.compile(r"(?:https?|urn|tag|info|ftp|file|mailto|doi|ni|data|did):[^\x00-\x20<>\"{}|^`\\]+", re.IGNORECASE)
 ID = re.compile(r"[QPL][1-9]\d*(?:-[FS][1-9]\d*)?", re.ASCII)
 _OF_WIKIDATA = re.compile(r"[QPL]\d+(?:-[FS]\d+)?", re.ASCII)
+_VOCABULARIES = [iri for iri in PREFIXES.values() if iri not in NAMESPACES]
+_NO_IDS = re.compile("|".join([*map(re.escape, _VOCABULARIES), "urn:refactx:(?!id:)"]))
+"""The beginnings of IRIs that graphs share, and of those of names without ids."""
+_BEFORE_NO_ID = frozenset({"^^", "SERVICE", "SILENT", "FROM", "NAMED", "GRAPH"})
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_ESCAPE = re.compile(r"\\(.)")
 _NO_TOKEN = Token("space", "", 0)
 _KEY = "urn:refactx:id:"
 """The beginning of the IRIs of ids that are no IRIs: keys of rows, and paths of properties (`<a>/<b>`)."""
@@ -90,6 +97,28 @@ def id_of_property(iri: str) -> str:
     return iri.removeprefix(DIRECT) if iri.startswith(DIRECT) else id_of_entity(iri)
 
 
+def id_within(iri: str) -> str | None:
+    """Return the id that an IRI has in it, whatever use of a property it is; None if it is one of a vocabulary, or in a
+    namespace of Wikidata without an id.
+
+    >>> id_within("http://www.wikidata.org/prop/P57"), id_within("http://e.org/a"), id_within(PREFIXES["rdfs"] + "label")
+    ('P57', 'http://e.org/a', None)
+    """
+    namespace, name = split_uri(iri)
+    if namespace in NAMESPACES:
+        return name if ID.fullmatch(name) else None
+    return None if _NO_IDS.match(iri) else id_of_entity(iri)
+
+
+def id_of_term(term: str) -> str:
+    """Return the id of an item or property, given it as a term of SPARQL.
+
+    >>> [id_of_term(write(id_)) for id_ in ("P57", "http://e.org/a") for write in (entity_term, property_term)]
+    ['P57', 'P57', 'http://e.org/a', 'http://e.org/a']
+    """
+    return id_of_property(term[1:-1]) if term.startswith("<") else term.partition(":")[2]
+
+
 def entity_term(id_: str) -> str:
     """Return an item or property as a term of SPARQL.
 
@@ -114,7 +143,7 @@ def _other_iri(id_: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Uri:
-    """A URI of a query, in a namespace of ids.
+    """A URI of a query, in a namespace of Wikidata's ids, or any other: then its namespace is empty.
 
     `start`: of its token; `name`: what follows the namespace; `before`, `after`: what the token has around that.
     """
@@ -127,8 +156,15 @@ class Uri:
 
     @property
     def id(self) -> str | None:
-        """The id of an entity or property; None if it is something else."""
+        """The id of an entity or property; None if it is something else in a namespace of Wikidata."""
+        if not self.namespace:
+            return id_of_entity(self.name)
         return self.name if ID.fullmatch(self.name) else None
+
+    @property
+    def is_vocabulary(self) -> bool:
+        """Whether it is of a vocabulary that graphs share, and so maybe no id, or a name without one."""
+        return not self.namespace and _NO_IDS.match(self.name) is not None
 
     @property
     def text(self) -> str:
@@ -136,7 +172,7 @@ class Uri:
         return f"{self.before}{self.name}{self.after}"
 
     def is_misspelt(self) -> bool:
-        """Whether it is an id but for the case of its letters."""
+        """Whether it is an id of Wikidata but for the case of its letters."""
         return self.id is None and ID.fullmatch(self.name.upper()) is not None
 
     def renamed(self, name: str) -> str:
@@ -211,16 +247,31 @@ class Prologue:
             return uri
 
     def uris(self) -> Iterator[Uri]:
-        """Yield the URIs after the declarations that are in a namespace of ids."""
-        for token in self.tokens[self.body :]:
-            if token.kind == "name":
-                prefix, _, name = token.text.partition(":")
-                if self.prefixes.get(prefix) in NAMESPACES:
-                    yield Uri(token.start, self.prefixes[prefix], name, f"{prefix}:", "")
-            elif token.is_iri:
-                namespace, name = split_uri(self.absolute(token.label))
-                if namespace in NAMESPACES and token.text.endswith(f"{name}>"):
-                    yield Uri(token.start, namespace, name, token.text[: -len(name) - 1], ">")
+        """Yield the URIs after the declarations that are terms of patterns: no datatypes, functions, graphs and services."""
+        last, following = "", [*self.tokens[self.body + 1 :], _NO_TOKEN]
+        for token, after in zip(self.tokens[self.body :], following, strict=True):
+            if token.is_space:
+                continue
+            before, last = last, token.text.upper()
+            if (iri := self.iri(token)) is None:
+                continue
+            namespace, name = split_uri(iri)
+            if namespace not in NAMESPACES:
+                if before not in _BEFORE_NO_ID and after.text != "(" and _SCHEME.match(iri):
+                    yield Uri(token.start, "", iri, "<", ">")
+            elif token.text.endswith(name) or token.text.endswith(f"{name}>"):
+                end = len(token.text) - token.is_iri
+                yield Uri(token.start, namespace, name, token.text[: end - len(name)], token.text[end:])
+            else:
+                yield Uri(token.start, namespace, name, f"<{namespace}", ">")
+
+    def iri(self, token: Token) -> str | None:
+        """Return the IRI that a token is; None if it is none, or has a prefix that is not known."""
+        if token.kind != "name":
+            return self.absolute(token.label) if token.is_iri else None
+        prefix, _, local = token.text.partition(":")
+        namespace = self.prefixes.get(prefix)
+        return None if namespace is None else namespace + _ESCAPE.sub(r"\1", local)
 
     def qualified(self, namespace: str, name: str) -> str:
         """Return a token for a URI: with a known prefix, unless the query declares that as another's."""

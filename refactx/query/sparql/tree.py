@@ -4,7 +4,7 @@ Spans do not count where trees are compared. Brackets around expressions and pat
 taken apart into triples; blank nodes in brackets and collections have terms for themselves, and triples of their own.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -204,17 +204,16 @@ _FIELDS = {
 }
 
 
-def shape_of(tree: Any, rename: Callable[[str], str] = str) -> Any:
+def shape_of(tree: Any) -> Any:
     """Return a tree as tuples that are equal for equal queries: blank nodes have numbers in their order, and languages are
-    in lower case. `rename`: returns another IRI for one."""
+    in lower case."""
     blank = dict[str, int]()
 
     def shape(node: Any) -> Any:
         if isinstance(node, Term):
             if node.kind == "blank":
                 return ("blank", blank.setdefault(node.value, len(blank)))
-            value = rename(node.value) if node.kind == "iri" else node.value
-            return (node.kind, value, node.language.lower(), rename(node.datatype) if node.datatype else "")
+            return (node.kind, node.value, node.language.lower(), node.datatype)
         if isinstance(node, tuple):
             return tuple(shape(part) for part in node)
         names = _FIELDS.get(type(node))
@@ -246,3 +245,9 @@ def groups_of(element: Element) -> tuple[Group, ...]:
     if isinstance(element, Query):
         return () if element.where is None else (element.where,)
     return element.groups if isinstance(element, Nested) else ()
+
+
+def predicates_of(tree: Any) -> set[str]:
+    """Return the URIs that stand as predicates in a tree, alone or in paths."""
+    paths = [triple.path for triple in triples_of(tree) if not triple.is_listed]
+    return {node.value for path in paths for node in nodes(path) if isinstance(node, Term) and node.kind == "iri"}

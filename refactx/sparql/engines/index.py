@@ -112,7 +112,9 @@ def _kinds(group: tree.Group) -> Iterator[str]:
 
 def _unknown(parsed: Parsed, facts: FactSet) -> list[str]:
     """Return the ids of a query that the index does not name."""
-    ids = {uri.name: uri.text for uri in parsed.prologue.uris() if uri.namespace in (PREFIXES["wd"], PREFIXES["wdt"])}
+    own = ("", PREFIXES["wd"], PREFIXES["wdt"])
+    uris = [uri for uri in parsed.prologue.uris() if uri.namespace in own and not uri.is_vocabulary]
+    ids = {uri.id or uri.name: uri.text for uri in uris}
     named = facts.names(list(ids))
     return [text for id_, text in ids.items() if id_ not in named]
 

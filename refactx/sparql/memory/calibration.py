@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from refactx.entity_ids import entity_id
 from refactx.errors import InputError
 from refactx.fact import DESCRIPTIONS
 from refactx.index.index import Index
@@ -39,10 +38,10 @@ from refactx.sparql.memory.entry import (
     fold,
 )
 from refactx.sparql.memory.name_memory import MemoryWithout
-from refactx.sparql.memory.vector_memory import VectorMemory
+from refactx.sparql.memory.vector_memory import VectorMemory, entry_of_row
 
-_CLASS = "P31"
-"""The property of an entity's class."""
+_CLASSES = ("P31", "http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
+"""The properties of an entity's class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +63,21 @@ def sample_cases(index: Index, record: MemoryRecord, count: int, seed: int = 0) 
         index.database.retry_unlimited(partial(sample, memory=record, count=count, seed=seed), index.name)
         for sample in (sample_aliased, sample_properties, sample_namesakes)
     )
-    words = _other_words(index, [*entities, *namesakes])
+    ids = index.ids_of_numbers({row.number for row in (*entities, *relations, *namesakes)})
+    words = _other_words(index, ids, [*entities, *namesakes])
     cases = []
     for row in entities:
         description = words.get(row.number, row.description)
         mentions = (Placeholder("entity", label, description) for label in (row.alias, row.label))
-        cases.append(Case("entity", _entry(row), *mentions))
+        cases.append(Case("entity", entry_of_row(row, ids), *mentions))
     for row in relations:
         mention = Placeholder("relation", first_sentence(row.description))
-        cases.append(Case("relation", _entry(row), mention, mention))
+        cases.append(Case("relation", entry_of_row(row, ids), mention, mention))
     for row in namesakes:
         if row.number in words:
             mention = Placeholder("entity", row.label, words[row.number])
-            cases.append(Case("namesake", _entry(row), mention, mention))
-    return cases
+            cases.append(Case("namesake", entry_of_row(row, ids), mention, mention))
+    return [case for case in cases if case.entry.id]
 
 
 def first_sentence(text: str) -> str:
@@ -89,21 +89,16 @@ def first_sentence(text: str) -> str:
     return re.split(r"[.;] ", re.sub(r" ?\([^()]*\)", "", text))[0].strip() or text
 
 
-def _entry(row: SampleRow) -> Entry:
-    return Entry(entity_id(row.number), row.label, row.description)
-
-
-def _other_words(index: Index, rows: Sequence[SampleRow]) -> dict[int, str]:
+def _other_words(index: Index, ids: Mapping[int, str], rows: Sequence[SampleRow]) -> dict[int, str]:
     """Return a description of entities in words other than their own, by number, where there is one."""
     facts = TreeFacts(index)
-    names = index.names_of({entity_id(row.number) for row in rows})
-    class_ = index.names_of([_CLASS]).get(_CLASS, "")
+    names = index.names_of({ids[row.number] for row in rows if row.number in ids})
     found: dict[str, str] = {}
-    for predicate in filter(None, (DESCRIPTIONS[1], class_)):
+    for predicate in (DESCRIPTIONS[1], *index.names_of(_CLASSES).values()):
         for name, text in facts.objects(list(names.values()), predicate):
-            found.setdefault(name, text if predicate == DESCRIPTIONS[1] else split_name(text, "")[0])
+            found.setdefault(name, text if predicate == DESCRIPTIONS[1] else split_name(text)[0])
     own = {row.number: row.description.casefold() for row in rows}
-    words = {number: found.get(names.get(entity_id(number), ""), "") for number in own}
+    words = {number: found.get(names.get(ids.get(number, ""), ""), "") for number in own}
     return {number: text for number, text in words.items() if text and text.casefold() != own[number]}
 
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from refactx.entity_ids import entity_number, is_wikidata_id
 from refactx.errors import InputError
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, clean_part
 from refactx.index.index import Index
+from refactx.index.names import Named
 from refactx.query.pgmr import Placeholder
 from refactx.query.pgmr.index_names import full_name, split_name
-from refactx.query.pgmr.mentions import kind_of
+from refactx.query.pgmr.mentions import Kind, kind_of
 
 if TYPE_CHECKING:
     from refactx.postgres.memory import NameRow, PartRow
@@ -125,13 +125,14 @@ namesake's description are to be those of the index."""
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A name in a memory: the id of its entity or property (`Q42`, `P569`), a label or (`is_alias`) an alias of it, and
-    its description, which may be empty."""
+    """A name in a memory: the id of its entity or property (`Q42`, an IRI, the key of a row), a label or (`is_alias`) an
+    alias of it, and its description, which may be empty."""
 
     id: str
     label: str
     description: str = ""
     is_alias: bool = False
+    kind: Kind = "entity"
 
     @property
     def text(self) -> str:
@@ -219,19 +220,19 @@ def mention_text(mention: Placeholder) -> str:
 def label_keys(mention: Placeholder) -> set[str]:
     """Return the labels that entries of a mention's label may have: a label may also be a whole name of the index.
 
-    >>> sorted(label_keys(Mention("entity", "Air (film)")))
+    >>> sorted(label_keys(Placeholder("entity", "Air (film)")))
     ['Air', 'Air (film)']
     """
-    return {mention.label, split_name(mention.label, "")[0]}
+    return {mention.label, split_name(mention.label)[0]}
 
 
 def has_label(entry: Entry, mention: Placeholder) -> bool:
     """Return whether an entry is of a mention's kind and has its label, in any case.
 
-    >>> [has_label(Entry("Q1", "Air", "film"), Mention(kind, "air")) for kind in ("entity", "relation")]
+    >>> [has_label(Entry("Q1", "Air", "film"), Placeholder(kind, "air")) for kind in ("entity", "relation")]
     [True, False]
     """
-    return kind_of(entry.id) == mention.kind and fold(mention.label) in (fold(entry.label), fold(entry.text))
+    return entry.kind == mention.kind and fold(mention.label) in (fold(entry.label), fold(entry.text))
 
 
 def is_described(entry: Entry, mention: Placeholder) -> bool:
@@ -240,9 +241,9 @@ def is_described(entry: Entry, mention: Placeholder) -> bool:
     An entry without a description has that of a mention with an empty one. A label that is a whole name of the index
     has its description in it.
 
-    >>> is_described(Entry("Q1", "Air", "a film"), Mention("entity", "air", "A film"))
+    >>> is_described(Entry("Q1", "Air", "a film"), Placeholder("entity", "air", "A film"))
     True
-    >>> is_described(Entry("Q1", "Air", "a film"), Mention("entity", "Air (a film)"))
+    >>> is_described(Entry("Q1", "Air", "a film"), Placeholder("entity", "Air (a film)"))
     True
     """
     description = fold(mention.description or "")
@@ -304,39 +305,35 @@ _MOST_SEEN = 1_000_000
 """The names that are remembered as written, so that most are written once: some 100 MB."""
 
 
-def entry_of(name: str, id_: str) -> Entry:
+def entry_of(name: str, id_: str, kind: Kind = "entity") -> Entry:
     """Return the entry of a name in an index. An id in brackets is not a description.
 
-    >>> entry_of("Louisiana (state of the United States)", "Q1588").description, entry_of("Paris (Q90)", "Q90")
-    ('state of the United States', Entry(id='Q90', label='Paris', description='', is_alias=False))
+    >>> entry_of("Louisiana (state of the United States)", "Q1588").description
+    'state of the United States'
+    >>> entry_of("Paris (Q90)", "Q90")
+    Entry(id='Q90', label='Paris', description='', is_alias=False, kind='entity')
     """
-    label, description = split_name(name, id_)
-    return Entry(id_, label, "" if description == id_ else description)
+    label, description = split_name(name, id_ if kind == "relation" else "")
+    return Entry(id_, label, "" if description == id_ else description, kind=kind)
 
 
-def named_entries(index: Index) -> Iterator[tuple[str, Entry]]:
-    """Yield the names of an index with their entries, those of the latest name table first.
+def named_entries(index: Index) -> Iterator[tuple[str, Named, Entry]]:
+    """Yield the names of an index with what they name and their entries, those of the latest name table first.
 
     Names of predicates that read a property backwards are left out. A name may come again, of an older table.
     """
     for key, block in index.name_rows():
         for name, named in index.unpack_names(key, block).items():
             if named.object_kind != "inverse":
-                yield name, entry_of(name, named.id)
+                yield name, named, entry_of(name, named.id, kind_of(named))
 
 
 def name_rows(index: Index) -> Iterator["NameRow"]:
-    """Yield the names of an index for `update_entries`. Raises InputError if an id of it is none of Wikidata's."""
+    """Yield the names of an index for `update_entries`."""
     from refactx.postgres.memory import NameRow  # psycopg, which entries alone do not need
 
-    for place, (name, entry) in enumerate(named_entries(index)):
-        if not is_wikidata_id(entry.id):
-            raise InputError(
-                f"index {index.name!r} has other ids than Wikidata's, such as {entry.id:.200}: a memory can be built only "
-                "of Wikidata's; without one, names are found as they are written"
-            )
-        number, folded = entity_number(entry.id), folded_hash(entry.label)
-        yield NameRow(name, number, entry.label, entry.description, folded, place)
+    for place, (name, named, entry) in enumerate(named_entries(index)):
+        yield NameRow(name, named.number, entry.label, entry.description, folded_hash(entry.label), place)
 
 
 def part_rows(index: Index) -> Iterator["PartRow"]:

@@ -55,7 +55,7 @@ class NameMemory:
         found = []
         for mention in mentions:
             some = [one for key in label_keys(mention) for one in names.by_label.get(fold(key), ())]
-            some = [one for one in dict.fromkeys(some) if kind_of(one.id) == mention.kind]
+            some = [one for one in dict.fromkeys(some) if one.kind == mention.kind]
             described = self._described(some)
             found.append([*(one for one in described if has_label(one, mention)), *self._by_alias(mention)])
         return found
@@ -104,7 +104,7 @@ class NameMemory:
             names = self._facts.aliased(alias)
             if names:
                 ids = self._index.ids_of(names)
-                entries = [entry_of(name, ids[name].id) for name in names if name in ids]
+                entries = [entry_of(name, ids[name].id, kind_of(ids[name])) for name in names if name in ids]
                 return [replace(one, label=alias, is_alias=True) for one in self._described(entries)]
         return []
 
@@ -125,7 +125,7 @@ class NameMemory:
             if tables != self._tables:
                 known = _Names()
                 seen = set[str]()
-                for name, entry in named_entries(self._index):
+                for name, _, entry in named_entries(self._index):
                     if name not in seen:
                         seen.add(name)
                         known.add(entry)
@@ -142,10 +142,10 @@ class _Names:
     labels: dict[Kind, list[str]] = field(default_factory=lambda: {"entity": [], "relation": []})
 
     def add(self, entry: Entry) -> None:
-        folded, kind = fold(entry.label), kind_of(entry.id)
+        folded = fold(entry.label)
         self.by_label.setdefault(folded, []).append(entry)
-        self.entries[kind].append(entry)
-        self.labels[kind].append(folded)
+        self.entries[entry.kind].append(entry)
+        self.labels[entry.kind].append(folded)
 
 
 _MORE = 10
@@ -155,7 +155,7 @@ _MORE = 10
 class MemoryWithout:
     """A memory that does not know some ids: a `Memory`. By it one measures whether what is missing is refused.
 
-    MemoryWithout(memory, {"Q1588"}).exact([Mention("entity", "Louisiana")])  # without the state
+    MemoryWithout(memory, {"Q1588"}).exact([Placeholder("entity", "Louisiana")])  # without the state
     """
 
     def __init__(self, memory: Memory, ids: Collection[str]) -> None:

@@ -67,7 +67,7 @@ def open_memory(index: Index, encoder: Encoder | str | None = None) -> Memory:
     letters.
 
         memory = open_memory(refactx.open_index())
-        memory.exact([Mention("entity", "Louisiana")])[0][0].id  # "Q1588"
+        memory.exact([Placeholder("entity", "Louisiana")])[0][0].id  # "Q1588"
 
     If the memory does not follow all changes of its index, that is a warning in the log. Raises InputError if an encoder
     is given and the index has no memory of it, or if its memory was never finished; DatabaseError without pgvector; and
@@ -95,7 +95,7 @@ def open_memory(index: Index, encoder: Encoder | str | None = None) -> Memory:
         raise AssertionError("a memory with another fingerprint was built with this encoder")
     if note := behind_note(record):
         _log.warning("%s", note)
-    return VectorMemory(database, record, loaded)
+    return VectorMemory(index, record, loaded)
 
 
 def behind_note(record: "MemoryRecord") -> str:

@@ -1,14 +1,14 @@
 """A memory in the database: labels by their hashes, and nearest neighbours of embeddings by pgvector."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from refactx.entity_ids import entity_id, entity_number
+from refactx.entity_ids import is_property, numbers_of
 from refactx.errors import InputError, ModelError
 from refactx.index.database import DatabaseSource
 from refactx.index.index import Index
@@ -20,6 +20,7 @@ from refactx.postgres.memory import (
     EntryRow,
     MemoryRecord,
     NearRow,
+    SampleRow,
     begin_memory,
     build_graphs,
     copy_embeddings,
@@ -38,6 +39,7 @@ from refactx.postgres.memory import (
 )
 from refactx.postgres.writing import make_schema
 from refactx.query.pgmr import Placeholder
+from refactx.query.pgmr.mentions import Kind
 from refactx.sparql.memory.entry import (
     PAPER,
     Encoder,
@@ -111,7 +113,7 @@ def build_memory(
         entry = find_index(database, index)
         opened = Index(DatabaseSource(database, entry), cache_bytes=_CACHE_BYTES)
         if next(name_rows(opened), None) is None:
-            raise InputError(f"index {index!r} has no names with ids such as Q42, so there is nothing to remember")
+            raise InputError(f"index {index!r} has no names with ids, so there is nothing to remember")
         with memory_lock(connection, entry.id, index):
             make_schema(connection)
             vectors = make_pgvector(connection)
@@ -189,10 +191,10 @@ class VectorMemory:
     without pgvector.
     """
 
-    def __init__(self, database: Database, record: MemoryRecord, encoder: Encoder) -> None:
+    def __init__(self, index: Index, record: MemoryRecord, encoder: Encoder) -> None:
         check_encoder(record, encoder)
-        self._database, self.record, self._encoder = database, record, encoder
-        self._vectors = database.retry(find_pgvector, record.index)
+        self._index, self._database, self.record, self._encoder = index, index.database, record, encoder
+        self._vectors = index.database.retry(find_pgvector, record.index)
 
     @property
     def thresholds(self) -> Thresholds:
@@ -205,7 +207,7 @@ class VectorMemory:
         rows = self._database.retry(
             lambda connection: find_labels(connection, self.record, sorted(hashes)), self.record.index
         )
-        entries = [_entry(row) for row in rows]
+        entries = [one for one in self._entries(rows) if one.id]
         return [[one for one in entries if has_label(one, mention)] for mention in mentions]
 
     def nearest(self, mentions: Sequence[Placeholder], count: int) -> list[list[Near]]:
@@ -216,9 +218,10 @@ class VectorMemory:
         embeddings = checked_embeddings(self._encoder, [mention_text(mention) for mention in mentions])
         for kind in ("entity", "relation"):
             places = [at for at, mention in enumerate(mentions) if mention.kind == kind]
-            for row in self._near_rows(embeddings[places], kind == "relation", count) if places else ():
-                near, entry = found[places[row.text]], _entry(row.entry)
-                if len(near) < count and all(one.entry.id != entry.id for one in near):
+            rows = self._near_rows(embeddings[places], kind == "relation", count) if places else []
+            for row, entry in zip(rows, self._entries([row.entry for row in rows]), strict=True):
+                near = found[places[row.text]]
+                if entry.id and len(near) < count and all(one.entry.id != entry.id for one in near):
                     near.append(Near(entry, row.similarity))
         labels = [at for at, mention in enumerate(mentions) if mention.kind == "relation" and not mention.description]
         self._compare_labels(embeddings, found, labels)
@@ -255,17 +258,21 @@ class VectorMemory:
         # Aliases may have no embedding, and of several of an entity it is this one that counts.
         aliases = [one.text for one in entries if one.is_alias]
         embedding, *encoded = checked_embeddings(self._encoder, [mention_text(mention), *aliases])
-        numbers = [entity_number(one.id) for one in entries if not one.is_alias]
-        found = (
+        ids = numbers_of(one.id for one in entries if not one.is_alias)
+        rows = (
             self._database.retry(
-                lambda connection: similarities(connection, self.record, embedding, numbers, vectors=self._vectors),
+                lambda connection: similarities(connection, self.record, embedding, list(ids), vectors=self._vectors),
                 self.record.index,
             )
-            if numbers
+            if ids
             else {}
         )
-        of_aliases = iter(cosines(embedding, encoded))
-        return [next(of_aliases) if one.is_alias else found.get(entity_number(one.id), 0.0) for one in entries]
+        of_aliases, found = iter(cosines(embedding, encoded)), {ids[number]: alike for number, alike in rows.items()}
+        return [next(of_aliases) if one.is_alias else found.get(one.id, 0.0) for one in entries]
+
+    def _entries(self, rows: Sequence[EntryRow]) -> list[Entry]:
+        ids = self._index.ids_of_numbers({row.number for row in rows})
+        return [entry_of_row(row, ids) for row in rows]
 
 
 def cosines(embedding: NDArray[np.float32], others: Sequence[NDArray[np.float32]]) -> list[float]:
@@ -289,5 +296,9 @@ def check_encoder(record: MemoryRecord, encoder: Encoder) -> None:
         )
 
 
-def _entry(row: EntryRow) -> Entry:
-    return Entry(entity_id(row.number), row.label, row.description, row.is_alias)
+def entry_of_row(row: EntryRow | SampleRow, ids: Mapping[int, str]) -> Entry:
+    """Return an entry, given ids by number; one of an id that is none of Wikidata's, and that the index has no more, has
+    the id ""."""
+    kind: Kind = "relation" if is_property(row.number) else "entity"
+    is_alias = isinstance(row, EntryRow) and row.is_alias
+    return Entry(ids.get(row.number, ""), row.label, row.description, is_alias, kind)

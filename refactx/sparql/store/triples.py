@@ -80,10 +80,11 @@ def own(name: str) -> NamedNode:
 def name_of_own(iri: str) -> str | None:
     """Return the name whose IRI this is; None for the IRI of anything else.
 
-    >>> name_of_own("urn:refactx:Danny%20Boyle"), name_of_own("http://www.wikidata.org/entity/Q42")
-    ('Danny Boyle', None)
+    >>> [name_of_own(iri) for iri in ("urn:refactx:Danny%20Boyle", "urn:refactx:id:NOR", "http://e.org/a")]
+    ['Danny Boyle', None, None]
     """
-    return unquote(iri[len(OWN) :]) if iri.startswith(OWN) else None
+    is_own = iri.startswith(OWN) and ":" not in iri[len(OWN) :]
+    return unquote(iri[len(OWN) :]) if is_own else None
 
 
 def literal(text: str, kind: str | None) -> Literal:

@@ -12,6 +12,7 @@ from support.memory.letters import LetterEncoder
 
 from refactx.errors import InputError
 from refactx.index.index import Index
+from refactx.index.names import Named
 from refactx.query.pgmr import IndexNames, Placeholder
 from refactx.query.pgmr.mentions import kind_of
 from refactx.sparql.memory import Memory, MemoryWithout, NameMemory, VectorMemory, open_memory
@@ -49,9 +50,11 @@ LABELLED = {id_: (label, text) for id_, (label, text, _) in NAMED.items()} | VIL
 
 @pytest.mark.parametrize("change", [str, str.upper, str.lower], ids=["as written", "upper", "lower"])
 def test_every_label_is_found_in_any_case(memory: Memory, change: type[str]) -> None:
-    mentions = [Placeholder(kind_of(id_), change(label)) for id_, (label, _) in LABELLED.items()]
+    mentions = [Placeholder(kind_of(Named(id_, None)), change(label)) for id_, (label, _) in LABELLED.items()]
     for (label, _), mention, found in zip(LABELLED.values(), mentions, memory.exact(mentions), strict=True):
-        expected = {id_ for id_, (other, _) in LABELLED.items() if other == label and kind_of(id_) == mention.kind}
+        expected = {
+            id_ for id_, (other, _) in LABELLED.items() if other == label and kind_of(Named(id_, None)) == mention.kind
+        }
         assert {one.id for one in found} == expected
         assert {(one.label, one.description) for one in found} == {LABELLED[id_] for id_ in expected}
 
@@ -70,15 +73,15 @@ def test_aliases_and_whole_names_are_found(memory: Memory) -> None:
 def test_a_relation_is_no_entity(memory: Memory) -> None:
     assert memory.exact([Placeholder("entity", "capital"), Placeholder("relation", "Texas")]) == [[], []]
     entities, relations = memory.nearest([Placeholder("entity", "capital city"), Placeholder("relation", "Texas")], 3)
-    assert {kind_of(one.entry.id) for one in entities} <= {"entity"}
-    assert {kind_of(one.entry.id) for one in relations} <= {"relation"}
+    assert {one.entry.kind for one in entities} <= {"entity"}
+    assert {one.entry.kind for one in relations} <= {"relation"}
 
 
 @given(st.sampled_from(sorted(LABELLED)), st.integers(0, 8), st.sampled_from("xyz"), st.integers(1, 7))
 def test_the_nearest_are_those_of_brute_force(vectors: Memory, id_: str, at: int, letter: str, count: int) -> None:
     label, text = LABELLED[id_]
-    mention = Placeholder(kind_of(id_), label[:at] + letter + label[at + 1 :], text)
-    same = {one: named for one, named in LABELLED.items() if kind_of(one) == mention.kind}
+    mention = Placeholder(kind_of(Named(id_, None)), label[:at] + letter + label[at + 1 :], text)
+    same = {one: named for one, named in LABELLED.items() if kind_of(Named(one, None)) == mention.kind}
     encoder = LetterEncoder()
     (wanted,) = encoder.encode([mention_text(mention)])
     known = encoder.encode([f"{name} ({text})" if text else name for name, text in same.values()])

@@ -70,6 +70,9 @@ class RowsIndex:
         named = ((self.ids_of([name])[name].id, name) for name in PREDICATES if name.endswith(" of") == inverse)
         return {id_: name for id_, name in named if id_ in set(ids)}
 
+    def property_names(self) -> list[str]:
+        return list(self.ids_of(PREDICATES))
+
     def hubs(self, objects: Iterable[str]) -> dict[str, dict[str, int]]:
         return {}
 

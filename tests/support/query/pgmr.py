@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from refactx.query.pgmr import Placeholder
+from refactx.query.sparql.prologue import ID
 
 WIKIDATA = "http://www.wikidata.org/"
 OF_PROPERTIES = {
@@ -196,7 +197,7 @@ class _Writing:
 
 
 class MadeNames:
-    """Made-up names and a resolver by them. `names`: those of some ids; others are called `Name of Q42`."""
+    """Made-up names and a resolver by them. `names`: those of some ids; others of Wikidata are called `Name of Q42`."""
 
     def __init__(self, names: Mapping[str, Placeholder] = MappingProxyType({})) -> None:
         self._names = names
@@ -206,7 +207,7 @@ class MadeNames:
         return self._names.get(id_) or Placeholder(kind, f"Name of {id_}", f"what {id_} Is" if id_[-1] != "2" else "")
 
     def mentions(self, ids: Sequence[str]) -> dict[str, Placeholder]:
-        return {id_: self.mention(id_) for id_ in ids}
+        return {id_: self.mention(id_) for id_ in ids if id_ in self._names or ID.fullmatch(id_)}
 
     def resolve(self, mentions: Sequence[Placeholder]) -> list[str]:
         known = {self.mention(id_).label.lower(): id_ for id_ in (*self._names, *ENTITY_IDS, *PROPERTY_IDS)}

@@ -63,6 +63,9 @@ class WorldIndex(RowsIndex):
         }
         return {id_: named[id_] for id_ in ids if id_ in named}
 
+    def property_names(self) -> list[str]:
+        return [*self.properties, *(inverse for _, _, inverse in self.properties.values() if inverse)]
+
     def hubs(self, objects: Iterable[str]) -> dict[str, dict[str, int]]:
         found: dict[str, dict[str, int]] = {}
         for (name, inverse), subjects in self.back.items():
