@@ -234,7 +234,7 @@ class SourceOptions:
     edges: bool = option(False, "Objects are entities, as subjects are.", group=TABLES)
     labels: tuple[Path, ...] = option((), "Lines of id<TAB>label<TAB>description.", metavar="FILE", group=TABLES)
     query: str | None = option(
-        None, "SQL for sqlite:///..., postgresql://...; CONSTRUCT for https://...", metavar="QUERY", group=TABLES
+        None, "For URLs: SQL of a database, CONSTRUCT of an endpoint.", metavar="QUERY", group=TABLES
     )
     properties: str | None = option(
         None, "Only these: P31,P569, IRIs, or a file of them.", metavar="LIST", group=_FACTS

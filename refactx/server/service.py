@@ -503,13 +503,9 @@ class TextService:
         if passed.span is None:
             return Delta(text=passed.text, in_fact=passed.in_fact)
         span: Span = passed.span
-        linked: LinkedFact = await self.look_up(self._links, span.fact)
+        linked: LinkedFact = await self.look_up(getattr(self.index, "links", unlinked), span.fact)
         facts.append(CitedFact(fact=span.fact, linked=linked, start=span.start, stop=span.stop))
         return Delta(text=passed.text, in_fact=True, fact=facts[-1])
-
-    def _links(self, fact: Any) -> LinkedFact:
-        links = getattr(self.index, "links", unlinked)
-        return links(fact)
 
     def _finished(
         self,

@@ -252,8 +252,8 @@ def to_members(piece: Piece) -> tuple[Member, ...]:
 
 def from_members(members: tuple[Member, ...], level: int) -> Piece:
     """Return the piece in an unpickled tuple. Raise ValueError if its members contradict each other."""
-    lcp, lengths, codes = _suffixes(members, level)
-    count = len(lcp)
+    count, codes = _shape(members, level)
+    lcp, lengths = _unpacked(members[2], count), _unpacked(members[3], count)
     _check_lengths(lengths, len(codes))
     sums = np.zeros(count + 1, np.int64)
     lengths.cumsum(dtype=np.int64, out=sums[1:])
@@ -320,11 +320,6 @@ def fact_members(rows: Sequence[tuple[Member, ...]]) -> tuple[Offsets, Unsigned,
     lcp, lengths = (_side_by_side([row[at] for row in rows], counts) for at in (2, 3))
     _check_lengths(lengths, max(len(codes) for _, codes in shapes))
     return np.array(counts, np.int64), lcp, lengths, [codes for _, codes in shapes]
-
-
-def _suffixes(members: tuple[Member, ...], level: int) -> tuple[Unsigned, Unsigned, bytes]:
-    count, codes = _shape(members, level)
-    return _unpacked(members[2], count), _unpacked(members[3], count), codes
 
 
 def _check_lengths(lengths: Unsigned, most: int) -> None:
