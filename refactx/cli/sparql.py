@@ -309,7 +309,7 @@ class _Session:
     @cached_property
     def _engine(self) -> SparqlEngine:
         address = self._settings.endpoint
-        engine = engine_at(self._settings.engine, lambda: self._index) if address is None else EndpointEngine(address)
+        engine = engine_at(self._settings.engine, lambda _: self._index) if address is None else EndpointEngine(address)
         self._stack.callback(engine.close)
         return engine
 

@@ -6,14 +6,11 @@ from typing import TYPE_CHECKING
 import click
 
 from refactx.cli.help import GroupedCommand
-from refactx.cli.options import DB, INDEX, JSON, Number, print_json
+from refactx.cli.options import DB, INDEX, JSON, Number, index_opener, print_json
 from refactx.cli.views import query_text, row_of
-from refactx.errors import InputError
 from refactx.fact import counted
 
 if TYPE_CHECKING:
-    from refactx.sparql.engines import SparqlEngine
-    from refactx.translate.pack import Pack
     from refactx.translate.validation import Report
 
 
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
 @click.argument("query", metavar="QUERY")
 @click.option("--pack", "pack_name", required=True, metavar="PACK", help="liita, wikidata, or a folder.")
 @click.option(
-    "--run-on", metavar="WHERE", help="URL, endpoint (the pack's), RDF file, store, tree or invented; default: nowhere."
+    "--run-on", metavar="WHERE", help="pack (its own), URL, RDF file, index, store, tree, invented; default: nowhere."
 )
 @click.option(
     "--timeout",
@@ -54,12 +51,15 @@ def validate(
     the use of variables (L2), and, with --run-on, its result (L3). The exit code is 0 for a valid query, else 1.
     """
     from refactx.sparql.engines import EngineError
+    from refactx.translate.invented import engine_for
     from refactx.translate.pack import load_pack
     from refactx.translate.validation import validate as checked
 
     pack = load_pack(pack_name)
     with ExitStack() as stack:
-        engine = None if run_on is None else _engine(run_on, pack, index, db, stack)
+        engine = None if run_on is None else engine_for(pack, run_on, index_opener(stack, index, db))
+        if engine is not None:
+            stack.callback(engine.close)
         report = checked(query_text(query), pack, engine, rows=rows, seconds=timeout)
     if as_json:
         print_json(report.to_json())
@@ -68,17 +68,6 @@ def validate(
     if not as_json:
         _print(report)
     context.exit(0 if report.ok else 1)
-
-
-def _engine(where: str, pack: "Pack", index: str, db: str | None, stack: ExitStack) -> "SparqlEngine":
-    from refactx.index.open import open_index
-    from refactx.translate.invented import engine_for
-
-    engine = engine_for(pack, where, lambda: stack.enter_context(open_index(index, db)))
-    if engine is None:
-        raise InputError(f"the pack {pack.name} has no endpoint: give its URL, a file of RDF, store, tree or invented")
-    stack.callback(engine.close)
-    return engine
 
 
 def _print(report: "Report") -> None:

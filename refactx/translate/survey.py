@@ -11,7 +11,7 @@ from pyoxigraph import NamedNode
 
 from refactx.errors import InputError
 from refactx.fact import clean_part
-from refactx.query.sparql.prologue import PREFIXES
+from refactx.query.sparql.prologue import PREFIXES, entity_iri, id_of_property
 from refactx.sparql.engines.engine import EngineError, Result, Rows, SparqlEngine, Term, UnreachableError
 
 DEFAULT = ""
@@ -335,16 +335,18 @@ class _Surveyor:
     def _describe(self, iris: Sequence[str]) -> dict[str, "_Description"]:
         """Return what an endpoint says of terms, in any graph."""
         found = {iri: _Description() for iri in iris}
+        named = {entity_iri(id_of_property(iri)): iri for iri in iris}
+        """What is described, by what has the description: a property of Wikidata has it as an entity."""
         keys = "rdfs:label rdfs:comment skos:prefLabel skos:definition"
         keys += " rdfs:subClassOf rdfs:subPropertyOf rdfs:domain rdfs:range"
         for start in range(0, len(iris), _CHUNK):
-            terms = " ".join(f"<{iri}>" for iri in iris[start : start + _CHUNK])
+            terms = " ".join(f"<{iri}>" for iri in list(named)[start : start + _CHUNK])
             where = f"VALUES ?t {{ {terms} }} VALUES ?p {{ {keys} }} {{ ?t ?p ?v }} UNION {{ GRAPH ?g {{ ?t ?p ?v }} }}"
             for term, key, value in (
                 self._queries.rows(f"{_PROLOGUE}SELECT DISTINCT ?t ?p ?v {{ {where} }}", 2_000) or ()
             ):
-                if isinstance(term, NamedNode) and isinstance(key, NamedNode) and term.value in found:
-                    found[term.value].add(key.value.rpartition("#")[2], value, self._languages)
+                if isinstance(term, NamedNode) and isinstance(key, NamedNode) and term.value in named:
+                    found[named[term.value]].add(key.value.rpartition("#")[2], value, self._languages)
         return found
 
     def _namespaces(self, places: Sequence[str]) -> tuple[str, ...]:
