@@ -16,7 +16,7 @@ from pyoxigraph import BlankNode, NamedNode, Triple
 from rich.cells import cell_len
 
 from refactx.cli.help import GroupedCommand, OrderedGroup
-from refactx.cli.options import DB, INDEX, JSON, Number, print_json
+from refactx.cli.options import DB, INDEX, JSON, Number, index_opener, print_json
 from refactx.cli.views import query_text
 from refactx.errors import InputError, RefactxError, without_password
 from refactx.fact import Link, line, visible
@@ -25,10 +25,10 @@ from refactx.query.sparql.prologue import PREFIXES, id_of_entity
 from refactx.query.sparql.tokens import tokens_of
 from refactx.query.values import bare_name
 from refactx.sparql.empty import SECONDS, explain_empty, is_empty
-from refactx.sparql.engines import EndpointEngine, EngineName, Result, SparqlEngine, Term, engine_at
+from refactx.sparql.engines import EngineName, Result, SparqlEngine, Term, engine_at
 from refactx.sparql.labels import Labelled, has_labels, with_iris
 from refactx.sparql.names import Names
-from refactx.sparql.results import Format, labels_at, written
+from refactx.sparql.results import Format, names_at, written
 from refactx.sparql.store.triples import name_of_own
 from refactx.sparql.syntax import check_query, read_query
 
@@ -161,13 +161,35 @@ def print_table(result: Result, labels_of: Callable[[Sequence[str]], Mapping[str
     if isinstance(result, bool):
         click.echo("yes" if result else "no")
         return
-    links = links_of({term for row in result.rows for term in row if isinstance(term, NamedNode)}, labels_of)
-    rows = [[cell_of(term, links) for term in row] for row in result.rows]
+    rows = _cells(result.rows, labels_of)
     if sys.stdout.isatty():
         _print_for_terminal(result.variables, rows)
     else:
         for text in _plain(result.variables, rows):
             click.echo(text)
+
+
+def table_at(
+    engine: SparqlEngine | None,
+    variables: Sequence[str],
+    rows: Sequence[Sequence[Term | None]],
+    languages: Sequence[str] = ("en",),
+) -> Iterator[str]:
+    """Yield the lines of a table of rows, with what their things are called where an engine ran the query."""
+    seconds = SECONDS if engine is not None else 0.0
+
+    def labels_of(ids: Sequence[str]) -> Mapping[str, str]:
+        found = {} if engine is None else names_at(engine, ids, seconds, languages)
+        return {id_: names[0] for id_, names in found.items()}
+
+    return _plain(variables, _cells(rows, labels_of))
+
+
+def _cells(
+    rows: Iterable[Sequence[Term | None]], labels_of: Callable[[Sequence[str]], Mapping[str, str]]
+) -> list[list[Cell]]:
+    links = links_of({term for row in rows for term in row if isinstance(term, NamedNode)}, labels_of)
+    return [[cell_of(term, links) for term in row] for row in rows]
 
 
 def links_of(terms: Iterable[NamedNode], labels_of: Callable[[Sequence[str]], Mapping[str, str]]) -> dict[str, Link]:
@@ -236,7 +258,7 @@ class Settings:
     index: str
     db: str | None
     engine: EngineName
-    endpoint: str | None
+    run_on: str | None
     form: str
     limit: int | None
     timeout: float
@@ -292,7 +314,7 @@ class _Session:
         self._print(result)
         if not isinstance(result, bool) and result.note:
             _note(result.note)
-        if settings.explain or (settings.endpoint is None and not isinstance(result, bool) and not result.rows):
+        if settings.explain or (settings.run_on is None and not isinstance(result, bool) and not result.rows):
             self._explain(query, result)
 
     @cached_property
@@ -308,8 +330,9 @@ class _Session:
 
     @cached_property
     def _engine(self) -> SparqlEngine:
-        address = self._settings.endpoint
-        engine = engine_at(self._settings.engine, lambda _: self._index) if address is None else EndpointEngine(address)
+        settings = self._settings
+        opened = index_opener(self._stack, settings.index, settings.db)
+        engine = engine_at(settings.run_on or settings.engine, lambda name: opened(name) if name else self._index)
         self._stack.callback(engine.close)
         return engine
 
@@ -317,7 +340,7 @@ class _Session:
     def _known_names(self) -> Names | None:
         """The names of the index, unless it has nothing to do with what is asked."""
         is_open = "_index" in self.__dict__
-        return self.names if is_open or self._settings.names_index or self._settings.endpoint is None else None
+        return self.names if is_open or self._settings.names_index or self._settings.run_on is None else None
 
     def _print(self, result: Result) -> None:
         form = self._settings.form
@@ -332,7 +355,8 @@ class _Session:
     def _labels_of(self, ids: Sequence[str]) -> Mapping[str, str]:
         """Return labels by id: those of the index, or of the endpoint if no index is known."""
         if self._known_names is None:
-            return labels_at(self._engine, ids, min(SECONDS, self._settings.timeout))
+            found = names_at(self._engine, ids, min(SECONDS, self._settings.timeout))
+            return {id_: names[0] for id_, names in found.items()}
         return {id_: bare_name(name) for id_, name in self._known_names.facts.names(ids).items()}
 
     def _explain(self, query: Labelled, result: Result) -> None:
@@ -470,7 +494,7 @@ class QueryGroup(OrderedGroup):
     metavar="ENGINE",
     help="store, tree; auto: store if there is one.",
 )
-@click.option("--endpoint", metavar="URL", help="Ask a SPARQL endpoint instead of the index.")
+@click.option("--run-on", "--endpoint", "run_on", metavar="WHERE", help="URL, RDF file or other index, in its place.")
 @click.option(
     "--format",
     "form",
@@ -504,8 +528,8 @@ def sparql(context: click.Context, /, as_json: bool, form: str | None, **given: 
 
     if as_json and form not in (None, "json"):
         raise InputError(f"--json and --format {form} exclude each other: give one of them")
-    if given["endpoint"] is not None and given["engine"] != "auto":
-        raise InputError("--endpoint and --engine exclude each other: an endpoint is an engine of its own")
+    if given["run_on"] is not None and given["engine"] != "auto":
+        raise InputError("--run-on and --engine exclude each other: an endpoint or a file is an engine of its own")
     sources = (context.get_parameter_source(name) for name in ("index", "db"))
     run_queries(
         context.args,

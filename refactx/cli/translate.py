@@ -20,7 +20,6 @@ from refactx.cli.options import (
     index_opener,
     print_json,
 )
-from refactx.cli.views import row_of
 from refactx.errors import InputError
 from refactx.fact import counted
 from refactx.options import option
@@ -244,7 +243,7 @@ def translate(questions: tuple[str, ...], pack_name: str, stream: bool, as_json:
                 if stream:
                     _print_event(event, as_json)
             if last is not None and last.translation is not None and not (stream and as_json):
-                _print_translation(last.translation, as_json)
+                _print_translation(last.translation, translator, as_json)
 
 
 def _print_event(event: "Event", as_json: bool) -> None:
@@ -277,7 +276,9 @@ def _line_of(event: "Event") -> str:
             return "; ".join(detail.get("problems", ()))
 
 
-def _print_translation(found: "Translation", as_json: bool) -> None:
+def _print_translation(found: "Translation", translator: "Translator", as_json: bool) -> None:
+    from refactx.cli.sparql import table_at
+
     if as_json:
         print_json(found.to_json())
         return
@@ -293,10 +294,11 @@ def _print_translation(found: "Translation", as_json: bool) -> None:
     report = None if best is None else best.report
     if report is not None and report.answer is not None:
         click.echo(f"#   {'yes' if report.answer else 'no'}")
-    for row in () if report is None else report.rows[:SHOWN]:
-        click.echo(f"#   {row_of(row)}")
-    if report is not None and len(report.rows) > SHOWN:
-        click.echo("#   ...")
+    if report is not None and report.rows:
+        languages = () if translator.pack is None else translator.pack.languages
+        for text in table_at(translator.engine, report.variables, report.rows[:SHOWN], languages):
+            click.echo(f"#   {text}")
+        click.echo("#   ...") if len(report.rows) > SHOWN else None
     for problem in () if best is None else best.problems:
         click.echo(f"# {problem}")
     if found.reason:

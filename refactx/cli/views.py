@@ -15,7 +15,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import TextIOWrapper
@@ -70,11 +70,6 @@ def query_text(query: str) -> str:
         raise InputError(
             f"{query} is no query, and no file that can be read ({reason}): expected one such as {QUERY!r}, a file, or -"
         ) from None
-
-
-def row_of(row: Iterable[object]) -> str:
-    """Return a row of a SPARQL result on one line: its terms as N-Triples has them."""
-    return "  ".join("" if term is None else line(str(term)) for term in row)
 
 
 def plain(answer: Answer) -> str:

@@ -13,6 +13,7 @@ from refactx.errors import InputError
 from refactx.fact import clean_part
 from refactx.query.sparql.prologue import PREFIXES, entity_iri, id_of_property
 from refactx.sparql.engines.engine import EngineError, Result, Rows, SparqlEngine, Term, UnreachableError
+from refactx.sparql.results import LABELS
 
 DEFAULT = ""
 """The place of data that is in no named graph."""
@@ -197,11 +198,6 @@ CLASSES, PROPERTIES, GRAPHS = 60, 150, 12
 _FEW = 4
 """Classes of a domain or range: those of most of the sample."""
 _CHUNK = 40
-_LABELS: tuple[str, ...] = (
-    "http://www.w3.org/2000/01/rdf-schema#label",
-    "http://www.w3.org/2004/02/skos/core#prefLabel",
-)
-_LABELS += ("http://schema.org/name", "http://xmlns.com/foaf/0.1/name", "http://purl.org/dc/terms/title")
 _PROLOGUE = """PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#>
 PREFIX skos: <http://www.w3.org/2004/02/skos/core#>
 PREFIX void: <http://rdfs.org/ns/void#>
@@ -249,7 +245,7 @@ class _Surveyor:
             whole=self._whole,
             by=by,
             namespaces=self._namespaces(places),
-            label=next((iri for iri in _LABELS if iri in properties), None),
+            label=next((iri for iri in LABELS if iri in properties), None),
             notes=tuple(self._queries.notes),
         )
 

@@ -361,7 +361,7 @@ def engine_at(where: str, index: Callable[[str | None], Index]) -> SparqlEngine:
     names: dict[str, EngineName] = {"auto": "auto", "tree": "tree", "store": "store"}
     if where in names:
         return open_engine(index(None), names[where])
-    if "://" in where:
+    if "://" in where or "@" in where:
         from refactx.sparql.engines.endpoint import EndpointEngine  # a client of HTTP, which the others do not need
 
         return EndpointEngine(where)
