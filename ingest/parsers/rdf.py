@@ -154,7 +154,10 @@ def _explained_errors(name: str, kind: pyoxigraph.RdfFormat, stream: BlockStream
 
 
 def quads_of(source: Source, form: Format) -> Iterator[pyoxigraph.Quad]:
-    """Yield the quads of a file as they are; its blank nodes get labels that no other file has. Raises as `parse_rdf`."""
-    kind = RDF_SYNTAXES[form]
+    """Yield the quads of a file as they are; its blank nodes get labels that no other file has, and its relative IRIs begin
+    with its own address. Raises as `parse_rdf`."""
+    kind, base = RDF_SYNTAXES[form], None if source.is_standard_input else source.path.resolve().as_uri()
     with BlockStream(utf8_blocks(source, lambda _: None)) as stream, _explained_errors(source.name, kind, stream):
-        yield from pyoxigraph.parse(cast(IO[bytes], stream), format=kind, lenient=True, rename_blank_nodes=True)
+        yield from pyoxigraph.parse(
+            cast(IO[bytes], stream), format=kind, base_iri=base, lenient=True, rename_blank_nodes=True
+        )

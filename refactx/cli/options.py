@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import fields
 from functools import reduce
 from pathlib import Path
@@ -16,6 +17,7 @@ from refactx.paths import is_file_name, needs_database
 
 if TYPE_CHECKING:
     from refactx.engines.loading import EngineOptions
+    from refactx.index import Index
 
 
 class Number(click.FloatRange):
@@ -158,6 +160,13 @@ def engine_options_of(given: dict[str, Any], texts: int, beams: int) -> "EngineO
     if beams > 1 and given["engine"] == "auto":
         given["engine"] = "transformers"
     return EngineOptions(texts=texts, **{name: given.pop(name) for name in names})
+
+
+def index_opener(stack: ExitStack, index: str, db: str | None) -> "Callable[[str | None], Index]":
+    """Return what opens the index of a name, or `index` for None, until `stack` is closed."""
+    from refactx.index.open import open_index
+
+    return lambda name: stack.enter_context(open_index(name or index, db))
 
 
 def question_options(split: str) -> Decorator:

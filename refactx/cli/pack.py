@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from refactx.cli.help import OrderedGroup
-from refactx.cli.options import JSON, Number, print_json
+from refactx.cli.options import DB, JSON, Number, index_opener, print_json
 from refactx.errors import InputError
 from refactx.fact import counted, line, visible
 
@@ -33,6 +33,8 @@ def print_pack(pack: "Pack", as_json: bool) -> None:
         "folder": str(pack.folder),
         "languages": list(pack.languages),
         "endpoint": pack.endpoint,
+        "file": None if pack.file is None else str(pack.file),
+        "index": pack.index,
         "graphs": dict(pack.graphs),
         "services": dict(pack.services),
         "prefixes": dict(pack.prefixes),
@@ -148,7 +150,7 @@ def print_made(made: "MadePack", as_json: bool) -> None:
         f"{counted(len(pack.examples), 'example')}"
     )
     click.echo(f"pack {pack.name} in {pack.folder} (by {made.by}): {counts}")
-    click.echo(f"Edit its files, and check them with `refactx pack check {pack.folder}`.", err=True)
+    click.echo(f"Edit its files, and check them with `refactx pack check {pack.folder} --run-on pack`.", err=True)
     return None
 
 
@@ -198,25 +200,25 @@ def show(name: str, as_json: bool) -> None:
 
 @pack.command()
 @PACK
-@click.option("--endpoint", metavar="URL", help="Run the examples there; or `pack`, the pack's own.")
-@click.option("--file", "path", type=click.Path(path_type=Path), metavar="FILE", help="Run the examples on a file.")
+@click.option("--run-on", metavar="WHERE", help="Run the examples: pack (its own), URL, RDF file, index, invented.")
+@click.option("--endpoint", "--file", "old", hidden=True)
 @SECONDS
+@DB
 @JSON
-def check(name: str, endpoint: str | None, path: Path | None, seconds: float, as_json: bool) -> None:
-    """Check a pack: its files, its examples by its rules and names, and, with an endpoint or a file, by running them.
+def check(name: str, run_on: str | None, old: str | None, seconds: float, db: str | None, as_json: bool) -> None:
+    """Check a pack: its files, its examples by its rules and names, and, with --run-on, by running them.
 
     The exit code is 1 if something is to be repaired.
     """
+    from refactx.translate.invented import engine_for
     from refactx.translate.pack import load_pack
     from refactx.translate.validation import check_pack
 
-    loaded = load_pack(name)
-    if endpoint == "pack":
-        if loaded.endpoint is None:
-            raise InputError(f"the pack {loaded.name} has no endpoint: give its URL, or --file")
-        endpoint = loaded.endpoint
+    loaded, where = load_pack(name), run_on or old
     with ExitStack() as stack:
-        engine = _open(stack, endpoint, path) if endpoint is not None or path is not None else None
+        engine = None if where is None else engine_for(loaded, where, index_opener(stack, "default", db))
+        if engine is not None:
+            stack.callback(engine.close)
         found = check_pack(loaded, engine, seconds=seconds)
     print_check(loaded, found, engine is not None, as_json)
     if found.problems:
@@ -252,10 +254,9 @@ def retrieve(
 
 @pack.command()
 @click.argument("name")
-@click.option("--endpoint", metavar="URL", help="The SPARQL endpoint.")
-@click.option(
-    "--file", "path", type=click.Path(path_type=Path), metavar="FILE", help="Turtle or other RDF, in its place."
-)
+@click.option("--endpoint", metavar="URL", help="Of a SPARQL endpoint.")
+@click.option("--index", metavar="NAME", help="Of an index that has a store.")
+@click.option("--file", type=click.Path(path_type=Path), metavar="FILE", help="Of RDF, such as Turtle.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Default: NAME, in this folder.")
 @click.option("--title", default="", metavar="TEXT", help="What prompts call the data; default: NAME.")
 @click.option(
@@ -270,48 +271,52 @@ def retrieve(
     help="Run at most N queries, twice.",
 )
 @SECONDS
+@DB
 @JSON
 def make(
     name: str,
     endpoint: str | None,
-    path: Path | None,
+    index: str | None,
+    file: Path | None,
     out: Path | None,
     title: str,
     languages: tuple[str, ...],
     queries: int,
     seconds: float,
+    db: str | None,
     as_json: bool,
 ) -> None:
-    """Write a first pack of an endpoint, or of a file, to be edited.
+    """Write a first pack of an endpoint, an index or a file, to be edited.
 
-    It has the classes and properties that the endpoint describes by VoID, or that counts and samples find, with prefixes,
-    graphs, patterns, and examples that have rows. With --file and --endpoint, the file is read, and the endpoint is written
-    into the pack.
+    It has the classes and properties that VoID describes, or that counts and samples find, with prefixes, graphs,
+    patterns, and examples that have rows, and remembers what it is made of: queries run there. With --endpoint beside
+    --file or --index, these are read, and queries run at the endpoint.
     """
+    from refactx.sparql.engines import EndpointEngine, open_engine, open_file
     from refactx.sparql.engines.endpoint import read_address
     from refactx.translate.draft import MakeOptions, make_pack
 
-    if endpoint is None and path is None:
-        raise InputError("what is the pack made of? Give --endpoint URL, or --file FILE")
+    if index is not None and file is not None:
+        raise InputError("--index and --file exclude each other: give what the pack is made of")
+    if endpoint is None and index is None and file is None:
+        raise InputError("what is the pack made of? Give --endpoint URL, --index NAME or --file FILE")
     options = MakeOptions(
         title=title,
         endpoint=None if endpoint is None else read_address(endpoint).shown,
+        file=file,
+        index=index,
         languages=languages or ("en",),
         queries=queries,
         seconds=seconds,
     )
     with ExitStack() as stack:
-        engine = _open(stack, None if path is not None else endpoint, path)
+        engine: SparqlEngine
+        if file is not None:
+            engine = open_file(file)
+        elif index is not None:
+            engine = open_engine(index_opener(stack, index, db)(None), "store")
+        else:
+            engine = EndpointEngine(endpoint or "")
+        stack.callback(engine.close)
         made = make_pack(engine, out or Path(name), name, options)
     print_made(made, as_json)
-
-
-def _open(stack: ExitStack, endpoint: str | None, path: Path | None) -> "SparqlEngine":
-    """Return the engine at an endpoint, or on a file."""
-    from refactx.sparql.engines import EndpointEngine, open_file
-
-    if endpoint is not None and path is not None:
-        raise InputError("--endpoint and --file exclude each other: run the examples at one of them")
-    engine: SparqlEngine = EndpointEngine(endpoint) if endpoint is not None else open_file(path or Path())
-    stack.callback(engine.close)
-    return engine

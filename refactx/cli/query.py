@@ -293,7 +293,7 @@ class PolicyReplies:
     def _engine(self) -> "SparqlEngine":
         from refactx.sparql.engines import engine_at
 
-        engine = engine_at(self._options.run_on or "auto", lambda: self._index)
+        engine = engine_at(self._options.run_on or "auto", lambda _: self._index)
         self._stack.callback(engine.close)
         return engine
 

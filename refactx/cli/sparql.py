@@ -16,7 +16,7 @@ from pyoxigraph import BlankNode, NamedNode, Triple
 from rich.cells import cell_len
 
 from refactx.cli.help import GroupedCommand, OrderedGroup
-from refactx.cli.options import DB, INDEX, JSON, Decorator, all_of, declared, print_json
+from refactx.cli.options import DB, INDEX, JSON, Decorator, all_of, declared, index_opener, print_json
 from refactx.cli.views import query_text
 from refactx.errors import InputError, RefactxError, without_password
 from refactx.fact import Link, line, visible
@@ -27,10 +27,10 @@ from refactx.query.sparql.prologue import PREFIXES, id_of_entity
 from refactx.query.sparql.tokens import tokens_of
 from refactx.query.values import bare_name
 from refactx.sparql.empty import SECONDS, explain_empty, is_empty
-from refactx.sparql.engines import EndpointEngine, EngineName, Result, SparqlEngine, Term, engine_at
+from refactx.sparql.engines import EngineName, Result, SparqlEngine, Term, engine_at
 from refactx.sparql.labels import Labelled, has_labels, with_iris
 from refactx.sparql.names import Names
-from refactx.sparql.results import Format, labels_at, written
+from refactx.sparql.results import Format, names_at, written
 from refactx.sparql.store.triples import name_of_own
 from refactx.sparql.syntax import check_query, read_query
 
@@ -163,13 +163,39 @@ def print_table(result: Result, find: LinksById) -> None:
     if isinstance(result, bool):
         click.echo("yes" if result else "no")
         return
-    links = links_of({term for row in result.rows for term in row if isinstance(term, NamedNode)}, find)
-    rows = [[cell_of(term, links) for term in row] for row in result.rows]
+    rows = _cells(result.rows, find)
     if sys.stdout.isatty():
         _print_for_terminal(result.variables, rows)
     else:
         for text in _plain(result.variables, rows):
             click.echo(text)
+
+
+def table_at(
+    engine: SparqlEngine | None,
+    variables: Sequence[str],
+    rows: Sequence[Sequence[Term | None]],
+    languages: Sequence[str] = ("en",),
+) -> Iterator[str]:
+    """Yield the lines of a table of rows, with what their things are called where an engine ran the query."""
+    seconds = SECONDS if engine is not None else 0.0
+
+    def find(ids: Sequence[str]) -> Mapping[str, Link]:
+        return {} if engine is None else links_at(engine, ids, seconds, languages)
+
+    return _plain(variables, _cells(rows, find))
+
+
+def links_at(
+    engine: SparqlEngine, ids: Sequence[str], seconds: float, languages: Sequence[str] = ("en",)
+) -> dict[str, Link]:
+    """Return the links of ids that an engine has labels of."""
+    return {id_: Link(names[0], id_) for id_, names in names_at(engine, ids, seconds, languages).items()}
+
+
+def _cells(rows: Iterable[Sequence[Term | None]], find: LinksById) -> list[list[Cell]]:
+    links = links_of({term for row in rows for term in row if isinstance(term, NamedNode)}, find)
+    return [[cell_of(term, links) for term in row] for row in rows]
 
 
 def links_of(terms: Iterable[NamedNode], find: LinksById) -> dict[str, Link]:
@@ -241,7 +267,7 @@ class Settings:
     index: str
     db: str | None
     engine: EngineName = option("auto", "store, tree; auto: store if there is one.", choices=ENGINES, metavar="ENGINE")
-    endpoint: str | None = option(None, "Ask a SPARQL endpoint instead of the index.", metavar="URL")
+    run_on: str | None = option(None, "URL, RDF file or other index, in its place.", metavar="WHERE", former="endpoint")
     form: Literal["table"] | Format = option(
         None, "table (default), csv, tsv or json.", choices=FORMATS, flag="format", metavar="FORMAT"
     )
@@ -299,11 +325,8 @@ class _Session:
         self._print(result)
         if not isinstance(result, bool) and result.note:
             _note(result.note)
-        is_asked = settings.explain or (settings.endpoint is None and not isinstance(result, bool) and not result.rows)
-        if is_asked and is_empty(result):
-            reason = explain_empty(query, self._engine, self._known_names, min(SECONDS, settings.timeout))
-            if reason:
-                _note(reason)
+        if settings.explain or (settings.run_on is None and not isinstance(result, bool) and not result.rows):
+            self._explain(query, result)
 
     @cached_property
     def names(self) -> Names:
@@ -318,8 +341,9 @@ class _Session:
 
     @cached_property
     def _engine(self) -> SparqlEngine:
-        address = self._settings.endpoint
-        engine = engine_at(self._settings.engine, lambda: self._index) if address is None else EndpointEngine(address)
+        settings = self._settings
+        opened = index_opener(self._stack, settings.index, settings.db)
+        engine = engine_at(settings.run_on or settings.engine, lambda name: opened(name) if name else self._index)
         self._stack.callback(engine.close)
         return engine
 
@@ -327,7 +351,7 @@ class _Session:
     def _known_names(self) -> Names | None:
         """The names of the index, unless it has nothing to do with what is asked."""
         is_open = "_index" in self.__dict__
-        return self.names if is_open or self._settings.names_index or self._settings.endpoint is None else None
+        return self.names if is_open or self._settings.names_index or self._settings.run_on is None else None
 
     def _print(self, result: Result) -> None:
         form = self._settings.form
@@ -342,8 +366,13 @@ class _Session:
         """Return links by id: those of the index, or of the endpoint if no index is known."""
         if self._known_names is not None:
             return links_by_id(self._known_names.facts, ids)
-        labels = labels_at(self._engine, ids, min(SECONDS, self._settings.timeout))
-        return {id_: Link(label, id_) for id_, label in labels.items()}
+        return links_at(self._engine, ids, min(SECONDS, self._settings.timeout))
+
+    def _explain(self, query: Labelled, result: Result) -> None:
+        if is_empty(result):
+            reason = explain_empty(query, self._engine, self._known_names, min(SECONDS, self._settings.timeout))
+            if reason:
+                _note(reason)
 
 
 def _write(parts: Iterable[str]) -> None:
@@ -462,8 +491,8 @@ def sparql(context: click.Context, /, as_json: bool, form: Any, **given: Any) ->
         return
     if as_json and form not in (None, "json"):
         raise InputError(f"--json and --format {form} exclude each other: give one of them")
-    if given["endpoint"] is not None and given["engine"] != "auto":
-        raise InputError("--endpoint and --engine exclude each other: an endpoint is an engine of its own")
+    if given["run_on"] is not None and given["engine"] != "auto":
+        raise InputError("--run-on and --engine exclude each other: an endpoint or a file is an engine of its own")
     sources = (context.get_parameter_source(name) for name in ("index", "db"))
     names_index = any(source is not ParameterSource.DEFAULT for source in sources)
     run_queries(context.args, Settings(form="json" if as_json else form or "table", names_index=names_index, **given))

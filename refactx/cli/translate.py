@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from refactx.cli.help import GroupedCommand, OrderedGroup
-from refactx.cli.options import DB, JSON, MACHINE, declared, engine_options, engine_options_of, groups_of, print_json
-from refactx.cli.views import row_of
+from refactx.cli.options import (
+    DB,
+    JSON,
+    MACHINE,
+    declared,
+    engine_options,
+    engine_options_of,
+    groups_of,
+    index_opener,
+    print_json,
+)
 from refactx.errors import InputError
 from refactx.fact import counted
 from refactx.options import option
@@ -34,8 +43,9 @@ _WRITING, _RUNNING = "What writes", "What runs, and bounds"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslatorOptions:
     """What a translator is made of. `model`, `model_url`, `fast_model`: what writes; `policy`: `text` of a model,
-    or `from-walk`, of an `index`; `run_on`: a URL, a file of RDF, `store`, `tree`, `invented`, None for the pack's endpoint;
-    `runs`: whether queries are run; `encoder`: of examples, None for none; the others as `TranslateOptions` has them."""
+    or `from-walk`, of an `index`; `run_on`: a URL, a file of RDF, an index, `store`, `tree`, `invented`, None for the
+    pack's own; `runs`: whether queries are run; `encoder`: of examples, None for none; the others as `TranslateOptions` has
+    them."""
 
     model: str | None = option(None, "Hugging Face id, folder, GGUF; demo; a server's name for it.", metavar="MODEL")
     model_url: str | None = option(None, "OpenAI-compatible server of the model.", metavar="URL", group=_WRITING)
@@ -57,7 +67,7 @@ class TranslatorOptions:
         None, "Compare questions by embeddings too, such as minilm.", metavar="MODEL", group=_WRITING
     )
     run_on: str | None = option(
-        None, "URL, RDF file, store, tree or invented; default: the pack's endpoint.", metavar="WHERE", group=_RUNNING
+        None, "URL, RDF file, index, store, tree, invented; default: the pack's own.", metavar="WHERE", group=_RUNNING
     )
     attempts: int = option(4, "Write N queries at most.", least=1, group=_RUNNING)
     steps: int = option(40, "At most N steps.", least=4, group=_RUNNING)
@@ -113,7 +123,7 @@ def open_translator(pack: "Pack", options: TranslatorOptions, models: Models, st
     from refactx.translate.translator import Bounds, TranslateOptions, Translator
 
     options.check()
-    index = _index(options, stack) if options.policy == "from-walk" else None
+    index = index_opener(stack, options.index, options.db)(None) if options.policy == "from-walk" else None
     engine = engine_of(pack, options, stack, index) if options.runs else None
     model, writer = _writer(pack, options, models, index)
     return Translator(
@@ -138,19 +148,14 @@ def open_translator(pack: "Pack", options: TranslatorOptions, models: Models, st
 def engine_of(
     pack: "Pack", options: TranslatorOptions, stack: ExitStack, index: "Index | None" = None
 ) -> "SparqlEngine | None":
-    """Return what runs queries; None if the pack has no endpoint and none is given. It is closed with `stack`."""
+    """Return what runs queries; None if the pack has no place of its own and none is given. It is closed with `stack`."""
     from refactx.translate.invented import engine_for
 
-    engine = engine_for(pack, options.run_on, lambda: index or _index(options, stack))
+    opened = index_opener(stack, options.index, options.db)
+    engine = engine_for(pack, options.run_on, lambda name: index if index and not name else opened(name))
     if engine is not None:
         stack.callback(engine.close)
     return engine
-
-
-def _index(options: TranslatorOptions, stack: ExitStack) -> "Index":
-    from refactx.index.open import open_index
-
-    return stack.enter_context(open_index(options.index, options.db))
 
 
 def _writer(
@@ -235,7 +240,7 @@ def translate(questions: tuple[str, ...], pack_name: str, stream: bool, as_json:
                 if stream:
                     _print_event(event, as_json)
             if last is not None and last.translation is not None and not (stream and as_json):
-                _print_translation(last.translation, as_json)
+                _print_translation(last.translation, translator, as_json)
 
 
 def _print_event(event: "Event", as_json: bool) -> None:
@@ -268,7 +273,9 @@ def _line_of(event: "Event") -> str:
             return "; ".join(detail.get("problems", ()))
 
 
-def _print_translation(found: "Translation", as_json: bool) -> None:
+def _print_translation(found: "Translation", translator: "Translator", as_json: bool) -> None:
+    from refactx.cli.sparql import table_at
+
     if as_json:
         print_json(found.to_json())
         return
@@ -284,10 +291,11 @@ def _print_translation(found: "Translation", as_json: bool) -> None:
     report = None if best is None else best.report
     if report is not None and report.answer is not None:
         click.echo(f"#   {'yes' if report.answer else 'no'}")
-    for row in () if report is None else report.rows[:SHOWN]:
-        click.echo(f"#   {row_of(row)}")
-    if report is not None and len(report.rows) > SHOWN:
-        click.echo("#   ...")
+    if report is not None and report.rows:
+        languages = () if translator.pack is None else translator.pack.languages
+        for text in table_at(translator.engine, report.variables, report.rows[:SHOWN], languages):
+            click.echo(f"#   {text}")
+        click.echo("#   ...") if len(report.rows) > SHOWN else None
     for problem in () if best is None else best.problems:
         click.echo(f"# {problem}")
     if found.reason:

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from refactx.cli.help import GroupedCommand
-from refactx.cli.options import DB, INDEX, JSON, Number, print_json
-from refactx.cli.views import query_text, row_of
-from refactx.errors import InputError
+from refactx.cli.options import DB, INDEX, JSON, Number, index_opener, print_json
+from refactx.cli.views import query_text
 from refactx.fact import counted
 
 if TYPE_CHECKING:
@@ -20,8 +19,9 @@ if TYPE_CHECKING:
 @click.command(cls=GroupedCommand, groups={"Running": ("run_on", "timeout", "rows", "index", "db")})
 @click.argument("query", metavar="QUERY")
 @click.option("--pack", "pack_name", required=True, metavar="PACK", help="liita, wikidata, or a folder.")
+@click.option("--question", metavar="TEXT", help="The query has to have the names of this question.")
 @click.option(
-    "--run-on", metavar="WHERE", help="URL, endpoint (the pack's), RDF file, store, tree or invented; default: nowhere."
+    "--run-on", metavar="WHERE", help="pack (its own), URL, RDF file, index, store, tree, invented; default: nowhere."
 )
 @click.option(
     "--timeout",
@@ -41,6 +41,7 @@ def validate(
     /,
     query: str,
     pack_name: str,
+    question: str | None,
     run_on: str | None,
     timeout: float,
     rows: int,
@@ -54,34 +55,30 @@ def validate(
     the use of variables (L2), and, with --run-on, its result (L3). The exit code is 0 for a valid query, else 1.
     """
     from refactx.sparql.engines import EngineError
+    from refactx.translate.invented import engine_for
     from refactx.translate.pack import load_pack
+    from refactx.translate.validation import Question
     from refactx.translate.validation import validate as checked
 
     pack = load_pack(pack_name)
     with ExitStack() as stack:
-        engine = None if run_on is None else _engine(run_on, pack, index, db, stack)
-        report = checked(query_text(query), pack, engine, rows=rows, seconds=timeout)
-    if as_json:
-        print_json(report.to_json())
-    if report.failure:
-        raise EngineError(report.failure)
-    if not as_json:
-        _print(report)
+        engine = None if run_on is None else engine_for(pack, run_on, index_opener(stack, index, db))
+        if engine is not None:
+            stack.callback(engine.close)
+        asked = None if question is None else Question(question, pack, engine)
+        report = checked(query_text(query), pack, engine, question=asked, rows=rows, seconds=timeout)
+        if as_json:
+            print_json(report.to_json())
+        if report.failure:
+            raise EngineError(report.failure)
+        if not as_json:
+            _print(report, pack, engine)
     context.exit(0 if report.ok else 1)
 
 
-def _engine(where: str, pack: "Pack", index: str, db: str | None, stack: ExitStack) -> "SparqlEngine":
-    from refactx.index.open import open_index
-    from refactx.translate.invented import engine_for
+def _print(report: "Report", pack: "Pack", engine: "SparqlEngine | None") -> None:
+    from refactx.cli.sparql import table_at
 
-    engine = engine_for(pack, where, lambda: stack.enter_context(open_index(index, db)))
-    if engine is None:
-        raise InputError(f"the pack {pack.name} has no endpoint: give its URL, a file of RDF, store, tree or invented")
-    stack.callback(engine.close)
-    return engine
-
-
-def _print(report: "Report") -> None:
     for problem in report.problems:
         click.echo(f"{problem.level} {problem.code}: {problem.text}\n   {problem.hint}")
     if not report.ok:
@@ -93,5 +90,5 @@ def _print(report: "Report") -> None:
     else:
         more = "at least " if report.truncated else ""
         click.echo(f"valid: {more}{counted(report.count, 'row')}")
-        for row in report.rows:
-            click.echo(f"  {row_of(row)}")
+        for text in table_at(engine, report.variables, report.rows, pack.languages):
+            click.echo(f"  {text}")

@@ -72,11 +72,6 @@ def query_text(query: str) -> str:
         ) from None
 
 
-def row_of(row: Iterable[object]) -> str:
-    """Return a row of a SPARQL result on one line: its terms as N-Triples has them."""
-    return "  ".join("" if term is None else line(str(term)) for term in row)
-
-
 def plain(answer: Answer) -> str:
     """Return the answer as lines, with a line end after the last.
 

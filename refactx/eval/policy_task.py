@@ -126,7 +126,7 @@ class PolicyTask(IndexTask):
         """What runs queries, which is opened when it is first needed."""
         from refactx.sparql.engines import engine_at
 
-        engine = engine_at(self.run_on or "auto", lambda: self.opened_index)
+        engine = engine_at(self.run_on or "auto", lambda _: self.opened_index)
         self.stack.callback(engine.close)
         return engine
 

@@ -104,23 +104,80 @@ def _json_term(term: Term) -> Mapping[str, Any]:
 
 
 SECONDS = 10.0
+LABELS: tuple[str, ...] = (
+    "http://www.w3.org/2000/01/rdf-schema#label",
+    "http://www.w3.org/2004/02/skos/core#prefLabel",
+    "http://schema.org/name",
+    "http://xmlns.com/foaf/0.1/name",
+    "http://purl.org/dc/terms/title",
+)
+"""Properties whose values things are called by, those first that most graphs have."""
+GIVEN_NAMES = ("http://schema.org/givenName", "http://xmlns.com/foaf/0.1/givenName")
+OTHER_NAMES: tuple[str, ...] = (
+    *GIVEN_NAMES,
+    "http://www.w3.org/2004/02/skos/core#altLabel",
+    "http://schema.org/alternateName",
+    "http://schema.org/familyName",
+    "http://xmlns.com/foaf/0.1/familyName",
+    "http://www.wikidata.org/prop/direct/P1549",  # demonyms
+)
+"""Properties whose values things are also called by."""
+_MOST, _MOST_ROWS = 200, 4_000
+"""The most things or texts that are asked for at once, and the most rows that are read."""
 
 
-def labels_at(
-    engine: SparqlEngine, ids: Sequence[str], seconds: float = SECONDS, language: str = "en"
-) -> dict[str, str]:
-    """Return the labels of entities and properties by id, without those that have none; empty if the engine fails."""
-    if not ids:
-        return {}
-    values = " ".join(map(entity_term, ids))
-    query = f'SELECT ?x ?label {{ VALUES ?x {{ {values} }} ?x rdfs:label ?label FILTER(LANG(?label) = "{language}") }}'
+def names_at(
+    engine: SparqlEngine,
+    ids: Sequence[str],
+    seconds: float = SECONDS,
+    languages: Sequence[str] = ("en",),
+    properties: Sequence[str] = LABELS,
+) -> dict[str, list[str]]:
+    """Return what entities and properties are called by some properties, by id: the values of the first one first, and of
+    these the first language first. Those without a name, and those after the first 200, are missing; so are all if the
+    engine fails."""
+    found, asked = dict[str, list[tuple[int, int, str]]](), list(ids)[:_MOST]
+    known, named = ["", *languages, "mul"], " ".join(f"<{one}>" for one in properties)
+    for pattern in ("?x ?p ?l", "GRAPH ?g { ?x ?p ?l }") if asked else ():  # some engines refuse GRAPH
+        things = " ".join(entity_term(id_) for id_ in asked if id_ not in found)
+        query = f"SELECT ?x ?p ?l {{ VALUES ?x {{ {things} }} VALUES ?p {{ {named} }} {pattern} }}"
+        for thing, name, label in _rows(engine, query, seconds):
+            if isinstance(thing, NamedNode) and isinstance(name, NamedNode) and isinstance(label, RdfLiteral):
+                language = (label.language or "").partition("-")[0]
+                if language in known:
+                    order = properties.index(name.value), known.index(language), label.value
+                    found.setdefault(id_of_entity(thing.value), []).append(order)
+        if len(found) == len(asked):
+            break
+    return {id_: list(dict.fromkeys(text for *_, text in sorted(orders))) for id_, orders in found.items()}
+
+
+def things_called(
+    engine: SparqlEngine, texts: Sequence[str], languages: Sequence[str] = ("en",), seconds: float = SECONDS
+) -> dict[str, str | None]:
+    """Return which of some texts are labels or given names, each with the IRI of what is called so, None of several. Of more
+    than 200 texts, the others are not looked for; none is there if the engine fails."""
+    written = [RdfLiteral(text, language=one or None) for text in texts[:_MOST] for one in ("", *languages)]
+    values = " ".join(map(str, written))
+    labelled = " UNION ".join(f"{{ ?x <{name}> ?l }}" for name in (*LABELS, *GIVEN_NAMES))
+    for pattern in (labelled, f"GRAPH ?g {{ {labelled} }}") if written else ():
+        counted = "SELECT ?l (COUNT(DISTINCT ?x) AS ?n) (SAMPLE(?x) AS ?one)"
+        query = f"{counted} {{ VALUES ?l {{ {values} }} {pattern} }} GROUP BY ?l"
+        found = dict[str, str | None]()
+        for label, count, one in _rows(engine, query, seconds):
+            if isinstance(label, RdfLiteral) and isinstance(count, RdfLiteral) and count.value != "0":
+                is_one = (
+                    count.value == "1" and isinstance(one, NamedNode) and found.get(label.value, one.value) == one.value
+                )
+                found[label.value] = one.value if is_one and isinstance(one, NamedNode) else None
+        if found:
+            return found
+    return {}
+
+
+def _rows(engine: SparqlEngine, query: str, seconds: float) -> Sequence[tuple[Term | None, ...]]:
     try:
-        found = engine.run(query, seconds=seconds)
+        found = engine.run(query, limit=_MOST_ROWS, seconds=seconds)
     except (EngineError, QueryRefusedError, SparqlSyntaxError):
-        return {}
-    rows = found.rows if isinstance(found, Rows) else ()
-    return {
-        id_of_entity(entity.value): label.value
-        for entity, label in rows
-        if isinstance(entity, NamedNode) and isinstance(label, RdfLiteral)
-    }
+        return ()
+    return found.rows if isinstance(found, Rows) else ()

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from refactx.translate.rules import SchemaTerm
     from refactx.translate.translation import Attempt, Translation
     from refactx.translate.translator import Bounds, Event, TranslateOptions, Translator
-    from refactx.translate.validation import Problem, Report, validate
+    from refactx.translate.validation import Problem, Question, Report, validate
     from refactx.translate.writers import QueryWriter, make_writer, model_at, open_writers
 
 __all__ = ["WRITERS", "Attempt", "Bounds", "Event", "Example", "Pack", "Pattern", "PatternDetector", "Problem"]
-__all__ += ["QueryWriter", "Report", "Retriever", "SchemaTerm", "SparqlPrompt", "Task", "TranslateOptions"]
+__all__ += ["QueryWriter", "Question", "Report", "Retriever", "SchemaTerm", "SparqlPrompt", "Task", "TranslateOptions"]
 __all__ += ["Translation", "Translator", "WriterName", "built_in_packs", "constrained_model", "detect"]
 __all__ += ["invented_engine", "load_pack", "load_sparql_prompt", "make_writer", "model_at", "open_writers", "validate"]
 __dir__ = __all__.copy
@@ -36,7 +36,7 @@ __getattr__ = lazy_exports(
         "rules": "SchemaTerm",
         "translation": "Attempt Translation",
         "translator": "Bounds Event TranslateOptions Translator",
-        "validation": "Problem Report validate",
+        "validation": "Problem Question Report validate",
         "writers": "QueryWriter make_writer model_at open_writers",
     },
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from itertools import islice
+from os.path import relpath
 from pathlib import Path
 
 from pyoxigraph import Literal
@@ -108,13 +109,14 @@ class _Maker:
     def _values(self, one: FoundTerm, body: str, two: FoundTerm) -> Iterator[Example]:
         """Yield a question for the values of a property, and one for what has such a value."""
         step = self._step(two)
-        name = self._entity(f"{body} . {step}", "?x")
+        body = step if body == step else f"{body} . {step}"
+        name = self._entity(body, "?x")
         if name is not None:
             query = f"SELECT DISTINCT ?y {{ {self._named('?x', name)} . {step} }}"
             yield from self._example("value", one, query, ("LIST",), two, name)
-        name = self._entity(f"{body} . {step}", "?y")
+        name = self._entity(body, "?y")
         if name is not None:
-            query = f"SELECT DISTINCT ?x {{ {body} . {step} . {self._named('?y', name)} }}"
+            query = f"SELECT DISTINCT ?x {{ {body} . {self._named('?y', name)} }}"
             yield from self._example("with", one, query, ("LIST",), two, name)
 
     def _order(self, one: FoundTerm, body: str, two: FoundTerm) -> Iterator[Example]:
@@ -215,15 +217,15 @@ def write_pack(
     examples: Sequence[Example],
     *,
     title: str,
-    endpoint: str | None,
+    place: Mapping[str, str],
     languages: Sequence[str],
 ) -> None:
-    """Write the files of a pack into a folder, which is made."""
+    """Write the files of a pack into a folder, which is made. `place`: where its queries run, as `pack.toml` has it."""
     folder.mkdir(parents=True, exist_ok=True)
     prefixes = prefixes_of(survey)
     graphs = {prefix.upper(): graph for prefix, graph in _graph_names(survey.graphs).items()}
     texts = {
-        "pack.toml": _head(name, title, endpoint, languages, survey, prefixes, graphs),
+        "pack.toml": _head(name, title, place, languages, survey, prefixes, graphs),
         "patterns.toml": _patterns(survey, languages),
         "rules.toml": _rules(survey, prefixes, graphs),
         "examples.jsonl": "".join(f"{json.dumps(_example(one), ensure_ascii=False)}\n" for one in examples),
@@ -236,7 +238,7 @@ def write_pack(
 def _head(
     name: str,
     title: str,
-    endpoint: str | None,
+    place: Mapping[str, str],
     languages: Sequence[str],
     survey: Survey,
     prefixes: Mapping[str, str],
@@ -250,7 +252,7 @@ def _head(
         f"name = {_text(name)}",
         f"title = {_text(title)}",
         f"languages = {_texts(languages)}",
-        *([f"endpoint = {_text(endpoint)}"] if endpoint else []),
+        *(f"{key} = {_text(value)}" for key, value in place.items()),
         *([f"base = {_text(base)}"] if base else []),
         "# Prefixes whose names are all in schema.jsonl: another name is then a mistake.",
         f"vocabularies = {_texts(closed)}",
@@ -375,11 +377,14 @@ def _texts(values: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MakeOptions:
-    """`title`: what prompts call the data; `endpoint`: the URL that is written into the pack; `languages`: of labels and
-    questions; `queries`: the most that are run; `seconds`: the most time of each."""
+    """`title`: what prompts call the data; `endpoint`, `file`, `index`: where queries are run, which is written into the
+    pack, the first of them that there is; `languages`: of labels and questions; `queries`: the most that are run;
+    `seconds`: the most time of each."""
 
     title: str = ""
     endpoint: str | None = None
+    file: Path | None = None
+    index: str | None = None
     languages: tuple[str, ...] = ("en",)
     queries: int = 600
     seconds: float = 20.0
@@ -410,13 +415,17 @@ def make_pack(engine: SparqlEngine, folder: Path, name: str, options: MakeOption
         raise InputError(f"no class and no property was found at {engine.name}{reason}")
     queries = BoundedQueries(engine, queries=options.queries, seconds=options.seconds)
     examples = make_examples(queries, found, prefixes_of(found), options.languages)
+    file = (
+        None if options.file is None else Path(relpath(options.file, folder)).as_posix()
+    )  # both may be moved together
+    places = {"endpoint": options.endpoint, "file": file, "index": options.index}
     write_pack(
         folder,
         name,
         found,
         examples,
         title=options.title or name,
-        endpoint=options.endpoint,
+        place=dict([(key, value) for key, value in places.items() if value is not None][:1]),
         languages=options.languages,
     )
     notes = dict.fromkeys([*found.notes, *queries.notes])

@@ -51,8 +51,8 @@ def invented_engine(pack: Pack) -> SparqlEngine:
     )
     if path is None:
         raise InputError(
-            f"the pack {pack.name} has no invented data ({INVENTED_DATA}): give --run-on with a URL, a file of RDF, store or "
-            "tree"
+            f"the pack {pack.name} has no invented data ({INVENTED_DATA}): give --run-on with a URL, a file of RDF or "
+            "an index"
         )
     store = Store()
     try:
@@ -63,14 +63,18 @@ def invented_engine(pack: Pack) -> SparqlEngine:
     return InventedEngine(store, [name.removeprefix(SERVICE) for name in graphs if name.startswith(SERVICE)])
 
 
-def engine_for(pack: Pack, where: str | None, index: Callable[[], Index]) -> SparqlEngine | None:
-    """Open the engine that a user names for a pack: as `engine_at`, or `invented`, or `endpoint` and None, the pack's own.
+def engine_for(pack: Pack, where: str | None, index: Callable[[str | None], Index]) -> SparqlEngine | None:
+    """Open the engine that a user names for a pack: as `engine_at`, or `invented`, or `pack` and None, the pack's own.
 
-    Returns None if that is the pack's endpoint, and it has none.
+    Returns None for None if the pack has no endpoint, file or index of its own; raises InputError for `pack`.
     """
     if where in ("invented", "frozen"):  # its old name
         return invented_engine(pack)
-    where = pack.endpoint if where in (None, "endpoint") else where
+    if where in ("pack", "endpoint") and pack.place is None:
+        raise InputError(
+            f"the pack {pack.name} has no endpoint, file or index: name the URL of one, a file of RDF, an index or invented"
+        )
+    where = pack.place if where in (None, "pack", "endpoint") else where
     return None if where is None else engine_at(where, index)
 
 

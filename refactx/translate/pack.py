@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import as_file, files
+from os.path import normpath
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -329,11 +330,12 @@ class Pack:
     """A domain pack; `load_pack` returns one.
 
     `name`, `title`: as people call it; `version`: of the file format; `languages`: of questions, the main one first;
-    `endpoint`: its URL, if there is one; `base`: the prompt's text that is always there; `graphs`, `services`,
-    `prefixes`: IRIs by name; `gives`: by service, endings of variables to which it gives values; `vocabularies`: prefixes
-    whose names are all in `schema`, so that another is a mistake; `threshold`: the least score of a detected pattern;
-    `patterns`, `schema`: by name and by IRI; `rules`: what prompts say of the data and what is checked in queries;
-    `source`, `licence`: where the data is from; `fingerprint`: equal only for the same files; `folder`: where they are.
+    `endpoint`, `file`, `index`: where the data is: a URL, a file of RDF, the name of an index with a store; `base`: the
+    prompt's text that is always there; `graphs`, `services`, `prefixes`: IRIs by name; `gives`: by service, endings of
+    variables to which it gives values; `vocabularies`: prefixes whose names are all in `schema`, so that another is a
+    mistake; `threshold`: the least score of a detected pattern; `patterns`, `schema`: by name and by IRI; `rules`: what
+    prompts say of the data and what is checked in queries; `source`, `licence`: where the data is from; `fingerprint`:
+    equal only for the same files; `folder`: where they are.
     """
 
     name: str
@@ -342,6 +344,8 @@ class Pack:
     languages: tuple[str, ...]
     base: str
     endpoint: str | None = None
+    file: Path | None = None
+    index: str | None = None
     graphs: Mapping[str, str] = field(default_factory=dict)
     services: Mapping[str, str] = field(default_factory=dict)
     gives: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -356,6 +360,11 @@ class Pack:
     licence: str = ""
     fingerprint: str = ""
     folder: Path | None = None
+
+    @property
+    def place(self) -> str | None:
+        """Where its queries are run, as `--run-on` has it; None if it does not say."""
+        return self.endpoint or (self.index if self.file is None else str(self.file))
 
     def expand(self, name: str) -> str | None:
         """Return the IRI of a prefixed name (`wdt:P31`), or None if the pack has no such prefix.
@@ -375,8 +384,8 @@ VERSION = 1
 """The version of the file format that this code reads."""
 PACK, PATTERNS, EXAMPLES, SCHEMA, RULES = "pack.toml", "patterns.toml", "examples.jsonl", "schema.jsonl", "rules.toml"
 _HEAD = (
-    "version", "name", "title", "languages", "endpoint", "base", "graphs", "services", "gives", "prefixes", "vocabularies",
-    "source", "licence",
+    "version", "name", "title", "languages", "endpoint", "file", "index", "base", "graphs", "services", "gives", "prefixes",
+    "vocabularies", "source", "licence",
 )  # fmt: skip
 GAP, _GAPS = "...", 3
 """Stands for some words between two of a pattern, and how often it may."""
@@ -440,6 +449,8 @@ def read_pack(folder: Path) -> Pack:
         languages=head.texts("languages") or ("en",),
         base=head.text("base", " ").strip(),
         endpoint=head.iri("endpoint") if "endpoint" in head.values else None,
+        file=Path(normpath(folder / head.text("file"))) if "file" in head.values else None,
+        index=head.text("index") if "index" in head.values else None,
         graphs=graphs,
         services=services,
         gives=gives,

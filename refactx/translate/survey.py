@@ -11,8 +11,9 @@ from pyoxigraph import NamedNode
 
 from refactx.errors import InputError
 from refactx.fact import clean_part
-from refactx.query.sparql.prologue import PREFIXES
+from refactx.query.sparql.prologue import PREFIXES, entity_iri, id_of_property
 from refactx.sparql.engines.engine import EngineError, Result, Rows, SparqlEngine, Term, UnreachableError
+from refactx.sparql.results import LABELS
 
 DEFAULT = ""
 """The place of data that is in no named graph."""
@@ -197,11 +198,6 @@ CLASSES, PROPERTIES, GRAPHS = 60, 150, 12
 _FEW = 4
 """Classes of a domain or range: those of most of the sample."""
 _CHUNK = 40
-_LABELS: tuple[str, ...] = (
-    "http://www.w3.org/2000/01/rdf-schema#label",
-    "http://www.w3.org/2004/02/skos/core#prefLabel",
-)
-_LABELS += ("http://schema.org/name", "http://xmlns.com/foaf/0.1/name", "http://purl.org/dc/terms/title")
 _PROLOGUE = """PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#>
 PREFIX skos: <http://www.w3.org/2004/02/skos/core#>
 PREFIX void: <http://rdfs.org/ns/void#>
@@ -249,7 +245,7 @@ class _Surveyor:
             whole=self._whole,
             by=by,
             namespaces=self._namespaces(places),
-            label=next((iri for iri in _LABELS if iri in properties), None),
+            label=next((iri for iri in LABELS if iri in properties), None),
             notes=tuple(self._queries.notes),
         )
 
@@ -335,16 +331,18 @@ class _Surveyor:
     def _describe(self, iris: Sequence[str]) -> dict[str, "_Description"]:
         """Return what an endpoint says of terms, in any graph."""
         found = {iri: _Description() for iri in iris}
+        named = {entity_iri(id_of_property(iri)): iri for iri in iris}
+        """What is described, by what has the description: a property of Wikidata has it as an entity."""
         keys = "rdfs:label rdfs:comment skos:prefLabel skos:definition"
         keys += " rdfs:subClassOf rdfs:subPropertyOf rdfs:domain rdfs:range"
         for start in range(0, len(iris), _CHUNK):
-            terms = " ".join(f"<{iri}>" for iri in iris[start : start + _CHUNK])
+            terms = " ".join(f"<{iri}>" for iri in list(named)[start : start + _CHUNK])
             where = f"VALUES ?t {{ {terms} }} VALUES ?p {{ {keys} }} {{ ?t ?p ?v }} UNION {{ GRAPH ?g {{ ?t ?p ?v }} }}"
             for term, key, value in (
                 self._queries.rows(f"{_PROLOGUE}SELECT DISTINCT ?t ?p ?v {{ {where} }}", 2_000) or ()
             ):
-                if isinstance(term, NamedNode) and isinstance(key, NamedNode) and term.value in found:
-                    found[term.value].add(key.value.rpartition("#")[2], value, self._languages)
+                if isinstance(term, NamedNode) and isinstance(key, NamedNode) and term.value in named:
+                    found[named[term.value]].add(key.value.rpartition("#")[2], value, self._languages)
         return found
 
     def _namespaces(self, places: Sequence[str]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 from pyoxigraph import NamedNode
@@ -15,9 +16,8 @@ from pyoxigraph import NamedNode
 from refactx.ask.chat import TextModel, without_thoughts
 from refactx.errors import InputError
 from refactx.fact import clean_part, visible
-from refactx.query.sparql.tokens import tokens_of
 from refactx.sparql.engines import EngineError, QueryRefusedError, Rows, SparqlEngine, SparqlSyntaxError, Term
-from refactx.translate.pack import Example, Pack
+from refactx.translate.pack import Pack
 from refactx.translate.parsed import Pattern, parse
 from refactx.translate.prompt import (
     Meter,
@@ -30,7 +30,7 @@ from refactx.translate.prompt import (
 )
 from refactx.translate.retrieval import PatternDetector, Retrieved, Retriever
 from refactx.translate.translation import Attempt, Translation, best_of
-from refactx.translate.validation import Report, validate
+from refactx.translate.validation import Question, Report, validate
 from refactx.translate.writers import PackWriter, QueryWriter
 
 Node = Literal["analyse", "plan", "retrieve", "generate", "execute", "verify", "refine", "explore", "output"]
@@ -252,26 +252,6 @@ class _Search:
             yield from result.rows
 
 
-_SHORTEST_NAME = 3
-"""Letters of a name, at least: shorter texts are flags and languages."""
-
-
-def copied_name(sparql: str, question: str, examples: Sequence[Example]) -> str:
-    """Return a doubt about a query with a text of an example's question that the question itself has not; else nothing.
-
-    Small models copy an example with its name. A text that a translation of the example's question has not is a word that
-    the data has in one language, and may be right for a question in another.
-    """
-    for token in tokens_of(sparql):
-        text = token.text.strip("\"'")
-        if token.kind != "string" or len(text) < _SHORTEST_NAME:
-            continue
-        name = re.compile(rf"(?<!\w){re.escape(text)}(?!\w)", re.IGNORECASE)
-        if not name.search(question) and any(all(map(name.search, one.questions)) for one in examples):
-            return f"{token.text} is a name of an example, and the question does not have it: use the question's names"
-    return ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslateOptions:
     """How questions are translated.
@@ -373,12 +353,12 @@ class Translator:
             return ()
         return self._retriever.retrieve(question, self.options.examples, patterns=patterns, without=without)
 
-    def validate(self, sparql: str, seconds: float) -> Report:
+    def validate(self, sparql: str, question: Question, seconds: float) -> Report:
         """Return what is wrong with a query, which is run for at most so many seconds; with 0, it is not run."""
         if self.pack is None:
             raise ValueError("queries are checked by a pack")
-        engine = self.engine if seconds > 0 else None
-        return validate(sparql, self.pack, engine, seconds=seconds, rows=self.options.bounds.rows)
+        engine, rows = self.engine if seconds > 0 else None, self.options.bounds.rows
+        return validate(sparql, self.pack, engine, question=question, seconds=seconds, rows=rows)
 
 
 class Machine:
@@ -444,6 +424,14 @@ class Machine:
             return f"{bounds.seconds:g} seconds have passed, as many as may be"
         return ""
 
+    @cached_property
+    def _question(self) -> Question:
+        """The question as queries are checked by it."""
+        pack, engine, examples = self._translator.pack, self._translator.engine, self._state.examples
+        if pack is None:
+            raise ValueError("queries are checked by a pack")
+        return Question(self._state.question, pack, engine, [one.example for one in examples])
+
     # --- Nodes: each returns the next one and what the event says
 
     def _analyse(self) -> tuple[Node, Mapping[str, Any]]:
@@ -489,7 +477,7 @@ class Machine:
         attempt = state.attempts[-1]
         if attempt.sparql is not None and translator.validates:
             left = max(0.0, self._bounds.seconds - self._seconds)
-            report = translator.validate(attempt.sparql, min(left, self._bounds.run_seconds))
+            report = translator.validate(attempt.sparql, self._question, min(left, self._bounds.run_seconds))
             attempt = state.attempts[-1] = replace(attempt, report=report)
         detail = {"valid": attempt.is_valid, "rows": attempt.rows, "problems": list(attempt.problems)}
         if attempt.report is not None and attempt.report.failure:
@@ -506,9 +494,7 @@ class Machine:
     def _verify(self) -> tuple[Node, Mapping[str, Any]]:
         state, ask = self._state, self._translator.questions
         attempt = state.attempts[-1]
-        doubt = copied_name(attempt.sparql or "", state.question, [one.example for one in state.examples])
-        if not doubt and ask is not None and attempt.rows is not None:
-            doubt = ask.doubt(state.question, attempt, self._meter)
+        doubt = ask.doubt(state.question, attempt, self._meter) if ask is not None and attempt.rows is not None else ""
         if not doubt:
             return "output", {"right": True}
         state.attempts[-1] = replace(attempt, doubt=doubt)
@@ -542,7 +528,7 @@ class Machine:
         state, translator = self._state, self._translator
         last = state.attempts[-1] if state.attempts else None
         if last is not None and last.sparql is not None and last.report is None and translator.validates:
-            state.attempts[-1] = replace(last, report=translator.validate(last.sparql, 0.0))
+            state.attempts[-1] = replace(last, report=translator.validate(last.sparql, self._question, 0.0))
         best = best_of(state.attempts)
         was_run = best is not None and (best.report is None or not best.report.failure)
         is_right = best is not None and best.is_valid and not best.problems and was_run and not state.is_cut

@@ -1,13 +1,15 @@
 """The levels of validation, one after the other."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from refactx.fact import counted
+from refactx.query.sparql.prologue import id_of_property
 from refactx.query.sparql.tokens import Token, line_and_column, tokens_of
 from refactx.sparql.engines import (
     EngineError,
@@ -21,11 +23,14 @@ from refactx.sparql.engines import (
     UnknownFunctionError,
 )
 from refactx.sparql.engines.engine import within
+from refactx.sparql.results import LABELS, OTHER_NAMES, names_at, things_called
+from refactx.sparql.results import SECONDS as NAME_SECONDS
 from refactx.sparql.syntax import check_query, read_query
-from refactx.translate.pack import Pack
+from refactx.translate.pack import Example, Pack
 from refactx.translate.parsed import Call, Expression, ParsedQuery, iri_of, is_variable, parse
-from refactx.translate.retrieval import PatternDetector
+from refactx.translate.retrieval import PatternDetector, fold
 from refactx.translate.rules import Names, Types
+from refactx.translate.survey import words_of
 
 Level = Literal["L1", "L2", "L3"]
 
@@ -375,17 +380,188 @@ def run(sparql: str, engine: SparqlEngine, rows: int, seconds: float) -> Report:
     return Report(count=1, answer=result)
 
 
+_MOST_WORDS, _FEWEST_LETTERS, _STEM = 6, 3, 4
+"""The most words of a name that is looked for; the fewest letters of a text that may be one, and of the beginning that two
+words for one thing share, such as `Italy` and `Italian`."""
+_JOINT = re.compile(r"[\s'’‐\-–.,&/]{1,3}")
+"""What may stand between the words of a name."""
+_ENDS = ("", ".", "?", "!", ":")
+"""What comes before the first word of a sentence."""
+_QUOTED = re.compile(r"(?<!\w)['\"‘“«]([^'\"‘’“”«»]+)['\"’”»](?!\w)")
+_USE = "use the names of the question"
+
+
+class _Name(NamedTuple):
+    """A name in a question. `iri`: what it is the name of, None for several things; `is_sure`: it is written as a name,
+    with a capital letter, and not as words are that may be one."""
+
+    text: str
+    iri: str | None
+    is_sure: bool
+
+
+class Question:
+    """The question that queries are for, with the names that the data has in it, which are looked for once."""
+
+    def __init__(
+        self,
+        text: str,
+        pack: Pack,
+        engine: SparqlEngine | None = None,
+        examples: Sequence[Example] = (),
+        seconds: float = NAME_SECONDS,
+    ) -> None:
+        """`examples`: those that the writer of the queries saw; `seconds`: the most time of each look-up of names."""
+        self._text, self._pack, self._engine, self._seconds = text, pack, engine, seconds
+        self._examples = examples
+
+    def problems(self, sparql: str) -> Iterator[Problem]:
+        """Yield a problem for each name of the question that a query does not have, and for each name that it has from an
+        example. Names that may be words are missed only by a query that has other names. Raises as `parse`."""
+        query = parse(sparql)
+        texts = [token.text.strip("\"'") for token in tokens_of(sparql) if token.kind == "string"]
+        called = self._called(query)
+        names = {f'"{text}"': [text] for text in texts if len(text) >= _FEWEST_LETTERS}
+        things = {iri: some for iri, some in called.items() if some and not self._is_term(iri, query)}
+        names |= {self._pack.shorten(iri): [*some, words_of(iri)] for iri, some in things.items()}
+        others = [name for name, some in names.items() if not _mentions(self._text, some)]
+        for other in others:
+            if any(all(_names(text, names[other]) for text in one.questions) for one in self._examples):
+                text = f"{other} is a name of an example, and the question does not have it"
+                yield Problem("L2", "question", text, _USE)
+        written = (*texts, *map(words_of, called), *(one for some in called.values() for one in some))
+        known = [_words(text) for text in written]
+        for name in self._names:
+            if (name.is_sure or others) and not self._is_there(name, known):
+                hint = "" if name.iri is None else f"{self._pack.shorten(name.iri)}, or "
+                text = f'the question names "{name.text}", and the query does not have it'
+                yield Problem("L2", "question", text, f"write {hint}what it is called")
+
+    def _is_there(self, name: _Name, known: Sequence[Sequence[str]]) -> bool:
+        """Return whether a name, or another one of the same thing, is among the texts and names of a query."""
+        if any(_is_same(_words(name.text), words) for words in known):
+            return True
+        if self._engine is None or name.iri is None:
+            return False
+        others = names_at(self._engine, [id_of_property(name.iri)], self._seconds, self._pack.languages)
+        return any(_is_same(_words(text), words) for some in others.values() for text in some for words in known)
+
+    def _is_term(self, iri: str, query: ParsedQuery) -> bool:
+        """Return whether an IRI is one of the schema, or stands where those stand: then it need not be named."""
+        term, written = self._pack.schema.get(iri), f"<{iri}>"
+        if (term is not None and term.kind != "individual") or iri.startswith(_STANDARD):
+            return True
+        places = {place for group in query.groups for place in (group.graph, group.service)}
+        return written in places or any(
+            written == one.predicate or (written == one.object and one.predicate == _TYPE) for one in query.patterns
+        )
+
+    def _called(self, query: ParsedQuery) -> dict[str, list[str]]:
+        """Return what the things of a query are called in the schema or where it is run, by IRI."""
+        schema, languages, properties = self._pack.schema, self._pack.languages, (*LABELS, *OTHER_NAMES)
+        found = {iri: list(schema[iri].labels.values()) if iri in schema else [] for iri in query.iris}
+        others = {id_of_property(iri): iri for iri, some in found.items() if not some and not iri.startswith(_STANDARD)}
+        if self._engine is not None and others:
+            called = names_at(self._engine, list(others), self._seconds, languages, properties)
+            found |= {others[id_]: some for id_, some in called.items()}
+        return found
+
+    @cached_property
+    def _names(self) -> list[_Name]:
+        """The longest names of the question, without those of classes and properties."""
+        spans = sorted(self._spans(), key=lambda span: span[0] - span[1])
+        schema, found = dict[str, str](), list[tuple[int, int, _Name]]()
+        for iri, term in self._pack.schema.items():
+            schema |= {fold(label): iri if term.kind == "individual" else "" for label in term.labels.values()}
+        written = {text: span for span in spans for text in self._variants(*span)}
+        things: dict[str, str | None] = {text: schema[fold(text)] for text in written if schema.get(fold(text))}
+        if self._engine is not None:
+            things |= things_called(self._engine, sorted(written, key=len), self._pack.languages, self._seconds)
+        for text, (start, end, is_sure) in written.items():  # the longest ones first
+            inside = any(one <= start and end <= two for one, two, _ in found)
+            if text in things and not inside and schema.get(fold(text)) != "":
+                found.append((start, end, _Name(self._text[start:end], things[text], is_sure)))
+        return [name for _, _, name in found]
+
+    def _variants(self, start: int, end: int, is_sure: bool) -> list[str]:
+        """Return how a name may be written in the data: as in the question, or with capital letters."""
+        text = self._text[start:end]
+        if is_sure:
+            return [text, text[:1].upper() + text[1:]]
+        is_title = self._text == self._text.lower() and len(text.split()[0]) > _FEWEST_LETTERS  # none of `the ...`
+        return [text, text.title()] if is_title else [text]
+
+    def _spans(self) -> Iterator[tuple[int, int, bool]]:
+        """Yield where a name may be, with whether it is written as one: with a capital letter that does not begin a
+        sentence, and no such word beside it. Other words are two at least, or in quotes."""
+        for quoted in _QUOTED.finditer(self._text):
+            yield *quoted.span(1), not quoted[1].islower()
+        words = [match.span() for match in re.finditer(r"\w+", self._text)]
+        capitals = [self._text[at].isupper() and self._text[:at].rstrip()[-1:] not in _ENDS for at, _ in words]
+        joined = [_JOINT.fullmatch(self._text[end:at]) is not None for (_, end), (at, _) in pairwise(words)]
+        for first, (start, _) in enumerate(words):
+            for last in range(first, min(first + _MOST_WORDS, len(words))):
+                if not all(joined[first:last]):
+                    break
+                is_part = first > 0 and capitals[first - 1] and self._text[words[first - 1][1] : start] == " "
+                is_part |= capitals[last + 1 : last + 2] == [True] and self._text[words[last][1]] == " "
+                if any(capitals[first : last + 1]) or last > first:
+                    yield start, words[last][1], any(capitals[first : last + 1]) and not is_part
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", fold(text))
+
+
+def _has(text: Sequence[str], words: Sequence[str]) -> bool:
+    """Return whether a text has some words, one after the other."""
+    return f" {' '.join(words)} " in f" {' '.join(text)} "
+
+
+def _share(one: str, two: str) -> bool:
+    """Return whether two words may be of one thing: they begin alike, and end with other letters."""
+    least = max(_STEM, len(one) - 3, len(two) - 3)
+    return len(one) >= least and one[:least] == two[:least]
+
+
+def _is_same(name: Sequence[str], text: Sequence[str]) -> bool:
+    """Return whether a text of a query is a name or a part of it, or has it."""
+    is_part = _has(name, text) and len("".join(text)) >= _FEWEST_LETTERS
+    return _has(text, name) or is_part or (len(name) == 1 and any(_share(name[0], word) for word in text))
+
+
+def _names(question: str, names: Sequence[str]) -> bool:
+    """Return whether a question has one of some names, as it is written."""
+    return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", question, re.IGNORECASE) for name in names)
+
+
+def _mentions(question: str, names: Iterable[str]) -> bool:
+    """Return whether a question has a word of any of some names."""
+    asked = _words(question)
+    return any(
+        _has(asked, words) or any(len(word) >= _STEM and any(_share(word, one) for one in asked) for word in words)
+        for words in map(_words, names)
+    )
+
+
 ROWS, SECONDS = 10, 30.0
 
 
 def validate(
-    sparql: str, pack: Pack, engine: SparqlEngine | None = None, *, rows: int = ROWS, seconds: float = SECONDS
+    sparql: str,
+    pack: Pack,
+    engine: SparqlEngine | None = None,
+    *,
+    question: Question | None = None,
+    rows: int = ROWS,
+    seconds: float = SECONDS,
 ) -> Report:
     """Return what is wrong with a query for the endpoint of a pack, and its first rows if nothing is.
 
     L1: pyoxigraph's parser, and prefixes that are not declared. L2: the rules of the pack, whether its names, graphs and
     services exist, whether variables have values, and texts where resources are expected. L3, if L1 and L2 find nothing
-    and there is an engine: at most `rows` rows. L1 and L2 take at most `seconds` together, and so does L3.
+    and there is an engine: at most `rows` rows. L1 and L2 take at most `seconds` together, and so does L3. With a
+    `question`, whether the query has its names, and none of an example, if nothing else is wrong.
 
     >>> from refactx.translate.pack import load_pack
     >>> query = "PREFIX elita: <http://w3id.org/elita/> SELECT ?e { ?e elita:HasEmotion elita:Joy }"
@@ -398,9 +574,11 @@ def validate(
     except TimeoutError:
         text = f"the check of the query takes more than {seconds:g} s"
         return Report(problems=(Problem("L1", "time", text, "write it with fewer patterns and values"),))
-    if problems or engine is None:
+    if problems:
         return Report(problems=tuple(dict.fromkeys(problems)))
-    return run(sparql, engine, rows, seconds)
+    found = Report() if engine is None else run(sparql, engine, rows, seconds)
+    is_asked = question is not None and found.ok and not found.failure
+    return replace(found, problems=tuple(question.problems(sparql))) if question is not None and is_asked else found
 
 
 def _first_levels(sparql: str, pack: Pack) -> list[Problem]:

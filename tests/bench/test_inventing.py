@@ -225,7 +225,7 @@ def test_a_pack_with_its_data_is_answered_as_where_it_was_made(tmp_path: Path) -
 def test_names_of_earlier_releases_are_still_taken(tmp_path: Path) -> None:
     (tmp_path / "frozen.nq.gz").write_bytes(written(invented_of(one=QUERIES["language"])))
     pack = Pack(name="mine", title="mine", version=1, languages=("en",), base="", folder=tmp_path)
-    engine = engine_for(pack, "frozen", lambda: pytest.fail("no index is needed"))
+    engine = engine_for(pack, "frozen", lambda _: pytest.fail("no index is needed"))
     assert isinstance(engine, InventedEngine)
     found = engine.run(WORDS + QUERIES["language"])
     assert isinstance(found, Rows) and found.rows

@@ -169,7 +169,7 @@ class TestMistakes:
             (["INSERT DATA { <a> <b> <c> }"], "this is a SPARQL update (INSERT), which was not run"),
             (["CONSTRUCT { ?x ?y ?z } WHERE { ?x ?y ?z }"], "this is a CONSTRUCT query, whose result is a graph: write SELECT"),
             (["SELECT ?x", "{ ?x ?y ?z }"], "there are 2 arguments, expected one query: put it in quotes"),
-            (["ASK { }", "--endpoint", "http://x/", "--engine", "tree"], "--endpoint and --engine exclude each other"),
+            (["ASK { }", "--endpoint", "http://x/", "--engine", "tree"], "--run-on and --engine exclude each other"),
             (["ASK { SERVICE <http://a> { } }"], "SERVICE asks other servers"),
             (["SELECT ?x ?xLabel { wd:Q1 wdt:P3 ?x SERVICE wikibase:label { bd:serviceParam wikibase:language 'en' } }"],
              "SERVICE wikibase:label is a part of Wikidata's own service: leave it out"),
@@ -256,7 +256,7 @@ class TestEndpoint:
 
 def test_help_has_the_options_and_the_commands() -> None:
     text = CliRunner().invoke(cli, ["sparql", "--help"]).output
-    assert "--endpoint URL" in text
+    assert "--run-on, --endpoint WHERE" in text
     assert "to-pgmr" in text
     assert max(map(len, text.splitlines())) <= 100
     assert "FILE" in CliRunner().invoke(cli, ["sparql", "to-pgmr", "--help"]).output

@@ -1,5 +1,6 @@
 """First packs of an endpoint or a file: `refactx pack make`, and the tutorial that makes one."""
 
+import gzip
 import json
 import os
 import re
@@ -20,11 +21,13 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad, RdfFormat, Store
 from support.command import complains, run_refactx
 from support.doc_pages import DOCS, blocks
+from support.ingest.living_index import LivingIndex
 from support.sparql.endpoint import Canned, Endpoint, running
 
 from refactx.errors import InputError
 from refactx.sparql.engines import EndpointEngine, EngineError, Result, Rows, StoreEngine, UnreachableError, open_file
 from refactx.translate.draft import MakeOptions, make_pack, write_pack
+from refactx.translate.invented import engine_for
 from refactx.translate.pack import Example, built_in_packs, load_pack
 from refactx.translate.survey import FoundTerm, Survey, survey
 from refactx.translate.validation import check_pack, validate
@@ -183,7 +186,7 @@ def test_whatever_things_are_called_a_pack_can_be_read(title: str, label: str, c
     )
     asked = Example(id="1", question=label, sparql="ASK { ?s ?p ?o }")
     with TemporaryDirectory() as name:
-        write_pack(Path(name), label, found, [asked], title=title, endpoint=None, languages=("en", "it"))
+        write_pack(Path(name), label, found, [asked], title=title, place={}, languages=("en", "it"))
         pack = load_pack(name)
     assert (pack.name, pack.title, pack.examples[0].question) == (label, title, label)
     assert pack.schema[term.iri].labels == {"en": label} and pack.schema[term.iri].comment == comment.strip()
@@ -259,9 +262,10 @@ def test_a_pack_is_not_overwritten(tmp_path: Path) -> None:
 
 def test_files_that_are_no_rdf(tmp_path: Path) -> None:
     for name, text, reason in (
-        ("a.doc", "", "no ending of RDF"),
-        ("a.ttl", "<a> <b>", "cannot be read"),
-        ("b.ttl", None, "cannot be read"),
+        ("a.doc", "", "is empty"),
+        ("a.ttl", "<a> <b>", "is not Turtle"),
+        ("b.ttl", None, "does not exist"),
+        ("c.csv", "a,b\n1,2\n", "expected RDF"),
     ):
         if text is not None:
             (tmp_path / name).write_text(text)
@@ -304,13 +308,49 @@ def test_a_pack_of_a_file_is_made_checked_and_asked(tmp_path: Path) -> None:
     (tmp_path / "zoo.ttl").write_text(TURTLE)
     made = run_refactx("pack", "make", "zoo", "--file", "zoo.ttl", "--title", "The zoo", cwd=tmp_path)
     assert made.stdout.startswith("pack zoo in zoo (by sampling): 5 classes and properties, 0 graphs, ")
-    checked = run_refactx("pack", "check", "./zoo", "--file", "zoo.ttl", "--json", cwd=tmp_path)
+    checked = run_refactx("pack", "check", "./zoo", "--run-on", "pack", "--json", cwd=tmp_path)
     assert (checked.returncode, json.loads(checked.stdout)["problems"]) == (0, [])
     assert json.loads(checked.stdout)["ran"] >= 4
     asked = run_refactx(
         "pack", "retrieve", "How heavy is 'Leo', what is its weight?", "--pack", "zoo", "--sparql", cwd=tmp_path
     )
     assert "v:weight" in asked.stdout
+
+
+def test_a_pack_of_an_index_is_made_of_its_store_and_runs_there(
+    stored: LivingIndex, people: LivingIndex, tmp_path: Path
+) -> None:
+    made = run_refactx("pack", "make", "people", "--index", "stored", "--db", stored.url, cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    pack = load_pack(tmp_path / "people")
+    assert (pack.index, pack.place, pack.endpoint) == ("stored", "stored", None)
+    (child,) = (term.iri for term in pack.schema.values() if term.labels == {"en": "child"})
+    for where in ("pack", "stored"):
+        checked = run_refactx("pack", "check", "people", "--run-on", where, "--db", stored.url, cwd=tmp_path)
+        assert checked.stdout.endswith(f"{len(pack.examples)} of them with rows, 0 problems\n"), checked.stderr
+    asked = run_refactx(
+        "validate", f"ASK {{ ?x <{child}> ?y }}", "--pack", tmp_path / "people", "--run-on", "pack", "--db", stored.url
+    )
+    assert asked.stdout == "valid: yes\n"
+    refused = complains("pack", "make", "other", "--index", "people", "--db", people.url)
+    assert refused == "refactx: index 'people' has no store: run `refactx store build people`"
+
+
+def test_a_pack_of_a_compressed_file_is_moved_with_it(tmp_path: Path) -> None:
+    home, there = tmp_path / "home", tmp_path / "there"
+    home.mkdir()
+    (home / "zoo.data.gz").write_bytes(gzip.compress(TURTLE.encode()))
+    make_pack(open_file(home / "zoo.data.gz"), home / "packs" / "zoo", "zoo", MakeOptions(file=home / "zoo.data.gz"))
+    home.rename(there)
+    pack = load_pack(there / "packs" / "zoo")
+    assert pack.file == there / "zoo.data.gz"
+    engine = engine_for(pack, None, lambda _: pytest.fail("no index is needed"))
+    assert engine is not None
+    assert check_pack(pack, engine).problems == ()
+    made = make_pack(
+        engine, tmp_path / "at", "zoo", MakeOptions(file=tmp_path / "x.ttl", endpoint="http://e.org/s", index="i")
+    )
+    assert (made.pack.place, made.pack.file, made.pack.index) == ("http://e.org/s", None, None)
 
 
 def test_a_pack_with_a_wrong_example_fails_its_check(tmp_path: Path) -> None:
@@ -357,13 +397,23 @@ def test_an_endpoint_that_answers_no_query_is_asked_once_and_the_rest_is_told_on
     assert engine.asked == 2
 
 
+def write_plain_pack(folder: Path) -> Path:
+    """A pack that does not say where its queries run."""
+    folder.mkdir()
+    (folder / "pack.toml").write_text('version = 1\nname = "wiki"\n', encoding="utf-8")
+    return folder
+
+
 def test_mistakes_are_said_in_one_line(tmp_path: Path) -> None:
+    assert "the pack wiki has no endpoint, file or index" in complains(
+        "pack", "check", write_plain_pack(tmp_path / "wiki"), "--run-on", "pack"
+    )
     assert "there is no pack nope" in complains("pack", "show", "nope")
     assert "the question is empty" in complains("pack", "retrieve", " ", "--pack", "liita")
-    assert "Give --endpoint URL, or --file FILE" in complains("pack", "make", "zoo")
-    assert "has no ending of RDF" in complains("pack", "make", "zoo", "--file", tmp_path / "zoo.doc")
+    assert "Give --endpoint URL, --index NAME or --file FILE" in complains("pack", "make", "zoo")
+    assert "does not exist" in complains("pack", "make", "zoo", "--file", tmp_path / "zoo.doc")
     assert "begins with http" in complains("pack", "make", "zoo", "--endpoint", "zoo")
-    assert "exclude each other" in complains("pack", "check", "liita", "--endpoint", "pack", "--file", "x.ttl")
+    assert "exclude each other" in complains("pack", "make", "zoo", "--index", "zoo", "--file", "x.ttl")
     assert "three numbers" in complains("pack", "retrieve", "q", "--pack", "liita", "--weights", "1")
 
 
@@ -424,11 +474,8 @@ def test_the_tutorial_without_a_server_does_what_it_says(folder: Path, smollm2_f
     _, making, checking, asking = steps()
     follow(making, folder)
     add_example(folder)
-    page = PAGE.read_text(encoding="utf-8")
-    for option in ("--file company.ttl", "--run-on company.ttl"):
-        assert f"`{option}`" in page
-    follow(checking.replace("--endpoint pack", "--file company.ttl"), folder)
-    follow(asking.replace("--model demo", f"--model {smollm2_folder} --run-on company.ttl"), folder)
+    follow(checking, folder)
+    follow(asking.replace("--model demo", f"--model {smollm2_folder}"), folder)
 
 
 def follow(block: str, folder: Path) -> str:

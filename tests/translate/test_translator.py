@@ -10,10 +10,9 @@ from support.translate.kennel import CATS, DOGS, KENNEL, NONE, Down, Scripted, k
 
 from refactx.errors import InputError
 from refactx.sparql.engines import Result
-from refactx.translate.pack import Example
 from refactx.translate.prompt import Task, tokens_in
 from refactx.translate.translation import Attempt, Translation
-from refactx.translate.translator import EDGES, Bounds, TranslateOptions, Translator, copied_name
+from refactx.translate.translator import EDGES, Bounds, TranslateOptions, Translator
 
 
 def translator(model: Scripted, *, agent: bool = False, fast: Scripted | None = None, **bounds: float) -> Translator:
@@ -80,7 +79,7 @@ def test_examples_are_turns_without_declarations_and_the_best_is_last() -> None:
 
 
 def test_the_query_of_nearly_the_same_question_is_to_be_adapted() -> None:
-    model = Scripted(["SELECT ?age { ex:tom ex:age ?age }"])
+    model = Scripted(["SELECT ?age { ex:rex ex:age ?age }"])
     translator(model).translate("How old is Rex?")
     assert "Keep its query" in model.last
 
@@ -165,29 +164,21 @@ def test_every_step_follows_the_graph() -> None:
     assert nodes[-1] == "output"
 
 
-def test_the_name_of_an_example_is_doubted() -> None:
+def test_a_query_without_the_name_of_the_question_is_written_again() -> None:
     old = "SELECT ?age {{ ?dog rdfs:label '{}' ; ex:age ?age }}"
     model = Scripted([old.format("Rex"), old.format("Lassie")])
     found = translator(model).translate("How old is Lassie?")
-    assert "'Rex' is a name of an example, and the question does not have it" in found.attempts[0].problems[0]
+    assert found.attempts[0].problems == (
+        '"Rex" is a name of an example, and the question does not have it: use the names of the question',
+        'the question names "Lassie", and the query does not have it: write ex:lassie, or what it is called',
+    )
+    assert all(problem in model.last for problem in found.attempts[0].problems)
     assert found.sparql is not None
     assert "'Lassie'" in found.sparql
     assert (found.valid, found.rows, found.reason) == (True, 1, "")
     found = translator(Scripted([old.format("Rex")])).translate("How old is Lassie?")
-    assert found.valid
-    assert found.attempts[-1].problems != ()  # it is told, and stays what it is: a query that runs
-
-
-def test_whose_names_are_doubted() -> None:
-    sad = Example(
-        id="1", question="Which words are 'sad'?", sparql="", variants={"it": ("Quali parole sono 'tristi'?",)}
-    )
-    both = Example(id="2", question="Has 'banco' senses?", sparql="", variants={"it": ("Ha 'banco' dei sensi?",)})
-    asked = "SELECT ?x {{ ?x rdfs:label {} }}"
-    assert copied_name(asked.format('"banco"@it'), "Has 'casa' senses?", [sad, both])
-    assert not copied_name(asked.format('"banco"@it'), "Has Banco senses?", [sad, both])
-    assert not copied_name(asked.format('"ban"'), "Has 'casa' senses?", [sad, both])
-    assert not copied_name(asked.format('"sad"'), "Quali parole esprimono tristezza?", [sad, both])  # another language
+    assert (found.valid, found.rows) == (False, 1)
+    assert found.attempts[-1].problems != ()
 
 
 HOSTILE = (

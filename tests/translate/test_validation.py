@@ -2,12 +2,13 @@
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyoxigraph import Literal, NamedNode, Quad, Store
+from pyoxigraph import Literal, NamedNode, Quad, RdfFormat, Store
 from support.command import complains, run_refactx
 
 from bench.packs.inventing import gold_queries
@@ -16,11 +17,15 @@ from refactx.sparql.engines import (
     EngineTimeoutError,
     QueryRefusedError,
     Result,
+    SparqlEngine,
     SparqlSyntaxError,
     StoreEngine,
 )
-from refactx.translate.pack import Pack, load_pack
-from refactx.translate.validation import Report, validate
+from refactx.translate.invented import invented_engine
+from refactx.translate.pack import Example, Pack, load_pack
+from refactx.translate.prompt import with_prefixes
+from refactx.translate.rules import SchemaTerm
+from refactx.translate.validation import Question, Report, validate
 
 LIITA = load_pack("liita")
 HEAD = "".join(f"PREFIX {name}: <{iri}> " for name, iri in LIITA.prefixes.items())
@@ -246,3 +251,117 @@ def test_mistakes_are_told_in_one_line() -> None:
     assert "http://127.0.0.1:9" in complains(
         "validate", GOOD, "--pack", "liita", "--run-on", "http://127.0.0.1:9/sparql", "--timeout", "2"
     )
+
+
+STAFF = """
+@prefix : <http://company.example/hr#> . @prefix id: <http://company.example/id/> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> . @prefix schema: <http://schema.org/> .
+:Employee rdfs:label "Employee"@en . :reportsTo rdfs:label "direct manager"@en .
+id:1 a :Employee ; rdfs:label "Ada Rossi" . id:2 a :Employee ; rdfs:label "Bo Lind"@en ; :reportsTo id:1 .
+id:3 a :Employee ; rdfs:label "Cleo Marin" ; :reportsTo id:2 . id:4 rdfs:label "Rossi Bakery", "Panetteria Rossi"@it .
+id:italy rdfs:label "Italy" . id:rye rdfs:label "rye bread" . id:tart rdfs:label "plum tart" .
+GRAPH :friends { id:5 schema:givenName "Dora" ; schema:familyName "Weiss" }
+"""
+STAFF_PACK = Pack(
+    name="staff",
+    title="staff",
+    version=1,
+    languages=("en", "it"),
+    base="",
+    prefixes={"": "http://company.example/hr#", "id": "http://company.example/id/"},
+    schema={
+        one.iri: one
+        for one in (
+            SchemaTerm(iri="http://company.example/hr#Employee", kind="class", labels={"en": "Employee"}),
+            SchemaTerm(iri="http://company.example/hr#reportsTo", kind="property", labels={"en": "direct manager"}),
+        )
+    },
+)
+BOSS = Example(id="boss", question="Who is Bo Lind's boss?", sparql="SELECT ?x { id:2 :reportsTo ?x }")
+
+
+def staff() -> StoreEngine:
+    store = Store()
+    store.load(STAFF, format=RdfFormat.TRIG)
+    return StoreEngine(store)
+
+
+def faults(question: str, query: str, engine: SparqlEngine | None = None, *examples: Example) -> list[str]:
+    query = with_prefixes(query, STAFF_PACK.prefixes | {"rdfs": "http://www.w3.org/2000/01/rdf-schema#"})
+    found = Question(question, STAFF_PACK, engine or staff(), examples).problems(query)
+    return [problem.text for problem in found]
+
+
+@pytest.mark.parametrize(
+    ("question", "query"),
+    [
+        ("Who is Cleo Marin's boss?", "SELECT ?y { id:3 :reportsTo ?y }"),
+        ("Who is Cleo Marin's boss?", "SELECT ?y { ?x rdfs:label 'Cleo Marin'@it ; :reportsTo ?y }"),
+        (
+            "Who is CLEO MARIN's boss?",
+            "SELECT ?y { ?x rdfs:label ?l ; :reportsTo ?y FILTER(CONTAINS(LCASE(?l), 'marin')) }",
+        ),
+        ("Is Bo Lind an Employee?", "ASK { id:2 a :Employee }"),
+        ("Which Employee is a direct manager?", "SELECT ?y { ?x :reportsTo ?y }"),
+        ("What does the Rossi Bakery sell?", "SELECT ?x { ?y rdfs:label 'Panetteria Rossi'@it ; ?p ?x }"),
+        ("Which Italian employees are there?", "SELECT ?x { ?x ?p id:italy }"),
+        ("How much rye bread is sold?", "SELECT ?x { ?x a :Employee }"),  # it may be words
+        ("Who knows Dora?", "SELECT ?x { ?x ?p id:5 }"),
+        ("Who is Zoe Marin?", "SELECT ?x { id:9 ?p ?x }"),
+    ],
+)
+def test_a_query_with_the_names_of_the_question_has_no_fault(question: str, query: str) -> None:
+    assert faults(question, query) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "query", "missed"),
+    [
+        ("Who is Cleo Marin's boss?", "SELECT ?y { id:2 :reportsTo ?y }", "Cleo Marin"),
+        ("Who is the boss of Cleo Marin?", "SELECT ?y { ?x :reportsTo ?y }", "Cleo Marin"),
+        ("What does the Rossi Bakery sell?", "SELECT ?x { id:1 ?p ?x }", "Rossi Bakery"),
+        ("what is the price of rye bread?", "SELECT ?x { id:tart ?p ?x }", "rye bread"),
+        ("who is the boss of cleo marin?", "SELECT ?y { id:2 :reportsTo ?y }", "cleo marin"),
+        ("Who knows Dora?", "SELECT ?x { ?x ?p id:1 }", "Dora"),
+    ],
+)
+def test_a_name_of_the_question_that_a_query_does_not_have_is_a_fault(question: str, query: str, missed: str) -> None:
+    assert faults(question, query) == [f'the question names "{missed}", and the query does not have it']
+
+
+def test_a_thing_of_an_example_that_the_question_does_not_name_is_a_fault() -> None:
+    boss, copied = "SELECT ?x { id:2 :reportsTo ?x }", "id:2 is a name of an example, and the question does not have it"
+    assert faults("Who leads the sales team?", boss, None, BOSS) == [copied]
+    assert faults("Who leads Lind?", boss, None, BOSS) == []
+    assert faults("Who leads the sales team?", boss, None, replace(BOSS, question="Who is nobody's boss?")) == []
+    other = replace(BOSS, variants={"it": ("Chi è il capo?",)})  # a word that the data has in one language
+    assert faults("Who leads the sales team?", boss, None, other) == []
+
+
+def test_an_engine_that_fails_finds_no_names() -> None:
+    assert faults("Who is Cleo Marin's boss?", "SELECT ?y { id:2 :reportsTo ?y }", Failing(EngineError("down"))) == []
+
+
+@pytest.mark.parametrize("name", ["liita", "wikidata"])
+def test_the_examples_of_packs_have_the_names_of_their_questions(name: str) -> None:
+    pack = load_pack(name)
+    engine = invented_engine(pack)
+    for example in pack.examples:
+        for one in (engine, None):
+            found = Question(example.question, pack, one).problems(with_prefixes(example.sparql, pack.prefixes))
+            assert list(found) == []
+
+
+def test_rows_are_printed_with_what_things_are_called(tmp_path: Path) -> None:
+    (tmp_path / "staff.trig").write_text(STAFF)
+    (tmp_path / "pack.toml").write_text('version = 1\nname = "staff"\nfile = "staff.trig"\n')
+    query = "PREFIX : <http://company.example/hr#> SELECT ?who ?boss { ?who :reportsTo ?boss } ORDER BY ?who"
+    place, given = "http://company.example/id/", ("--pack", tmp_path, "--run-on", "pack")
+    done = run_refactx("validate", query, *given)
+    rows = [f"who{' ' * 37}boss", f"Bo Lind {place}2     Ada Rossi {place}1", f"Cleo Marin {place}3  Bo Lind {place}2"]
+    assert done.stdout.splitlines() == ["valid: 2 rows", *(f"  {row}" for row in rows)]
+    done = run_refactx("sparql", query, "--run-on", tmp_path / "staff.trig")
+    assert done.stdout.splitlines() == rows
+    done = run_refactx("validate", query, *given, "--question", "Who is the boss of Dora?")
+    assert done.returncode == 1
+    assert 'L2 question: the question names "Dora", and the query does not have it' in done.stdout

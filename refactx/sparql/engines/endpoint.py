@@ -474,8 +474,8 @@ class EndpointEngine:
 
     A reply that says that the endpoint is busy (429, 502, 503, 504), and a connection that fails, is tried again after a
     growing time, or the time that the endpoint asks for, as long as the time limit lasts; each wait is logged as a
-    warning. A server of this machine that cannot be reached is not tried again. Redirects are followed within the same
-    host and port, and from http to https.
+    warning. A connection that is refused, and a server of this machine that cannot be reached, are not tried again.
+    Redirects are followed within the same host and port, and from http to https.
     """
 
     def __init__(self, url: str, *, sleep: Callable[[float], None] = time.sleep, most_bytes: int = MOST_BYTES) -> None:
@@ -670,11 +670,12 @@ def _tell(state: "RetryCallState") -> None:
 
 
 def _is_lasting(error: BaseException) -> bool:
-    """Return whether a connection fails for a reason that will not pass: no such host, or its certificate."""
+    """Return whether a connection fails for a reason that will not pass: it is refused, or there is no such host, or its
+    certificate is wrong."""
     while (cause := error.__cause__ or error.__context__) is not None:
         error = cause
     lookup_failed = isinstance(error, socket.gaierror) and error.errno != socket.EAI_AGAIN
-    return lookup_failed or isinstance(error, ssl.SSLCertVerificationError)
+    return lookup_failed or isinstance(error, ConnectionRefusedError | ssl.SSLCertVerificationError)
 
 
 def _reason(error: Exception) -> str:

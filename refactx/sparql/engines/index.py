@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Literal
 
 from pyoxigraph import Literal as RdfLiteral
-from pyoxigraph import NamedNode, QueryBoolean, QuerySolutions, RdfFormat, Store
+from pyoxigraph import NamedNode, QueryBoolean, QuerySolutions, Store
 
-from refactx.errors import InputError
+from refactx.errors import IndexNotFoundError, InputError
 from refactx.fact import ALIAS_OF, Fact
 from refactx.index import Index
+from refactx.paths import INDEX_FILE, is_file_name
 from refactx.query import Query, QueryError, from_sparql, write_line
 from refactx.query import Result as Answer
 from refactx.query.evaluate import evaluate_walk
@@ -350,34 +351,39 @@ def open_engine(index: Index, name: EngineName = "auto") -> SparqlEngine:
     return StoreEngine(store.oxigraph, store.close, store.mark.odd_dates)
 
 
-def engine_at(where: str, index: Callable[[], Index]) -> SparqlEngine:
-    """Open the engine that a user names: `auto`, `tree` or `store` of the index that `index` opens, a URL, or a file of RDF.
+_RDF = re.compile(r"\.(ttl|nt|nq|trig|n3|rdf|owl|xml|jsonld)(\.(gz|bz2|zst|xz))?$", re.IGNORECASE)
+
+
+def engine_at(where: str, index: Callable[[str | None], Index]) -> SparqlEngine:
+    """Open the engine that a user names: a URL, a file of RDF, the name of an index that has a store, or `auto`, `tree` or
+    `store` of the user's index. `index`: opens the index of a name, or the user's, for None.
 
     Raises InputError if it names none, and as `open_engine` and `EndpointEngine` do.
     """
     names: dict[str, EngineName] = {"auto": "auto", "tree": "tree", "store": "store"}
     if where in names:
-        return open_engine(index(), names[where])
-    if "://" in where:
+        return open_engine(index(None), names[where])
+    if "://" in where or "@" in where:
         from refactx.sparql.engines.endpoint import EndpointEngine  # a client of HTTP, which the others do not need
 
         return EndpointEngine(where)
-    if not Path(where).is_file():
-        raise InputError(f"{where} is no engine: expected tree, store, auto, a URL or a file of RDF")
-    return open_file(Path(where))
+    path = Path(where)
+    if not where.endswith(INDEX_FILE) and (path.is_file() or _RDF.search(where) or is_file_name(where)):
+        return open_file(path)
+    try:
+        return open_engine(index(where), "store")
+    except IndexNotFoundError as error:
+        expected = "expected a URL, a file of RDF, store, tree or an index"
+        raise InputError(f"{where} is no engine, {expected}: {error}") from None
 
 
 def open_file(path: Path) -> SparqlEngine:
-    """Return an engine on the triples of a file, in memory. Raises InputError if it cannot be read.
+    """Return an engine on the triples of a file of RDF, in memory. Raises InputError if it cannot be read.
 
-    The format is that of the name's ending: `.ttl`, `.nt`, `.nq`, `.trig`, `.rdf`, `.jsonld` and so on.
+    What it has says which syntax it is, and whether it is compressed.
     """
-    kind = RdfFormat.from_extension(path.suffix.removeprefix("."))
-    if kind is None:
-        raise InputError(f"{path} has no ending of RDF: expected such as .ttl, .nt, .nq, .trig, .rdf or .jsonld")
+    from refactx.ingest.parsers.formats import published_quads  # psycopg, which the others do not need
+
     store = Store()
-    try:
-        store.load(path=str(path), format=kind, base_iri=path.resolve().as_uri())
-    except (OSError, SyntaxError, ValueError) as error:
-        raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
+    store.bulk_extend(published_quads([path]))
     return StoreEngine(store)

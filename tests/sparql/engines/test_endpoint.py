@@ -395,11 +395,7 @@ class TestFailures:
             ) as caught:
                 engine.run(QUERY)
         assert "secret" not in str(caught.value) + caplog.text
-        assert len(waits) == (4 if host == "127.1" else 0)
-        assert waits == sorted(waits)
-        for at, (wait, said) in enumerate(zip(waits, caplog.messages, strict=True), 2):
-            assert said.endswith(f" (attempt {at} of 5 in {wait:.0f} s)")
-            assert "cannot be reached" in said
+        assert waits == []  # what is refused now is refused in a minute
 
     def test_a_host_that_does_not_exist(self, waits: list[float]) -> None:
         with pytest.raises(EngineError, match="cannot be reached"):
@@ -407,13 +403,20 @@ class TestFailures:
 
     @pytest.mark.parametrize("status", [429, 502, 503, 504])
     def test_a_busy_endpoint_is_asked_again(
-        self, endpoint: Endpoint, engine: EndpointEngine, waits: list[float], status: int
+        self,
+        endpoint: Endpoint,
+        engine: EndpointEngine,
+        waits: list[float],
+        status: int,
+        caplog: pytest.LogCaptureFixture,
     ) -> None:
         endpoint.replies = [Canned(status, "text/html", headers={"Retry-After": "7"}), Canned(status, "text/html")]
         assert rows_of(engine.run(QUERY)) == set(THREE)
         assert len(endpoint.requests) == 3
         assert waits[0] >= 7
         assert 0 < waits[1] < 7
+        for at, (wait, said) in enumerate(zip(waits, caplog.messages, strict=True), 2):
+            assert said.endswith(f" (attempt {at} of 5 in {wait:.0f} s)")
 
     def test_too_many_queries_for_longer_than_the_time_limit(
         self, endpoint: Endpoint, engine: EndpointEngine, waits: list[float]
