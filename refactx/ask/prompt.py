@@ -105,12 +105,17 @@ def load_prompt(name: str | Path = "wikidata") -> Prompt:
         raise InputError(f"the prompt {name} is not TOML: {error}") from error
     try:
         examples = tuple(Example(**example) for example in fields.pop("example", []))
-        words = QueryWords.of(fields.pop("words")) if "words" in fields else None
+        words = fields.pop("words", None)
+        if isinstance(words, str):
+            words = load_prompt(words).words
+        elif words is not None:
+            words = QueryWords.of(words)
         return _checked(Prompt(examples=examples, words=words, **fields))
     except (TypeError, ValueError) as error:
         raise InputError(
             f"the prompt {name} is not valid ({error}): a prompt has the texts system, trigger, marker, unknown, "
-            "channel, asks and queries, a number tells, [[example]] tables with a question and an answer, and a table [words]"
+            "channel, asks and queries, a number tells, [[example]] tables with a question and an answer, and a table "
+            "[words], or the name of a prompt that has one"
         ) from error
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -31,6 +31,9 @@ from refactx.cli.options import (
 )
 from refactx.cli.views import View
 from refactx.errors import InputError, RefactxError, without_password
+
+if TYPE_CHECKING:
+    from refactx.index.index import Index
 
 
 @click.command(cls=GroupedCommand, groups={**GENERATION_GROUPS, "Database and machine": MACHINE_GROUP})
@@ -59,7 +62,7 @@ def ask(
     chat: bool,
     file: Path | None,
     batch_size: int,
-    prompt: str,
+    prompt: str | None,
     free: bool,
     as_json: bool,
     **given: Any,
@@ -69,10 +72,11 @@ def ask(
     On a terminal, an answer appears while it is written. Ctrl-C ends the answer and prints it as far as it was
     written; the exit code is then 130. With --chat, the conversation continues.
     """
+    from refactx.ask.examples import prompt_for
     from refactx.ask.prompt import check_prompt, load_prompt
     from refactx.index.open import open_index
 
-    generation, template = generation_of(given), load_prompt(prompt)
+    generation, template = generation_of(given), load_prompt(prompt or "wikidata")
     engine = engine_options_of(given, batch_size, generation.num_beams)
     if chat and (file is not None or batch_size > 1):
         raise InputError(
@@ -81,10 +85,11 @@ def ask(
     for question in questions:
         template.messages(question)  # reports an empty question before anything is loaded
     texts = [*questions, *(_texts(file) if file is not None else [])]
-    if not texts and not chat:
-        raise InputError("there is no question: give one in quotes, or --file FILE, or --chat")
     with ExitStack() as stack:
         opened = None if free else stack.enter_context(open_index(index, db))
+        if not texts and not chat:
+            raise InputError(f"there is no question: give one in quotes{_such_as(opened)}, or --file FILE, or --chat")
+        template = prompt_for(prompt, opened)
         notes = check_prompt(template, opened) if opened else []
         from refactx.ask.asker import Asker
         from refactx.cli.views import Asking, ask_many, view_of
@@ -93,7 +98,7 @@ def ask(
         loaded = load_language_model(model, opened, engine)
         asker = Asker(loaded, loaded.tokenizer, opened, template)
         asking = Asking(asker=asker, options=generation, free=free, marker=template.marker)
-        for note in notes if prompt.endswith(".toml") else []:  # the built-in prompts go with any index
+        for note in notes if prompt and prompt.endswith(".toml") else []:  # the built-in prompts go with any index
             click.echo(f"refactx: {note}", err=True)
         view = view_of(asking, as_json, asks=not chat)
         if chat:
@@ -117,6 +122,15 @@ def ask(
             f"{len(failed)} of {len(texts)} questions cannot be asked; the first is {failed[0][0]!r}: {failed[0][1]}"
         )
     return None
+
+
+def _such_as(index: "Index | None") -> str:
+    """Return a question that the index answers, as an example; "" if there is none."""
+    from refactx.ask.examples import Examples
+    from refactx.query import TreeFacts
+
+    found = Examples(index, TreeFacts(index)).some(1, seed=0) if index else []
+    return f', such as "{found[0].question}"' if found else ""
 
 
 def _texts(file: Path) -> list[str]:

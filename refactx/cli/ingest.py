@@ -209,6 +209,7 @@ def ingest(
 
     Files may be compressed. The same command continues a stopped ingest.
     """
+    from refactx.build import keep_examples
     from refactx.index.open import database
     from refactx.models.loading import load_tokenizer
 
@@ -244,6 +245,7 @@ def ingest(
                 result = _build_on_cluster(cluster, cluster_work, sources, opened, loaded, replace, arguments)
             else:
                 result = _build(sources, kb, opened, loaded, replace, arguments)
+            keep_examples(opened, result.index)
             print_with_store(opened, result.index, result.to_json, lambda: _show_result(result), as_json, builds=stores)
 
 

@@ -348,7 +348,7 @@ def query(
     run: bool,
     explain: bool,
     limit: int | None,
-    prompt: str,
+    prompt: str | None,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -359,6 +359,7 @@ def query(
     facts. Without QUESTION, lines are read from the terminal, where Tab completes names; with - or from a pipe, each
     line is one question or query.
     """
+    from refactx.ask.examples import prompt_for
     from refactx.ask.prompt import load_prompt
     from refactx.ask.queries import check_text
     from refactx.cli.typing import read_piped
@@ -366,13 +367,15 @@ def query(
     from refactx.index.open import open_index
 
     machine = engine_options_of(given, texts=1, beams=1)
-    options, template = PolicyOptions(model=model, **given), load_prompt(prompt)
+    options = PolicyOptions(model=model, **given)
+    load_prompt(prompt or "wikidata")  # reports a wrong name before anything is opened
     options.check()
     check_place(options.run_on)
     reads = not questions or questions == ("-",)
     for text in () if reads else questions:
         check_text(text, model is not None)
     with open_index(index, db) as opened, ExitStack() as stack:
+        template = prompt_for(prompt, opened)
         shown: dict[str, Any] = {"as_json": as_json, "explains": explain, "limit": limit}
         if options.is_plain:
             answer = _walks(opened, model, machine, template, runs=run, **shown)

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from support.ingest.quiet import QUIET
 
+from refactx.english import inverse_of
 from refactx.fact import split_fact
-from refactx.ingest.knowledge.inverse import inverse_of
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, build_knowledge_base
 from refactx.ingest.profile import local_name
 from refactx.ingest.selection import Selection, languages_of
