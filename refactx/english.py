@@ -111,7 +111,9 @@ class Relation:
             return f"What is {subject}?"
         if first == "has" and rest:
             return f"Which {plural(rest)} does {subject} have?" if self.many else f"What {rest} does {subject} have?"
-        if _is_participle(first) and (self.is_date or rest == "date" or (first in _PLACED and rest in ("", "in", "at"))):
+        if _is_participle(first) and (
+            self.is_date or rest == "date" or (first in _PLACED and rest in ("", "in", "at"))
+        ):
             asks = "When" if self.is_date or rest == "date" else "Where"
             return f"{asks} {'was' if asks == 'When' or first == 'born' else 'is'} {subject} {first}?"
         if _verb(name):

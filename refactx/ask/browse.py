@@ -2,8 +2,8 @@
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
 
@@ -11,7 +11,8 @@ from refactx.ask.answer import fact_json
 from refactx.errors import InputError
 from refactx.fact import Fact, Link, LinkedFact, verbalise, written_part
 from refactx.index.index import Index
-from refactx.query import TreeFacts
+from refactx.query import Resolved, TreeFacts, find_entity
+from refactx.query.values import bare_name
 
 NEAR = 5
 """The most names that are like one that the index does not have."""
@@ -31,7 +32,8 @@ class Browsed:
     """What was found. `completions`: texts that begin with a prefix, with their numbers of facts, those with most first.
 
     `properties`: of the subject; `facts`: with their ids; `near`: if the index has no such subject, names like it;
-    `truncated`: whether there is more.
+    `truncated`: whether there is more; `resolved`: the label or alias that was given for the subject, if it is no name of
+    the index.
     """
 
     subject: Link | None = None
@@ -40,6 +42,7 @@ class Browsed:
     facts: Sequence[tuple[Fact, LinkedFact]] = ()
     near: Sequence[str] = ()
     truncated: bool = False
+    resolved: Resolved | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return what was found as a document."""
@@ -51,6 +54,7 @@ class Browsed:
             ],
             "facts": [fact_json(fact, linked) for fact, linked in self.facts],
             "near": list(self.near),
+            "resolved": None if self.resolved is None else asdict(self.resolved),
             "truncated": self.truncated,
         }
 
@@ -69,10 +73,14 @@ def browse(
     if not subject:
         found = index.complete(prefix or "<", limit + 1)
         return Browsed(completions=found[:limit], truncated=len(found) > limit)
+    meant = find_entity(subject, facts)
+    if meant is None:
+        link = index.link(subject, facts.ids([subject]).get(subject))
+        return Browsed(subject=link, near=facts.near(subject, NEAR))
+    label, subject = subject, meant.name
     counts = facts.predicates(subject)
     link = index.link(subject, facts.ids([subject]).get(subject))
-    if not counts:
-        return Browsed(subject=link, near=facts.near(subject, NEAR))
+    predicate = _named(predicate, counts) if predicate else ""
     names = [predicate] if predicate else list(counts)
     described = facts.describe(names)
     properties = [
@@ -90,7 +98,29 @@ def browse(
         properties=properties[:limit],
         facts=list(zip(some[:limit], linked, strict=True)),
         truncated=len(some) > limit or len(properties) > limit,
+        resolved=None if subject == label else meant,
     )
+
+
+def _named(name: str, names: Iterable[str]) -> str:
+    """Return the one of some names that a name is in any case of letters, maybe without its description; else itself.
+
+    >>> _named("juneau", ["Juneau (capital of Alaska)", "Nome"]), _named("Rome", ["Nome"])
+    ('Juneau (capital of Alaska)', 'Rome')
+    """
+    names, folded = list(names), name.casefold()
+    same = [one for one in names if folded in (one.casefold(), bare_name(one).casefold())]
+    return name if name in names or not same else same[0]
+
+
+def _as_meant(facts: TreeFacts, subject: str, predicate: str, value: str) -> tuple[str, str, str]:
+    """Return a fact in the index's own names, as far as its parts are names that people write for them."""
+    meant = find_entity(subject, facts, predicate)
+    if meant is None:
+        return subject, predicate, value
+    predicate = _named(predicate, facts.predicates(meant.name))
+    values = (one for _, one in islice(facts.objects([meant.name], predicate), READ))
+    return meant.name, predicate, _named(value, values)
 
 
 def _facts(facts: TreeFacts, subject: str, predicates: Sequence[str]) -> Iterator[Fact]:
@@ -146,6 +176,8 @@ class Checked:
 def check_text(index: Index, facts: TreeFacts, text: str) -> list[Checked]:
     """Return each fact in a text, `<subject> <predicate> <object>` with or without its terminator; at most `MOST`.
 
+    One whose names are as people write them, not as the index does, is returned as the index has it.
+
     `facts`: those of the index. Raises as `Index.children` does.
     """
     found = []
@@ -155,6 +187,8 @@ def check_text(index: Index, facts: TreeFacts, text: str) -> list[Checked]:
             continue
         fact = fact_of(subject, predicate, value)
         (exists,) = facts.hold([(subject, predicate, value)])
+        if not exists and facts.hold([meant := _as_meant(facts, subject, predicate, value)]) == [True]:
+            fact, exists = fact_of(*meant), True
         near = [] if exists else list(islice(_nearest(facts, fact), NEAREST))
         linked = list(index.links_of([fact, *near]))
         pairs = list(zip(near, linked[1:], strict=True))

@@ -105,18 +105,23 @@ def load_prompt(name: str | Path = "wikidata") -> Prompt:
         raise InputError(f"the prompt {name} is not TOML: {error}") from error
     try:
         examples = tuple(Example(**example) for example in fields.pop("example", []))
-        words = fields.pop("words", None)
-        if isinstance(words, str):
-            words = load_prompt(words).words
-        elif words is not None:
-            words = QueryWords.of(words)
+        words = QueryWords.of(_whole(fields.pop("words"))) if "words" in fields else None
         return _checked(Prompt(examples=examples, words=words, **fields))
     except (TypeError, ValueError) as error:
         raise InputError(
             f"the prompt {name} is not valid ({error}): a prompt has the texts system, trigger, marker, unknown, "
             "channel, asks and queries, a number tells, [[example]] tables with a question and an answer, and a table "
-            "[words], or the name of a prompt that has one"
+            "[words]"
         ) from error
+
+
+def _whole(words: dict[str, Any]) -> dict[str, Any]:
+    """Return a table of words with those that it does not have, of the built-in prompt that it is `like`."""
+    if not isinstance(words, dict) or "like" not in words:
+        return words
+    base = read_toml((files("refactx.prompts") / f"{words['like']}.toml").read_text(encoding="utf-8"))["words"]
+    own = {key: {**base[key], **value} if isinstance(value, dict) else value for key, value in words.items()}
+    return {**base, **{key: value for key, value in own.items() if key != "like"}}
 
 
 def _checked(prompt: Prompt) -> Prompt:
