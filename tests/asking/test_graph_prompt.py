@@ -88,7 +88,7 @@ def test_an_index_of_text_has_the_examples_of_its_file_where_it_has_none_of_its_
 def test_the_page_asks_the_same_questions(acme: str) -> None:
     with refactx.open_index("acme", acme) as index:
         asked = {one.question for one in Examples(index, TreeFacts(index)).some(9, seed=0)}
-    assert "Who works for Acme Robotics?" in asked
+    assert {"Which company does Bo Berg work for?", "When was Acme Robotics founded?"} <= asked
     assert not any(" works for of " in question or "inverse" in question for question in asked)
 
 
