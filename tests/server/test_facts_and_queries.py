@@ -134,7 +134,7 @@ def test_examples_are_questions_about_facts_of_the_index(served: Running) -> Non
     for one in found["examples"]:
         below = facts(served, subject=one["subject"], predicate=one["predicate"])
         assert below["facts"]
-        assert one["question"] == f"What is the {one['predicate']} of {one['subject']}?"
+        assert one["question"] == Relation(predicate=one["predicate"]).which(one["subject"])
     assert served.get("/v1/examples?limit=0").status_code == 400
 
 
