@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -31,9 +31,6 @@ from refactx.cli.options import (
 )
 from refactx.cli.views import View
 from refactx.errors import InputError, RefactxError, without_password
-
-if TYPE_CHECKING:
-    from refactx.index.index import Index
 
 
 @click.command(cls=GroupedCommand, groups={**GENERATION_GROUPS, "Database and machine": MACHINE_GROUP})
@@ -85,10 +82,10 @@ def ask(
     for question in questions:
         template.messages(question)  # reports an empty question before anything is loaded
     texts = [*questions, *(_texts(file) if file is not None else [])]
+    if not texts and not chat:
+        raise InputError("there is no question: give one in quotes, or --file FILE, or --chat")
     with ExitStack() as stack:
         opened = None if free else stack.enter_context(open_index(index, db))
-        if not texts and not chat:
-            raise InputError(f"there is no question: give one in quotes{_such_as(opened)}, or --file FILE, or --chat")
         template = prompt_for(prompt, opened)
         notes = check_prompt(template, opened) if opened else []
         from refactx.ask.asker import Asker
@@ -122,15 +119,6 @@ def ask(
             f"{len(failed)} of {len(texts)} questions cannot be asked; the first is {failed[0][0]!r}: {failed[0][1]}"
         )
     return None
-
-
-def _such_as(index: "Index | None") -> str:
-    """Return a question that the index answers, as an example; "" if there is none."""
-    from refactx.ask.examples import Examples
-    from refactx.query import TreeFacts
-
-    found = Examples(index, TreeFacts(index)).some(1, seed=0) if index else []
-    return f', such as "{found[0].question}"' if found else ""
 
 
 def _texts(file: Path) -> list[str]:

@@ -12,6 +12,7 @@ from support.ingest.tiny import ingest_tiny
 from support.server.running import Running, running
 
 import refactx
+from refactx.english import Relation
 
 FACTS = [f"<Ann> <p> <b{n}>" for n in range(12)] + ["<Ann> <q> <Bo>", "<Bo> <q of> <Ann>", "<Bé> <p> <in>"]
 
