@@ -33,7 +33,8 @@ class Report:
     inverse facts belong to (`P25`: `P40`); later changes of the index follow it. `ready_inverses` maps a
     predicate of ready-made facts to the name of its inverse that the rules gave, "" for none; changes follow it too.
     `hubs` counts the pairs of an object and a predicate in the table `refactx.hubs`; None if the index was ingested
-    before there was one. `selection` is `Selection.to_json()`. `texts_checked`: facts whose text the tokenizer changes
+    before there was one. `selection` is `Selection.to_json()`. `prompt`: examples of the index's own for its
+    prompt (`refactx.ask.examples`). `texts_checked`: facts whose text the tokenizer changes
     were left out, as older releases did not.
     """
 
@@ -55,6 +56,7 @@ class Report:
     notes: tuple[str, ...] = ()
     inverse_properties: dict[str, str] = field(default_factory=dict)
     ready_inverses: dict[str, str] = field(default_factory=dict)
+    prompt: dict[str, Any] = field(default_factory=dict)
     hubs: int | None = None
     texts_checked: bool = True
 

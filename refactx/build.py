@@ -34,6 +34,7 @@ from refactx.paths import refactx_home
 
 if TYPE_CHECKING:
     from refactx.ingest import ChangeResult, IngestResult
+    from refactx.postgres.database import Database
 
 _DATABASE = re.compile(r"(sqlite|postgres(?:ql)?):")
 _ENDPOINT = re.compile(r"https?://", re.IGNORECASE)
@@ -72,9 +73,25 @@ def build_index(
         loaded = FactTokenizer.from_transformers(tokenizer)
         tokenizer_name = str(tokenizer.name_or_path)
     with database(db) as opened:
-        return ingest(
+        result = ingest(
             sources, opened, index=name, tokenizer=loaded, tokenizer_name=tokenizer_name, replace=replace, **given
         )
+        keep_examples(opened, name)
+        return result
+
+
+def keep_examples(database: "Database", name: str) -> None:
+    """Write examples for the prompt of a new index into its report."""
+    from refactx.ask.examples import KEPT, graph_examples
+    from refactx.index.open import open_index
+    from refactx.postgres.catalogue import find_index
+    from refactx.postgres.writing import add_to_report
+
+    with open_index(name, database.url) as index:
+        made = graph_examples(index)
+    if made:
+        with database.connection() as connection:
+            add_to_report(connection, find_index(database, name), KEPT, made)
 
 
 def append(name: str, source: object, *, db: str | None = None, **options: Any) -> "ChangeResult":

@@ -34,7 +34,7 @@ LAYERS = """
     tree       sql       prompts    paths
     lazy
     options
-    fact       errors    entity_ids
+    fact       errors    entity_ids   english
 """
 INGEST_LAYERS = """
     ingest(the face)

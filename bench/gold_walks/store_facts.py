@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pyoxigraph import Literal, NamedNode, Quad, Store
 
+from refactx.english import inverse_of
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Link, clean_part
-from refactx.ingest.knowledge.inverse import inverse_of
 from refactx.ingest.parsers.values import DATES, DECIMALS, format_literal
 from refactx.query.language import Predicate, ValueKind
 from refactx.query.sparql import PREFIXES

@@ -18,7 +18,7 @@ import click
 
 from bench.serving.lookups import lookup_seconds
 from bench.serving.streams import stream_all
-from refactx.ask.browse import Examples
+from refactx.ask.examples import Examples
 from refactx.index.index import Index
 from refactx.index.open import open_index
 from refactx.query import TreeFacts

@@ -7,7 +7,7 @@ The inverse of a property is named by the first of these that exists (examples: 
    have the inverse `child`, so neither is the inverse of `child`. Inverse facts are facts of that property, as if the
    dump had them; often it has them.
 3. the label of the inverse label item (P7087).
-4. a template, by the table below.
+4. the rule for its label (`refactx.english`).
 
 | table | rows |
 |---|---|
@@ -24,24 +24,8 @@ Facts whose object is a hub by their predicate, here or in the index (`known_hub
 
 A change of an index keeps the index's inverses, whatever the sources or given names of the change say: the inverse
 facts of a property keep the property they belong to (`Report.inverse_properties`), or else the name that they have.
-
-An inverse fact should read as a sentence and begin with the words of a question, since a model chooses predicates word
-by word. Of the templates the first that fits applies:
-
-| label | inverse | examples |
-|---|---|---|
-| ends with `of` | `has`, and the rest | `instance of` → `has instance`, `member of` → `has member` |
-| `has` and a noun | the noun and `of` | `has part` → `part of`, `has effect` → `effect of` |
-| a noun and a participle | the label and `by` | `award received` → `award received by`, `position held` → `position held by` |
-| any other that is no noun | the label and `(inverse)` | `educated at` → `educated at (inverse)` |
-| a noun | the label and `of` | `director` → `director of`, `place of birth` → `place of birth of` |
-
-A label is not a noun if it contains a preposition other than `of`, begins with a conjugated verb, is a single
-participle, or does not end in a letter; nor is `member of political party`, which names what it points to. Labels in
-languages other than English get ` (inverse)`.
 """
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -49,61 +33,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from refactx.english import inverse_of
 from refactx.errors import InputError
 from refactx.fact import ALIAS_OF, DESCRIPTIONS, MAX_PART_CHARACTERS, clean_part, counted, written_part
 from refactx.ingest.selection import INVERSE_LABEL, INVERSE_PROPERTY, Selection, is_property, read_text
 from refactx.ingest.work import Tables
 from refactx.paths import read_toml
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_PREPOSITIONS = _words(
-    "about above across after against along among around as at before behind below between beyond by during for from in"
-    " into near on onto over since through to toward towards under until upon via with within without"
-)
-# First words of the labels of Wikidata's properties that make them a sentence rather than a noun.
-_VERBS = _words(
-    "adopts affects afflicts allows appears applies approves attends bears begins can causes cites comes"
-    " commemorates compares connects considers consists contains contributes converts covers crosses defines"
-    " denotes depends depicts describes designs determines detects develops different digitises discovers does"
-    " edits elects emits encodes endorses excludes exploits exports expresses facilitates features fires follows"
-    " gives governs hosts imports includes influences inhibits inspires integrates intersects invented is issues"
-    " judges kills knows likes links lives lost lists loves maintains makes manages marks merges mentions met"
-    " mutates notates"
-    " obtains occupies operates oversees owns partially participates permits physically possessed practices"
-    " prevents produces prohibits promotes proves provides publishes realizes receives records reduces regulates"
-    " replaces represents requires restricts runs satisfies seconds see sees sells separates serves shares should"
-    " shows signs skips solves speaks starts studies succeeds supersedes supports symbolizes takes talks teaches"
-    " treats turns used uses was wears wins won writes"
-)
-_LAST_PARTICIPLES = _words("held made met read spoken sung taught won worn written")
-_NO_PARTICIPLES = _words("breed creed deed feed hundred need red screed seed speed weed")
-_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
-
-
-def inverse_of(label: str, *, english: bool = True) -> str:
-    """Return the name of a property's inverse, by the rules above.
-
-    >>> [inverse_of(label) for label in ("director", "instance of", "award received", "educated at")]
-    ['director of', 'has instance', 'award received by', 'educated at (inverse)']
-    >>> inverse_of("Regisseur", english=False)
-    'Regisseur (inverse)'
-    """
-    words = [word.lower() for word in _WORD.findall(label)]
-    if not english or not words or not label[-1].isalpha():
-        return f"{label} (inverse)"
-    first, *rest = words
-    relation = _PREPOSITIONS.intersection(words) or first in _VERBS or words[:2] == ["member", "of"]
-    if words[-1] == "of" and rest and first not in _VERBS:
-        return f"{label} (inverse)" if len(words) == 2 and _is_participle(first) else f"has {label[:-3]}"
-    if relation or (not rest and _is_participle(first)):
-        return f"{label} (inverse)"
-    if first == "has":
-        return f"{label[4:]} of" if rest and "of" not in rest else f"{label} (inverse)"
-    return f"{label} {'by' if _is_participle(words[-1]) else 'of'}"
 
 
 def read_inverse_names(path: Path) -> tuple[tuple[str, str], ...]:
@@ -154,10 +89,6 @@ def _toml_entries(path: Path) -> list[tuple[str, str, str]]:
         if not isinstance(name, str):
             raise InputError(f'{path}: {key} is not a string: expected lines such as P57 = "director of"')
     return [(str(path), key, name) for key, name in table.items()]
-
-
-def _is_participle(word: str) -> bool:
-    return (word.endswith("ed") and len(word) > 3 and word not in _NO_PARTICIPLES) or word in _LAST_PARTICIPLES
 
 
 _INVERSES = pa.schema({"property": pa.int64(), "predicate": pa.int64(), "label_item": pa.int64()})

@@ -14,7 +14,8 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from refactx.ask.answer import Answer, AnswerLine, FinishReason, RepeatedAnswer, final_answer, unlinked
-from refactx.ask.prompt import GREEDY, Example, Generation, Prompt, load_prompt
+from refactx.ask.examples import prompt_for
+from refactx.ask.prompt import GREEDY, Example, Generation, Prompt
 from refactx.ask.queries import QueryChoice, choose_query
 from refactx.ask.writer import BatchWriter, TextRequest, Writer, WritingError, WritingOptions, WrittenText
 from refactx.decoding.states import FactSource, check_open
@@ -195,7 +196,7 @@ class Asker:
         print(answer.answer, answer.facts)
 
     `model`: of Transformers, with its tokenizer, or any `refactx.engines.engine.LanguageModel`. `index`: an
-    open one, or what `refactx.open_index` takes. `prompt`: by default the built-in one for Wikidata. Threads may share it: what
+    open one, or what `refactx.open_index` takes. `prompt`: by default the index's own. Threads may share it: what
     they ask at a time is written together.
 
     Raises ModelError for a tokenizer without a chat template, InputError for an index without facts, and as
@@ -213,7 +214,7 @@ class Asker:
         self._model = language_model(model, tokenizer)
         if found is not None:
             self._model.check_tokenizer(found)
-        self._tokenizer, self._index, self._prompt = tokenizer, found, prompt or load_prompt()
+        self._tokenizer, self._index, self._prompt = tokenizer, found, prompt or prompt_for(None, found)
         self._lock, self._generates = Lock(), cast("Writer | None", None)
         self._inputs = PromptInputs(tokenizer, self._prompt, self._model.room)
         self._channels = None if found is None else Channels(found, self._prompt, self._model.ends)

@@ -107,7 +107,7 @@ def load_prompt(name: str | Path = "wikidata") -> Prompt:
         examples = tuple(Example(**example) for example in fields.pop("example", []))
         if "tells" in fields:  # its name in earlier releases
             fields["min_confidence"] = fields.pop("tells")
-        words = QueryWords.of(fields.pop("words")) if "words" in fields else None
+        words = QueryWords.of(_whole(fields.pop("words"))) if "words" in fields else None
         return _checked(Prompt(examples=examples, words=words, **fields))
     except (TypeError, ValueError) as error:
         raise InputError(
@@ -115,6 +115,15 @@ def load_prompt(name: str | Path = "wikidata") -> Prompt:
             "channel, asks and queries, a number min_confidence, [[example]] tables with a question and an answer, and "
             "a table [words]"
         ) from error
+
+
+def _whole(words: dict[str, Any]) -> dict[str, Any]:
+    """Return a table of words with those that it does not have, of the built-in prompt that it is `like`."""
+    if not isinstance(words, dict) or "like" not in words:
+        return words
+    base = read_toml((files("refactx.prompts") / f"{words['like']}.toml").read_text(encoding="utf-8"))["words"]
+    own = {key: {**base[key], **value} if isinstance(value, dict) else value for key, value in words.items()}
+    return {**base, **{key: value for key, value in own.items() if key != "like"}}
 
 
 def _checked(prompt: Prompt) -> Prompt:

@@ -182,8 +182,7 @@ class Reply:
     def notes(self) -> Iterator[str]:
         """What the user should know besides."""
         for one in self.resolved:
-            of = f", of {one.among} with this name" if one.among > 1 else ""
-            yield f"<{one.label}> is taken as <{one.name}>{of}"
+            yield one.note
         if self.choice is not None and self.confidence is not None and self.confidence < self.choice.min_confidence:
             yield f"the query makes the question only {self.confidence:.1f} nats likelier than none does: it may be wrong"
         if self.sparql is None:

@@ -59,7 +59,7 @@ def ask(
     chat: bool,
     file: Path | None,
     batch_size: int,
-    prompt: str,
+    prompt: str | None,
     free: bool,
     as_json: bool,
     **given: Any,
@@ -69,10 +69,11 @@ def ask(
     On a terminal, an answer appears while it is written. Ctrl-C ends the answer and prints it as far as it was
     written; the exit code is then 130. With --chat, the conversation continues.
     """
+    from refactx.ask.examples import prompt_for
     from refactx.ask.prompt import check_prompt, load_prompt
     from refactx.index.open import open_index
 
-    generation, template = generation_of(given), load_prompt(prompt)
+    generation, template = generation_of(given), load_prompt(prompt or "wikidata")
     engine = engine_options_of(given, batch_size, generation.num_beams)
     if chat and (file is not None or batch_size > 1):
         raise InputError(
@@ -85,6 +86,7 @@ def ask(
         raise InputError("there is no question: give one in quotes, or --file FILE, or --chat")
     with ExitStack() as stack:
         opened = None if free else stack.enter_context(open_index(index, db))
+        template = prompt_for(prompt, opened)
         notes = check_prompt(template, opened) if opened else []
         from refactx.ask.asker import Asker
         from refactx.cli.views import Asking, ask_many, view_of
@@ -93,7 +95,7 @@ def ask(
         loaded = load_language_model(model, opened, engine)
         asker = Asker(loaded, loaded.tokenizer, opened, template)
         asking = Asking(asker=asker, options=generation, free=free, marker=template.marker)
-        for note in notes if prompt.endswith(".toml") else []:  # the built-in prompts go with any index
+        for note in notes if prompt and prompt.endswith(".toml") else []:  # the built-in prompts go with any index
             click.echo(f"refactx: {note}", err=True)
         view = view_of(asking, as_json, asks=not chat)
         if chat:

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from itertools import islice, tee
 from typing import TYPE_CHECKING
 
@@ -15,40 +16,103 @@ from refactx.fact import line
 
 if TYPE_CHECKING:
     from refactx.index.index import Index
+    from refactx.query import Resolved
 
 
 @click.command()
 @click.argument("prefix", required=False)
 @INDEX
 @click.option("--all", "every", is_flag=True, help="Print all facts of the index, one a line.")
+@click.option("--predicates", is_flag=True, help="List the predicates, each with one fact.")
 @click.option(
     "--limit", type=click.IntRange(1), metavar="N", help="Show at most N; default: 20 continuations, all facts."
 )
 @JSON
 @DB
-def facts(prefix: str | None, index: str, every: bool, limit: int | None, db: str | None, as_json: bool) -> None:
-    """Show how facts continue after PREFIX, or all facts.
+def facts(
+    prefix: str | None, index: str, every: bool, predicates: bool, limit: int | None, db: str | None, as_json: bool
+) -> None:
+    """Show how facts continue after PREFIX, or all facts, or the predicates.
 
     With PREFIX, such as `"<Danny Boyle> <"`, each line is the beginning of a fact, up to the end of its next part,
-    after the number of facts that begin so. With --all, facts are in the order of their token ids and in the form
-    that `refactx ingest` reads; with --all --json, each line is a document with the ids of a fact's parts.
+    after the number of facts that begin so. A name as people write it, such as `alaska`, stands for the entity with most
+    facts. With --all, facts are in the order of their token ids and in the form that `refactx ingest` reads; with --all
+    --json, each line is a document with the ids of a fact's parts.
     """
     from refactx.index.open import open_index
 
-    if every == (prefix is not None):
-        given = "both PREFIX and --all were" if every else "neither PREFIX nor --all was"
-        raise InputError(f'{given} given: give the beginning of a fact, such as "<Danny Boyle> <", or --all')
+    given = [
+        name
+        for name, is_given in (("PREFIX", prefix is not None), ("--all", every), ("--predicates", predicates))
+        if is_given
+    ]
+    if len(given) != 1:
+        was = f"{' and '.join(given)} were" if given else "neither PREFIX nor --all nor --predicates was"
+        raise InputError(
+            f'{was} given: give one of the beginning of a fact, such as "<Danny Boyle> <", --all and --predicates'
+        )
     with open_index(index, db) as opened:
+        if predicates:
+            return _print_predicates(opened, as_json, limit)
         if prefix is None:
             return _print_all(opened, as_json, limit)
-        found = opened.complete(prefix, limit or 20)
+        found, resolved = _completions(opened, prefix, limit or 20)
     if as_json:
         completions = [{"text": text, "leaves": leaves} for text, leaves in found]
-        return print_json({"index": index, "prefix": prefix, "completions": completions})
+        meant = resolved and asdict(resolved)
+        return print_json({"index": index, "prefix": prefix, "completions": completions, "resolved": meant})
     for text, leaves in found:
         click.echo(f"{leaves:>12,}  {line(text)}")
-    if not found:
-        click.echo(f"no fact of index {index!r} begins with {prefix!r}", err=True)
+    return None
+
+
+def _completions(index: "Index", prefix: str, limit: int) -> "tuple[list[tuple[str, int]], Resolved | None]":
+    """Return how facts continue after a prefix; if none begins so, after the entity that its subject means.
+
+    Says on standard error which was taken, or names like it.
+    """
+    from refactx.query import TreeFacts, find_entity
+
+    if found := index.complete(prefix if "<" in prefix else f"<{prefix}> <", limit):
+        return found, None
+    label, _, rest = prefix.strip().removeprefix("<").partition(">")
+    facts = TreeFacts(index)
+    resolved = find_entity(label.strip(), facts)
+    if resolved is None:
+        near = facts.near(label.strip())
+        like = f": did you mean {' or '.join(f'<{one}>' for one in near)}?" if near else ""
+        click.echo(f"no fact of index {index.name!r} begins with {prefix!r}{like}", err=True)
+        return [], None
+    click.echo(f"refactx: {resolved.note}", err=True)
+    return index.complete(f"<{resolved.name}>{rest or ' <'}", limit), resolved
+
+
+def _print_predicates(index: "Index", as_json: bool, limit: int | None) -> None:
+    """Print the predicates with their numbers of facts, those with most first, and a fact of each."""
+    from refactx.query import TreeFacts
+
+    facts = TreeFacts(index)
+    found = list(islice(facts.count_predicates().items(), limit))
+    described = facts.describe([name for name, _ in found])
+    if as_json:
+        return print_json(
+            {
+                "index": index.name,
+                "predicates": [
+                    {
+                        "label": name,
+                        "id": described[name].id if name in described else None,
+                        "inverse": name in described and described[name].inverse,
+                        "facts": count,
+                        "example": text,
+                    }
+                    for name, (count, text) in found
+                ],
+            }
+        )
+    width = min(40, max((len(name) for name, _ in found), default=0))
+    for name, (count, text) in found:
+        click.echo(f"{count:>12,}  {line(name):<{width}}  {line(text)}")
     return None
 
 

@@ -88,7 +88,7 @@ def ingest(
 
     Files may be compressed. The same command continues a stopped ingest.
     """
-    from refactx.build import source_arguments, sources_of
+    from refactx.build import keep_examples, source_arguments, sources_of
     from refactx.index.open import database
     from refactx.ingest import append
     from refactx.models.loading import load_tokenizer
@@ -124,6 +124,7 @@ def ingest(
         elif loaded is not None:
             new = {"index": index, "tokenizer": loaded[0], "tokenizer_name": loaded[1], "replace": replace, **arguments}
             result = _build(read if is_here else sources, opened, new, kb, cluster, cluster_work)
+            keep_examples(opened, result.index)
             print_with_store(opened, result.index, result.to_json, lambda: _show_result(result), as_json, builds=stores)
 
 

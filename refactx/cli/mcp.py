@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 @DB
 @engine_options
 @click.pass_context
-def mcp(context: click.Context, /, pack_name: str | None, prompt: str, **given: Any) -> None:
+def mcp(context: click.Context, /, pack_name: str | None, prompt: str | None, **given: Any) -> None:
     """Serve tools to an assistant, over standard input and output (Model Context Protocol). They only read.
 
     With --index: complete, facts and check_fact; with --model, also ask. With --pack: validate, run_sparql and describe;
@@ -66,7 +66,7 @@ def _check_index_alone(context: click.Context) -> None:
         raise InputError(f"{names}: for the tools of a pack alone: add --pack PACK, or leave them out")
 
 
-def _serve_facts(prompt: str, *, index: str, model: str | None, db: str | None, **given: Any) -> None:
+def _serve_facts(prompt: str | None, *, index: str, model: str | None, db: str | None, **given: Any) -> None:
     require("mcp", "mcp")
     from refactx.index.open import open_index
     from refactx.mcp import asks_alone, fact_server
@@ -75,10 +75,10 @@ def _serve_facts(prompt: str, *, index: str, model: str | None, db: str | None, 
         ask = None
         if model is not None:
             from refactx.ask.asker import Asker
-            from refactx.ask.prompt import load_prompt
+            from refactx.ask.examples import prompt_for
             from refactx.engines.loading import load_language_model
 
-            template = load_prompt(prompt)
+            template = prompt_for(prompt, opened)
             loaded = load_language_model(model, opened, engine_options_of(given, texts=1, beams=1))
             ask = asks_alone(Asker(loaded, loaded.tokenizer, opened, template), template.unknown)
         _run(fact_server(opened, ask=ask))

@@ -71,9 +71,7 @@ OWN_INDEX = click.option(
     "--index", default="default", show_default=True, metavar="NAME", callback=in_database, help="Name of the index."
 )
 MODEL = click.option("--model", required=True, metavar="MODEL", help="Hugging Face id, folder, GGUF; or demo.")
-PROMPT = click.option(
-    "--prompt", default="wikidata", show_default=True, metavar="PROMPT", help="Its name or a .toml file."
-)
+PROMPT = click.option("--prompt", metavar="PROMPT", help="Its name or a .toml file; default: the index's own.")
 BATCH_SIZE = click.option(
     "--batch-size", default=1, show_default=True, type=click.IntRange(1), metavar="N", help="Ask N questions at a time."
 )

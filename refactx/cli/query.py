@@ -330,7 +330,7 @@ def query(
     run: bool,
     explain: bool,
     limit: int | None,
-    prompt: str,
+    prompt: str | None,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -341,19 +341,22 @@ def query(
     facts. Without QUESTION, lines are read from the terminal, where Tab completes names; with - or from a pipe, each
     line is one question or query.
     """
+    from refactx.ask.examples import prompt_for
     from refactx.ask.prompt import load_prompt
     from refactx.cli.typing import read_piped
     from refactx.cli.typing import read_typed_queries as read_typed
     from refactx.index.open import open_index
 
     machine = common.engine_options_of(given, texts=1, beams=1)
-    options, template = PolicyOptions(model=model, **given), load_prompt(prompt)
+    options = PolicyOptions(model=model, **given)
+    load_prompt(prompt or "wikidata")  # reports a wrong name before anything is opened
     options.check()
     check_place(options.run_on)
     reads = not questions or questions == ("-",)
     for text in () if reads else questions:
         check_text(text, model is not None)
     with open_index(index, db) as opened, ExitStack() as stack:
+        template = prompt_for(prompt, opened)
         shown: dict[str, Any] = {"as_json": as_json, "explains": explain, "limit": limit}
         if options.is_plain:
             answer = _walks(opened, model, machine, template, runs=run, **shown)

@@ -82,7 +82,7 @@ _NAME = re.compile(r"[\w.-]+|\[?[\da-fA-F:.]+\]?")
 def serve(
     model: str,
     index: str,
-    prompt: str,
+    prompt: str | None,
     pack_name: str | None,
     run_on: str | None,
     name: str | None,
@@ -102,6 +102,7 @@ def serve(
     """
     for package in ("fastapi", "mcp", "uvicorn", "prometheus_client"):
         require(package, "serve")
+    from refactx.ask.examples import prompt_for
     from refactx.ask.prompt import check_prompt, load_prompt
     from refactx.engines.loading import load_language_model
     from refactx.index.open import open_index
@@ -122,14 +123,15 @@ def serve(
         logs_text=log_text,
         **given,
     )
-    template = load_prompt(prompt)
+    load_prompt(prompt or "wikidata")  # reports a wrong name before anything is opened
     pack = pack_to_serve(pack_name, run_on)
     with listen(host, port) as listening, ExitStack() as stack:
         limits = limits_of_environment()
         if not os.environ.get("REFACTX_OUTAGE_SECONDS"):
             limits = replace(limits, outage=OUTAGE_SECONDS)
         opened = stack.enter_context(open_index(index, db, limits=limits))
-        for note in check_prompt(template, opened) if prompt.endswith(".toml") else ():
+        template = prompt_for(prompt, opened)
+        for note in check_prompt(template, opened) if prompt and prompt.endswith(".toml") else ():
             click.echo(f"refactx: {note}", err=True)
         ask, close = database_check(index, db)
         stack.callback(close)

@@ -30,7 +30,8 @@ from pathlib import Path
 from typing import Any
 
 from refactx.ask.answer import Answer
-from refactx.ask.prompt import GREEDY, Generation, Prompt, load_prompt
+from refactx.ask.examples import prompt_for
+from refactx.ask.prompt import GREEDY, Generation, Prompt
 from refactx.engines.loading import engine_for
 from refactx.errors import InputError
 from refactx.eval import judge
@@ -197,7 +198,7 @@ class AnswerTask(IndexTask):
 
     @cached_property
     def asking_prompt(self) -> Prompt:
-        return load_prompt(self.prompt)
+        return prompt_for(self.prompt, self.opened_index)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -242,7 +243,7 @@ class AnswerTask(IndexTask):
         prompt, index = self.asking_prompt, self.opened_index
         notes = check_prompt(prompt, index)
         model = load_language_model(self.model, index, self.engine)
-        for note in notes if self.prompt.endswith(".toml") else []:  # the built-in prompts go with any index
+        for note in notes if (self.prompt or "").endswith(".toml") else []:  # the built-in prompts go with any index
             print(f"refactx: {note}", file=sys.stderr)
         ask = partial(Asker(model, model.tokenizer, index, prompt).ask_all, batch_size=self.batch_size)
         return {

@@ -132,9 +132,9 @@ class PolicyTask(IndexTask):
 
     @property
     def settings(self) -> dict[str, Any]:
-        from refactx.ask.prompt import load_prompt
+        from refactx.ask.examples import prompt_for
 
-        prompts = [asdict(load_sparql_prompt(self.sparql_prompt)), asdict(load_prompt(self.prompt))]
+        prompts = [asdict(load_sparql_prompt(self.sparql_prompt)), asdict(prompt_for(self.prompt, self.opened_index))]
         return {
             **super().settings,
             "questions_fingerprint": fingerprint([[q.key, q.text, q.sparql] for q in self.asked]),
@@ -177,7 +177,7 @@ class PolicyTask(IndexTask):
         """Return the translators of some policies over the model, which is loaded once."""
         if not names:
             return {}
-        from refactx.ask.prompt import load_prompt
+        from refactx.ask.examples import prompt_for
 
         prompt = load_sparql_prompt(self.sparql_prompt)  # before the model, which takes longer
         writers = open_writers(
@@ -186,7 +186,7 @@ class PolicyTask(IndexTask):
             self.model,
             url=self.model_url,
             machine=self.engine,
-            answers=load_prompt(self.prompt),
+            answers=prompt_for(self.prompt, self.opened_index),
             prompt=prompt,
             tau=self.tau,
         )

@@ -357,7 +357,8 @@ class Task(ABC, Generic[_Q]):
 class IndexTask(Task[Question]):
     """A task whose questions are of a file, and are asked with an index.
 
-    `index`, `db`: as of `refactx ask`; `split`, `kinds`: which questions; `prompt`: its name or file; `engine`: how the
+    `index`, `db`: as of `refactx ask`; `split`, `kinds`: which questions; `prompt`: its name or file, None: the
+    index's own; `engine`: how the
     model is run.
     """
 
@@ -366,7 +367,7 @@ class IndexTask(Task[Question]):
     db: str | None = None
     split: Split = "all"
     kinds: tuple[str, ...] = ()
-    prompt: str = "wikidata"
+    prompt: str | None = "wikidata"
     engine: EngineOptions = field(default_factory=EngineOptions)
 
     @abstractmethod

@@ -66,14 +66,23 @@ class Property(TypedDict):
     facts: int
 
 
+class Meant(TypedDict):
+    """What a name that people write is in the index; `among`: how many entities have that label or alias."""
+
+    label: str
+    name: str
+    among: int
+
+
 class Statements(TypedDict):
     """The facts of a subject. `properties`: all of its predicates, or the one that was asked for; `near`: if there is no
-    such subject, names like it; `truncated`: whether there is more."""
+    such subject, names like it; `resolved`: the label or alias that was given; `truncated`: whether there is more."""
 
     subject: Entity
     properties: list[Property]
     facts: list[Statement]
     near: list[str]
+    resolved: Meant | None
     truncated: bool
 
 
@@ -126,6 +135,7 @@ def statements(found: Browsed) -> Statements:
         "properties": document["properties"],
         "facts": [statement(*pair) for pair in found.facts],
         "near": document["near"],
+        "resolved": document["resolved"],
         "truncated": found.truncated,
     }
 
@@ -205,7 +215,8 @@ class _Tools:
     async def facts(self, subject: str, predicate: str = "", limit: int = 20) -> Statements:
         """Return the facts of a subject, or those with one predicate, at most `limit` (up to 100).
 
-        If there is no such subject, `near` has names like it.
+        A subject may be a label or alias, in any case of letters: `resolved` says which entity was taken for it. If
+        there is none, `near` has names like it.
         """
         if not subject.strip():
             raise tool_error(InputError("the subject is empty: give the name of one, as `complete` finds it"))
@@ -213,7 +224,10 @@ class _Tools:
         return statements(await self._read(partial(browse, self._index, self._facts, **given, limit=_bounded(limit))))
 
     async def check_fact(self, fact: str) -> FactCheck:
-        """Return whether a fact exists, given as `<subject> <predicate> <object>`; if it does not, the nearest that do."""
+        """Return whether a fact exists, given as `<subject> <predicate> <object>`; if it does not, the nearest that do.
+
+        Labels and aliases may stand for the names of the index, with which the fact is returned.
+        """
         found = await self._read(partial(check_text, self._index, self._facts, _short(fact)))
         if len(found) != 1:
             raise tool_error(

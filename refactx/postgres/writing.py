@@ -117,7 +117,7 @@ def note_change(
         raise AssertionError("an index was dropped while its lock was held")
 
 
-def add_to_report(connection: Connection, entry: CatalogueEntry, key: str, added: Mapping[str, str]) -> None:
+def add_to_report(connection: Connection, entry: CatalogueEntry, key: str, added: Mapping[str, Any]) -> None:
     """Add entries to the object `report[key]` in the account of an index. Make the object if it is missing."""
     connection.execute(
         """UPDATE refactx.indexes SET

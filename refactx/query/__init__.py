@@ -10,7 +10,7 @@ from refactx.lazy import lazy_exports
 from refactx.query.answered import AnsweredQuery, answer_query
 from refactx.query.evaluate import Result, evaluate_walk
 from refactx.query.language import Hop, OrderBy, Query, QueryError, WalkFilter, read_line, write_line
-from refactx.query.resolve import Resolved, resolve
+from refactx.query.resolve import Resolved, find_entity, resolve
 from refactx.query.sets import Limits
 from refactx.query.sparql import from_sparql, to_sparql
 
@@ -19,16 +19,7 @@ if TYPE_CHECKING:
     from refactx.query.facts import TreeFacts
 
 __all__ = ["AnsweredQuery", "Hop", "Limits", "OrderBy", "Query", "QueryError", "QueryGrammar", "Resolved", "Result"]
-__all__ += [
-    "TreeFacts",
-    "WalkFilter",
-    "answer_query",
-    "evaluate_walk",
-    "from_sparql",
-    "read_line",
-    "resolve",
-    "to_sparql",
-]
-__all__ += ["write_line"]
+__all__ += ["TreeFacts", "WalkFilter", "answer_query", "evaluate_walk", "find_entity", "from_sparql", "read_line"]
+__all__ += ["resolve", "to_sparql", "write_line"]
 __dir__ = __all__.copy
 __getattr__ = lazy_exports(__name__, {"decoding": "QueryGrammar", "facts": "TreeFacts"})

@@ -260,6 +260,28 @@ class TreeFacts:
             sequences = self._units.encode_texts([verbalise(*fact) for fact in facts])
         return self._with_segments(lambda segments: facts_exist(segments, sequences))
 
+    def count_predicates(self, lasts: Callable[[], bool] = lambda: True) -> dict[str, tuple[int, str]]:
+        """Return each predicate with the number of its facts, and the text of one, by reading the whole index.
+
+        Those with most facts are first.
+        """
+        closing, whole, decode = self._units.closing, self._units.are_whole, self._units.tokenizer.decode
+
+        def read(segments: Segments) -> dict[Path, tuple[int, Path]]:
+            counts, first = Counter[Path](), dict[Path, Path]()
+            for ids in sequences(segments, lasts):
+                key: Path = ()
+                if whole:
+                    key = ids[slice(*islice((at for at, token in enumerate(ids, 1) if token in closing), 2))]
+                elif parts := split_fact(decode(ids)):
+                    [key] = self._units.encode(parts[1:2])
+                counts[key] += 1
+                first.setdefault(key, ids)
+            return {key: (count, first[key]) for key, count in counts.most_common()}
+
+        found = self._with_segments(read)
+        return {self._units.text(key): (count, decode(ids).strip()) for key, (count, ids) in found.items()}
+
     @property
     def size(self) -> int:
         """How many facts a scan reads, forgotten ones too."""

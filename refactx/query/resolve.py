@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from refactx.query.language import FactSet, Hop, Query, WalkFilter
-from refactx.query.values import parse_quantity, parse_time
+from refactx.query.values import bare_name, parse_quantity, parse_time
 
 COMPARED = 20
 """The most entities of a label whose facts are counted."""
@@ -28,6 +28,10 @@ class LabelledFacts(FactSet, Protocol):
         """Return names of entities that have an alias."""
         ...
 
+    def near(self, name: str, most: int = 5) -> Sequence[str]:
+        """Return names of entities with facts that are like a name."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
@@ -36,6 +40,12 @@ class Resolved:
     label: str
     name: str
     among: int
+
+    @property
+    def note(self) -> str:
+        """What the user should know of it."""
+        of = f", of {self.among} with this name" if self.among > 1 else ""
+        return f"<{self.label}> is taken as <{self.name}>{of}"
 
 
 def resolve(query: Query, facts: LabelledFacts) -> tuple[Query, tuple[Resolved, ...]]:
@@ -53,6 +63,18 @@ def resolve(query: Query, facts: LabelledFacts) -> tuple[Query, tuple[Resolved, 
     start = _meant(query.start, first[0] if first else None, facts, found)
     which = tuple(_resolve_value(one, query.hops, facts, found) for one in query.which)
     return replace(query, start=start, which=which), tuple(found.values())
+
+
+def find_entity(label: str, facts: LabelledFacts, predicate: str | None = None) -> Resolved | None:
+    """Return the entity that a name means, as people write it; None if there is none: see `facts.near`.
+
+    `predicate`: that of the facts which it should have. Raises as the methods of `facts` do.
+    """
+    found: dict[str, Resolved] = {}
+    name = _meant(label, predicate, facts, found)
+    if name != label:
+        return found[name]
+    return Resolved(label, label, 1) if facts.predicates(label) else None
 
 
 def _resolve_value(
@@ -91,12 +113,16 @@ def _meant(label: str, predicate: str | None, facts: LabelledFacts, found: dict[
 
 
 def _namesakes(label: str, facts: LabelledFacts) -> tuple[list[str], list[str]]:
-    """Return the entities with a label, and those with it as an alias; its first letter may differ if there are none."""
+    """Return the entities with a label, and those with it as an alias; if there are none, in any case of its letters."""
     own, by_alias = list(facts.labelled(label)), list(facts.aliased(label))
+    label = " ".join(label.replace("_", " ").split())
+    for other in (f"{label[:1].swapcase()}{label[1:]}", label.title(), label.lower(), label.upper()):
+        if not own and not by_alias:
+            own = [*([other] if facts.predicates(other) else []), *facts.labelled(other)]
+            by_alias = list(facts.aliased(other))
     if not own and not by_alias:
-        label = f"{label[:1].swapcase()}{label[1:]}"
-        own = [*([label] if facts.predicates(label) else []), *facts.labelled(label)]
-        by_alias = list(facts.aliased(label))
+        folded = label.casefold()
+        own = [name for name in facts.near(label) if folded in (name.casefold(), bare_name(name).casefold())]
     return own, by_alias
 
 

@@ -10,7 +10,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, islice
+from itertools import combinations, islice, product
 from typing import NamedTuple
 
 import numpy as np
@@ -377,6 +377,19 @@ class QuerySearch:
             narrow = replace(query, which=(one.which,))
             prior = self._prior(base.start, one.mention) - self._options.filter
             ways.append(Way(narrow, line_of(narrow, base.start, one.mention), prior))
+        return ways + self._compared(base, query)
+
+    def _compared(self, base: Base, query: Query) -> list[Way]:
+        """Return a query with filters by numbers of the question, which members have values over or under."""
+        operators = [one for one in self._words.operators_of(self._question) if one in ("over", "under")]
+        if not self.mentions.numbers or not operators or not (members := self._conditions.members(base)):
+            return []
+        ways: list[Way] = []
+        for by, share in self._measures(members):
+            for operator, number in product(operators if not by.counted else (), self.mentions.numbers):
+                narrow = replace(query, which=(WalkFilter((Hop(by.predicate),), operator, number),))
+                prior = self._prior(base.start) - self._options.filter + self._options.prior * math.log(share)
+                ways.append(Way(narrow, line_of(narrow, base.start), prior))
         return ways
 
     # --- Yes or no

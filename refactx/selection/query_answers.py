@@ -107,7 +107,8 @@ class QueryAnswers:
         return self._words.heads_of(self._question)
 
     def objects(self, machine: Machine, state: Free) -> Sequence[int]:
-        """Return the ids of an answer that lists the objects of the last facts, with their subject and property.
+        """Return the ids of an answer that lists the objects of the last facts, with their subject and property; to a
+        question for yes or no, whether it names one of them.
 
         Empty if the question names neither that subject nor one that led to it: the subject may then be the answer.
         """
@@ -124,7 +125,16 @@ class QueryAnswers:
         if not is_named and all(value != subject for _, _, value in found):
             return ()
         values = dict.fromkeys(bare_name(value) for one, of, value in found if (one, of) == (subject, predicate))
+        if self.heads == ["ask"]:
+            values = {"yes" if any(self._names(value, subject, predicate) for value in values) else "no": None}
         return (*machine.source.tokenizer.encode(f"{self._marker} {'; '.join(values)}"), *self._end)
+
+    def _names(self, value: str, subject: str, predicate: str) -> bool:
+        """Return whether the question has at least half of the words of an object, without those of its subject and
+        predicate: `olives` names the `Olive Topping` that a pizza `has topping`."""
+        known = set(_words(f"{bare_name(subject)} {predicate}"))
+        words = [word for word in _words(value) if word not in known and not self._words.is_function(word)]
+        return bool(words) and 2 * len(set(words) & set(_words(self._question))) >= len(words)
 
     def _find_mentions(self, machine: Machine) -> Mentions:
         if self._mentions is None:
@@ -150,6 +160,15 @@ class QueryAnswers:
         self.answered.append(answered)
         text = f"{TRIGGER} {answered.line}{TERMINATOR}\n{self._marker} {answered.answer}"
         return (*machine.source.tokenizer.encode(text), *self._end)
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of a text in lower case, in the singular.
+
+    >>> _words("Olives; 2 boxes")
+    ['olive', '2', 'box']
+    """
+    return [re.sub(r"(?<=[xs])es$|(?<=[^\Ws])s$", "", word) for word in re.findall(r"\w+", fold(text))]
 
 
 def first_answer(

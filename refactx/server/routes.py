@@ -14,7 +14,8 @@ from pydantic import BaseModel, Field
 from starlette.datastructures import MutableHeaders
 from starlette.routing import Route
 
-from refactx.ask.browse import Examples, browse, check_text
+from refactx.ask.browse import browse, check_text
+from refactx.ask.examples import Examples
 from refactx.ask.prompt import Generation
 from refactx.ask.queries import Replies
 from refactx.errors import RefactxError

@@ -18,7 +18,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from refactx.ask.answer import final_answer, marker_start, unlinked
 from refactx.ask.asker import Asker, FactIndex, language_model
-from refactx.ask.prompt import Example, Generation, Prompt, load_prompt
+from refactx.ask.examples import prompt_for
+from refactx.ask.prompt import Example, Generation, Prompt
 from refactx.ask.writer import BatchWriter, TextRequest, WritingError, WritingOptions
 from refactx.decoding.states import FactSource
 from refactx.decoding.stream import TextPiece
@@ -373,7 +374,7 @@ class TextService:
         availability: Availability | None = None,
         translator: "Translator | None" = None,
     ) -> None:
-        self.prompt, self.index, self.options = prompt or load_prompt(), index, options
+        self.prompt, self.index, self.options = prompt or prompt_for(None, index), index, options
         self.model = language_model(model, tokenizer)
         self.asker = Asker(self.model, tokenizer, index, self.prompt)
         self.availability = availability or Availability(None)

@@ -6,7 +6,7 @@ import pytest
 from support.ingest.tiny import ingest_tiny
 
 import refactx
-from refactx.ask.browse import Examples
+from refactx.ask.examples import Examples
 from refactx.ingest import Selection
 from refactx.query import TreeFacts
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -80,3 +81,33 @@ def test_a_full_disk_is_one_line(sample_url: str, options: list[str]) -> None:
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert "No space left on device" in line
+
+
+def test_a_name_is_taken_as_people_write_it(sample_url: str) -> None:
+    for written in ("alaska", "ALASKA", "<alaska> <"):
+        done = run_refactx("facts", written, "--db", sample_url)
+        assert "  <Alaska (state of the United States of America)> <language used>\n" in done.stdout
+        assert f"<{written.strip('<> ')}> is taken as <Alaska (state of the United States of America)>" in done.stderr
+    found = json.loads(run_refactx("facts", "alaska", "--json", "--db", sample_url).stdout)
+    assert found["resolved"]["name"] == "Alaska (state of the United States of America)"
+
+
+def test_a_name_that_means_nothing_has_names_like_it(sample_url: str) -> None:
+    done = run_refactx("facts", "Alasca", "--db", sample_url)
+    assert done.stdout == ""
+    assert "did you mean <Alaska (state of the United States of America)>" in done.stderr
+
+
+def test_the_predicates_have_their_numbers_of_facts_and_a_fact(sample_url: str) -> None:
+    facts = [json.loads(line) for line in run("facts", "--all", "--json", "--db", sample_url).splitlines()]
+    listed = json.loads(run("facts", "--predicates", "--json", "--db", sample_url))["predicates"]
+    assert {one["label"]: one["facts"] for one in listed} == Counter(fact["predicate"]["label"] for fact in facts)
+    assert [one["facts"] for one in listed] == sorted((one["facts"] for one in listed), reverse=True)
+    assert {f"{one['example']} ." for one in listed} <= {fact["text"] for fact in facts}
+    first = run("facts", "--predicates", "--limit", "1", "--db", sample_url)
+    assert first.split() == [f"{listed[0]['facts']:,}", *listed[0]["label"].split(), *listed[0]["example"].split()]
+
+
+def test_one_of_the_three_is_given(sample_url: str) -> None:
+    assert "neither PREFIX nor --all nor --predicates was given" in complains("facts", "--db", sample_url)
+    assert "--all and --predicates were given" in complains("facts", "--all", "--predicates", "--db", sample_url)

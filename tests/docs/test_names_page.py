@@ -11,8 +11,8 @@ import pytest
 from support.ingest.knowledge_runs import build_knowledge_base
 from support.ingest.quiet import QUIET
 
+from refactx.english import inverse_of
 from refactx.fact import split_fact
-from refactx.ingest.knowledge.inverse import inverse_of
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
 from refactx.ingest.profile import local_name
 from refactx.ingest.selection import Selection, languages_of

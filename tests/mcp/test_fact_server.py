@@ -84,6 +84,9 @@ def test_facts_of_a_subject_are_those_of_the_index(index: refactx.Index) -> None
         some = call(server, "facts", subject="Ann", limit=limit)
         assert (len(some["facts"]), some["truncated"]) == (max(1, limit), True)
     assert call(server, "facts", subject="Anne")["near"] == ["Ann"]
+    found = call(server, "facts", subject="ANN", predicate="Q")
+    assert found["resolved"] == {"label": "ANN", "name": "Ann", "among": 1}
+    assert [fact["text"] for fact in found["facts"]] == ["<Ann> <q> <Bo> ."]
     assert "subject is empty" in call(server, "facts", subject=" ")
 
 
@@ -93,6 +96,8 @@ def test_a_fact_exists_if_the_index_has_it(index: refactx.Index) -> None:
         assert call(server, "check_fact", fact=fact)["exists"]
     found = call(server, "check_fact", fact="<Ann> <q> <Be> .")
     assert (found["exists"], found["nearest"][0]["text"]) == (False, "<Ann> <q> <Bo> .")
+    found = call(server, "check_fact", fact="<ann> <Q> <bo>")
+    assert (found["exists"], found["fact"]["text"]) == (True, "<Ann> <q> <Bo> .")
     for text, number in (("Ann q Bo", 0), ("<a> <b> <c> . <a> <b> <d> .", 2), ("", 0)):
         assert call(server, "check_fact", fact=text).endswith(
             f"the text has {number} facts: give one, written as <subject> <predicate> <object>"

@@ -58,6 +58,8 @@ def resolved(text: str) -> tuple[str, tuple[Resolved, ...]]:
         ("list <Bob> <n>", "list <Bob (b)> <n>"),  # an alias of others with fewer facts
         ("list <Bob> <q>", "list <Bob (b)> <q>"),  # also if only these fit
         ("list <Nobody> <p>", "list <Nobody> <p>"),
+        ("list <LOU> <p>", "list <Lou (state)> <p>"),  # in any case
+        ("list <lOU> <p>", "list <Lou (state)> <p>"),
         ("ask <Lou> <p> <Ann>", "ask <Lou (state)> <p> <Ann (x)>"),
         ("list <Ann> <p of> which <q> <Ann>", "list <Ann (x)> <p of> which <q> <Ann (y)>"),
         ("list <Ann> <p of> which is <Lou>", "list <Ann (x)> <p of> which is <Lou (state)>"),

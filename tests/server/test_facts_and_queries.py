@@ -12,6 +12,7 @@ from support.ingest.tiny import ingest_tiny
 from support.server.running import Running, running
 
 import refactx
+from refactx.english import Relation
 
 FACTS = [f"<Ann> <p> <b{n}>" for n in range(12)] + ["<Ann> <q> <Bo>", "<Bo> <q of> <Ann>", "<Bé> <p> <in>"]
 
@@ -134,7 +135,7 @@ def test_examples_are_questions_about_facts_of_the_index(served: Running) -> Non
     for one in found["examples"]:
         below = facts(served, subject=one["subject"], predicate=one["predicate"])
         assert below["facts"]
-        assert one["question"] == f"What is the {one['predicate']} of {one['subject']}?"
+        assert one["question"] == Relation(predicate=one["predicate"]).which(one["subject"])
     assert served.get("/v1/examples?limit=0").status_code == 400
 
 

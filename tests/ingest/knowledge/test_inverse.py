@@ -9,8 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.ingest.graph_twin import Expected, Line, build, expected, facts_of, hubs_of, names_of
 
+from refactx.english import inverse_of
 from refactx.errors import InputError
-from refactx.ingest.knowledge.inverse import inverse_of, read_inverse_names
+from refactx.ingest.knowledge.inverse import read_inverse_names
 from refactx.ingest.profile import Profile
 from refactx.ingest.selection import Selection
 

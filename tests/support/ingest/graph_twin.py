@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from refactx.english import inverse_of
 from refactx.fact import ALIAS_OF, DESCRIPTIONS, written_part
-from refactx.ingest.knowledge.inverse import inverse_of
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
 from refactx.ingest.selection import Selection
 from support.ingest.knowledge_runs import build_knowledge_base
