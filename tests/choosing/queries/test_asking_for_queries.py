@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from support.channel_runs import EXAMPLES, llama
-from support.loop_runs import other_model
 from support.shared_index import build
 from support.tiny_asker import chat_tokenizer
 from support.tiny_model import one_thread  # noqa: F401
@@ -81,15 +80,10 @@ def test_answers_of_queries(index: Index) -> None:
 
 
 def test_when_there_are_no_queries(index: Index) -> None:
-    """Without a channel, words, or examples, below the threshold, and with an engine that cannot read trees."""
+    """Without a channel, words, or examples, and below the threshold."""
     question = QUESTIONS[0]
     assert ask(asker(index), question).queries
     for options in ({"channel": False}, {"fact_beams": 2}, {"tells": 1e9}, {"free": True}):
         assert not ask(asker(index), question, **options).queries
     for prompt in (replace(PROMPT, words=None), replace(PROMPT, queries=""), replace(PROMPT, channel="")):
         assert not ask(asker(index, prompt), question).queries
-    for kind in ("sliding window", "state space"):
-        without = ask(asker(index, replace(PROMPT, queries="", channel=""), other_model(kind)), question)
-        found = ask(asker(index, model=other_model(kind)), question)
-        assert shown(found) == shown(without)
-        assert found.queries == ()
