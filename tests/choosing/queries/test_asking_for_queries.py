@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from support.channel_runs import EXAMPLES, llama
+from support.loop_runs import other_model
 from support.shared_index import build
 from support.tiny_asker import chat_tokenizer
 from support.tiny_model import one_thread  # noqa: F401
@@ -77,6 +78,11 @@ def test_answers_of_queries(index: Index) -> None:
     assert not any("Query:" in answer.text for answer in answers[2:])
     together = list(asker(index).ask_all(QUESTIONS, batch_size=3, max_new_tokens=120))
     assert list(map(shown, together)) == list(map(shown, answers))
+
+
+@pytest.mark.parametrize("kind", ["sliding window", "alibi", "state space"])
+def test_models_with_windows_biases_and_states_ask_for_queries(index: Index, kind: str) -> None:
+    assert ask(asker(index, model=other_model(kind)), QUESTIONS[0], tells=-1e9).queries
 
 
 def test_when_there_are_no_queries(index: Index) -> None:
