@@ -74,7 +74,7 @@ class TestAsking:
     ) -> None:
         with caplog.at_level(logging.WARNING, "refactx"):
             answers = list(asker(model=other_model(kind)).ask_all(ASKED[:2], batch_size=2, max_new_tokens=25))
-        assert not caplog.text
+        assert "not chosen by the question" not in caplog.text
         texts = [answer.text for answer in answers if isinstance(answer, Answer)]
         assert texts == [asker(model=other_model(kind)).ask(text, max_new_tokens=25).text for text in ASKED[:2]]
 
